@@ -67,6 +67,7 @@ from noetl_temporal.machine.events import (
     WaitOpened,
 )
 from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.pause import Pause
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, queue_of, summary
 from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.own_workflow import cancel_child, now, own_child_id
@@ -324,6 +325,12 @@ class Performer:
         self._sub_playbooks.pause(is_paused=command.is_paused)
         for workflow_id in [*map(own_child_id, sorted(self._chunks)), *self._sub_playbooks.in_flight]:
             self.messages.tell_paused(workflow_id, notice)
+
+    def repeat_pause(self, pause: Pause | None) -> None:
+        """Tell the chunks whether the run is paused. A called playbook can be resumed by itself."""
+        notice = PauseNotice(is_paused=False) if pause is None else PauseNotice(True, pause.by, pause.reason)
+        for chunk_id in sorted(self._chunks):
+            self.messages.tell_paused(own_child_id(chunk_id), notice)
 
     def _tell_if_paused(self, workflow_id: str) -> None:
         """A child has started, and could not be notified before."""

@@ -102,9 +102,12 @@ class WorkflowHost:
         self._soft_events = SOFT_EVENTS
         self._next_task: asyncio.Task[None] | None = None
         self._is_reset = False
+        self._is_pause_unsure = False
 
     def mark_reset(self) -> None:
-        """The run was reset: its next turn terminates the chunks that are not its own."""
+        """The run was reset: its next turn terminates the chunks that are not its own. The others are told whether it
+        is paused, as they may have heard of a pause that this run does not have.
+        """
         self._is_reset = True
 
     def request_cancel(self, reason: str) -> None:
@@ -182,10 +185,14 @@ class WorkflowHost:
         if self._is_reset:
             self._is_reset = False
             self._performer.terminate_orphans(self._machine.chunks_in_flight)
+            self._is_pause_unsure = True
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self._shorten()
         self._feed_news()
+        if self._is_pause_unsure and not self._performer.inbox:
+            self._is_pause_unsure = False
+            self._performer.repeat_pause(self._machine.state.pause)
 
     def _note_updates(self) -> None:
         updates, self._updates = self._updates, []

@@ -21,6 +21,7 @@ from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
+from tests.mirror.resets import reset
 from tests.shell.conftest import Shell
 from tests.shell.test_sub_playbooks import CALL, book, caller
 
@@ -239,6 +240,20 @@ async def test_a_pause_outlives_its_worker(shell: Shell) -> None:
         await handle.resume()
         found = await asyncio.wait_for(handle.result(), 60)
     assert found.status == "completed"
+
+
+async def test_a_loop_continues_where_a_reset_has_dropped_its_pause(shell: Shell) -> None:
+    gate = Gate()
+    async with shell.client(gate.answer) as client:
+        handle = await shell.submit(client, LOOP)
+        await until(lambda: len(gate.called) == 1)
+        await handle.pause()
+        await asyncio.sleep(1)  # until the loop has heard of it
+        assert handle.run_id is not None
+        await reset(client.temporal, handle.workflow, handle.run_id, with_updates=False)
+        gate.open()
+        found = await asyncio.wait_for(handle.result(), 30)
+    assert (found.status, gate.called) == ("completed", [0, 1, 2, 3, 4, 5])
 
 
 async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
