@@ -27,15 +27,15 @@ _MARKED = re.compile(r"(<!-- table: (?P<name>\w+) ?(?P<argument>[^>]*?) -->\n).*
 def with_tables(text: str) -> str:
     """The text of a page with its tables as the code has them."""
 
-    def table(found: re.Match[str]) -> str:
-        lines = _TABLES[found["name"]](found["argument"])
-        return f"{found[1]}\n{chr(10).join(lines)}\n\n{found[4]}"
+    def table(match: re.Match[str]) -> str:
+        lines = _TABLES[match["name"]](match["argument"])
+        return f"{match[1]}\n{chr(10).join(lines)}\n\n{match[4]}"
 
     return _MARKED.sub(table, text)
 
 
 def entry(path: str) -> KeyEntry:
-    """What the compiler's tables say of a key, a construct or a tool kind."""
+    """Return the entry of a key, a construct or a tool kind in the tables of the compiler."""
     return lookup(path)
 
 
@@ -50,7 +50,7 @@ _WORDS: Mapping[str, str] = {
     "a number, or a template that yields one": "a number",
     "a mapping, or a template that yields one": "a mapping",
 }
-"""Values in fewer words than a message needs: that a template may stand for any of them is told once."""
+"""Values in fewer words than a message needs: a page says once that a template may stand for any of them."""
 
 _SHORT = re.compile("|".join(map(re.escape, _WORDS)))
 
@@ -61,23 +61,23 @@ def _keys(argument: str) -> list[str]:
     """The keys below a path; ``but A B`` leaves keys out, ``only A B`` takes these alone."""
     path, _, chosen = argument.partition(" ")
     how, _, names = chosen.partition(" ")
-    told = [name for name, _ in entry(path).keys]
+    key_names = [name for name, _ in entry(path).keys]
     if how == "only":
-        told = names.split()
+        key_names = names.split()
     elif how == "but":
-        told = [name for name in told if name not in names.split()]
-    return _table("key", "value", "meaning", rows=(_row(path, name) for name in told))
+        key_names = [name for name in key_names if name not in names.split()]
+    return _table("key", "value", "meaning", rows=(_row(path, name) for name in key_names))
 
 
 def _row(path: str, name: str) -> tuple[str, str, str]:
-    found = entry(f"{path}.{name}")
-    required = " (required)" if found.is_required else ""
-    value = ", ".join(f"`{word}`" for word, _ in found.choices if _is_current(found, word)) or found.value
-    return f"`{name}`{required}", _SHORT.sub(lambda long: _WORDS[long[0]], value), found.about
+    key = entry(f"{path}.{name}")
+    required = " (required)" if key.is_required else ""
+    value = ", ".join(f"`{word}`" for word, _ in key.choices if _is_current(key, word)) or key.value
+    return f"`{name}`{required}", _SHORT.sub(lambda long: _WORDS[long[0]], value), key.about
 
 
-def _is_current(found: KeyEntry, word: str) -> bool:
-    return not re.match(r"(Another|An older) word for", dict(found.choices)[word])
+def _is_current(entry: KeyEntry, word: str) -> bool:
+    return not re.match(r"(Another|An older) word for", dict(entry.choices)[word])
 
 
 def _words(path: str) -> list[str]:
@@ -94,12 +94,12 @@ def _with_older(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
         for name, _ in entry(path).keys:
             if names := entry(f"{path}.{name}").older:
-                yield f"`{path}.{name}`", ", ".join(f"`{one}`" for one in names)
+                yield f"`{path}.{name}`", ", ".join(f"`{value}`" for value in names)
 
 
 def _test_keys(name: str) -> list[str]:
     """The keys of a construct of test files."""
-    keys = next(one.keys for one in TESTS if one.name == name)
+    keys = next(test.keys for test in TESTS if test.name == name)
     rows = ((f"`{key.name}`{' (required)' if key.required else ''}", key.about) for key in keys)
     return _table("key", "meaning", rows=rows)
 
@@ -117,6 +117,16 @@ _EFFECTS: Mapping[str | None, str] = {
 }
 
 
+_VALUES: Mapping[str, str] = {
+    "": "any value",
+    "text": "text",
+    "number": "a number",
+    "flag": "true or false",
+    "list": "a list",
+    "mapping": "a mapping",
+}
+
+
 def _tools(_argument: str) -> list[str]:
     rows = ((f"`{name}`", kind.summary, _EFFECTS[kind.effect]) for name, kind in KINDS.items() if kind.has_executor)
     return _table("kind", "what it does", "what it changes outside of the run", rows=rows)
@@ -130,6 +140,12 @@ def _unsupported(_argument: str) -> list[str]:
 
 def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _results(kind: str) -> list[str]:
+    """The keys of the result of a tool kind."""
+    rows = ((f"`{name}`", _VALUES[" or ".join(field.types)], field.about) for name, field in KINDS[kind].result.items())
+    return _table("key of the result", "value", "meaning", rows=rows)
 
 
 # ---- templates -------------------------------------------------------------------------------------------------------
@@ -173,7 +189,7 @@ def _retryable(kind: ErrorKind) -> str:
 
 def _events(_argument: str) -> list[str]:
     boundaries = (ENTERED, SKIPPED, *AFTER_CALL.values(), *AFTER_LOOP.values())
-    rows = ((f"`{name}`", ", ".join(f"`{one}`" for one in sorted(names_of(name) - {name}))) for name in boundaries)
+    rows = ((f"`{name}`", ", ".join(f"`{value}`" for value in sorted(names_of(name) - {name}))) for name in boundaries)
     return _table("event", "other names for it", rows=rows)
 
 
@@ -204,6 +220,7 @@ _TABLES: Mapping[str, Callable[[str], list[str]]] = {
     "words": _words,
     "older": _older,
     "tools": _tools,
+    "results": _results,
     "unsupported": _unsupported,
     "filters": _filters,
     "tests": _tests,

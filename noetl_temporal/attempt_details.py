@@ -49,19 +49,19 @@ def attempts_in(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
     """Return the attempts that are recorded in the heartbeat details themselves."""
     if not details:
         return ()
-    found = msgspec.convert(details[0], Details)
-    return found.records if found.first is None else (found.first, *found.records)
+    decoded = msgspec.convert(details[0], Details)
+    return decoded.records if decoded.first is None else (decoded.first, *decoded.records)
 
 
 def counted(records: Iterable[AttemptRecord], before: AttemptCounts | None = None) -> AttemptCounts:
     """The counts of the records, added to those ``before``."""
     total, used, ok, lost, cut = msgspec.structs.astuple(before or AttemptCounts())
-    for one in records:
+    for record in records:
         total += 1
-        used += one.status in ("ok", "error")
-        ok += one.status == "ok"
-        lost += one.status == "lost"
-        cut += one.status in ("shutdown", "paused", "reset") and one.is_called
+        used += record.status in ("ok", "error")
+        ok += record.status == "ok"
+        lost += record.status == "lost"
+        cut += record.status in ("shutdown", "paused", "reset") and record.is_called
     return AttemptCounts(total, used, ok, lost, cut)
 
 

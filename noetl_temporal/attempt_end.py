@@ -122,7 +122,7 @@ class AttemptEnd:
         if self._values.leaves_in_history(short):
             return short
         kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
-        await until_done("the report cannot be stored", lambda: self._values.keep(kept))
+        await until_done("the report cannot be stored", lambda: self._values.store(kept))
         return kept
 
 

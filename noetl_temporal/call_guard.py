@@ -46,7 +46,7 @@ class CallGuard(Interceptor):
 class _Guarded(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         details = activity.info().heartbeat_details
-        locked = next((one for one in (*details, *input.args) if isinstance(one, Locked)), None)
+        locked = next((argument for argument in (*details, *input.args) if isinstance(argument, Locked)), None)
         if locked is not None and _must_wait(details):
             await _worker_stopped(locked, details)
         why = _problem(input)
@@ -57,7 +57,7 @@ class _Guarded(ActivityInboundInterceptor):
 
 def _must_wait(details: Sequence[Any]) -> bool:
     """Whether the call waits here. All others are handed on, as their log can be read (run_tool.py)."""
-    return activity.info().activity_type == FRAME_ACTIVITY or any(isinstance(one, Locked) for one in details)
+    return activity.info().activity_type == FRAME_ACTIVITY or any(isinstance(argument, Locked) for argument in details)
 
 
 async def _worker_stopped(locked: Locked, details: Sequence[Any]) -> None:

@@ -76,10 +76,10 @@ class CallLog:
     @property
     def is_in_doubt(self) -> bool:
         """An attempt since the last successful one may have taken effect without reporting."""
-        since = list(takewhile(lambda one: one.status != "ok", reversed(self._records[:-1])))
+        since = list(takewhile(lambda record: record.status != "ok", reversed(self._records[:-1])))
         is_whole = len(since) < len(self._records) - 1
-        found = counted(since, None if is_whole else self._before)
-        return found.lost + found.cut > 0
+        attempts = counted(since, None if is_whole else self._before)
+        return attempts.lost + attempts.cut > 0
 
     @property
     def follows_a_cut(self) -> bool:

@@ -26,7 +26,7 @@ from noetl_compiler.value_merge import picked
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
-from noetl_temporal.machine.scope import sink_config
+from noetl_temporal.mapped_rows import rendered_sink
 from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
 from noetl_temporal.tool_places import place_for
 
@@ -77,18 +77,18 @@ class CallSinks:
 
     async def stored_outcome(self) -> LedgerResult:
         """Return the outcome that an earlier attempt has stored with its rows."""
-        asked: list[Json] = []
+        lookups: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
             try:
                 config: dict[str, Json] = templates.render(picked(sink.config, _database(sink)), self._call.scope) or {}
             except TemplateFailure:
                 continue  # where it stores is known when there is a result: then the entry there decides
-            if [sink.kind, sink.auth, config] in asked:
+            if [sink.kind, sink.auth, config] in lookups:
                 continue
-            asked.append([sink.kind, sink.auth, config])
-            found = await self._look_up(sink, config)
-            if found != LedgerResult():
-                return found
+            lookups.append([sink.kind, sink.auth, config])
+            outcome = await self._look_up(sink, config)
+            if outcome != LedgerResult():
+                return outcome
         return LedgerResult()
 
     async def _look_up(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
@@ -105,18 +105,18 @@ class CallSinks:
 
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
-        found = msgspec.json.decode(text, type=LedgerOutcome)
-        self._log.add_unrecorded_attempts(found.used)
-        return cast("PlainOutcome", found.outcome)
+        outcome = msgspec.json.decode(text, type=LedgerOutcome)
+        self._log.add_unrecorded_attempts(outcome.used)
+        return cast("PlainOutcome", outcome.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------
 
-    async def perform(self, outcome: PlainOutcome, scope: Scope, is_kept: bool) -> SinkResults:
-        """Run the sinks in order, until one fails. ``is_kept`` if the outcome is from the ledger."""
+    async def perform(self, outcome: PlainOutcome, scope: Scope, is_in_ledger: bool) -> SinkResults:
+        """Run the sinks in order, until one fails. ``is_in_ledger`` if the outcome is from the ledger."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             started = self._log.now()
-            is_noted = is_kept or self._call.store is not None
+            is_noted = is_in_ledger or self._call.store is not None
             noted = None if is_noted else ledger_json(outcome, self._credentials, self._limit, self._log.used)
             work = partial(self._store, sink, outcome, scope, noted)
             stored, failure = await attempted(work, self._deadline)
@@ -127,8 +127,8 @@ class CallSinks:
             if stored is None:
                 continue
             if stored.rival is not None:
-                return await self.perform(self._adopt(stored.rival), scope, is_kept=True)
-            is_kept = is_kept or stored.is_kept
+                return await self.perform(self._adopt(stored.rival), scope, is_in_ledger=True)
+            is_in_ledger = is_in_ledger or stored.is_in_ledger
             records.append(_success_record(sink, started, self._log.now(), stored))
         return SinkResults(outcome, tuple(records))
 
@@ -139,7 +139,7 @@ class CallSinks:
             return None
         entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
         content = _default_content(self._call, outcome)
-        config = await self._credentials.with_secrets(sink_config(sink.config, names), sink.kind)
+        config = await self._credentials.with_secrets(rendered_sink(sink.config, names, content), sink.kind)
         async with _tool_slot(sink.kind):
             return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 

@@ -32,12 +32,12 @@ class PlaybookCatalog:
     async def register(self, paths: Iterable[str | Path]) -> Sequence[Registered]:
         """Register playbooks, without moving schedules: see NoetlClient.register."""
         files, dsn = [Path(path) for path in paths], self.dsn
-        found = await asyncio.to_thread(candidates, files, installed_tools())
-        if found.problems:
-            raise errors_of(found.problems)
-        if not found.playbooks:
+        candidates_ = await asyncio.to_thread(candidates, files, installed_tools())
+        if candidates_.problems:
+            raise errors_of(candidates_.problems)
+        if not candidates_.playbooks:
             raise ValueError(f"there is no playbook below {', '.join(map(repr, map(str, files)))}")
-        return await register(dsn, found.playbooks)
+        return await register(dsn, candidates_.playbooks)
 
     async def get(self, path: str, version: int | None = None) -> CatalogEntry:
         """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError."""

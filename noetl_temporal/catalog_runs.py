@@ -41,8 +41,10 @@ async def compiled(dsn: str, entry: CatalogEntry, request: Mapping[str, Json]) -
 
 def errors_of(results: Iterable[Result]) -> CompileError:
     """Return the errors of several playbooks as one."""
-    found = (one for result in results for one in result.diagnostics if one.severity is Severity.ERROR)
-    return CompileError(tuple(found))
+    errors = (
+        diagnostic for result in results for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR
+    )
+    return CompileError(tuple(errors))
 
 
 async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> Pinned:
@@ -52,17 +54,19 @@ async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> Pinned:
     tools = installed_tools()
     members: dict[str, Member] = {}
     await _follow(dsn, [entry], members, tools)
-    if any(one.graph is not None and has_open_calls(one.graph) for one in members.values()):
+    if any(member.graph is not None and has_open_calls(member.graph) for member in members.values()):
         await _follow(dsn, await newest(dsn), members, tools)
     return pin_calls(members[entry.name].found, Catalog(Path(), members.values()))
 
 
 async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, Member], tools: Tools) -> None:
     """Add these to the members, and all that they call."""
-    while fresh := {one.name: one for one in entries if one.name not in members}:
-        added = {name: _member(one, tools) for name, one in fresh.items()}
+    while fresh := {entry.name: entry for entry in entries if entry.name not in members}:
+        added = {name: _member(entry, tools) for name, entry in fresh.items()}
         members |= added
-        requested = [one for member in added.values() for call in member.calls for one in _requested_versions(call)]
+        requested = [
+            version for member in added.values() for call in member.calls for version in _requested_versions(call)
+        ]
         entries = (await find(dsn, requested)).values() if requested else ()
 
 

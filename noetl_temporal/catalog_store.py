@@ -94,9 +94,11 @@ async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[Registered]
 
     async def insert(connection: Connection) -> list[Registered]:
         async with connection.transaction():
-            for path in sorted({one.graph.source.path for one in playbooks}):  # in one order, or two would block
+            for path in sorted(
+                {playbook.graph.source.path for playbook in playbooks}
+            ):  # in one order, or two would block
                 await connection.execute(sql.query("lock_path"), path)
-            return [await _register(connection, one) for one in playbooks]
+            return [await _register(connection, playbook) for playbook in playbooks]
 
     return await _run_or_migrate(dsn, insert)
 
@@ -120,22 +122,22 @@ async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[
     """Return the registered entries of these paths and versions; None is the newest. Raises DeploymentError."""
     requested = list(dict.fromkeys(names))
     columns = [path for path, _ in requested], [version for _, version in requested]
-    found = [_entry(one) for one in await _fetch(dsn, "registered", *columns)]
-    exact = {(one.path, one.version): one for one in found}
-    last = {one.path: one for one in sorted(found, key=lambda one: one.version)}
+    entries = [_entry(row) for row in await _fetch(dsn, "registered", *columns)]
+    exact = {(entry.path, entry.version): entry for entry in entries}
+    last = {entry.path: entry for entry in sorted(entries, key=lambda latest: latest.version)}
     by_name = {name: exact.get((name[0], name[1])) if name[1] is not None else last.get(name[0]) for name in requested}
-    return {name: one for name, one in by_name.items() if one is not None}
+    return {name: entry for name, entry in by_name.items() if entry is not None}
 
 
 async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry:
     """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError, DeploymentError."""
-    found = await find(dsn, [(path, version)]) if path.isprintable() else {}
-    if found:
-        return found[path, version]
+    entries = await find(dsn, [(path, version)]) if path.isprintable() else {}
+    if entries:
+        return entries[path, version]
     known = await versions(dsn, path) if path.isprintable() else []
     if known:
         raise UnknownPlaybookError(
-            f"the catalog has {path!r} in the versions {', '.join(str(one.version) for one in reversed(known))}, "
+            f"the catalog has {path!r} in the versions {', '.join(str(entry.version) for entry in reversed(known))}, "
             f"but not in version {version}"
         )
     paths = [record["path"] for record in await _fetch(dsn, "registered_paths")]
@@ -145,12 +147,12 @@ async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry
 
 async def newest(dsn: str, beginning: str | None = None) -> list[CatalogEntry]:
     """Return the newest version of each path, or of each path with this prefix. Raises DeploymentError."""
-    return [_entry(one) for one in await _fetch(dsn, "registered_newest", beginning)]
+    return [_entry(row) for row in await _fetch(dsn, "registered_newest", beginning)]
 
 
 async def versions(dsn: str, path: str) -> list[CatalogEntry]:
     """Return all versions of a path, the newest first. Raises DeploymentError."""
-    return [_entry(one) for one in await _fetch(dsn, "registered_versions", path)]
+    return [_entry(row) for row in await _fetch(dsn, "registered_versions", path)]
 
 
 async def _fetch(dsn: str, statement: str, *values: Any) -> list[asyncpg.Record]:

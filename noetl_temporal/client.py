@@ -181,7 +181,7 @@ class NoetlClient(Runs):
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
     ) -> RunHandle:
-        """Start a new run of the same playbook and payload, which takes over all that had happened in the run before
+        """Start a new run of the same playbook and payload, which takes over everything that happened in the run before
         ``from_step`` first started there; that step and what follows run again.
 
         ``run`` is one that has ended, by an ID as for `find`. Raises RequestRefusedError with the reason,
@@ -236,15 +236,15 @@ class NoetlClient(Runs):
             digest_of(given.payload),
         )
         mine = given.execution_id
-        found = await claim(self.dsn, submission, mine)
-        if not found.is_started:
+        claimed = await claim(self.dsn, submission, mine)
+        if not claimed.is_started:
             with suppress(WorkflowAlreadyStartedError):
-                given = msgspec.structs.replace(given, execution_id=found.execution_id)
+                given = msgspec.structs.replace(given, execution_id=claimed.execution_id)
                 await self._start(given, playbook, execution_timeout)
             await note_started(self.dsn, submission)
-        workflow = self._workflow(workflow_id(given.path, found.execution_id))
-        is_new = found.execution_id == mine
-        return RunHandle(self.temporal, workflow, found.execution_id, self.dsn, is_new=is_new)
+        workflow = self._workflow(workflow_id(given.path, claimed.execution_id))
+        is_new = claimed.execution_id == mine
+        return RunHandle(self.temporal, workflow, claimed.execution_id, self.dsn, is_new=is_new)
 
     async def _start(
         self, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None

@@ -54,8 +54,8 @@ __all__ = [
     "UnreadValue",
     "codec_of_stored",
     "data_converter",
-    "is_kept_outside",
     "is_signed",
+    "is_stored_outside",
     "payload_limit",
     "replay_converter",
     "schedule_converter",
@@ -155,7 +155,7 @@ _shared = lru_cache(DECODED)(_decoded)
 _Converter = TypeVar("_Converter", bound=DataConverter)
 _STANDARD = DefaultPayloadConverter.default_encoding_payload_converters
 _CONVERTERS = (
-    *(one for one in _STANDARD if not isinstance(one, JSONPlainPayloadConverter)),
+    *(converter for converter in _STANDARD if not isinstance(converter, JSONPlainPayloadConverter)),
     _UnreadConverter(),
     EncryptedConverter(),
     *map(_TrailConverter, ENCODINGS),
@@ -200,10 +200,10 @@ class _DataConverter(DataConverter):
 
     def changed(self, fields: Mapping[str, Any]) -> Self:
         """Return a copy with these fields. dataclasses.replace would create all converters again, for each call."""
-        found = object.__new__(type(self))
-        vars(found).update(vars(self), **fields)
-        object.__setattr__(found, "payload_converter", found._new_payload_converter())
-        return found
+        copy = object.__new__(type(self))
+        vars(copy).update(vars(self), **fields)
+        object.__setattr__(copy, "payload_converter", copy._new_payload_converter())
+        return copy
 
     def _with_store_context(self, store_ctx: StorageDriverStoreContext) -> Self:
         """Return this converter, as the payload store ignores the context; the SDK would copy it for each context."""
@@ -251,15 +251,17 @@ def data_converter(
     """Return the converter of all clients, workers and mirrors; ``dsn`` is the Postgres for large values."""
     storage = _storage(PayloadStore(dsn, keyring)) if dsn else None
     base = _DataConverter(external_storage=storage, failure_converter_class=PlainFailureConverter)
-    found = _with_class(base, _plain_converter)
+    converter = _with_class(base, _plain_converter)
     if keyring is not None:
-        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else is_kept_outside)
-        found = dataclasses.replace(found, payload_codec=codec, failure_converter_class=EncryptedFailureConverter)
+        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else is_stored_outside)
+        converter = dataclasses.replace(
+            converter, payload_codec=codec, failure_converter_class=EncryptedFailureConverter
+        )
     if signing_key is None:
-        return found
+        return converter
     kind = SignedFailureConverter if keyring is None else ConfidentialFailureConverter
-    found = dataclasses.replace(found, failure_converter_class=kind)
-    return _with_class(found, SignedConverters(_plain_converter, Signer(signing_key)))
+    converter = dataclasses.replace(converter, failure_converter_class=kind)
+    return _with_class(converter, SignedConverters(_plain_converter, Signer(signing_key)))
 
 
 def _is_never_stored(payload: Payload) -> bool:
@@ -270,12 +272,12 @@ def _is_never_stored(payload: Payload) -> bool:
 def _storage(driver: StorageDriver) -> ExternalStorage:
     def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
         del context
-        return driver if is_kept_outside(payload) else None
+        return driver if is_stored_outside(payload) else None
 
     return ExternalStorage([driver], driver_selector=select, payload_size_threshold=0)
 
 
-def is_kept_outside(payload: Payload) -> bool:
+def is_stored_outside(payload: Payload) -> bool:
     """Whether a payload is one for the payload store. One that is encrypted already was too small for it."""
     return (payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)) and not is_encrypted(payload)
 

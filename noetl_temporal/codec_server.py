@@ -66,8 +66,8 @@ async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
     if not isinstance(claim, Reference) or storage is None:
         return payload
     claims = [StorageDriverClaim(claim.claim)]
-    [found] = await storage.drivers[0].retrieve(StorageDriverRetrieveContext(), claims)
-    return found
+    [retrieved] = await storage.drivers[0].retrieve(StorageDriverRetrieveContext(), claims)
+    return retrieved
 
 
 async def encoded(converter: DataConverter, payload: Payload) -> Payload:
@@ -84,7 +84,7 @@ async def serving_codec(
     loop = asyncio.get_running_loop()
 
     def answer(convert: Callable[[DataConverter, Payload], Awaitable[Payload]], payloads: Payloads) -> Payloads:
-        work = _all(payloads, lambda one: convert(converter, one))
+        work = _all(payloads, lambda payload: convert(converter, payload))
         return asyncio.run_coroutine_threadsafe(work, loop).result(ANSWER_SECONDS)
 
     class Handler(_Handler):
@@ -97,7 +97,7 @@ async def serving_codec(
 
 
 async def _all(payloads: Payloads, convert: Converted) -> Payloads:
-    return Payloads(payloads=[await _converted(one, convert) for one in payloads.payloads])
+    return Payloads(payloads=[await _converted(payload, convert) for payload in payloads.payloads])
 
 
 async def _converted(payload: Payload, convert: Converted) -> Payload:

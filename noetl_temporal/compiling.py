@@ -24,8 +24,8 @@ def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credent
     Scripts are fetched with the credentials of this process: those in the file ``credentials``, or else its own.
     """
     tools = installed_tools()
-    found = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
-    return lowered(with_scripts(found, request, fetch=partial(_fetch, credentials), to_run=True))
+    parsed = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
+    return lowered(with_scripts(parsed, request, fetch=partial(_fetch, credentials), to_run=True))
 
 
 def _fetch(credentials: Path | None, download: Download) -> bytes:

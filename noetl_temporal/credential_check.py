@@ -2,7 +2,7 @@
 
 Only the workers that call a tool know its credentials, so each of their queues is asked, by an activity without a
 workflow (Temporal's standalone activities). It is sent names, and returns what is wrong with them: no secret leaves the
-worker. A queue that nobody serves now, or a server without such activities, is no reason to refuse a run.
+worker. A queue without workers, or a server without such activities, is no reason to refuse a run.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def credential_activity(source: CredentialSource) -> Callable[..., Any]:
     """Return the activity, of every worker that calls tools."""
 
     @activity.defn(name=ACTIVITY)
-    async def check(asked: CredentialNames) -> CredentialProblems:
-        return CredentialProblems({name: problem for name in asked.names if (problem := problem_of(name, source))})
+    async def check(names: CredentialNames) -> CredentialProblems:
+        return CredentialProblems({name: problem for name in names.names if (problem := problem_of(name, source))})
 
     return check
 
@@ -84,10 +84,10 @@ async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[s
     uses = _uses_by_queue(graphs, resolved_queues(graphs, {}))
     if client.data_converter.payload_codec is None:
         uses = {queue: names for queue, names in uses.items() if names}
-    found = await asyncio.gather(*(_ask_workers(client, queue, list(places)) for queue, places in uses.items()))
+    answers = await asyncio.gather(*(_ask_workers(client, queue, list(places)) for queue, places in uses.items()))
     return [
         f"{place}: error: {problem}"
-        for places, problems in zip(uses.values(), found, strict=True)
+        for places, problems in zip(uses.values(), answers, strict=True)
         for name, problem in problems.items()
         for place in places[name]
     ]
@@ -95,16 +95,16 @@ async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[s
 
 def _uses_by_queue(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
     """Return where each credential is used, by queue and name."""
-    found: dict[str, dict[str, list[str]]] = {}
+    uses: dict[str, dict[str, list[str]]] = {}
     for graph in graphs:
         for step in graph.steps.values():
             is_framed = step.loop is not None and step.loop.frame is not None
-            for task in (one for one in step.tasks if one.kind not in IN_WORKFLOW):
+            for task in (item for item in step.tasks if item.kind not in IN_WORKFLOW):
                 queue = tool_queue(FRAME_KIND) if is_framed else queue_of(task.queue, queues)
-                names = found.setdefault(queue, {})
+                names = uses.setdefault(queue, {})
                 for name, span in credentials_without_template(graph, task).items():
                     names.setdefault(name, []).append(_place(graph, span))
-    return found
+    return uses
 
 
 def _place(graph: Graph, span: Span) -> str:

@@ -100,10 +100,10 @@ class _EarlierRunReader:
 
     async def _run_ids(self) -> list[str]:
         """The run ids of the workflow, each of which continued the one before."""
-        found = await self._client.get_workflow_handle(self._workflow_id).describe()
-        if found.status is WorkflowExecutionStatus.RUNNING:
+        description = await self._client.get_workflow_handle(self._workflow_id).describe()
+        if description.status is WorkflowExecutionStatus.RUNNING:
             raise RequestRefusedError("the run is still running: wait for its end (noetl wait), or cancel it")
-        runs, before = list[str](), found.run_id
+        runs, before = list[str](), description.run_id
         while before:
             runs.append(before)
             event = await self._first_event(before)
@@ -150,7 +150,7 @@ class _EarlierRunReader:
 
 def _check_step(graph: Graph, step: str) -> None:
     if step not in graph.steps:
-        names = [name for name, one in graph.steps.items() if not one.is_synthetic]
+        names = [name for name, step in graph.steps.items() if not step.is_synthetic]
         raise RequestRefusedError(f"the playbook has no step {step!r}: {nearest_or_all(step, names, 'its steps are')}")
     loop = region_of(graph, step)
     if loop is not None:

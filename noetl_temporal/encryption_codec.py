@@ -59,11 +59,14 @@ class EncryptionCodec(PayloadCodec):
         """See temporalio.converter.PayloadCodec."""
         if not self.keyring.ids:
             return list(payloads)
-        return [one if is_encrypted(one) or self._passes(one) else self.keyring.encrypt(one) for one in payloads]
+        return [
+            payload if is_encrypted(payload) or self._passes(payload) else self.keyring.encrypt(payload)
+            for payload in payloads
+        ]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """See temporalio.converter.PayloadCodec. Raises DecryptionError."""
-        return [self._decoded(one) for one in payloads]
+        return [self._decoded(payload) for payload in payloads]
 
     def _decoded(self, payload: Payload) -> Payload:
         if not is_encrypted(payload) or (self._is_lenient and not self.keyring.has_key_of(payload)):

@@ -17,18 +17,22 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["DERIVED", "EPOCH_MS", "SLOTS", "IdClock", "event_id", "millisecond_of"]
+__all__ = ["DERIVED", "EPOCH_MS", "OBSERVED_SLOT", "SLOTS", "IdClock", "millisecond_of"]
 
 EPOCH_MS = 1704067200000
 """2024-01-01 UTC, the epoch of every NoETL id."""
 
-SLOTS = 1024
+SLOTS = 1023
 """Workflows of one execution that may run at the same time, the playbook's own included."""
+
+OBSERVED_SLOT = SLOTS
+"""The slot of rows that no workflow's history has: what the mirror saw at the server (mirror/call_pauses.py)."""
 
 DERIVED = 4096
 """Ordinals from here on are those of derived rows; as many are below."""
 
-_LOW_BITS = 23
+_ORDINAL_BITS = 13
+_LOW_BITS = _ORDINAL_BITS + 10
 
 
 class IdClock(msgspec.Struct):
@@ -37,14 +41,17 @@ class IdClock(msgspec.Struct):
     ms: int = 0
     used: int = 0
 
-    def next(self, at: int) -> tuple[int, int]:
-        """(ms, ordinal below DERIVED) of one more id at a time, in milliseconds since the Unix epoch."""
+    def next(self, at: int, slot: int, first: int = 0) -> int:
+        """Return one more id at a time, in milliseconds since the Unix epoch. Its ordinal is ``first`` (DERIVED for a
+        derived row) or above.
+        """
         if at > self.ms:
             self.ms, self.used = at, 0
         elif self.used >= DERIVED:
             self.ms, self.used = self.ms + 1, 0
+        ordinal = first + self.used
         self.used += 1
-        return self.ms, self.used - 1
+        return (self.ms - EPOCH_MS) << _LOW_BITS | slot << _ORDINAL_BITS | ordinal
 
     def skip(self, at: int, count: int) -> None:
         """Move on as ``count`` calls of ``next`` at this time would."""
@@ -55,11 +62,6 @@ class IdClock(msgspec.Struct):
             self.ms += (total - 1) // DERIVED
             total = (total - 1) % DERIVED + 1
         self.used = total
-
-
-def event_id(ms: int, slot: int, ordinal: int) -> int:
-    """Return the id; ``ms`` since the Unix epoch, ``ordinal`` with DERIVED added for a derived row."""
-    return (ms - EPOCH_MS) << _LOW_BITS | slot << 13 | ordinal
 
 
 def millisecond_of(id_: int) -> int:

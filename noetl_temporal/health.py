@@ -76,8 +76,8 @@ async def serving_health(
             await asyncio.wait_for(client.service_client.check_health(), ANSWER_SECONDS / 2)
         except (RPCError, RuntimeError, TimeoutError) as error:
             reason = f"Temporal does not answer: {error or 'timed out'}"
-            found: dict[str, str | list[str]] = {"status": "disconnected", "reason": reason, "serves": serves}
-            return _json(HTTPStatus.SERVICE_UNAVAILABLE, found)
+            health: dict[str, str | list[str]] = {"status": "disconnected", "reason": reason, "serves": serves}
+            return _json(HTTPStatus.SERVICE_UNAVAILABLE, health)
         return _json(HTTPStatus.OK, {"status": "ready", "serves": serves})
 
     class Handler(_Handler):
@@ -101,8 +101,8 @@ async def exported(address: str) -> str:
 
 
 def _read(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=ANSWER_SECONDS) as found:
-        text: str = found.read().decode()
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=ANSWER_SECONDS) as response:
+        text: str = response.read().decode()
         return text
 
 

@@ -20,20 +20,23 @@ from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.follow import Polls
 from noetl_temporal.mirror.payloads import plain
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun, at_end, links, settled
+from noetl_temporal.mirror.raw import WorkflowRun, at_end, links, settled
 from noetl_temporal.mirror.read import Event
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 
 __all__ = ["events_in_history"]
 
 
 async def events_in_history(client: Client, workflow_id: str) -> AsyncIterator[Event]:
     """Yield the events of a run until its last one. Raises RPCError, also for a run that Temporal has removed."""
-    found = await client.get_workflow_handle(workflow_id).describe()
-    first = found.raw_description.workflow_execution_info.first_run_id or found.run_id
+    description = await client.get_workflow_handle(workflow_id).describe()
+    first = description.raw_description.workflow_execution_info.first_run_id or description.run_id
     rows = asyncio.Queue[EventRow | None]()
-    reading = asyncio.create_task(_read_all(client, WorkflowRun(client.namespace, workflow_id, first, PLAYBOOK), rows))
+    reading = asyncio.create_task(
+        _read_all(client, WorkflowRun(client.namespace, workflow_id, first, PLAYBOOK_WORKFLOW), rows)
+    )
     try:
         while (row := await rows.get()) is not None:
             yield _event(row)
@@ -67,7 +70,7 @@ class _Reader:
                 events, end = at_end(known)
                 await self._put(fold_, events)
                 for link in links(run, events):
-                    if link.workflow_type == LOOP:
+                    if link.workflow_type == LOOP_WORKFLOW:
                         loops.create_task(self.read(link, None))
                 token = page.token
                 if end or token is None:
@@ -94,11 +97,11 @@ class _Fold:
         """Return the rows that the next events add."""
         if not events:
             return []
-        found = [await plain(await decrypted(event, self._converter), self._converter) for event in events]
+        plain_events = [await plain(await decrypted(event, self._converter), self._converter) for event in events]
         if self.state is None:
-            self.state = begin(self._run, found[0], self._before)
-        self._events |= {event.event_id: event for event in found}
-        return fold(self.state, found, self._events)
+            self.state = begin(self._run, plain_events[0], self._before)
+        self._events |= {event.event_id: event for event in plain_events}
+        return fold(self.state, plain_events, self._events)
 
 
 def _event(row: EventRow) -> Event:

@@ -19,9 +19,9 @@ def inflated(data: bytes, bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -
     Raises InflateError, zlib.error.
     """
     stream = zlib.decompressobj(bits, dictionary) if dictionary else zlib.decompressobj(bits)
-    found = stream.decompress(data, UNPACKED_BYTES + 1)
-    if len(found) > UNPACKED_BYTES:
+    content = stream.decompress(data, UNPACKED_BYTES + 1)
+    if len(content) > UNPACKED_BYTES:
         raise InflateError(f"{len(data):,} bytes decompress to over {UNPACKED_BYTES:,}")
     if not stream.eof:
         raise InflateError(f"{len(data):,} bytes of compressed data are incomplete")
-    return found
+    return content

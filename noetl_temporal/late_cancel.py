@@ -25,16 +25,16 @@ CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 
 
 async def until_passed_on(client: Client, workflow_id: str, activity_id: str) -> None:
-    """Wait until no cancel is on its way to the activity; return immediately if its run was not cancelled, or if the
+    """Wait until no cancel is in transit to the activity; return immediately if its run was not cancelled, or if the
     server is unavailable.
     """
     quiet = 0
     try:
         while quiet < 2:
             above = await _workflow_and_ancestors(client, workflow_id)
-            if not any(one.workflow_extended_info.cancel_requested for one in above):
+            if not any(response.workflow_extended_info.cancel_requested for response in above):
                 return
-            is_under_way = any(one.HasField("pending_workflow_task") for one in above)
+            is_under_way = any(response.HasField("pending_workflow_task") for response in above)
             quiet = 0 if is_under_way or _is_cancelled(above[0], activity_id) else quiet + 1
             await asyncio.sleep(PAUSE)
     except RPCError:
@@ -43,13 +43,13 @@ async def until_passed_on(client: Client, workflow_id: str, activity_id: str) ->
 
 async def _workflow_and_ancestors(client: Client, workflow_id: str) -> list[DescribeWorkflowExecutionResponse]:
     """Return the workflow, and those it is a child of, the run's last."""
-    found: list[DescribeWorkflowExecutionResponse] = []
+    responses: list[DescribeWorkflowExecutionResponse] = []
     while workflow_id:
-        found.append((await client.get_workflow_handle(workflow_id).describe()).raw_description)
-        workflow_id = found[-1].workflow_execution_info.parent_execution.workflow_id
-    return found
+        responses.append((await client.get_workflow_handle(workflow_id).describe()).raw_description)
+        workflow_id = responses[-1].workflow_execution_info.parent_execution.workflow_id
+    return responses
 
 
 def _is_cancelled(workflow: DescribeWorkflowExecutionResponse, activity_id: str) -> bool:
     pending = workflow.pending_activities
-    return any(one.activity_id == activity_id and one.state == CANCEL_REQUESTED for one in pending)
+    return any(call.activity_id == activity_id and call.state == CANCEL_REQUESTED for call in pending)

@@ -48,21 +48,21 @@ async def held(
     if lease.outer is not None:
         own, inner = replace(lease, outer=None), run
         return await held(lease.outer, now, credentials, context, lambda: held(own, now, credentials, context, inner))
-    keeper = _Keeper(lease, now, credentials, context)
-    await keeper.check()
-    work, keeping = asyncio.ensure_future(run()), asyncio.create_task(keeper.keep())
+    renewer = _Renewer(lease, now, credentials, context)
+    await renewer.check()
+    work, renewing = asyncio.ensure_future(run()), asyncio.create_task(renewer.renew_until_lost())
     try:
-        await asyncio.wait({work, keeping}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
         if not work.done():
-            keeping.result()
+            renewing.result()
         return await work
     finally:
-        for task in (work, keeping):
+        for task in (work, renewing):
             task.cancel()
-        await asyncio.gather(work, keeping, return_exceptions=True)
+        await asyncio.gather(work, renewing, return_exceptions=True)
 
 
-class _Keeper:
+class _Renewer:
     def __init__(self, lease: LeaseRenewal, now: int, credentials: Credentials, context: ToolContext) -> None:
         self._lease = lease
         self._credentials = credentials
@@ -75,7 +75,7 @@ class _Keeper:
         if self._age >= self._lease.interval:
             await self._renew_or_wait()
 
-    async def keep(self) -> None:
+    async def renew_until_lost(self) -> None:
         """Renew the lease until it is lost. Raises LeaseLostError."""
         while True:
             await asyncio.sleep(self._lease.interval)

@@ -129,7 +129,7 @@ class _CountedRun(WorkflowInboundInterceptor):
             report: RunReport = await super().execute_workflow(input)
         except ApplicationError as error:
             status = "cancelled" if error.type == PLAYBOOK_CANCELLED else "failed"
-            _count_run(input, status, next((one for one in error.details if isinstance(one, RunReport)), None))
+            _count_run(input, status, next((detail for detail in error.details if isinstance(detail, RunReport)), None))
             raise
         except asyncio.CancelledError:
             _count_run(input, "cancelled", None)

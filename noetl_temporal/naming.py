@@ -25,6 +25,7 @@ __all__ = [
     "LOOP_WORKFLOW",
     "OPEN_SIGNAL",
     "OVERLAPS",
+    "PAUSE_REASON",
     "PAUSE_SIGNAL",
     "PAUSE_UPDATE",
     "PLAYBOOK_CANCELLED",
@@ -77,6 +78,9 @@ OPEN_SIGNAL = "noetl-wait-opened"
 CLOSE_SIGNAL = "noetl-wait-closed"
 ANSWER_SIGNAL = "noetl-wait-answered"
 """Between a playbook and the chunks of its loops."""
+
+PAUSE_REASON = "noetl pause"
+"""The reason given to Temporal for the pause of a call, by which one that ``noetl pause`` made is recognised."""
 
 PAUSE_SIGNAL = "noetl-pause"
 """The signal of a workflow that was paused or resumed to those that it waits for."""
@@ -152,8 +156,8 @@ def scheduled_workflow_id(schedule: str) -> str:
 
 def schedule_of(workflow_id: str) -> str | None:
     """Return the id without the time that a schedule appends; None without one."""
-    found = _TIME.search(workflow_id)
-    return None if found is None else workflow_id[: found.start()]
+    match = _TIME.search(workflow_id)
+    return None if match is None else workflow_id[: match.start()]
 
 
 def child_workflow_id(root_id: str, *parts: str) -> str:
@@ -172,5 +176,5 @@ def summary(text: str) -> str:
     return line if len(line.encode()) <= SUMMARY_BYTES else f"{head(line, SUMMARY_BYTES - len('...'))}..."
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"%{ord(found[0]):02X}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"

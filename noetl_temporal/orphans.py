@@ -6,7 +6,7 @@ is waited for, that the old run started later would continue its calls, until th
 
 So the first workflow task after a reset starts a local activity that terminates those children. It finds them by
 visibility, because the history of the new run does not name them. One that visibility does not list yet continues. A
-playbook that nobody waits for lives on.
+playbook that is not waited for continues.
 
 A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
 task changes the seed before the workflow can register its callback, so the interceptor detects that case.
@@ -30,8 +30,8 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
-from noetl_temporal.naming import DETACHED_MEMO, LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.visibility import OPEN
+from noetl_temporal.naming import DETACHED_MEMO
+from noetl_temporal.visibility import NOETL_WORKFLOWS, OPEN
 
 __all__ = ["ResetInterceptor", "orphan_activity", "start_terminating_orphans"]
 
@@ -50,13 +50,12 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
         """Terminate the running children that are neither ``owned`` nor started by this run. Returns their number."""
         info, count = activity.info(), 0
         parent = (info.workflow_id or "").replace("'", "''")
-        types = f"'{LOOP_WORKFLOW}', '{PLAYBOOK_WORKFLOW}'"
-        query = f"WorkflowType IN ({types}) AND {OPEN} AND ParentWorkflowId = '{parent}'"
-        async for one in client.list_workflows(query):
-            is_own = one.id in owned or one.raw_info.parent_execution.run_id == info.workflow_run_id
-            if is_own or DETACHED_MEMO in await one.memo():
+        query = f"{NOETL_WORKFLOWS} AND {OPEN} AND ParentWorkflowId = '{parent}'"
+        async for child in client.list_workflows(query):
+            is_own = child.id in owned or child.raw_info.parent_execution.run_id == info.workflow_run_id
+            if is_own or DETACHED_MEMO in await child.memo():
                 continue
-            count += await _terminate(client.get_workflow_handle(one.id, run_id=one.run_id))
+            count += await _terminate(client.get_workflow_handle(child.id, run_id=child.run_id))
         return count
 
     return terminate_orphans

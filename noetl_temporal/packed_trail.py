@@ -94,16 +94,16 @@ def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list
     Raises KeyError for a dictionary that this version does not know, InflateError.
     """
     text = inflated(trail.data, -15, DICTIONARIES[trail.dictionary])
-    found: list[dict[str, Any]] = msgspec.json.decode(mended(text))
+    fields: list[dict[str, Any]] = msgspec.json.decode(mended(text))
     id_ = at = 0
-    for event in found:
+    for event in fields:
         event["id"] = id_ = id_ + event["id"]
         event["at"] = at = at + event["at"]
         if event.get("parent") is not None:
             event["parent"] = id_ - event["parent"]
         if event.get("ends") is not None:
             event["ends"] = (event.get("parent") or id_) - event["ends"]
-    return found
+    return fields
 
 
 def to_payload(trail: PackedTrail) -> Payload:
@@ -122,9 +122,9 @@ def from_payload(payload: Payload) -> PackedTrail:
 
 
 def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = msgspec.to_builtins(events)
+    fields: list[dict[str, Any]] = msgspec.to_builtins(events)
     last_id = last_at = 0
-    for event in found:
+    for event in fields:
         id_, at, parent = event["id"], event["at"], event.get("parent")
         event["id"], event["at"] = id_ - last_id, at - last_at
         if event.get("ends") is not None:
@@ -132,4 +132,4 @@ def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:
         if parent is not None:
             event["parent"] = id_ - parent
         last_id, last_at = id_, at
-    return found
+    return fields

@@ -22,12 +22,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.frames.wire import FRAME_KIND
-from noetl_temporal.naming import DETACHED_MEMO, activity_type
+from noetl_temporal.naming import DETACHED_MEMO, PAUSE_REASON, activity_type
 
-__all__ = ["PAUSE_REASON", "pause_calls", "unpause_calls"]
-
-PAUSE_REASON = "noetl pause"
-"""The reason given to Temporal, by which a call that was paused here is recognised."""
+__all__ = ["pause_calls", "unpause_calls"]
 
 _PASSES, _PAUSE = 10, 0.3
 """How often the calls are looked for, and the seconds in between: loops and called playbooks learn of the pause a
@@ -99,17 +96,17 @@ async def _calls_in_flight(
     ids = deque([workflow_id])
     while ids:
         try:
-            found = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
+            description = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
         except RPCError as error:
             _ignore_ended(error)
             continue
-        if _is_detached(found):
+        if _is_detached(description):
             continue
-        ids += [child.workflow_id for child in found.pending_children]
-        for call in found.pending_activities:
-            yield found.workflow_execution_info.execution, call
+        ids += [child.workflow_id for child in description.pending_children]
+        for call in description.pending_activities:
+            yield description.workflow_execution_info.execution, call
 
 
-def _is_detached(found: DescribeWorkflowExecutionResponse) -> bool:
+def _is_detached(description: DescribeWorkflowExecutionResponse) -> bool:
     """Whether its caller does not wait for it."""
-    return DETACHED_MEMO in found.workflow_execution_info.memo.fields
+    return DETACHED_MEMO in description.workflow_execution_info.memo.fields

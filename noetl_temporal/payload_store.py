@@ -45,7 +45,7 @@ STORE_NAME = "noetl.payload"
 with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a payload fails their task
     UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
 """The encoding of a payload that is nothing but the key of one that could not be read. It never leaves the process, and
-nobody else can make one."""
+no one else can create one."""
 
 UNDECRYPTED = "noetl-undecrypted"
 """The key in the metadata of such a payload for why it cannot be decrypted."""
@@ -73,8 +73,8 @@ _log = logging.getLogger(__name__)
 _IS_ENCRYPTED = f"position('{ENCRYPTED.decode()}'::bytea IN substring({{row}}.data FOR {_METADATA_BYTES})) > 0"
 
 # A payload that is there is touched unless it was stored a moment ago: `noetl prune` removes nothing stored in the last
-# day. Where it is removing the payload now, this waits and stores it anew. In order, so that rivals do not deadlock. A
-# row that someone has encrypted is replaced: nobody without the key could read it.
+# day. Where it is removing the payload now, this waits and stores it again. In order, so that rivals do not deadlock. A
+# row that someone has encrypted is replaced: without the key it could not be read.
 _STORE = f"""
 INSERT INTO noetl.payload AS old (key, data)
 SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
@@ -87,7 +87,7 @@ ON CONFLICT (key) DO UPDATE SET used_at = now(), data = CASE
     ELSE old.data END
 """  # noqa: S608 - of constants
 
-# Every row anew: one may be under an older encryption key, or under none.
+# Replace every row: one may be under an older encryption key, or under none.
 _STORE_ENCRYPTED = """
 INSERT INTO noetl.payload (key, data)
 SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
@@ -139,17 +139,17 @@ class PayloadStore(StorageDriver):
         """
         del context
         keys = [claim.claim_data["key"] for claim in claims]
-        found = {key: text for key in keys if (text := _CACHE.get(self._cached_for, key)) is not None}
-        unknown = [key for key in keys if key not in found]
+        cached = {key: text for key in keys if (text := _CACHE.get(self._cached_for, key)) is not None}
+        unknown = [key for key in keys if key not in cached]
         if unknown:
-            found |= await self._read(unknown)
-        missing = [key for key in keys if key not in found]
+            cached |= await self._read(unknown)
+        missing = [key for key in keys if key not in cached]
         if missing:
             raise LookupError(
                 f"noetl.payload has no {', '.join(missing)}: its rows were removed or changed, "
                 "or NOETL_POSTGRES names another database here than where the value was stored"
             )
-        texts = [found[key] for key in keys]
+        texts = [cached[key] for key in keys]
         payloads = [Payload.FromString(text) for text in texts]
         self._cache(keys, texts, payloads)
         return payloads
@@ -159,18 +159,18 @@ class PayloadStore(StorageDriver):
         Raises asyncpg's errors, OSError.
         """
         ordered = sorted(keys)
-        found = await self._run(lambda connection: connection.fetch(_RENEW, ordered))
-        return {*ordered} - {record["key"] for record in found}
+        records = await self._run(lambda connection: connection.fetch(_RENEW, ordered))
+        return {*ordered} - {record["key"] for record in records}
 
     def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
-        found = zip(keys, texts, payloads, strict=True)
-        kept = ((key, text) for key, text, one in found if one.metadata.get("encoding") != SEGMENT)
+        loaded = zip(keys, texts, payloads, strict=True)
+        kept = ((key, text) for key, text, payload in loaded if payload.metadata.get("encoding") != SEGMENT)
         _CACHE.add(self._cached_for, kept)
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
-        found = {key: self._as_stored(key, data) for key, data in records}
-        return {key: data for key, data in found.items() if hashlib.sha256(data).hexdigest() == key}
+        stored = {key: self._as_stored(key, data) for key, data in records}
+        return {key: data for key, data in stored.items() if hashlib.sha256(data).hexdigest() == key}
 
     def _written(self, key: str, text: bytes) -> bytes:
         """Return the serialized payload as it is written to a row: encrypted if there are keys."""
@@ -272,9 +272,9 @@ class _ValueCache:
             self._data.move_to_end((reader, key))
         return self._data.get((reader, key))
 
-    def add(self, reader: _Reader, found: Iterable[tuple[str, bytes]]) -> None:
+    def add(self, reader: _Reader, loaded: Iterable[tuple[str, bytes]]) -> None:
         """Cache the values as the ones used last, and evict those used least recently."""
-        for key, data in found:
+        for key, data in loaded:
             if len(data) > CACHE_BYTES // 4:
                 continue
             if (reader, key) not in self._data:

@@ -113,7 +113,7 @@ class Performer:
         self._limit = limit
         self._on_emit = on_emit
         self._caller = caller
-        self._sub_playbooks = SubPlaybooks(caller, queues, limit, self._tell_if_paused)
+        self._sub_playbooks = SubPlaybooks(caller, queues, limit, self._pass_on_pause)
         self.messages = WaitMessages(self.note, now)
         self._tasks: dict[str, _Task] = {}
         self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
@@ -190,20 +190,20 @@ class Performer:
             case StartTimer():
                 self._start_timer(command)
             case OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
-                self._tell(command)
+                self._notify(command)
             case Cancel():
                 self._cancel(command)
             case Finish():
                 self.finish = command
 
-    def _tell(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
+    def _notify(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
         match command:
             case PauseChildren():
                 self._pause_children(command)
             case AnswerWait():
-                self.messages.tell_chunk(command, own_child_id(command.chunk_id))
+                self.messages.send_answer(command, own_child_id(command.chunk_id))
             case _:
-                self.messages.tell_playbook(command)
+                self.messages.notify_playbook(command)
 
     # ---- tool calls -----------------------------------------------------------------------------------------------
 
@@ -300,7 +300,7 @@ class Performer:
         self._chunk_runs.add(child.first_execution_run_id or "")
         self._starting.discard(command.chunk_id)
         self.has_news = True
-        self._tell_if_paused(own_child_id(command.chunk_id))
+        self._pass_on_pause(own_child_id(command.chunk_id))
         try:
             return cast("LoopEnd", await child)
         finally:
@@ -324,18 +324,18 @@ class Performer:
         self._pause = notice if command.is_paused else None
         self._sub_playbooks.pause(is_paused=command.is_paused)
         for workflow_id in [*map(own_child_id, sorted(self._chunks)), *self._sub_playbooks.in_flight]:
-            self.messages.tell_paused(workflow_id, notice)
+            self.messages.send_pause(workflow_id, notice)
 
     def repeat_pause(self, pause: Pause | None) -> None:
         """Tell the chunks whether the run is paused. A called playbook can be resumed by itself."""
         notice = PauseNotice(is_paused=False) if pause is None else PauseNotice(True, pause.by, pause.reason)
         for chunk_id in sorted(self._chunks):
-            self.messages.tell_paused(own_child_id(chunk_id), notice)
+            self.messages.send_pause(own_child_id(chunk_id), notice)
 
-    def _tell_if_paused(self, workflow_id: str) -> None:
+    def _pass_on_pause(self, workflow_id: str) -> None:
         """A child has started, and could not be notified before."""
         if self._pause is not None:
-            self.messages.tell_paused(workflow_id, self._pause)
+            self.messages.send_pause(workflow_id, self._pause)
 
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
         """This run was reset, and has only these chunks, and the playbooks that it waits for: terminate the others.

@@ -18,16 +18,15 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Interceptor, Replayer, UnsandboxedWorkflowRunner
 
 from noetl_temporal.codec import HEADERS, NO_STORE, replay_converter
-from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.struct_types import prepare_structs
-from noetl_temporal.visibility import OPEN
+from noetl_temporal.visibility import NOETL_WORKFLOWS, OPEN
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
 __all__ = ["NoHistoryError", "ReplayResult", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
 
 _WENT_ON = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
-_OPEN = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}') AND {OPEN}"
+_OPEN = f"{NOETL_WORKFLOWS} AND {OPEN}"
 
 
 _NOWHERE = "replay"
@@ -104,8 +103,8 @@ async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[Workfl
 
 async def open_histories(client: Client) -> AsyncIterator[WorkflowHistory]:
     """Yield every playbook and loop that runs now. Raises RPCError."""
-    async for found in client.list_workflows(_OPEN):
-        history = await _history(client, found.id, found.run_id)
+    async for workflow in client.list_workflows(_OPEN):
+        history = await _history(client, workflow.id, workflow.run_id)
         if history is not None:
             yield history
 

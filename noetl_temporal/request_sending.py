@@ -152,10 +152,10 @@ async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | Non
     """
     try:
         with of_open_run():
-            found: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
+            waits: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
     except WorkflowQueryRejectedError as error:
         raise RequestRefusedError(_paused_in_temporal(workflow)) from error
-    return found
+    return waits
 
 
 def _paused_in_temporal(workflow: WorkflowHandle[Any, Any]) -> str:

@@ -46,9 +46,9 @@ def chosen(text: str, matches: Matches) -> int | None:
         return whole[0] if whole else next(iter(matches))
     if not matches:
         return None
-    shown = sorted(matches.items(), reverse=True)[:MOST_MATCHES]
-    more = [f"  and {len(matches) - len(shown)} more"] if len(matches) > len(shown) else []
-    listed = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in shown), *more])
+    latest = sorted(matches.items(), reverse=True)[:MOST_MATCHES]
+    more = [f"  and {len(matches) - len(latest)} more"] if len(matches) > len(latest) else []
+    listed = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in latest), *more])
     raise AmbiguousIdError(f"{len(matches)} runs have an ID that begins with {text!r}: write more of it\n{listed}")
 
 
@@ -68,8 +68,8 @@ async def matches_in_temporal(client: Client, text: str) -> dict[int, str]:
     ranges = " OR ".join(f"{EXECUTION_ID.name} BETWEEN {low} AND {high}" for low, high in _ranges(text))
     terms = f"WorkflowId STARTS_WITH {literal(text)}" + (f" OR {ranges}" if ranges else "")
     listed = client.list_workflows(f"{PLAYBOOKS} AND ({terms})", limit=2 * MOST_MATCHES)
-    found = await execution_ids(client, [one async for one in listed])
-    return {id_: one.id for id_, one in found}
+    matched = await execution_ids(client, [workflow async for workflow in listed])
+    return {id_: workflow.id for id_, workflow in matched}
 
 
 async def matches_in_log(dsn: str, text: str) -> dict[int, str]:

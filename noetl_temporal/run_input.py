@@ -30,8 +30,8 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     its own. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a symbolic queue to a
     real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A run that
     another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and yields the result
-    of its ``return_step``, where it is told one. A ``rerun`` goes on from what an earlier run had. Large lists of the
-    ``payload`` are stored: they are null there, and references in ``kept``. ``state``,
+    of its ``return_step``, where one is given. A ``rerun`` continues from the state of an earlier run. Large lists of
+    the ``payload`` are stored: they are null there, and references in ``kept``. ``state``,
     ``trail`` and ``after``, the millisecond above which ids of this run stand, are set by continue-as-new only."""
 
     execution_id: int

@@ -1,4 +1,4 @@
-"""The runs there are: from the event log, which keeps all of them, else from Temporal's list."""
+"""Lists of runs: from the event log, which keeps all of them, else from Temporal's list."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ def _of_log(record: asyncpg.Record) -> ListedRun:
 async def runs_in_temporal(client: Client, wanted: RunFilter) -> list[ListedRun]:
     """The latest first. Raises RPCError."""
     latest: dict[str, WorkflowExecution] = {}
-    async for one in client.list_workflows(_query(wanted)):
-        latest.setdefault(one.id, one)  # a reset leaves more than one
+    async for workflow in client.list_workflows(_query(wanted)):
+        latest.setdefault(workflow.id, workflow)  # a reset leaves more than one
         if len(latest) == wanted.limit:
             break
-    found = [_of_temporal(id_, one) for id_, one in await execution_ids(client, latest.values())]
-    return sorted((run for run in found if run), key=lambda run: (run.started, run.execution_id), reverse=True)
+    runs = [_of_temporal(id_, execution) for id_, execution in await execution_ids(client, latest.values())]
+    return sorted((run for run in runs if run), key=lambda run: (run.started, run.execution_id), reverse=True)
 
 
 def _query(wanted: RunFilter) -> str:
@@ -151,21 +151,21 @@ def _status_term(status: RunStatus) -> str:
     return term if hidden is None else f"({term} AND {STATUS.name} != {literal(hidden)})"
 
 
-def _of_temporal(execution_id: int, one: WorkflowExecution) -> ListedRun | None:
+def _of_temporal(execution_id: int, workflow: WorkflowExecution) -> ListedRun | None:
     """Convert a run of Temporal's list; None if its status is unknown. A submitted run started at the time in its
     execution id, even if it has continued as new.
     """
-    status = _OF_TEMPORAL.get(one.status) if one.status else None
+    status = _OF_TEMPORAL.get(workflow.status) if workflow.status else None
     if status is None:
         return None
     submitted = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
-    started = submitted if one.parent_id is None else one.start_time
-    found = one.typed_search_attributes
-    is_paused_there = is_paused(one.raw_info) or bool(found.get(PAUSED))
-    if status == "running" and (found.get(STATUS) == "paused" or is_paused_there):
+    started = submitted if workflow.parent_id is None else workflow.start_time
+    attributes = workflow.typed_search_attributes
+    is_paused_there = is_paused(workflow.raw_info) or bool(attributes.get(PAUSED))
+    if status == "running" and (attributes.get(STATUS) == "paused" or is_paused_there):
         status = "paused"
-    if status == "completed" and found.get(STATUS) == "partial":
+    if status == "completed" and attributes.get(STATUS) == "partial":
         status = "partial"
-    path, version = found.get(PATH) or "", found.get(VERSION) or ""
-    schedule = found.get(SCHEDULE)
-    return ListedRun(execution_id, one.id, path, version, status, started, one.close_time, schedule=schedule)
+    path, version = attributes.get(PATH) or "", attributes.get(VERSION) or ""
+    schedule = attributes.get(SCHEDULE)
+    return ListedRun(execution_id, workflow.id, path, version, status, started, workflow.close_time, schedule=schedule)

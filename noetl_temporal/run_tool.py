@@ -12,7 +12,7 @@ Attempts leave no events in history, so each one's record goes with the heartbea
 report has them all.
 
 If an attempt is interrupted before the tool has returned, it ends immediately; afterwards it completes its sinks and
-reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is on its way
+reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is in transit
 (late_cancel.py).
 A report that is too large for history is stored by the activity, with retries (value_store.py), so an unavailable
 payload store never makes the tool run twice.
@@ -35,7 +35,7 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities import sinks
 from noetl_activities.call_summary import call_summary
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.once import LedgerSlot, OnceResult, keeps_outcomes
+from noetl_activities.once import LedgerSlot, OnceResult, stores_outcomes
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
@@ -83,7 +83,7 @@ def tool_activity(
     tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
 ) -> Callable[..., Any]:
     """The activity of a tool: ``noetl.<kind>``. ``values`` stores large results; with ``client`` an attempt
-    checks whether a cancel is on its way.
+    checks whether a cancel is in transit.
     """
 
     @activity.defn(name=activity_type(tool.spec.kind))
@@ -92,12 +92,12 @@ def tool_activity(
         is_called = asyncio.Event()
         with log.beating():
             try:
-                found = await _read(call, values, log)
-                if isinstance(found, str):
-                    return ToolReport(refusal("internal", found))
-                credentials = Credentials(source, found.secrets_key)
-                attempt = Attempt(tool, found, credentials, log, values, is_called, client)
-                return await (attempt.run() if found.idempotent else not_paused(attempt.run(), is_called))
+                values_read = await _read(call, values, log)
+                if isinstance(values_read, str):
+                    return ToolReport(refusal("internal", values_read))
+                credentials = Credentials(source, values_read.secrets_key)
+                attempt = Attempt(tool, values_read, credentials, log, values, is_called, client)
+                return await (attempt.run() if values_read.idempotent else not_paused(attempt.run(), is_called))
             except asyncio.CancelledError:
                 return await interrupted(log, is_called.is_set())
 
@@ -149,13 +149,13 @@ class _Context:
 class _Answer(NamedTuple):
     """The outcome that sinks and rules work on.
 
-    ``is_taken``: it comes from the ledger. ``is_kept``: it is there now. ``is_refused``: the call was not made
+    ``is_taken``: it comes from the ledger. ``is_in_ledger``: it is there now. ``is_refused``: the call was not made
     because of earlier attempts, so another attempt would be refused too.
     """
 
     outcome: PlainOutcome
     is_taken: bool = False
-    is_kept: bool = False
+    is_in_ledger: bool = False
     is_refused: bool = False
 
 
@@ -186,7 +186,7 @@ class Attempt:
     async def run(self) -> ToolReport:
         """The report that ends the call, or the error that asks Temporal for the next attempt.
 
-        A fault of ours ends the call as well: Temporal would repeat it without end. What it says may hold a secret.
+        A bug ends the call as well: Temporal would repeat it endlessly. Its message may contain a secret.
         """
         try:
             with attempt_span(self.call, self.log):
@@ -221,7 +221,7 @@ class Attempt:
             return await self._to_store(self.call.store)
         stored = await self._sinks.stored_outcome()
         if stored.outcome is not None:
-            return _Answer(stored.outcome, is_taken=True, is_kept=True)
+            return _Answer(stored.outcome, is_taken=True, is_in_ledger=True)
         if stored.failure is not None:
             return _Answer(stored.failure)
         refused = self._refused()
@@ -242,37 +242,37 @@ class Attempt:
 
     async def _to_store(self, outcome: PlainOutcome) -> _Answer:
         try:
-            found = await until_done("the result cannot be read", lambda: with_result_loaded(outcome, self.values))
+            loaded = await until_done("the result cannot be read", lambda: with_result_loaded(outcome, self.values))
         except LookupError as error:
             return _Answer(refusal("internal", str(error)))
-        return _Answer(found)
+        return _Answer(loaded)
 
     async def _run_with_lease(self) -> _Answer:
         return await held(self.call.lease, self.log.now(), self.credentials, self._context, self._run_tool)
 
     async def _run_tool(self) -> _Answer:
-        if not keeps_outcomes(self.tool):
+        if not stores_outcomes(self.tool):
             return _Answer(plain(await self.tool.run(await self._request(), self._context)))
         return self._adopt(await self.tool.run_once(await self._request(), self._context, self._once()))
 
     async def _found(self) -> _Answer | None:
         """What the tool itself has kept of a call that is not made again."""
         tool = self.tool
-        if not keeps_outcomes(tool):
+        if not stores_outcomes(tool):
             return None
 
         async def find() -> OnceResult | None:
             return await tool.find(await self._request(), self._context, self._once())
 
-        found, failure = await attempted(find, self._deadline)
+        outcome, failure = await attempted(find, self._deadline)
         if failure is not None:
             return _Answer(failure)
-        return None if found is None else self._adopt(found)
+        return None if outcome is None else self._adopt(outcome)
 
     def _adopt(self, answer: OnceResult) -> _Answer:
         """Use an outcome that the tool has found or made, and record the attempts that it counts."""
         self.log.add_unrecorded_attempts(answer.used)
-        return _Answer(plain(answer.outcome), answer.is_taken, answer.is_kept)
+        return _Answer(plain(answer.outcome), answer.is_taken, answer.is_in_ledger)
 
     def _once(self) -> LedgerSlot:
         return LedgerSlot(self.call.key, self.log.n, self._noted)
@@ -311,7 +311,7 @@ class Attempt:
 
     async def _finish(self, answer: _Answer) -> ToolReport:
         outcome = without_secrets(answer.outcome, self.credentials)
-        performed = await self._sinks.perform(outcome, self._scope, answer.is_kept)
+        performed = await self._sinks.perform(outcome, self._scope, answer.is_in_ledger)
         outcome = fitted(without_secrets(performed.outcome, self.credentials), self.values.limit)
         return await self._end.concluded(
             outcome,

@@ -133,10 +133,10 @@ class Runs:
         while True:
             is_fresh = abs(time.time() - millisecond_of(execution_id) / 1000) < UNLISTED_SECONDS
             try:
-                listed = [one async for one in self.temporal.list_workflows(query)]
-                for id_, found in await execution_ids(self.temporal, listed):
+                listed = [workflow async for workflow in self.temporal.list_workflows(query)]
+                for id_, workflow in await execution_ids(self.temporal, listed):
                     if id_ == execution_id:
-                        return RunHandle(self.temporal, self._workflow(found.id), execution_id, self.dsn)
+                        return RunHandle(self.temporal, self._workflow(workflow.id), execution_id, self.dsn)
             except RPCError as error:
                 raise rpc_problem(error, self.temporal.namespace) or error from error
             if not is_fresh:
@@ -147,12 +147,12 @@ class Runs:
         """Return the handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
         workflow = self._workflow(workflow_id)
         try:
-            found = await workflow.describe()
+            description = await workflow.describe()
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
                 raise UnknownRunError(f"Temporal has no workflow {workflow_id!r}") from error
             raise rpc_problem(error, self.temporal.namespace) or error from error
-        execution_id = found.typed_search_attributes.get(EXECUTION_ID)
+        execution_id = description.typed_search_attributes.get(EXECUTION_ID)
         if execution_id is None:
             raise UnknownRunError(f"workflow {workflow_id!r} is not a playbook: it has no {EXECUTION_ID.name}")
         return RunHandle(self.temporal, workflow, execution_id, self.dsn)
@@ -220,12 +220,12 @@ class RunHandle(RunControl):
         if self._dsn is not None:
             log = await asyncpg.connect(self._dsn)
             try:
-                found, run = await execution(log, self.execution_id), await past_run(log, self.execution_id)
+                past, run = await execution(log, self.execution_id), await past_run(log, self.execution_id)
                 report = None if run is None else await past_report(log, self._temporal.data_converter, run)
             finally:
                 await log.close()
-            if report is not None or (found is not None and found.end_time is not None):
-                return report or RunReport(found.status.lower() if found else "", self.execution_id)
+            if report is not None or (past is not None and past.end_time is not None):
+                return report or RunReport(past.status.lower() if past else "", self.execution_id)
         raise UnknownRunError(f"neither Temporal nor the event log has the end of run {self.execution_id}")
 
     async def _was_reset(self) -> bool:
@@ -257,10 +257,10 @@ class RunHandle(RunControl):
         A second request skips the cleanup; then True is returned. Raises RequestRefusedError with the reason."""
         check_reason(reason)
         with of_open_run():
-            found = await self.workflow.describe()
-            if found.close_time is not None:  # Temporal accepts the cancel of a closed workflow
+            description = await self.workflow.describe()
+            if description.close_time is not None:  # Temporal accepts the cancel of a closed workflow
                 raise RunOverError
-            if self._was_cancelled or _is_cancelled(found):
+            if self._was_cancelled or _is_cancelled(description):
                 await self.workflow.signal(CANCEL_SIGNAL, reason)
                 return True
             await self.workflow.cancel(reason=reason)
@@ -300,5 +300,5 @@ class RunHandle(RunControl):
                     await interval.wait(found_rows=bool(rows))
 
 
-def _is_cancelled(found: WorkflowExecutionDescription) -> bool:
-    return found.raw_description.workflow_extended_info.cancel_requested
+def _is_cancelled(description: WorkflowExecutionDescription) -> bool:
+    return description.raw_description.workflow_extended_info.cancel_requested

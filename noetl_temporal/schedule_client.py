@@ -89,7 +89,7 @@ class PlaybookSchedules:
         return await self._temporal.all(path)
 
     async def get(self, name: str) -> PlaybookSchedule:
-        """Return what it is, when it runs next, and its latest runs."""
+        """Return the schedule, its next times and its latest runs."""
         return await self._temporal.get(name)
 
     async def pause(self, name: str, note: str | None = None) -> None:
@@ -97,7 +97,7 @@ class PlaybookSchedules:
         await self._temporal.pause(name, note)
 
     async def resume(self, name: str, note: str | None = None) -> None:
-        """Start runs again. The times of the pause are not made up for: ``backfill`` does that."""
+        """Start runs again. Runs missed during the pause are not started: use ``backfill``."""
         await self._temporal.resume(name, note)
 
     async def trigger(self, name: str, overlap: Overlap | None = None) -> None:
@@ -105,7 +105,7 @@ class PlaybookSchedules:
         await self._temporal.trigger(name, overlap)
 
     async def backfill(self, name: str, start: datetime, end: datetime, overlap: Overlap | None = "buffer_all") -> None:
-        """Start the runs of a time that has passed: one after the other unless ``overlap`` says otherwise."""
+        """Start the runs of a past period: one after the other unless ``overlap`` says otherwise."""
         if start.tzinfo is None or end.tzinfo is None:
             raise ScheduleError("the times of a backfill need a time zone")
         if start >= end:
@@ -119,19 +119,25 @@ class PlaybookSchedules:
     async def follow(self, registered: Iterable[Registered]) -> Sequence[MovedSchedule]:
         """Move the schedules that follow the paths of these, and are behind, to the newest versions."""
         moved: dict[str, MovedSchedule] = {}
-        for path in sorted({one.entry.path for one in registered}):
+        for path in sorted({playbook.entry.path for playbook in registered}):
             entry = await self._preparation.catalog.get(path)
             is_newest = False
-            while not is_newest:  # else who registers at the same time may be overtaken by an older version
+            while (
+                not is_newest
+            ):  # otherwise a client that registers at the same time may be overtaken by an older version
                 moved |= await self._moved_to(entry)
                 tried, entry = entry, await self._preparation.catalog.get(path)
                 is_newest = tried.version == entry.version
         return [*moved.values()]
 
     async def _moved_to(self, entry: CatalogEntry) -> Mapping[str, MovedSchedule]:
-        behind = [one for one in await self._temporal.all(entry.path) if one.follows and one.version < entry.version]
-        tried = [await self._moved(one, entry) for one in behind]
-        return {one.schedule: one for one in tried if one is not None}
+        behind = [
+            schedule
+            for schedule in await self._temporal.all(entry.path)
+            if schedule.follows and schedule.version < entry.version
+        ]
+        tried = [await self._moved(schedule, entry) for schedule in behind]
+        return {move.schedule: move for move in tried if move is not None}
 
     async def _moved(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> MovedSchedule | None:
         """Return how the schedule was moved; None if another client has moved it."""

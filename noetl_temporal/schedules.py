@@ -121,11 +121,11 @@ class TemporalSchedules:
             priority=priority_of(graph),
         )
 
-    async def _input(self, name: str, found: ScheduleDescription) -> ScheduleInput:
+    async def _input(self, name: str, description: ScheduleDescription) -> ScheduleInput:
         converter = schedule_converter(
             self._temporal.data_converter, self._temporal.namespace, scheduled_workflow_id(name)
         )
-        action = found.schedule.action
+        action = description.schedule.action
         assert isinstance(action, ScheduleActionStartWorkflow)  # noqa: S101 - Temporal has no other
         return ScheduleInput(*await converter.decode(list(action.args), [RunInput, Playbook]))
 
@@ -133,44 +133,44 @@ class TemporalSchedules:
         """Return the schedules of the namespace, or of a path, sorted by name. Raises DeploymentError."""
         query = None if path is None else f"{PATH.name} = {literal(keyword(path))}"
         async with self._translated_errors(""):
-            names = [one.id async for one in await self._temporal.list_schedules(query)]
-        found = await asyncio.gather(*map(self._read, sorted(names)))
-        return [one for one in found if one is not None and path in (None, one.path)]
+            names = [schedule.id async for schedule in await self._temporal.list_schedules(query)]
+        schedules = await asyncio.gather(*map(self._read, sorted(names)))
+        return [schedule for schedule in schedules if schedule is not None and path in (None, schedule.path)]
 
     async def get(self, name: str) -> PlaybookSchedule:
         """Raises ScheduleError, DeploymentError."""
-        found = await self._read(name)
-        if found is None:
+        schedule = await self._read(name)
+        if schedule is None:
             raise ScheduleError(f"there is no schedule {name!r} of a playbook: {_LISTED}")
-        return found
+        return schedule
 
     async def _read(self, name: str) -> PlaybookSchedule | None:
         """Return a schedule; None if it is not one of NoETL, or has been deleted."""
         try:
             async with self._translated_errors(name):
-                found = await self._handle(name).describe()
-                memo = await found.memo_value(_MEMO, None, type_hint=ScheduleMemo)
-                return None if memo is None else await self._described(name, found, memo)
+                description = await self._handle(name).describe()
+                memo = await description.memo_value(_MEMO, None, type_hint=ScheduleMemo)
+                return None if memo is None else await self._described(name, description, memo)
         except (_NoScheduleError, ApplicationError, msgspec.ValidationError):
             return None
 
-    async def _described(self, name: str, found: ScheduleDescription, memo: ScheduleMemo) -> PlaybookSchedule:
-        schedule, info = found.schedule, found.info
-        starts = [(one.scheduled_at, one.action) for one in info.recent_actions]
+    async def _described(self, name: str, description: ScheduleDescription, memo: ScheduleMemo) -> PlaybookSchedule:
+        schedule, info = description.schedule, description.info
+        starts = [(recent.scheduled_at, recent.action) for recent in info.recent_actions]
         runs = [
             self._run(at, action) for at, action in starts if isinstance(action, ScheduleActionExecutionStartWorkflow)
         ]
         return PlaybookSchedule(
             name,
             memo.path,
-            _version(found),
+            _version(description),
             memo.follows,
             memo.times,
             OVERLAPS[schedule.policy.overlap - 1],
             schedule.policy.catchup_window or timedelta(),
             schedule.state.paused,
             schedule.state.note or "",
-            await self._payload(name, found),
+            await self._payload(name, description),
             tuple(at.astimezone(UTC) for at in info.next_action_times),
             tuple(await asyncio.gather(*runs)),
             info.num_actions,
@@ -178,9 +178,9 @@ class TemporalSchedules:
             info.num_actions_skipped_overlap,
         )
 
-    async def _payload(self, name: str, found: ScheduleDescription) -> dict[str, Any] | None:
+    async def _payload(self, name: str, description: ScheduleDescription) -> dict[str, Any] | None:
         try:
-            return (await self._input(name, found)).run.payload
+            return (await self._input(name, description)).run.payload
         except (ApplicationError, RuntimeError):  # of our converter, and of the SDK without a payload store
             return None
 
@@ -201,20 +201,20 @@ class TemporalSchedules:
         before: list[int] = []
 
         async def update(current: ScheduleUpdateInput) -> ScheduleUpdate | None:
-            found = current.description
-            if _version(found) >= version:
+            description = current.description
+            if _version(description) >= version:
                 return None
-            before.append(_version(found))
+            before.append(_version(description))
             source = playbook.graph.source
-            run = (await self._input(name, found)).run
+            run = (await self._input(name, description)).run
             run = msgspec.structs.replace(
                 run,
                 version=source.version,
                 digest=playbook.graph.digest,
                 queues=resolved_queues([playbook.graph, *playbook.calls.graphs], run.queues),
             )
-            found.schedule.action = await self._action(ScheduleInput(run, playbook))
-            return ScheduleUpdate(found.schedule, attributes_of_schedule(source.path, version))
+            description.schedule.action = await self._action(ScheduleInput(run, playbook))
+            return ScheduleUpdate(description.schedule, attributes_of_schedule(source.path, version))
 
         async with self._translated_errors(name):
             await self._handle(name).update(update)
@@ -223,7 +223,7 @@ class TemporalSchedules:
     async def pause(self, name: str, note: str | None = None) -> None:
         """Pause the schedule. Without a note a paused schedule keeps its own. Raises ScheduleError,
         DeploymentError."""
-        if note is None and (found := await self._read(name)) is not None and found.is_paused:
+        if note is None and (schedule := await self._read(name)) is not None and schedule.is_paused:
             return
         await self._call(name, self._handle(name).pause(note=note or _NO_REASON))
 
@@ -277,6 +277,6 @@ def _policy(overlap: Overlap | None) -> ScheduleOverlapPolicy | None:
     return None if overlap is None else ScheduleOverlapPolicy[overlap.upper()]
 
 
-def _version(found: ScheduleDescription) -> int:
-    version = found.typed_search_attributes.get(VERSION) or ""
+def _version(description: ScheduleDescription) -> int:
+    version = description.typed_search_attributes.get(VERSION) or ""
     return int(version) if version.isdecimal() else 0

@@ -12,7 +12,7 @@ from noetl_temporal.limits import UNPACKED_BYTES
 __all__ = ["MAX_SEGMENTS_OF_FULL_SIZE", "SegmentChain"]
 
 MAX_SEGMENTS_OF_FULL_SIZE = 4
-"""A chain has at most the bytes of this many segments. 10,000 items, the most of a frame, may then tell 100 KB each."""
+"""A chain has at most the bytes of this many segments. 10,000 items, the most of a frame, may then have 100 KB each."""
 
 
 class SegmentChain:
@@ -32,9 +32,9 @@ class SegmentChain:
 
     def inflated(self, data: bytes) -> bytes:
         """Return a segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
-        found = inflated(data)
-        self._left -= len(found)
+        content = inflated(data)
+        self._left -= len(content)
         if self._left < 0:
             most = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
             raise InflateError(f"the segments of the frame decompress to over {most:,} bytes in all")
-        return found
+        return content

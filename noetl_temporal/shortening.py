@@ -9,10 +9,12 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["abridged", "abridged_map", "head", "unique_within"]
+__all__ = ["abridged", "abridged_map", "head", "size_over", "unique_within"]
 
 _CUT = re.compile(r"~[0-9a-f]{32}\Z")
 _DIGEST_BYTES = len("~") + 32
+_NUMBERS = (bool, int, float)  # a union would be built again by every call
+_encode = msgspec.json.Encoder().encode
 
 
 def unique_within(text: str, limit: int) -> str:
@@ -44,7 +46,13 @@ def abridged_map(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
 
 def abridged(value: Any, limit: int) -> Any:
     """Return the JSON value; ``{"_truncated": true, "_size": bytes}`` if it has more than ``limit`` bytes as JSON."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    size = len(msgspec.json.encode(value))
-    return value if size <= limit else {"_truncated": True, "_size": size}
+    size = size_over(value, limit)
+    return value if size is None else {"_truncated": True, "_size": size}
+
+
+def size_over(value: Any, limit: int) -> int | None:
+    """Return the size of the JSON value in bytes; None if it has at most ``limit``."""
+    if value is None or isinstance(value, _NUMBERS):
+        return None
+    size = len(_encode(value))
+    return size if size > limit else None

@@ -110,8 +110,8 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         kinds = self._kinds(hint)
         if not payloads or not kinds:
             return None
-        for one in payloads:
-            if one.metadata.get("encoding") in _SEALED:
+        for payload in payloads:
+            if payload.metadata.get("encoding") in _SEALED:
                 return None
         for kind in kinds:
             if self._signer.fits(self._place, kind, payloads):

@@ -83,25 +83,25 @@ def _verified(failure: Failure, payload_converter: PayloadConverter) -> Failure 
         signed: _SignedText = payload_converter.from_payload(failure.encoded_attributes, _SignedText)
     except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, none, another's
         return None
-    found = Failure()
-    found.CopyFrom(failure)
+    checked = Failure()
+    checked.CopyFrom(failure)
     if signed.message is not None:
-        found.message, found.stack_trace = signed.message, signed.stack_trace
-    return found if signed.digest == _digest(found) else None
+        checked.message, checked.stack_trace = signed.message, signed.stack_trace
+    return checked if signed.digest == _digest(checked) else None
 
 
 def _silenced(failure: Failure) -> Failure:
-    found = Failure()
-    found.CopyFrom(failure)
-    found.message, found.stack_trace = _kind(failure), ""
-    found.ClearField("encoded_attributes")
-    if found.HasField("application_failure_info"):
-        found.message = _SILENT
-        found.application_failure_info.type = REFUSED
-        found.application_failure_info.ClearField("details")
-    if found.HasField("canceled_failure_info"):
-        found.canceled_failure_info.ClearField("details")
-    return found
+    checked = Failure()
+    checked.CopyFrom(failure)
+    checked.message, checked.stack_trace = _kind(failure), ""
+    checked.ClearField("encoded_attributes")
+    if checked.HasField("application_failure_info"):
+        checked.message = _SILENT
+        checked.application_failure_info.type = REFUSED
+        checked.application_failure_info.ClearField("details")
+    if checked.HasField("canceled_failure_info"):
+        checked.canceled_failure_info.ClearField("details")
+    return checked
 
 
 def _kind(failure: Failure) -> str:

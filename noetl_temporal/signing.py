@@ -81,7 +81,7 @@ class Signer:
 
     def signature(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bytes:
         """Return the signature of the list, whose first value is of this kind."""
-        text = msgspec.json.encode((*place, kind, [_digest(one) for one in payloads]))
+        text = msgspec.json.encode((*place, kind, [_digest(payload) for payload in payloads]))
         return hashlib.blake2b(text, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
 
     def fits(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bool:

@@ -243,8 +243,12 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
 
 
 def _of_run(given: RunInput) -> dict[str, Any]:
-    found = {"noetl.execution_id": str(given.execution_id), "noetl.path": given.path, "noetl.version": given.version}
-    return found | ({"noetl.schedule": given.schedule} if given.schedule else {})
+    attributes = {
+        "noetl.execution_id": str(given.execution_id),
+        "noetl.path": given.path,
+        "noetl.version": given.version,
+    }
+    return attributes | ({"noetl.schedule": given.schedule} if given.schedule else {})
 
 
 def _of_call(call: ToolCall, attempt: int) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
     """Return both activities, on this store."""
 
     @activity.defn(name=KEEP)
-    async def keep_values(*given: Any) -> list[PayloadRef]:
+    async def store_values(*given: Any) -> list[PayloadRef]:
         return await store_values(values, given)
 
     @activity.defn(name=LOAD)
@@ -79,12 +79,12 @@ def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
         except LookupError as error:
             raise ApplicationError(str(error), type=GONE, non_retryable=True) from error
 
-    return [keep_values, load_value]
+    return [store_values, load_value]
 
 
 async def store_values(values: ValueStore, given: Sequence[Any]) -> list[PayloadRef]:
     """Store each of them. Raises the driver's errors."""
-    encoded = [msgspec.json.encode(one) for one in given]
+    encoded = [msgspec.json.encode(value) for value in given]
     keys = await values.put_all(encoded)
     return [PayloadRef(key, len(data)) for key, data in zip(keys, encoded, strict=True)]
 
@@ -96,12 +96,12 @@ async def load_json(values: ValueStore, stored: StoredRef) -> bytes:
     """
     if stored.is_one:
         return await values.get(stored.parts[0].key)
-    found = bytearray(b"[")
+    loaded = bytearray(b"[")
     for start in range(0, len(stored.parts), PAGE_PARTS):
         for text in await _elements(values, stored.parts[start : start + PAGE_PARTS]):
-            found += text
-            found += b","
-    return bytes(found[:-1] if len(found) > 1 else found) + b"]"
+            loaded += text
+            loaded += b","
+    return bytes(loaded[:-1] if len(loaded) > 1 else loaded) + b"]"
 
 
 async def _elements(values: ValueStore, parts: Sequence[Part]) -> Iterable[bytes]:
@@ -173,10 +173,10 @@ def start_store(command: KeepValues) -> asyncio.Task[list[PayloadRef]]:
 
 async def _store_in_turn(command: KeepValues, batches: Sequence[Sequence[Any]]) -> list[PayloadRef]:
     """An activity has its values in memory several times, encoded and decoded: so no more than a batch."""
-    found: list[PayloadRef] = []
+    stored: list[PayloadRef] = []
     for batch in batches:
-        found += await _store_batch(command, batch)
-    return found
+        stored += await _store_batch(command, batch)
+    return stored
 
 
 def _store_batch(command: KeepValues, values: Sequence[Any]) -> workflow.ActivityHandle[list[PayloadRef]]:
@@ -186,22 +186,22 @@ def _store_batch(command: KeepValues, values: Sequence[Any]) -> workflow.Activit
         result_type=list[PayloadRef],
         start_to_close_timeout=SECONDS,
         retry_policy=_RETRY,
-        summary=summary(f"keep {command.what}"),
+        summary=summary(f"store {command.what}"),
     )
 
 
 def _batches(values: Sequence[Any]) -> list[list[Any]]:
     """Return the values in their order, each batch of at most BATCH_BYTES where it has several."""
-    found: list[list[Any]] = [[]]
+    batches: list[list[Any]] = [[]]
     total = 0
     for value in values:
         size = len(msgspec.json.encode(value))
-        if found[-1] and total + size > BATCH_BYTES:
-            found.append([])
+        if batches[-1] and total + size > BATCH_BYTES:
+            batches.append([])
             total = 0
-        found[-1].append(value)
+        batches[-1].append(value)
         total += size
-    return found
+    return batches
 
 
 def start_load(command: LoadValue) -> workflow.ActivityHandle[msgspec.Raw]:

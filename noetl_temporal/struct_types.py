@@ -25,7 +25,7 @@ def prepare_structs() -> None:
     """Let msgspec resolve every imported struct of this project that can be decoded."""
     for kind in _subclasses(msgspec.Struct):
         if kind.__module__.partition(".")[0] in _PACKAGES and _stays(kind):
-            with suppress(TypeError):  # the compiler has some that nobody decodes
+            with suppress(TypeError):  # the compiler has some that are never decoded
                 msgspec.json.Decoder(kind)
 
 
@@ -35,6 +35,6 @@ def _stays(kind: type[msgspec.Struct]) -> bool:
 
 
 def _subclasses(kind: type[msgspec.Struct]) -> Iterator[type[msgspec.Struct]]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _subclasses(one)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)

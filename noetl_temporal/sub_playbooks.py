@@ -6,7 +6,7 @@ so a call whose path is a template is a lookup that every replay repeats; the di
 The ids of a child follow from those of its call alone, whichever chunk or run of the caller makes it: a call that is
 repeated after a reset is the same execution, whose calls find their outcomes in the ledger (dev/decisions/0086).
 
-The child reports what it came to, but asks no rules: the machine does, and a retry is another child with other ids. A
+The child reports its outcome and applies no rules: the machine does, and a retry is another child with other ids. A
 child that is waited for is cancelled when its caller stops, and then still waited for, so that its cleanup is over
 before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
 """
@@ -142,20 +142,20 @@ class SubPlaybooks:
         if self._caller.depth >= CALL_DEPTH:
             message = f"playbooks call each other more than {CALL_DEPTH} deep here, so {path!r} is not called"
             raise _CannotCallError(error_outcome("budget", message))
-        found = self._caller.calls.find(self._caller.digest, path, version)
-        if found is None:
+        playbook = self._caller.calls.find(self._caller.digest, path, version)
+        if playbook is None:
             named = f"{path!r}{f' in version {version!r}' if version else ''}"
             hint = nearest(path, self._caller.calls.paths)
             message = f"no playbook {named} was submitted with this run{f': {hint}' if hint else ''}"
             raise _CannotCallError(error_outcome("not_found", message))
-        if problem := self._caller.calls.problems.get(found.graph.digest):
+        if problem := self._caller.calls.problems.get(playbook.graph.digest):
             raise _CannotCallError(error_outcome("config", f"the playbook {path!r} cannot run here: {problem}"))
         step = _return_step(call)
-        if step and step not in found.graph.steps:
-            hint = nearest(step, found.graph.steps)
+        if step and step not in playbook.graph.steps:
+            hint = nearest(step, playbook.graph.steps)
             message = f"the playbook {path!r} has no step {step!r} to return{f': {hint}' if hint else ''}"
             raise _CannotCallError(error_outcome("config", message))
-        return found
+        return playbook
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
         """The input of the child workflow. Its request is the input of the call."""

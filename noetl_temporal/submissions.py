@@ -1,7 +1,7 @@
 """Submissions under a key: the first with (path, key) makes the run, later ones return it (semantics.md 45).
 
 The table noetl.submission holds the execution id that the first has chosen, so everybody starts the same workflow, and
-Temporal lets one of them. Once it has confirmed the run nobody starts it again, even after it has removed the run.
+Temporal lets one of them. Once it has confirmed the run it is never started again, even after it has removed the run.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ async def claim(dsn: str, given: Submission, execution_id: int) -> Claim:
         return await connection.fetchrow(sql.query("claim_key"), *parameters)
 
     try:
-        found = await run_on_pool(dsn, insert)
+        claimed = await run_on_pool(dsn, insert)
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         await migrate(dsn)
-        found = await run_on_pool(dsn, insert)
-    assert found is not None  # noqa: S101 - RETURNING of an upsert
-    other = [what for what in ("playbook", "payload") if found[what] != getattr(given, what)]
+        claimed = await run_on_pool(dsn, insert)
+    assert claimed is not None  # noqa: S101 - RETURNING of an upsert
+    other = [what for what in ("playbook", "payload") if claimed[what] != getattr(given, what)]
     if other:
         raise KeyTakenError(
-            f"the key {given.key!r} of {given.path} belongs to run {found['execution_id']}, which was submitted with "
+            f"the key {given.key!r} of {given.path} belongs to run {claimed['execution_id']}, which was submitted with "
             f"another {' and another '.join(other)}: use another key for another run"
         )
-    return Claim(found["execution_id"], found["is_started"])
+    return Claim(claimed["execution_id"], claimed["is_started"])
 
 
 async def note_started(dsn: str, given: Submission) -> None:

@@ -106,7 +106,7 @@ class TaskOutput:
 
     async def _flush(self, *, is_end: bool) -> None:
         taken = (self._finished_lines(stream, is_end=is_end) for stream in list(self._waiting))
-        texts = self._within_limit(sorted((one for one in taken if one and one.text), key=lambda one: one.time))
+        texts = self._within_limit(sorted((text for text in taken if text and text.text), key=lambda text: text.time))
         if is_end and self._is_dropping and not self._is_full:
             texts.append(PrintedText(datetime.now(UTC), CUT_STREAM, _CUT))
         if texts:
@@ -131,7 +131,7 @@ class TaskOutput:
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
         """Return the texts up to the limit, and then the row that reports the truncation; nothing after that."""
-        found: list[PrintedText] = []
+        printed: list[PrintedText] = []
         for text in texts:
             if self._is_full:
                 break
@@ -139,13 +139,13 @@ class TaskOutput:
             left = MOST_BYTES - self._stored_bytes
             self._stored_bytes += len(data)
             if len(data) <= left:
-                found.append(text)
+                printed.append(text)
                 continue
             self._is_full = True
             if left > 0:
-                found.append(text._replace(text=data[:left].decode("utf-8", "ignore")))
-            found.append(PrintedText(text.time, CUT_STREAM, _CUT))
-        return found
+                printed.append(text._replace(text=data[:left].decode("utf-8", "ignore")))
+            printed.append(PrintedText(text.time, CUT_STREAM, _CUT))
+        return printed
 
     # ---- where it goes ----------------------------------------------------------------------------------------------
 

@@ -39,8 +39,8 @@ def temporal_problem(error: Exception, settings: Mapping[str, Any]) -> Deploymen
     where = f"cannot connect to Temporal at {settings.get('target_host')}"
     if isinstance(error, TimeoutError):
         return DeploymentError(f"{where}: timed out after {CONNECT_SECONDS:g} s. {_ADVICE}")
-    found = (reason for words, reason in _CONNECT_REASONS.items() if words in str(error))
-    return DeploymentError(f"{where}: {next(found, str(error).strip())}. {_ADVICE}")
+    reasons = (reason for words, reason in _CONNECT_REASONS.items() if words in str(error))
+    return DeploymentError(f"{where}: {next(reasons, str(error).strip())}. {_ADVICE}")
 
 
 _ADVICE = (

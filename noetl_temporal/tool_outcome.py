@@ -143,13 +143,13 @@ _REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, 
 def plain(outcome: Outcome) -> PlainOutcome:
     """Return the outcome as JSON, in which non-finite numbers are null; one that is nested too deeply is an error."""
     try:
-        found = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
+        fields = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
     except RecursionError:
         return refusal("too_large", TOO_DEEP)
-    if _is_deeper(found, LEVELS):
+    if _is_deeper(fields, LEVELS):
         return refusal("too_large", TOO_DEEP)
-    warning = replace_non_finite(found)
-    return {**found, "meta": {**found.get("meta", {}), **warning}} if warning else found
+    warning = replace_non_finite(fields)
+    return {**fields, "meta": {**fields.get("meta", {}), **warning}} if warning else fields
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

@@ -54,31 +54,31 @@ def tracing_problem() -> str | None:
 
 def submission_span(given: RunInput) -> AbstractContextManager[None]:
     """Return the span of a submission, the root of the run's trace."""
-    found = _spans()
-    return nullcontext() if found is None else found.submission(given)
+    spans_ = _spans()
+    return nullcontext() if spans_ is None else spans_.submission(given)
 
 
 def attempt_span(call: ToolCall, log: CallLog) -> AbstractContextManager[None]:
     """Return the span of one attempt of a call."""
-    found = _spans()
-    return nullcontext() if found is None else found.attempt(call, log)
+    spans_ = _spans()
+    return nullcontext() if spans_ is None else spans_.attempt(call, log)
 
 
 def tracing_interceptors() -> Sequence[Interceptor]:
     """Return the interceptors of a worker that serves workflows."""
-    found = _spans()
-    if found is None:
+    spans_ = _spans()
+    if spans_ is None:
         return ()
     from noetl_temporal.spans import RunInterceptor
 
-    return (RunInterceptor(found),)
+    return (RunInterceptor(spans_),)
 
 
 def export_all() -> None:
     """Export what is left when the process ends. A collector that does not answer holds it up for EXPORT_SECONDS."""
-    found = _spans() if _spans.cache_info().currsize else None
-    if found is not None:
-        closing = threading.Thread(target=found.close, daemon=True)
+    spans_ = _spans() if _spans.cache_info().currsize else None
+    if spans_ is not None:
+        closing = threading.Thread(target=spans_.close, daemon=True)
         closing.start()
         closing.join(EXPORT_SECONDS)
 

@@ -68,7 +68,7 @@ class Trail:
             start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
             summary="log",
         )
-        self._markers = [*(one for one in self._markers if not one.done()), marker]
+        self._markers = [*(pending for pending in self._markers if not pending.done()), marker]
 
     def take(self) -> PackedTrail | None:
         """Return the collected events and clear the trail; None without any."""

@@ -53,10 +53,10 @@ class UiSummary:
 
     def markdown(self) -> str:
         """Return the latest steps as a table."""
-        shown = [*islice(reversed(self._lines.values()), _SHOWN)][::-1]
-        earlier = len(self._lines) - len(shown)
+        latest = [*islice(reversed(self._lines.values()), _SHOWN)][::-1]
+        earlier = len(self._lines) - len(latest)
         lines = [f"{earlier} earlier steps", ""] if earlier else []
-        return "\n".join([*lines, "| step | status | seconds | |", "|---|---|---|---|", *shown])
+        return "\n".join([*lines, "| step | status | seconds | |", "|---|---|---|---|", *latest])
 
 
 def playbook_summary(graph: Graph) -> str:

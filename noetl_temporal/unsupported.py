@@ -25,7 +25,7 @@ from noetl_temporal.machine.loops.frames import NO_STORE
 __all__ = ["UnsupportedError", "check_calls", "tools_for", "unframed", "unsupported"]
 
 
-_UNFETCHED = "the code lies in another file and was not fetched: submit the playbook as a file"
+_UNFETCHED = "the code is in another file and was not fetched: submit the playbook as a file"
 
 
 INLINE_CALLS_BYTES = 200_000
@@ -50,8 +50,8 @@ def tools_for(*graphs: Graph) -> Collection[str]:
 def unsupported(graph: Graph, tools: Collection[str]) -> list[str]:
     """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor of
     another database than Postgres, and code in other files, in the order of the text."""
-    found = sorted({*_in_steps(graph, tools)})
-    return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in found]
+    problems = sorted({*_in_steps(graph, tools)})
+    return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in problems]
 
 
 def unframed(graph: Graph, calls: PinnedCalls) -> list[str]:
@@ -59,9 +59,9 @@ def unframed(graph: Graph, calls: PinnedCalls) -> list[str]:
     run that is submitted without Postgres.
     """
     frames = (
-        (one.source.file, step.loop.frame.span)
-        for one in calls.closure(graph)
-        for step in one.steps.values()
+        (called.source.file, step.loop.frame.span)
+        for called in calls.closure(graph)
+        for step in called.steps.values()
         if step.loop is not None and step.loop.frame is not None
     )
     return [f"{file}:{span.line}:{span.col}: warning: {NO_STORE}" for file, span in frames]
@@ -74,14 +74,18 @@ def check_calls(
     others, which count when they are called. ``has_store`` if large values can be stored in Postgres.
     """
     closure = calls.closure(graph)
-    found = [problem for one in closure for problem in (*unsupported(one, tools), *_missing_playbooks(one, calls))]
+    refusals = [
+        problem
+        for playbook in closure
+        for problem in (*unsupported(playbook, tools), *_missing_playbooks(playbook, calls))
+    ]
     if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
         message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
-        found.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
-    called = {one.digest for one in closure}
-    others = {one.digest: unsupported(one, tools) for one in calls.graphs if one.digest not in called}
+        refusals.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
+    called = {playbook.digest for playbook in closure}
+    others = {other.digest: unsupported(other, tools) for other in calls.graphs if other.digest not in called}
     missing = {digest: problems[0] for digest, problems in others.items() if problems}
-    return (replace(calls, problems=missing) if missing else calls), found
+    return (replace(calls, problems=missing) if missing else calls), refusals
 
 
 def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:

@@ -24,7 +24,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.codec import UnreadValue, codec_of_stored, is_kept_outside, payload_limit
+from noetl_temporal.codec import UnreadValue, codec_of_stored, is_stored_outside, payload_limit
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.signed_converter import Refused
@@ -61,7 +61,7 @@ class ValueStore:
         """The Postgres of the event log, where values are stored too; None without one."""
         return self._driver.dsn if isinstance(self._driver, PayloadStore) else None
 
-    async def keep(self, value: Any) -> None:
+    async def store(self, value: Any) -> None:
         """Store what Temporal would store of this value. Raises the driver's errors."""
         if self._driver is None or self.leaves_in_history(value):
             return
@@ -69,7 +69,7 @@ class ValueStore:
         codec = codec_of_stored(self.converter)
         if codec is not None:
             payloads = await codec.encode(payloads)
-        if is_kept_outside(payloads[0]):
+        if is_stored_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     def leaves_in_history(self, value: Any) -> bool:

@@ -46,7 +46,7 @@ def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentCon
 def wants_upgrade() -> bool:
     """Whether this run should continue as new on another build, which is current now.
 
-    Temporal does not report this for a run that an operator pins to its build: it would continue as new without end.
+    Temporal does not report this for a run that an operator pins to its build: it would continue as new endlessly.
     """
     info = workflow.info()
     return info.parent is None and info.is_target_worker_deployment_version_changed()

@@ -8,16 +8,18 @@ from collections.abc import Iterable
 from temporalio.client import Client, WorkflowExecution
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.search_attributes import EXECUTION_ID
 
-__all__ = ["OPEN", "PLAYBOOKS", "execution_ids", "literal"]
+__all__ = ["NOETL_WORKFLOWS", "OPEN", "PLAYBOOKS", "execution_ids", "literal"]
 
 DESCRIBED_AT_ONCE = 20
 
+NOETL_WORKFLOWS = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}')"
+"""Workflows of playbooks and of the chunks of loops."""
+
 PLAYBOOKS = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
 """Runs of playbooks, each once, unless it was reset."""
-
 
 OPEN = "CloseTime IS NULL"
 """Whatever has not ended. The status Running leaves out workflows that are paused in Temporal."""
@@ -35,16 +37,16 @@ async def execution_ids(client: Client, listed: Iterable[WorkflowExecution]) -> 
     """
     places = asyncio.Semaphore(DESCRIBED_AT_ONCE)
 
-    async def describe(one: WorkflowExecution) -> int | None:
+    async def describe(workflow: WorkflowExecution) -> int | None:
         async with places:
             try:
-                found = await client.get_workflow_handle(one.id, run_id=one.run_id).describe()
+                description = await client.get_workflow_handle(workflow.id, run_id=workflow.run_id).describe()
             except RPCError as error:
                 if error.status is not RPCStatusCode.NOT_FOUND:
                     raise
                 return None  # removed meanwhile
-        return found.typed_search_attributes.get(EXECUTION_ID)
+        return description.typed_search_attributes.get(EXECUTION_ID)
 
     listed = list(listed)
     ids = await asyncio.gather(*map(describe, listed))
-    return [(id_, one) for id_, one in zip(ids, listed, strict=True) if id_ is not None]
+    return [(id_, workflow) for id_, workflow in zip(ids, listed, strict=True) if id_ is not None]

@@ -145,7 +145,7 @@ class WorkflowHost:
                 return finish
 
     def _has_requests(self) -> bool:
-        """Whether a fact would be lost that nobody sends again, as a timer fires again."""
+        """Whether a fact would be lost that is not sent again. (A timer fires again.)"""
         return any(isinstance(fact, _SENT) for fact in self.unfed)
 
     async def _drive(self) -> Finish | None:

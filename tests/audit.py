@@ -1,4 +1,4 @@
-"""One check for every log: whatever a run did, its rows tell a story that holds.
+"""One check for every log: whatever a run did, its rows are consistent.
 
 ``audit`` takes the rows of one execution as read from noetl.event and lists what is wrong with them. Nothing in it
 knows what the playbook was; so any test that has a log may ask it.
@@ -65,13 +65,13 @@ async def audit_everything(dsn: str) -> dict[str, list[str]]:
     connection = await asyncpg.connect(dsn)
     try:
         query = "SELECT execution_id, status, path FROM noetl.execution JOIN noetl.catalog USING (catalog_id)"
-        found = {
+        audits = {
             f"{path} {execution_id}": await _audit_rows(connection, execution_id, status)
             for execution_id, status, path in await connection.fetch(query)
         }
     finally:
         await connection.close()
-    return {name: problems for name, problems in found.items() if problems}
+    return {name: problems for name, problems in audits.items() if problems}
 
 
 async def _audit_rows(connection: asyncpg.Connection, execution_id: int, status: str) -> list[str]:
@@ -118,11 +118,11 @@ class _Log:
 
     def within(self, row: Row) -> Row | None:
         """The beginning within which a row stands. A row may follow an end: then it stands where that stands."""
-        found = self.by_id.get(row["parent_event_id"] or 0)
-        while found is not None and found["status"] != "STARTED":
-            found = self.by_id.get(int(found["meta"].get("ends", 0)), found)
-            found = self.by_id.get(found["parent_event_id"] or 0)
-        return found
+        parent = self.by_id.get(row["parent_event_id"] or 0)
+        while parent is not None and parent["status"] != "STARTED":
+            parent = self.by_id.get(int(parent["meta"].get("ends", 0)), parent)
+            parent = self.by_id.get(parent["parent_event_id"] or 0)
+        return parent
 
     def end_of(self, row: Row) -> Row | None:
         return next(iter(self.ends.get(row["event_id"], ())), None)
@@ -227,11 +227,11 @@ def _last_row(log: _Log, status: str, stopped: bool) -> Iterable[str]:
 
 def _is_of_loop(log: _Log, row: Row) -> bool:
     """Whether it is a row of a loop's own run, or stands under one."""
-    found: Row | None = row
-    while found is not None:
-        if found["node_type"] in ("iteration", "loop"):
+    ancestor: Row | None = row
+    while ancestor is not None:
+        if ancestor["node_type"] in ("iteration", "loop"):
             return True
-        found = log.by_id.get(found["parent_event_id"] or 0)
+        ancestor = log.by_id.get(ancestor["parent_event_id"] or 0)
     return False
 
 
@@ -283,11 +283,11 @@ def _iterations(log: _Log) -> Iterable[str]:
         if row["event_type"] != "loop.done":
             continue
         for count, word in (("success", "done"), ("failed", "failed")):
-            found = counts[int(row["meta"]["ends"]), f"loop.iteration.{word}"]
+            counted = counts[int(row["meta"]["ends"]), f"loop.iteration.{word}"]
             if word == "done":
-                found += log.by_id[int(row["meta"]["ends"])]["meta"].get("kept", 0)
-            if found != row["meta"]["stats"][count]:
-                yield f"{_named(row)} counts {row['meta']['stats'][count]} iterations as {word}, the log has {found}"
+                counted += log.by_id[int(row["meta"]["ends"])]["meta"].get("kept", 0)
+            if counted != row["meta"]["stats"][count]:
+                yield f"{_named(row)} counts {row['meta']['stats'][count]} iterations as {word}, the log has {counted}"
 
 
 def _loop_of(log: _Log, row: Row) -> int | None:

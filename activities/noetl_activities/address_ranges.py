@@ -113,7 +113,7 @@ def plain(address: Address) -> Address:
     """Return the canonical address: IPv4 for the IPv6 forms of it, without a zone."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    if any(address in one for one in _AS_IPV4):
+    if any(address in network for network in _AS_IPV4):
         return _ipv4(int(address))
     return ipaddress.IPv6Address(int(address))
 
@@ -132,24 +132,26 @@ def never_called(address: Address) -> Range | None:
 
 def platform_range(address: Address) -> tuple[Address, Range] | None:
     """(address, range) of a cloud platform, if a plain address is, or embeds, one."""
-    for one in (address, *_carried(address)):
-        found = is_in(one, PLATFORM)
-        if found is not None:
-            return one, found
+    for candidate in (address, *_carried(address)):
+        range_ = is_in(candidate, PLATFORM)
+        if range_ is not None:
+            return candidate, range_
     return None
 
 
 def is_in(address: Address, ranges: Iterable[Range]) -> Range | None:
     """Return the first of the ranges that contains the address."""
-    return next((one for one in ranges if one.network.version == address.version and address in one.network), None)
+    return next(
+        (range_ for range_ in ranges if range_.network.version == address.version and address in range_.network), None
+    )
 
 
 def _carried(address: Address) -> list[ipaddress.IPv4Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return []
     number = int(address)
-    found = [_ipv4(number >> shift) for network, shift in _CARRIERS if address in network]
-    return found if address.teredo is None else [*found, address.teredo[1]]
+    carried = [_ipv4(number >> shift) for network, shift in _CARRIERS if address in network]
+    return carried if address.teredo is None else [*carried, address.teredo[1]]
 
 
 def _ipv4(number: int) -> ipaddress.IPv4Address:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import io
 import json
 import zlib
 
@@ -20,12 +21,12 @@ from noetl_activities.retry_after import retry_after
 from noetl_activities.tool import Credential, Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_compiler.language.error_kinds import http_kind
+from noetl_compiler.language.keys import AUTH_AND_ENDPOINT
 
 __all__ = ["TOOL", "ArtifactTool"]
 
 _ACTIONS: dict[str, Method] = {"get": "GET", "put": "PUT"}
 _GZIP_SUFFIX = ".gz"
-_GZIP = zlib.MAX_WBITS | 16
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -41,10 +42,8 @@ class ArtifactTool:
         if action not in _ACTIONS:
             raise ConfigError(f"action is {action!r:.60}: write get or put")
         if request.auth is not None and config.get("endpoint"):
-            raise ConfigError(
-                "an artifact task has auth and an endpoint: a playbook cannot change the server of a credential. "
-                "Write the endpoint in the credential"
-            )
+            why, hint = AUTH_AND_ENDPOINT
+            raise ConfigError(f"the artifact task {why}: {hint}")
         stored = StoredObject.at(str(config.get("uri") or ""))
         content = await asyncio.to_thread(_content, config) if action == "put" else b""
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
@@ -132,10 +131,10 @@ def _decompressed(body: bytes) -> bytes:
     """Return the body, decompressed if it is gzip. Raises ConfigError."""
     if not body.startswith(_GZIP_MAGIC):
         return body
-    stream = zlib.decompressobj(_GZIP)
     try:
-        content = stream.decompress(body, MAX_BODY_BYTES + 1)
-    except zlib.error as error:
+        with gzip.open(io.BytesIO(body)) as parts:
+            content = parts.read(MAX_BODY_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise ConfigError(f"the object is not valid gzip: {error}") from error
     if len(content) > MAX_BODY_BYTES:
         raise ConfigError(f"the object is over {MAX_BODY_BYTES // 2**20} MB when decompressed: store it in parts")

@@ -82,10 +82,10 @@ def _engine() -> str:
     if named not in ENGINES:
         choices = " or ".join(ENGINES)
         raise RefusedError(f"this worker runs no containers: to allow them, set {VARIABLE} to {choices} and restart it")
-    found = shutil.which(named)
-    if found is None:
+    path = shutil.which(named)
+    if path is None:
         raise ConfigError(f"{named} is not installed on the machine of the worker ({VARIABLE})")
-    return found
+    return path
 
 
 def _arguments(call: ContainerCall, name: str, file: str) -> list[str]:
@@ -152,20 +152,20 @@ async def _drain(
 
 
 def _outcome(engine: str, code: int, stdout: CapturedStream, stderr: CapturedStream, context: ToolContext) -> Outcome:
-    said = stderr.last_lines(context) or stdout.last_lines(context)
+    last_lines = stderr.last_lines(context) or stdout.last_lines(context)
     if code == _ENGINE_FAILED:
-        message = f"{Path(engine).name} did not run the container: {said}"
-        return Outcome("error", error=ErrorInfo(_kind(said.lower()), message, code=str(code)))
+        message = f"{Path(engine).name} did not run the container: {last_lines}"
+        return Outcome("error", error=ErrorInfo(_kind(last_lines.lower()), message, code=str(code)))
     result = {"exit_code": code, "stdout": stdout.shortened(context), "stderr": stderr.shortened(context)}
     ended = f"the container ended with status {code}"
-    error = ErrorInfo("exception", f"{ended}: {said}" if said else ended, code=str(code)) if code else None
+    error = ErrorInfo("exception", f"{ended}: {last_lines}" if last_lines else ended, code=str(code)) if code else None
     return Outcome("error" if code else "ok", result, error, truncation_warning(stdout=stdout, stderr=stderr))
 
 
-def _kind(said: str) -> str:
-    if any(words in said for words in _UNREACHABLE):
+def _kind(message: str) -> str:
+    if any(words in message for words in _UNREACHABLE):
         return "connection"
-    return "not_found" if any(words in said for words in _MISSING) else "config"
+    return "not_found" if any(words in message for words in _MISSING) else "config"
 
 
 TOOL = ContainerTool()

@@ -83,13 +83,16 @@ def _listed(field: str, given: Json) -> list[str]:
         return ["sh", "-c", given] if field == "command" else [given]
     if not isinstance(given, list):
         raise ConfigError(f'"{field}" must be text or a list of texts')
-    return [as_argument(one, f'"{field}"') for one in cast("list[Json]", given)]
+    return [as_argument(argument, f'"{field}"') for argument in cast("list[Json]", given)]
 
 
 def _variables(field: str, given: Json) -> Iterator[tuple[str, str]]:
     """Variables from a mapping, or from a list of ``{name, value}`` as in Kubernetes."""
     if isinstance(given, list):
-        pairs = [(_mapping(field, one).get("name"), _mapping(field, one).get("value")) for one in cast("Any", given)]
+        pairs = [
+            (_mapping(field, variable).get("name"), _mapping(field, variable).get("value"))
+            for variable in cast("Any", given)
+        ]
     else:
         pairs = list(_mapping(field, given).items())
     for given_name, value in pairs:
@@ -102,10 +105,10 @@ def _variables(field: str, given: Json) -> Iterator[tuple[str, str]]:
 
 def _quantity(field: str, given: Json, units: Mapping[str, float]) -> float:
     """Parse a quantity as Kubernetes does: ``500m`` processors, ``128Mi`` of memory."""
-    found = _QUANTITY.fullmatch(str(given))
-    if found is None or found[2] not in units or float(found[1]) == 0:
+    match = _QUANTITY.fullmatch(str(given))
+    if match is None or match[2] not in units or float(match[1]) == 0:
         raise ConfigError(f'"{field}" of "resources.limits" must be a number with one of the units {_named(units)}')
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]
 
 
 def _named(units: Mapping[str, float]) -> str:

@@ -52,12 +52,12 @@ class CredentialSource:
 
     def find(self, name: str, *, for_tools: bool = True) -> Credential:
         """Return the credential of a name; unless ``for_tools``, of any type. Raises CredentialError."""
-        found = self._from_file().get(name)
-        if found is not None:
-            problem = foreign_type_problem(found) if for_tools else None
+        credential = self._from_file().get(name)
+        if credential is not None:
+            problem = foreign_type_problem(credential) if for_tools else None
             if problem:
                 raise CredentialError(f"the credential {name!r} of {self._file} {problem}")
-            return found
+            return credential
         variable = CREDENTIAL_PREFIX + re.sub(r"\W", "_", name).upper()
         if variable not in self.environment:
             where = f"the file {self._file}" if self._file else "the file named by --credentials or NOETL_CREDENTIALS"
@@ -68,8 +68,8 @@ class CredentialSource:
 
     def _hint(self, name: str) -> str:
         """Return a hint with names, never values: `` (did you mean 'pg_local'?)``, else the known names."""
-        variables = (one for one in self.environment if one.startswith(CREDENTIAL_PREFIX))
-        named = {one.removeprefix(CREDENTIAL_PREFIX).lower() for one in variables}
+        variables = (variable for variable in self.environment if variable.startswith(CREDENTIAL_PREFIX))
+        named = {variable.removeprefix(CREDENTIAL_PREFIX).lower() for variable in variables}
         known = sorted({*self._from_file(), *named})
         near = difflib.get_close_matches(name, known, n=1)
         if near:
@@ -91,13 +91,13 @@ class CredentialSource:
 
 def _from_json(variable: str, text: str) -> Credential:
     try:
-        found = json.loads(text)
+        fields = json.loads(text)
     except ValueError as error:
         place = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "it"
         raise CredentialError(f'{variable} is not JSON ({place}): write {{"type": "postgres", ...}}') from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise CredentialError(f"{variable} is not a JSON object")
-    return fields_of(cast("Fields", found))
+    return fields_of(cast("Fields", fields))
 
 
 def credential_name(auth: Json) -> str | None:
@@ -135,13 +135,13 @@ class Credentials:
         Raises CredentialError, SecretError.
         """
         if isinstance(auth, str):
-            found = await self._referred(auth) or self._source.find(auth)
+            credential = await self._referred(auth) or self._source.find(auth)
         elif isinstance(auth, dict):
-            found = await self._resolve_map(_unaliased(cast("Fields", auth)))
+            credential = await self._resolve_map(_unaliased(cast("Fields", auth)))
         else:
             raise CredentialError("auth is neither text nor a map: write the name of a credential")
-        self._secrets = secrets_of(found, self._secrets)
-        return found
+        self._secrets = secrets_of(credential, self._secrets)
+        return credential
 
     async def with_secrets(self, value: Json, kind: str = "") -> Json:
         """Return the value with references replaced by their secrets; ``kind`` is that of the tool whose config it is.
@@ -160,20 +160,20 @@ class Credentials:
     async def _value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
         config: Json = await self.with_secrets(reference.config)
         entry = msgspec.structs.replace(reference, config=config)
-        found = part_at(await fields_of_entry(entry, self._source, for_auth=for_auth), reference)
-        self._secrets = secrets_of({"value": values_in(found)}, self._secrets)
-        return found
+        value = part_at(await fields_of_entry(entry, self._source, for_auth=for_auth), reference)
+        self._secrets = secrets_of({"value": values_in(value)}, self._secrets)
+        return value
 
     async def _referred(self, text: str) -> Credential | None:
         """Return the secret that the text refers to, if it is a single reference."""
         if not self._key:
             return None
-        found = next(references_in(text, self._key), None)
-        if found is None or (found.start, found.end) != (0, len(text)):
+        reference = next(references_in(text, self._key), None)
+        if reference is None or (reference.start, reference.end) != (0, len(text)):
             return None
-        value = await self._value(found.reference, for_auth=True)
+        value = await self._value(reference.reference, for_auth=True)
         if not isinstance(value, dict):
-            label = found.reference.label
+            label = reference.reference.label
             raise CredentialError(f'auth is the single value "{label}": write auth: {{type: bearer, token: ...}}')
         return cast("Fields", value)
 
@@ -181,7 +181,7 @@ class Credentials:
         name = _name_in(auth)
         if name is None or (self._key and refers(name)):
             return cast("Fields", await self.with_secrets(auth))
-        found = self._source.find(name)
+        credential = self._source.find(name)
         own = {key: value for key, value in auth.items() if key not in NAMES}
         replaced = sorted(key for key in own if key not in BESIDE_A_NAME)
         if replaced:
@@ -189,9 +189,9 @@ class Credentials:
                 f"auth names the credential {name!r} and sets {', '.join(replaced)}: a playbook cannot change a "
                 "credential. Remove it, or register another credential"
             )
-        if own.get("type") and found.get("type") and own["type"] != found["type"]:
+        if own.get("type") and credential.get("type") and own["type"] != credential["type"]:
             raise CredentialError(f"the credential {name!r} has another type than the one in auth: remove the type")
-        return {**found, **own}
+        return {**credential, **own}
 
     @property
     def has_secrets(self) -> bool:

@@ -38,17 +38,17 @@ _REASONS = {
 def read_credentials(file: Path) -> Mapping[str, Credential]:
     """Return the credentials in a file, by name. Raises CredentialError, with one line and no values."""
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise unreadable(file, error) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise CredentialError(f"{file}{_place(error)}: the credentials file is not valid YAML{_why(error)}") from None
-    if not isinstance(found, list | dict):
+    if not isinstance(document, list | dict):
         raise CredentialError(f"{file} contains no credentials: write NAME: {{type: postgres, db_host: ...}}")
     entries = (
-        _listed(file, cast("list[Any]", found))
-        if isinstance(found, list)
-        else _named(file, cast("dict[Any, Any]", found))
+        _listed(file, cast("list[Any]", document))
+        if isinstance(document, list)
+        else _named(file, cast("dict[Any, Any]", document))
     )
     return {name: _checked(file, name, fields) for name, fields in entries}
 
@@ -59,8 +59,8 @@ def unreadable(file: Path, error: OSError) -> CredentialError:
 
 
 def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
-    for number, one in enumerate(entries, 1):
-        fields = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
+    for number, entry in enumerate(entries, 1):
+        fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         data = fields.get("data", {})
         if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
             hint = "write {name: ..., type: ..., data: {...}}"
@@ -68,14 +68,17 @@ def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
         problem = unknown_keys(fields, ("name", "data"))
         if problem:
             raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {problem}")
-        yield fields["name"], fields_of({key: one for key, one in fields.items() if key != "name" and one is not None})
+        yield (
+            fields["name"],
+            fields_of({key: value for key, value in fields.items() if key != "name" and value is not None}),
+        )
 
 
 def _named(file: Path, entries: Mapping[Any, Any]) -> Iterator[tuple[str, Credential]]:
-    for name, one in entries.items():
-        if not isinstance(one, dict):
+    for name, entry in entries.items():
+        if not isinstance(entry, dict):
             raise CredentialError(f"{file}: the credential {str(name)!r} is not a mapping: write {{type: ..., ...}}")
-        yield str(name), fields_of(cast("dict[str, Any]", one))
+        yield str(name), fields_of(cast("dict[str, Any]", entry))
 
 
 def _checked(file: Path, name: str, fields: Credential) -> Credential:
@@ -93,5 +96,5 @@ def _place(error: Exception) -> str:
 def _why(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return ": it is not UTF-8"
-    said = str(getattr(error, "problem", None) or "")
-    return next((f": {meaning}" for words, meaning in _REASONS.items() if said.startswith(words)), "")
+    problem = str(getattr(error, "problem", None) or "")
+    return next((f": {meaning}" for words, meaning in _REASONS.items() if problem.startswith(words)), "")

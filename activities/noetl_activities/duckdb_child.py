@@ -16,7 +16,7 @@ from noetl_activities.duckdb_calls import CancelledCallError, NamedLocks, Runnin
 from noetl_activities.duckdb_confinement import confine
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.duckdb_instance import Instance
-from noetl_activities.duckdb_once import LEDGER, keeps, run_once
+from noetl_activities.duckdb_once import LEDGER, run_once, stores_outcome
 from noetl_activities.duckdb_statements import outcome_of, run_statements
 from noetl_activities.duckdb_wire import (
     Call,
@@ -133,7 +133,7 @@ class Service:
             self._send(OutcomeNeeded(call.number, outcome))
             return running.answered()
 
-        if call.key is None or not keeps(connection, call.statements):
+        if call.key is None or not stores_outcome(connection, call.statements):
             return OnceResult(run())
         return run_once(connection, run, LedgerSlot(call.key, call.n, text), running)
 

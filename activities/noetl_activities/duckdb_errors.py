@@ -35,7 +35,7 @@ _CLASSES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "58": ("HTTPException", "IOException"),
     }
 )
-_CLASS_OF = {name: found for found, names in _CLASSES.items() for name in names}
+_CLASS_OF = {name: class_ for class_, names in _CLASSES.items() for name in names}
 
 
 def duckdb_error_kind(code: str) -> str:

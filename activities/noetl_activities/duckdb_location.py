@@ -76,12 +76,12 @@ def memory_limit() -> int:
     """Bytes that DuckDB may use in one process. Raises ConfigError."""
     text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY))
     try:
-        found = float(text)
+        gigabytes = float(text)
     except ValueError:
-        found = 0
-    if not _LEAST <= found <= _MOST:
+        gigabytes = 0
+    if not _LEAST <= gigabytes <= _MOST:
         raise ConfigError(f"{MEMORY_VARIABLE} of the worker is {text!r}: write a number of GiB, at least {_LEAST}")
-    return int(found * 1024**3)
+    return int(gigabytes * 1024**3)
 
 
 def _folder_of(execution_id: str) -> Path:
@@ -105,16 +105,18 @@ def _home() -> Path:
 
 
 def _named() -> tuple[str, ...]:
-    found = [one for one in os.environ.get(DUCKDB_DIRECTORIES_VARIABLE, "").split(os.pathsep) if one]
-    for one in found:
-        if not Path(one).is_absolute():
-            raise ConfigError(f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {one!r}: write absolute directories")
+    directories = [name for name in os.environ.get(DUCKDB_DIRECTORIES_VARIABLE, "").split(os.pathsep) if name]
+    for directory in directories:
+        if not Path(directory).is_absolute():
+            raise ConfigError(
+                f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {directory!r}: write absolute directories"
+            )
         for secret in _secret():
-            if Path(os.path.realpath(secret)).is_relative_to(os.path.realpath(one)):
+            if Path(os.path.realpath(secret)).is_relative_to(os.path.realpath(directory)):
                 raise ConfigError(
-                    f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {one!r}, which contains {secret}: move it"
+                    f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {directory!r}, which contains {secret}: move it"
                 )
-    return tuple(os.path.realpath(one) for one in found)
+    return tuple(os.path.realpath(directory) for directory in directories)
 
 
 def _secret() -> list[Path]:

@@ -16,7 +16,7 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["LEDGER", "OUTSIDE", "keeps", "kinds_of", "run_once"]
+__all__ = ["LEDGER", "OUTSIDE", "kinds_of", "run_once", "stores_outcome"]
 
 LEDGER = "ledger"
 """The lock for creating the ledger, and for storing rows together with an entry."""
@@ -29,7 +29,7 @@ _REFUSALS = ("within a transaction", "Cannot CHECKPOINT", "a single transaction 
 """DuckDB raises the same exception for conflicts with other calls. A refused statement has no effect."""
 
 
-def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> bool:
+def stores_outcome(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> bool:
     """Whether a call with these statements writes in one transaction. Raises duckdb.Error if they cannot be parsed."""
     kinds = kinds_of(connection, statements)
     return not kinds <= _READS and not kinds & OUTSIDE
@@ -37,7 +37,7 @@ def keeps(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> b
 
 def kinds_of(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> set[str]:
     """Return DuckDB's kinds of the statements. Raises duckdb.Error if they cannot be parsed."""
-    return {str(one.type.name) for text in statements for one in connection.extract_statements(text)}
+    return {str(statement.type.name) for text in statements for statement in connection.extract_statements(text)}
 
 
 def run_once(
@@ -66,7 +66,7 @@ def _in_transaction(connection: duckdb.DuckDBPyConnection, run: Callable[[], Out
     connection.begin()
     try:
         outcome = run()
-        ledger.keep(connection, slot.key, slot.n, slot.text(outcome))
+        ledger.store(connection, slot.key, slot.n, slot.text(outcome))
         if is_time_to_prune():
             ledger.prune(connection)
         connection.commit()
@@ -74,4 +74,4 @@ def _in_transaction(connection: duckdb.DuckDBPyConnection, run: Callable[[], Out
         with suppress(duckdb.Error):  # a commit that failed has ended the transaction
             connection.rollback()
         raise
-    return OnceResult(outcome, is_kept=True)
+    return OnceResult(outcome, is_in_ledger=True)

@@ -23,7 +23,7 @@ MAX_IDLE = 4
 """Maximum number of idle processes of a worker; each uses about 60 MB."""
 
 
-class _Kept:
+class _PooledProcess:
     """The process of one place, and how many calls use it."""
 
     def __init__(self, place: DatabaseFile) -> None:
@@ -41,9 +41,9 @@ class _Kept:
 
     async def close(self) -> None:
         done, _ = await asyncio.wait([self._starting])
-        for one in done:
-            if one.exception() is None:
-                await one.result().close()
+        for process in done:
+            if process.exception() is None:
+                await process.result().close()
 
 
 class _Processes:
@@ -51,40 +51,40 @@ class _Processes:
 
     def __init__(self) -> None:
         self.keepers = 0
-        self.by_place: dict[DatabaseFile, _Kept] = {}
+        self.by_place: dict[DatabaseFile, _PooledProcess] = {}
 
-    def take(self, place: DatabaseFile) -> _Kept:
-        kept = self.by_place.get(place)
-        if kept is None or not kept.is_usable():
-            kept = self.by_place[place] = _Kept(place)
-        kept.users += 1
-        return kept
+    def take(self, place: DatabaseFile) -> _PooledProcess:
+        pooled = self.by_place.get(place)
+        if pooled is None or not pooled.is_usable():
+            pooled = self.by_place[place] = _PooledProcess(place)
+        pooled.users += 1
+        return pooled
 
-    async def give_back(self, place: DatabaseFile, kept: _Kept) -> None:
-        kept.users -= 1
-        if kept.users:
+    async def give_back(self, place: DatabaseFile, pooled: _PooledProcess) -> None:
+        pooled.users -= 1
+        if pooled.users:
             return
-        kept.idle_since = _now()
-        if not (self.keepers and kept.is_usable() and self.by_place.get(place) is kept):
-            await self._close(place, kept)
+        pooled.idle_since = _now()
+        if not (self.keepers and pooled.is_usable() and self.by_place.get(place) is pooled):
+            await self._close(place, pooled)
         elif len(idle := self._idle()) > MAX_IDLE:
             await self._close(*idle[0])
 
     async def close_older(self, seconds: float) -> None:
         """End processes that have been idle for at least ``seconds``."""
-        for place, kept in self._idle():
-            if _now() - kept.idle_since >= seconds:
-                await self._close(place, kept)
+        for place, pooled in self._idle():
+            if _now() - pooled.idle_since >= seconds:
+                await self._close(place, pooled)
 
-    def _idle(self) -> list[tuple[DatabaseFile, _Kept]]:
-        found = [(place, kept) for place, kept in self.by_place.items() if not kept.users]
-        return sorted(found, key=lambda one: one[1].idle_since)
+    def _idle(self) -> list[tuple[DatabaseFile, _PooledProcess]]:
+        idle = [(place, pooled) for place, pooled in self.by_place.items() if not pooled.users]
+        return sorted(idle, key=lambda item: item[1].idle_since)
 
-    async def _close(self, place: DatabaseFile, kept: _Kept) -> None:
+    async def _close(self, place: DatabaseFile, pooled: _PooledProcess) -> None:
         """Remove a process from the pool and end it, even if the caller is cancelled."""
-        if self.by_place.get(place) is kept:
+        if self.by_place.get(place) is pooled:
             del self.by_place[place]
-        await asyncio.shield(asyncio.create_task(kept.close()))
+        await asyncio.shield(asyncio.create_task(pooled.close()))
 
 
 _BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Processes] = WeakKeyDictionary()
@@ -94,11 +94,11 @@ _BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Processes] = WeakKeyDict
 async def duckdb_process(place: DatabaseFile) -> AsyncGenerator[DuckdbProcess]:
     """The process of this database, for one call. Raises ConfigError."""
     processes = _BY_LOOP.setdefault(asyncio.get_running_loop(), _Processes())
-    kept = processes.take(place)
+    pooled = processes.take(place)
     try:
-        yield await kept.process()
+        yield await pooled.process()
     finally:
-        await processes.give_back(place, kept)
+        await processes.give_back(place, pooled)
 
 
 @asynccontextmanager

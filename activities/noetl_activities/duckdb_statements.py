@@ -38,11 +38,11 @@ def run_statements(
     too large.
     """
     budget = _Budget()
-    found: list[Statement] = []
+    fallback: list[Statement] = []
     for text in statements:
         running.check()
-        found.append(_one(connection, text, params, budget))
-    return found
+        fallback.append(_one(connection, text, params, budget))
+    return fallback
 
 
 def outcome_of(results: list[Statement], database: str) -> Outcome:
@@ -70,17 +70,17 @@ class _Budget:
 def _containers(value: Json) -> int:
     """Return the number of lists and maps in a value, including itself."""
     inside = cast("dict[str, Json]", value).values() if isinstance(value, dict) else cast("list[Json]", value)
-    return 1 + sum(_containers(one) for one in inside if isinstance(one, dict | list))
+    return 1 + sum(_containers(value) for value in inside if isinstance(value, dict | list))
 
 
 def _one(connection: duckdb.DuckDBPyConnection, text: str, params: Sequence[Any], budget: _Budget) -> Statement:
     cursor = connection.execute(text, list(params))
     columns = [str(column[0]) for column in cursor.description or []]
-    found = statement(columns, [])
+    fallback = statement(columns, [])
     while portion := cursor.fetchmany(_PORTION):
         rows = statement(columns, portion)["rows"]
         budget.spend(rows)
-        found["rows"] += rows
-        if len(found["rows"]) > MAX_ROWS:
+        fallback["rows"] += rows
+        if len(fallback["rows"]) > MAX_ROWS:
             raise ConfigError(f"the statement returns over {MAX_ROWS:,} rows: {_REMEDY}")
-    return {**found, "row_count": len(found["rows"])}
+    return {**fallback, "row_count": len(fallback["rows"])}

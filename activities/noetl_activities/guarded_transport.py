@@ -40,8 +40,8 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         """See httpx.AsyncBaseTransport. Addresses are tried in order, as not all of them may accept connections."""
         url = request.url
         if url.scheme not in ("http", "https"):
-            shown = url.copy_with(query=None)
-            raise RefusedError(f'"{shown}" is not an http(s) address: begin it with http:// or https://')
+            public_url = url.copy_with(query=None)
+            raise RefusedError(f'"{public_url}" is not an http(s) address: begin it with http:// or https://')
         host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
         addresses = await addresses_of(host, port)
         for address in addresses:
@@ -67,7 +67,10 @@ def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool
         if isinstance(error, kind):
             return True
         if isinstance(error, BaseExceptionGroup):
-            return any(is_caused_by(one, kind) for one in cast("BaseExceptionGroup[BaseException]", error).exceptions)
+            return any(
+                is_caused_by(exception, kind)
+                for exception in cast("BaseExceptionGroup[BaseException]", error).exceptions
+            )
         error = error.__cause__ or error.__context__
     return False
 

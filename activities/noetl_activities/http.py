@@ -15,6 +15,7 @@ from noetl_activities.http_exchange import MAX_ERROR_BYTES, MAX_ERROR_CHARS, Htt
 from noetl_activities.http_request import build, key_headers, where
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
+from noetl_activities.shown_url import shown_url
 from noetl_activities.tool import Credential, Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_compiler.language.error_kinds import http_kind
@@ -94,7 +95,7 @@ async def outcome_of(answer: HttpResponse, elapsed: float, context: ToolContext,
     result = {
         "status_code": response.status_code,
         "headers": headers,
-        "url": str(response.url),
+        "url": shown_url(response.url),
         "elapsed": round(elapsed, 4),
         "data": await _data(response, body, context, as_text=as_text),
     }

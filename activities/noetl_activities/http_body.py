@@ -90,8 +90,8 @@ class _Unpacked:
 
 def _decoder(response: httpx.Response) -> _Decoder:
     """Return the decoder of the encoding; unknown ones are not decoded. Raises httpx.DecodingError for several."""
-    named = [one.strip().lower() for one in response.headers.get("content-encoding", "").split(",")]
-    encodings = [one for one in named if one not in ("", "identity")]
+    named = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
+    encodings = [name for name in named if name not in ("", "identity")]
     if len(encodings) > 1:
         raise httpx.DecodingError(f"the response has {len(encodings)} content encodings: at most one is supported")
     bits = _ENCODINGS.get(encodings[0]) if encodings else None

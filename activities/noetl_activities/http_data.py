@@ -84,8 +84,8 @@ def _data(body: bytes | bytearray, content_type: str, as_text: bool) -> Json:
 
 
 def _codec(content_type: str) -> str:
-    found = _CHARSET.search(content_type)
-    return _DEFAULT if found is None else CHARSETS.get(found[1].lower().replace("_", "-"), _DEFAULT)
+    match = _CHARSET.search(content_type)
+    return _DEFAULT if match is None else CHARSETS.get(match[1].lower().replace("_", "-"), _DEFAULT)
 
 
 def _json(text: str, *, is_declared: bool) -> Json:

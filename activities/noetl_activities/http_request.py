@@ -55,8 +55,8 @@ def build(
         headers.update(more_headers)
         target = httpx.URL(url.strip()).copy_merge_params(_params(query))
         if not target.is_absolute_url:
-            shown = url.strip().partition("?")[0]
-            raise ConfigError(f'"{shown}" is not an http(s) address: begin it with http:// or https://')
+            public_url = url.strip().partition("?")[0]
+            raise ConfigError(f'"{public_url}" is not an http(s) address: begin it with http:// or https://')
         return client.build_request(_method(config), target, headers=headers, **_body(config, body, headers))
     except (httpx.InvalidURL, httpx.UnsupportedProtocol, TypeError, ValueError) as error:
         raise ConfigError(f"{where(config)}: {error}") from error
@@ -88,7 +88,7 @@ def _route_data(config: dict[str, Json]) -> tuple[dict[str, Json], Json]:
 
 def _params(query: dict[str, Json]) -> dict[str, Any]:
     return {
-        name: [_text(one) for one in cast("list[Json]", value)] if isinstance(value, list) else _text(value)
+        name: [_text(element) for element in cast("list[Json]", value)] if isinstance(value, list) else _text(value)
         for name, value in query.items()
         if value is not None
     }
@@ -132,7 +132,7 @@ def credential_headers(credential: Credential) -> dict[str, str]:
 
 
 def _secret(credential: Credential, *names: str) -> str:
-    found = next((credential[name] for name in names if credential.get(name)), None)
-    if found is None:
+    secret = next((credential[name] for name in names if credential.get(name)), None)
+    if secret is None:
         raise CredentialError(f"a credential of type {credential.get('type')!r} needs {' or '.join(names)}")
-    return str(found)
+    return str(secret)

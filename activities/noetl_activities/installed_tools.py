@@ -16,23 +16,22 @@ if TYPE_CHECKING:
 __all__ = ["installed_tools"]
 
 
-def installed_tools(group: str = "noetl.tools") -> Tools:
+def installed_tools() -> Tools:
     """Return the kinds of tools that NoETL knows, and those of installed packages.
 
     Packages are searched when a kind is looked up that NoETL does not provide, and the module of a tool is imported
     when its kind is looked up. A tool that cannot be used has a ``problem``.
     """
-    return _InstalledTools(group)
+    return _InstalledTools()
 
 
 class _InstalledTools(Mapping[str, ToolDescription]):
-    def __init__(self, group: str) -> None:
-        self._group = group
+    def __init__(self) -> None:
         self._described: dict[str, ToolDescription] = {}
 
     @cached_property
     def _points(self) -> Mapping[str, Sequence[EntryPoint]]:
-        return registrations(self._group)
+        return registrations()
 
     def __getitem__(self, kind: str) -> ToolDescription:
         if kind in BUILT_IN:

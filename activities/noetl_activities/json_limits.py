@@ -1,6 +1,6 @@
 """Check the number and nesting of JSON values in a text without parsing it.
 
-``json.loads`` runs in C and cannot be interrupted, so its input is limited beforehand: 12 MB of empty lists would be
+``json.loads`` runs in C and cannot be interrupted, so its input is limited first: 12 MB of empty lists would be
 four million objects. Counting must be faster than parsing, also for malicious texts. So the text is reduced by linear
 whole-text operations in C until only its structure is left:
 

@@ -26,9 +26,9 @@ async def addresses_of(host: str, port: int) -> list[Address]:
     except ValueError:
         pass
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         if isinstance(error, socket.gaierror) and error.errno in _UNKNOWN_HOST:
             raise UnknownHostError(f"unknown host {host}") from error
         raise UnknownHostError(f"the name {host} cannot be resolved: {error}") from error
-    return [ipaddress.ip_address(str(one[4][0]).partition("%")[0]) for one in found]
+    return [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in entries]

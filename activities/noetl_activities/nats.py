@@ -56,12 +56,12 @@ async def _made(name: str, request: Request, credential: Credential, context: To
     try:
         client = await _connected(credential)
         try:
-            found = await OPERATIONS[name](client.jetstream(), request)  # pyright: ignore[reportUnknownMemberType]
+            answer = await OPERATIONS[name](client.jetstream(), request)  # pyright: ignore[reportUnknownMemberType]
         finally:
             await _close(client)
     except (nats.errors.Error, OSError, TimeoutError) as error:
         return Outcome("error", error=_failure(error, name, context))
-    return Outcome("ok", {"operation": name, **found})
+    return Outcome("ok", {"operation": name, **answer})
 
 
 async def _connected(credential: Credential) -> Client:

@@ -39,10 +39,10 @@ async def _kv_get(stream: JetStreamContext, request: Request) -> Json:
 
 async def _kv_put(stream: JetStreamContext, request: Request) -> Json:
     bucket, key, value = _text(request, "bucket"), _text(request, "key"), _bytes(request, "value")
-    found = await stream.key_value(bucket)
+    store = await stream.key_value(bucket)
     if request.config.get("ttl") is None:
-        return {"key": key, "revision": await found.put(key, value)}
-    await found.status()
+        return {"key": key, "revision": await store.put(key, value)}
+    await store.status()
     ack = await stream.publish(f"$KV.{bucket}.{_key(key)}", value, msg_ttl=_seconds(request.config["ttl"]))
     return {"key": key, "revision": ack.seq}
 
@@ -74,8 +74,8 @@ async def _object_get(stream: JetStreamContext, request: Request) -> Json:
     info = await store.get_info(key)
     if (info.size or 0) > MAX_OBJECT_BYTES:
         raise ConfigError(f"the object {info.name!r} has {info.size:,} bytes, over {MAX_OBJECT_BYTES >> 20} MB")
-    found = await store.get(key)
-    return {"key": info.name, "value": await _value(found.data), "size": info.size, "digest": info.digest}
+    object_ = await store.get(key)
+    return {"key": info.name, "value": await _value(object_.data), "size": info.size, "digest": info.digest}
 
 
 async def _object_delete(stream: JetStreamContext, request: Request) -> Json:
@@ -89,10 +89,10 @@ async def _object_list(stream: JetStreamContext, request: Request) -> Json:
 
     store = await stream.object_store(_text(request, "bucket"))
     try:
-        found = await store.list(ignore_deletes=True)
+        objects = await store.list(ignore_deletes=True)
     except NotFoundError:
-        found = []
-    named = sorted((str(one.name), one.size or 0) for one in found)
+        objects = []
+    named = sorted((str(object_.name), object_.size or 0) for object_ in objects)
     return {"objects": [{"key": name, "size": size} for name, size in named]}
 
 
@@ -108,16 +108,16 @@ async def _js_publish(stream: JetStreamContext, request: Request) -> Json:
 
 
 async def _js_get_msg(stream: JetStreamContext, request: Request) -> Json:
-    found = await stream.get_last_msg(_text(request, "stream"), _text(request, "subject"))
-    return {"subject": found.subject, "sequence": found.seq, "payload": await _value(found.data)}
+    message = await stream.get_last_msg(_text(request, "stream"), _text(request, "subject"))
+    return {"subject": message.subject, "sequence": message.seq, "payload": await _value(message.data)}
 
 
 async def _js_stream_info(stream: JetStreamContext, request: Request) -> Json:
-    found = await stream.stream_info(_text(request, "stream"))
-    state = found.state
+    info = await stream.stream_info(_text(request, "stream"))
+    state = info.state
     return {
-        "stream": found.config.name,
-        "subjects": found.config.subjects or [],
+        "stream": info.config.name,
+        "subjects": info.config.subjects or [],
         "messages": state.messages,
         "bytes": state.bytes,
         "first_sequence": state.first_seq,

@@ -21,11 +21,13 @@ def replace_non_finite(value: Json) -> dict[str, Json]:
     while level:
         inner: list[Any] = []
         for outer in level:
-            found = [key for key, one in _entries(outer) if one.__class__ is float and not math.isfinite(one)]
-            for key in found:
+            non_finite = [
+                key for key, value in _entries(outer) if value.__class__ is float and not math.isfinite(value)
+            ]
+            for key in non_finite:
                 outer[key] = None
-            count += len(found)
-            inner += [one for _, one in _entries(outer) if one.__class__ is dict or one.__class__ is list]
+            count += len(non_finite)
+            inner += [value for _, value in _entries(outer) if value.__class__ is dict or value.__class__ is list]
         level = inner
     return {"warning": _words(count)} if count else {}
 

@@ -113,8 +113,8 @@ def object_request(
 
 def error_code(body: bytes | bytearray) -> str:
     """The error code in the body of an error response, as `` (NoSuchKey)``; "" if there is none."""
-    found = _CODE.search(body)
-    return "" if found is None else f" ({found[1].decode()})"
+    match = _CODE.search(body)
+    return "" if match is None else f" ({match[1].decode()})"
 
 
 def _first(credential: Credential, names: tuple[str, ...]) -> str | None:

@@ -17,7 +17,7 @@ from noetl_activities.tool import Request, Tool, ToolContext
 if TYPE_CHECKING:
     from noetl_activities.tool_spec import ToolSpec
 
-__all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "answer_from_ledger", "keeps_outcomes"]
+__all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "answer_from_ledger", "stores_outcomes"]
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
@@ -44,12 +44,12 @@ class OnceResult(NamedTuple):
     """The outcome of a call.
 
     ``is_taken``: it was stored by an earlier attempt, the ``used``-th that reported, and nothing was executed.
-    ``is_kept``: it is in the ledger now.
+    ``is_in_ledger``: it is in the ledger now.
     """
 
     outcome: Outcome
     is_taken: bool = False
-    is_kept: bool = False
+    is_in_ledger: bool = False
     used: int = 0
 
 
@@ -69,12 +69,12 @@ class OnceTool(Protocol):
         ...
 
 
-def keeps_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
+def stores_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
     """Whether a tool stores outcomes. Called for every call, so without isinstance, which is slow for protocols."""
     return hasattr(tool, "run_once")
 
 
 def answer_from_ledger(text: str) -> OnceResult:
     """Decode the JSON of a stored outcome."""
-    found = msgspec.json.decode(text, type=LedgerOutcome)
-    return OnceResult(msgspec.convert(found.outcome, Outcome), is_taken=True, is_kept=True, used=found.used)
+    outcome = msgspec.json.decode(text, type=LedgerOutcome)
+    return OnceResult(msgspec.convert(outcome.outcome, Outcome), is_taken=True, is_in_ledger=True, used=outcome.used)

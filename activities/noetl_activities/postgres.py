@@ -102,7 +102,7 @@ async def _made(
 
 async def _all(connection: Connection, statements: list[str], params: list[Any]) -> StatementsResult:
     ended = [await _one(connection, text, params) for text in statements]
-    result = sql_result([found for found, _ in ended])
+    result = sql_result([rows for rows, _ in ended])
     return StatementsResult(Outcome("ok", result, pg={"code": None, "sqlstate": "00000"}), [tag for _, tag in ended])
 
 

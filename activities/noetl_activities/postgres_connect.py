@@ -180,19 +180,19 @@ def _arguments(credential: Credential) -> dict[str, Any]:
     """Return the arguments as text, so that calls with equal ones may share a connection."""
     dsn = next((credential[name] for name in _DSN if credential.get(name)), None)
     try:
-        found = _of_fields(credential) if dsn is None else dsn_fields(str(dsn))
+        fields = _of_fields(credential) if dsn is None else dsn_fields(str(dsn))
     except DsnError as error:
         raise CredentialError(f"the DSN of this postgres credential is not valid: {error}") from None
     for name, field in (("host", "db_host (or dsn)"), ("user", "db_user")):
-        if name not in found:
+        if name not in fields:
             raise CredentialError(f"a postgres credential needs {field}")
-    host, user = found["host"], found["user"]
-    mode = found.get("sslmode") or ("disable" if host in _HERE or host.startswith("/") else "prefer")
+    host, user = fields["host"], fields["user"]
+    mode = fields.get("sslmode") or ("disable" if host in _HERE or host.startswith("/") else "prefer")
     if mode not in MODES:
         raise CredentialError(f"sslmode must be one of {', '.join(MODES)}")
-    if not all(map(_is_port, found.get("port", "5432").split(","))):
+    if not all(map(_is_port, fields.get("port", "5432").split(","))):
         raise ConfigError("db_port must be a number up to 65535")
-    return {"port": "5432", "password": "", "database": user, **found, "sslmode": mode}
+    return {"port": "5432", "password": "", "database": user, **fields, "sslmode": mode}
 
 
 def _is_port(text: str) -> bool:
@@ -200,17 +200,17 @@ def _is_port(text: str) -> bool:
 
 
 def _of_fields(credential: Credential) -> dict[str, str]:
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for name, aliases in _FIELDS.items():
         value = next((credential[alias] for alias in aliases if credential.get(alias) not in (None, "")), None)
         if value is not None:
-            found[name] = str(value)
+            fields[name] = str(value)
     if credential.get("options"):
-        found["options"] = str(credential["options"])
-    if "sslmode" in found:
-        mode = found["sslmode"].lower()
-        found["sslmode"] = _SSL_FLAGS.get(mode, mode)
-    return found
+        fields["options"] = str(credential["options"])
+    if "sslmode" in fields:
+        mode = fields["sslmode"].lower()
+        fields["sslmode"] = _SSL_FLAGS.get(mode, mode)
+    return fields
 
 
 def _decoded(text: str) -> Json:

@@ -39,15 +39,15 @@ def dsn_fields(dsn: str) -> dict[str, str]:
     """Return the parts of a DSN: host and port (several separated by commas), user, password, database, sslmode,
     sslrootcert, and settings of the session. Raises DsnError.
     """
-    found = _read(dsn)
-    hosts = _hosts(found)
+    parts = _read(dsn)
+    hosts = _hosts(parts)
     fields = {
         "host": ",".join(host for host, _ in hosts),
         "port": ",".join(port or _DEFAULT_PORT for _, port in hosts),
-        **{name: unquote(found[name] or "") for name in ("user", "password", "database")},
+        **{name: unquote(parts[name] or "") for name in ("user", "password", "database")},
     }
     given = {name: value for name, value in fields.items() if value.strip(",")}
-    return {**_parameters(found), **given}
+    return {**_parameters(parts), **given}
 
 
 def dsn_password(dsn: str) -> str | None:
@@ -58,54 +58,54 @@ def dsn_password(dsn: str) -> str | None:
 
 def dsn_place(dsn: str) -> str:
     """``HOST:PORT/DATABASE``, without missing parts. Raises DsnError."""
-    found = _read(dsn)
-    _hosts(found)
-    parameter = _HOST_PARAMETER.search(found["query"] or "")
-    host = found["hosts"] or (parameter[1] if parameter else "")
-    return unquote(host) + (f"/{unquote(found['database'])}" if found["database"] else "")
+    parts = _read(dsn)
+    _hosts(parts)
+    parameter = _HOST_PARAMETER.search(parts["query"] or "")
+    host = parts["hosts"] or (parameter[1] if parameter else "")
+    return unquote(host) + (f"/{unquote(parts['database'])}" if parts["database"] else "")
 
 
 def dsn_servers(dsn: str) -> list[tuple[str, int]]:
     """(host, port) of each server that it may connect to over TCP. Raises DsnError."""
-    found = _read(dsn)
-    query = parse_qs(found["query"] or "")
+    parts = _read(dsn)
+    query = parse_qs(parts["query"] or "")
     named = [(host, "") for host in ",".join(query.get("host", [])).split(",") if host]
     elsewhere = [port for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()] or [_DEFAULT_PORT]
     return [
-        (host, int(one))
-        for host, port in [*_hosts(found), *named]
+        (host, int(port_text))
+        for host, port in [*_hosts(parts), *named]
         if not host.startswith("/")
-        for one in ([port] if port else elsewhere)
+        for port_text in ([port] if port else elsewhere)
     ]
 
 
 def _read(dsn: str) -> re.Match[str]:
-    found = _FORM.match(dsn)
-    if found is None:
+    match = _FORM.match(dsn)
+    if match is None:
         raise DsnError("it does not begin with postgresql://")
-    if found.end() != len(dsn):
-        raise DsnError(f"it cannot be parsed from character {found.end() + 1} on: {_ADVICE}")
-    return found
+    if match.end() != len(dsn):
+        raise DsnError(f"it cannot be parsed from character {match.end() + 1} on: {_ADVICE}")
+    return match
 
 
-def _hosts(found: re.Match[str]) -> list[tuple[str, str]]:
+def _hosts(match: re.Match[str]) -> list[tuple[str, str]]:
     """(host, port) of each host, with the port "" if missing; empty if the DSN has no hosts."""
-    if not found["hosts"]:
+    if not match["hosts"]:
         return []
     hosts: list[tuple[str, str]] = []
-    for text in found["hosts"].split(","):
+    for text in match["hosts"].split(","):
         host = _HOST.fullmatch(text)
         if host is None or int(host["port"] or 1) not in range(1, 65536):
             raise DsnError(
-                f"the host and port at character {found.start('hosts') + 1} are not HOST or HOST:PORT: {_ADVICE}"
+                f"the host and port at character {match.start('hosts') + 1} are not HOST or HOST:PORT: {_ADVICE}"
             )
         hosts.append((unquote(host["host"]).strip("[]"), host["port"] or ""))
     return hosts
 
 
-def _parameters(found: re.Match[str]) -> dict[str, str]:
+def _parameters(match: re.Match[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
-    for number, pair in enumerate((found["query"] or "").split("&") if found["query"] else (), 1):
+    for number, pair in enumerate((match["query"] or "").split("&") if match["query"] else (), 1):
         name, equals, value = pair.partition("=")
         name = _NAMES.get(name, name)
         if not equals or name not in _PARAMETERS | SETTINGS:

@@ -38,7 +38,7 @@ class UnreachableError(OSError):
     def at(cls, place: str, error: OSError) -> UnreachableError:
         """Return the error for a failed connection attempt."""
         kinds: tuple[tuple[type[OSError], str], ...] = ((socket.gaierror, "dns"), (ssl.SSLError, "tls"))
-        kind = next((kind for one, kind in kinds if isinstance(error, one)), "connection")
+        kind = next((kind for error_type, kind in kinds if isinstance(error, error_type)), "connection")
         return cls(place, reason_of(error), kind=kind)
 
     def named(self, name: str | None) -> UnreachableError:
@@ -97,10 +97,10 @@ def _place_in(statement: str, position: int | None) -> str:
     start = statement.rfind("\n", 0, position - 1) + 1
     line, column = statement.count("\n", 0, start) + 1, position - start
     end = statement.find("\n", start)
-    shown = statement[start : end if end >= 0 else len(statement)].strip()
-    if len(shown) > _LINE:
-        shown = f"{statement[position - 1 : position - 1 + _LINE].partition(chr(10))[0]}..."
-    return f" at line {line}, column {column} of the statement: {shown}"
+    quoted = statement[start : end if end >= 0 else len(statement)].strip()
+    if len(quoted) > _LINE:
+        quoted = f"{statement[position - 1 : position - 1 + _LINE].partition(chr(10))[0]}..."
+    return f" at line {line}, column {column} of the statement: {quoted}"
 
 
 def _words(error: asyncpg.PostgresError) -> str:
@@ -111,8 +111,8 @@ def _words(error: asyncpg.PostgresError) -> str:
 
 
 def _lost_the_connection(error: BaseException) -> bool:
-    """Whether the connection was lost during a statement, for which asyncpg has several errors: they tell of its own
-    state, not of what happened.
+    """Whether the connection was lost during a statement, for which asyncpg has several errors: they show its own
+    state, not what happened.
     """
     if isinstance(error, asyncpg.InternalClientError):
         return True

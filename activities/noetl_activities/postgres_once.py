@@ -69,7 +69,7 @@ async def run_once(
         if text is None:
             raise
         return answer_from_ledger(text)
-    if answer.is_kept and is_time_to_prune():
+    if answer.is_in_ledger and is_time_to_prune():
         await ledger.prune(connection)
     return answer
 
@@ -79,11 +79,13 @@ async def _run(
 ) -> OnceResult:
     async with transaction(connection):
         ran = await run()
-        is_kept = await _keep(connection, ran, slot, access)
-    return OnceResult(ran.outcome, is_kept=is_kept)
+        is_in_ledger = await _store_outcome(connection, ran, slot, access)
+    return OnceResult(ran.outcome, is_in_ledger=is_in_ledger)
 
 
-async def _keep(connection: Connection, ran: StatementsResult, slot: LedgerSlot, access: ledger.Access) -> bool:
+async def _store_outcome(
+    connection: Connection, ran: StatementsResult, slot: LedgerSlot, access: ledger.Access
+) -> bool:
     """Store the outcome in the running transaction if it wrote something."""
     may_be_asked = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in ran.tags)
     if may_be_asked and not await ledger.has_written(connection):
@@ -97,7 +99,7 @@ async def _keep(connection: Connection, ran: StatementsResult, slot: LedgerSlot,
         raise _LedgerError from error
     if noted.rival is not None:
         raise _RivalError(noted.rival)
-    return noted.is_kept
+    return noted.is_in_ledger
 
 
 async def _found(connection: Connection, slot: LedgerSlot) -> str | None:

@@ -54,10 +54,10 @@ class ConnectionPool:
     def slots(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
         """Return the semaphore that limits open connections with these arguments; hold it while one is open."""
         name = frozenset(arguments.items())
-        found = self._slots.get(name)
-        if found is None:
-            found = self._slots[name] = asyncio.Semaphore(MAX_OPEN)
-        return found
+        slots = self._slots.get(name)
+        if slots is None:
+            slots = self._slots[name] = asyncio.Semaphore(MAX_OPEN)
+        return slots
 
     async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
         """Return the most recently used connection that is still alive; None if there is none."""
@@ -83,11 +83,11 @@ class ConnectionPool:
     async def close_older(self, seconds: float) -> None:
         """Close connections that have been idle for at least ``seconds``."""
         for arguments, idle in list(self._idle.items()):
-            old = [one for one in idle if _now() - one.since >= seconds]
-            idle[:] = [one for one in idle if one not in old]
+            old = [connection for connection in idle if _now() - connection.since >= seconds]
+            idle[:] = [connection for connection in idle if connection not in old]
             if not idle:
                 del self._idle[arguments]
-            await asyncio.gather(*(closed(one.connection) for one in old), return_exceptions=True)
+            await asyncio.gather(*(closed(connection.connection) for connection in old), return_exceptions=True)
 
 
 @asynccontextmanager

@@ -58,7 +58,7 @@ class LoginRefusedError(asyncpg.InterfaceError):
 
 
 class LoginWatch:
-    """Inspects what a server sends until the login ``is_done``. ``is_private``: nobody else can read the answers."""
+    """Inspects what a server sends until the login ``is_done``. ``is_private``: no one else can read the responses."""
 
     def __init__(self, is_private: bool) -> None:
         self.is_done = False
@@ -103,8 +103,8 @@ class LoginWatch:
 
 
 def _rounds(message: bytes) -> int:
-    found = _ROUNDS.search(message)
-    return 0 if found is None else int(found[1].lstrip(b"0")[:10] or 0)
+    match = _ROUNDS.search(message)
+    return 0 if match is None else int(match[1].lstrip(b"0")[:10] or 0)
 
 
 def _refused(request: int) -> str:
@@ -117,7 +117,7 @@ def _refused(request: int) -> str:
 
 
 def _is_private(transport: asyncio.BaseTransport) -> bool:
-    """Whether nobody else can read the connection."""
+    """Whether the connection is encrypted or local, so that no one else can read it."""
     return transport.get_extra_info("ssl_object") is not None or is_on_this_machine(transport)
 
 

@@ -35,12 +35,12 @@ class TypeDepths:
 
     def is_exceeded(self, described: Iterable[Mapping[str, Any]]) -> bool:
         """Whether one of these types is nested too deeply. They are in the order in which the driver registers them."""
-        for one in described:
-            inner = [*(one[name] for name in _INNER), *(one["attrtypoids"] or ())]
+        for field in described:
+            inner = [*(field[name] for name in _INNER), *(field["attrtypoids"] or ())]
             depth = 1 + max(self._depths.get(oid, 0) for oid in inner)
             if depth > MOST_NESTED_TYPES:
                 return True
-            self._depths[one["oid"]] = depth
+            self._depths[field["oid"]] = depth
         return False
 
 

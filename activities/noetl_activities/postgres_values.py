@@ -64,7 +64,7 @@ def text_of(value: Any) -> str:
 def _range(value: asyncpg.Range[Any]) -> str:
     if value.isempty:
         return "empty"
-    lower, upper = ("" if one is None else str(json_of(one)) for one in (value.lower, value.upper))
+    lower, upper = ("" if bound is None else str(json_of(bound)) for bound in (value.lower, value.upper))
     return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"
 
 
@@ -72,7 +72,7 @@ def _bind(place: str, value: Json, type_: str) -> Any:
     if value is None or type_ in ("json", "jsonb"):
         return value
     if type_.endswith("[]") and isinstance(value, list):
-        return [_bind(place, one, type_.removesuffix("[]")) for one in cast("list[Json]", value)]
+        return [_bind(place, item, type_.removesuffix("[]")) for item in cast("list[Json]", value)]
     if isinstance(value, str) and "\0" in value:
         raise ConfigError(f"{place} {NUL}")
     try:

@@ -92,10 +92,12 @@ async def _credentials(request: Request, context: ToolContext) -> dict[str, Json
     if not request.auth or CREDENTIALS_MODULE not in _code(request.config):
         return {}
     auth: Json = request.auth
-    several = isinstance(auth, dict) and all(isinstance(one, dict) for one in cast("dict[str, Json]", auth).values())
-    asked: list[Json] = list(cast("dict[str, Json]", auth).values()) if several else [auth]
-    names = ((credential_name(one), one) for one in asked)
-    return {name: dict(await context.credential(one)) for name, one in names if name}
+    several = isinstance(auth, dict) and all(
+        isinstance(reference, dict) for reference in cast("dict[str, Json]", auth).values()
+    )
+    references: list[Json] = list(cast("dict[str, Json]", auth).values()) if several else [auth]
+    names = ((credential_name(reference), reference) for reference in references)
+    return {name: dict(await context.credential(reference)) for name, reference in names if name}
 
 
 def _inputs(request: Request) -> dict[str, Json]:

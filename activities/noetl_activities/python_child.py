@@ -12,7 +12,7 @@ Every call pays for the imports of this file; importing everything would take tw
 So modules that only some calls need are imported where they are used.
 """
 
-# Every value here is whatever the task made of it, so strictness has nothing to hold on to.
+# Values come from the code of the task and have no static types.
 # pyright: basic
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def main() -> None:
     except BaseException as error:
         text = json.dumps(failure(error, call["code"]))
     if os.getpid() != own:
-        os._exit(0)  # a fork that came out of the task's code: the answer is its parent's to give
+        os._exit(0)  # a fork made by the task's code: its parent sends the answer
     sys.stdout.flush()
     out.write(text)
     out.close()
@@ -71,9 +71,9 @@ def show_logging() -> None:
     """Send the log of the code to stderr, from level INFO on, unless the code has configured logging."""
     import logging
 
-    shown = logging.StreamHandler()
-    shown.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    logging.lastResort = shown
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.lastResort = handler
     logging.root.setLevel(logging.INFO)
 
 
@@ -134,8 +134,8 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
         import importlib
     for alias, module in call["libs"].items():
         whole, _, part = module.partition(":")
-        found = importlib.import_module(whole)
-        names[alias] = getattr(found, part) if part else found
+        user_module = importlib.import_module(whole)
+        names[alias] = getattr(user_module, part) if part else user_module
     return names
 
 
@@ -184,8 +184,12 @@ def call_returning(text: str, names: dict[str, Any]) -> Any:
     import ast
 
     tree = ast.parse(text, FILE)
-    future = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
-    body = [one for one in tree.body if one not in future]
+    future = [
+        statement
+        for statement in tree.body
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+    ]
+    body = [statement for statement in tree.body if statement not in future]
     assigned = define(body, [], future, dict(names)).__code__
     inputs = sorted({*assigned.co_varnames, *assigned.co_cellvars} & names.keys())
     return define(body, inputs, future, names)(**{name: names[name] for name in inputs})
@@ -228,12 +232,16 @@ def parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], set[
         return names[:only], names[only:], optional, bool(code.co_flags & VAR_KEYWORDS)
     import inspect
 
-    found = inspect.signature(function).parameters.values()
+    signature_parameters = inspect.signature(function).parameters.values()
     return (
-        [one.name for one in found if one.kind is one.POSITIONAL_ONLY],
-        [one.name for one in found if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)],
-        {one.name for one in found if one.default is not one.empty},
-        any(one.kind is one.VAR_KEYWORD for one in found),
+        [parameter.name for parameter in signature_parameters if parameter.kind is parameter.POSITIONAL_ONLY],
+        [
+            parameter.name
+            for parameter in signature_parameters
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        ],
+        {parameter.name for parameter in signature_parameters if parameter.default is not parameter.empty},
+        any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature_parameters),
     )
 
 
@@ -336,24 +344,24 @@ def failure(error: BaseException, code: str) -> dict[str, Any]:
     import traceback
 
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
-    shown = traceback.TracebackException.from_exception(error, compact=True)
-    leave_out_own_frames(shown)
-    lines = [frame.lineno for frame in shown.stack if frame.filename == FILE]
+    exception = traceback.TracebackException.from_exception(error, compact=True)
+    leave_out_own_frames(exception)
+    lines = [frame.lineno for frame in exception.stack if frame.filename == FILE]
     return {
         "ok": False,
         "type": type(error).__name__,
         "message": str(error),
         "line": lines[-1] if lines else getattr(error, "lineno", None),
-        "traceback": "".join(shown.format()),
+        "traceback": "".join(exception.format()),
     }
 
 
-def leave_out_own_frames(shown: traceback.TracebackException | None) -> None:
+def leave_out_own_frames(exception: traceback.TracebackException | None) -> None:
     """Those that called the code, of this exception, its causes and the parts of a group."""
-    if shown is None:
+    if exception is None:
         return
-    first = next((index for index, frame in enumerate(shown.stack) if frame.filename == FILE), 0)
-    del shown.stack[:first]
-    shown.stack[:] = [frame for frame in shown.stack if frame.filename != __file__]
-    for below in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
+    first = next((index for index, frame in enumerate(exception.stack) if frame.filename == FILE), 0)
+    del exception.stack[:first]
+    exception.stack[:] = [frame for frame in exception.stack if frame.filename != __file__]
+    for below in (exception.__cause__, exception.__context__, *(getattr(exception, "exceptions", None) or ())):
         leave_out_own_frames(below)

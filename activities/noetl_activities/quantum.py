@@ -84,9 +84,9 @@ def _whole(name: str, value: Json, most: int, least: int = 1) -> int:
 
 def _params(value: Json) -> dict[str, float] | list[float]:
     if isinstance(value, dict):
-        return {str(name): _angle(one) for name, one in cast("dict[str, Json]", value).items()}
+        return {str(name): _angle(angle) for name, angle in cast("dict[str, Json]", value).items()}
     if isinstance(value, list):
-        return [_angle(one) for one in cast("list[Json]", value)]
+        return [_angle(angle) for angle in cast("list[Json]", value)]
     if value is None:
         return {}
     raise ConfigError("params must be a mapping of parameter to value, or a list of values")
@@ -105,7 +105,7 @@ def _angle(value: Json) -> float:
 def _tags(value: Json) -> list[str]:
     if value is not None and not isinstance(value, list):
         raise ConfigError("tags must be a list of texts")
-    return [str(one) for one in cast("list[Json]", value or [])]
+    return [str(tag) for tag in cast("list[Json]", value or [])]
 
 
 def _outcome(ended: ProcessExit, context: ToolContext) -> Outcome:

@@ -108,11 +108,11 @@ def machine(call: dict[str, Any]) -> Any:
         return service(call["login"]).backend(call["backend"])
     models = import_module("qiskit_ibm_runtime.fake_provider").FakeProviderForBackendV2().backends()
     name = call["backend"] if call["backend"].startswith("fake_") else f"fake_{call['backend']}"
-    found = {model.name: model for model in models}
-    if name not in found:
-        near = difflib.get_close_matches(name, found, n=3)
-        raise CallError(f"there is no local backend {name!r}: there are {', '.join(near or sorted(found))}")
-    return found[name]
+    by_name = {model.name: model for model in models}
+    if name not in by_name:
+        near = difflib.get_close_matches(name, by_name, n=3)
+        raise CallError(f"there is no local backend {name!r}: there are {', '.join(near or sorted(by_name))}")
+    return by_name[name]
 
 
 def service(login: dict[str, Any]) -> Any:
@@ -145,5 +145,5 @@ def facts(call: dict[str, Any], backend: Any) -> dict[str, Any]:
 
 
 def kind_of(error: Exception) -> str:
-    names = {one.__name__ for one in type(error).__mro__}
+    names = {class_.__name__ for class_ in type(error).__mro__}
     return next((kind for name, kind in _ERRORS if name in names), "exception")

@@ -19,8 +19,8 @@ _NETWORKS = (ipaddress.IPv4Network, ipaddress.IPv6Network)
 """Types that are iterable, but converted to text like other database types."""
 
 _INFINITE = {
-    id(one): text
-    for one, text in (
+    id(pattern): text
+    for pattern, text in (
         (datetime.date.max, "infinity"),
         (datetime.datetime.max, "infinity"),
         (datetime.date.min, "-infinity"),
@@ -39,7 +39,7 @@ def statement(
     """Return the result of a statement; for one without rows, ``row_count`` is the number of changed rows. ``other``:
     see json_of.
     """
-    maps = [dict(zip(columns, (json_of(one, other) for one in row), strict=True)) for row in rows]
+    maps = [dict(zip(columns, (json_of(value, other) for value in row), strict=True)) for row in rows]
     return {"rows": maps, "columns": columns, "row_count": len(maps) if row_count is None else row_count}
 
 
@@ -77,8 +77,8 @@ def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
 
 def _name(key: Any) -> str:
     """Return the key of a mapping as text."""
-    found = json_of(key)
-    return found if isinstance(found, str) else json.dumps(found)
+    name = json_of(key)
+    return name if isinstance(name, str) else json.dumps(name)
 
 
 def _number(value: float | decimal.Decimal) -> int | float:

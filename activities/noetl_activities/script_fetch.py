@@ -26,14 +26,16 @@ _OWN = "scripts are fetched by the process that submits the playbook"
 
 def fetch_script(download: Download, source: CredentialSource) -> bytes:
     """The body of the response. Raises ScriptError. Must not be called in a thread with a running event loop."""
-    shown = shown_address(download.url)
+    public_url = shown_address(download.url)
     try:
         url, headers = _request(download, source)
     except CredentialError as error:
-        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}, with the credentials of that process") from None
+        raise ScriptError(
+            f"cannot fetch {public_url}: {error}", f"{_OWN}, with the credentials of that process"
+        ) from None
     except ToolError as error:
-        raise ScriptError(f"cannot fetch {shown}: {error}") from None
-    return asyncio.run(_fetched(shown, url, headers, download.timeout))
+        raise ScriptError(f"cannot fetch {public_url}: {error}") from None
+    return asyncio.run(_fetched(public_url, url, headers, download.timeout))
 
 
 def _request(download: Download, source: CredentialSource) -> tuple[str, Mapping[str, str]]:
@@ -44,18 +46,18 @@ def _request(download: Download, source: CredentialSource) -> tuple[str, Mapping
     return object_request("GET", StoredObject.at(download.url), credential, download.region, download.endpoint)
 
 
-async def _fetched(shown: str, url: str, headers: Mapping[str, str], seconds: float) -> bytes:
+async def _fetched(public_url: str, url: str, headers: Mapping[str, str], seconds: float) -> bytes:
     try:
         async with asyncio.timeout(seconds), guarded_client(httpx.Timeout(seconds)) as client:
             request = client.build_request("GET", url, headers=headers)
             response, body = await exchange(client, request, follow_redirects=True)
     except TimeoutError:
-        raise ScriptError(f"cannot fetch {shown}: no complete response after {seconds:g} s") from None
+        raise ScriptError(f"cannot fetch {public_url}: no complete response after {seconds:g} s") from None
     except RefusedError as error:
-        raise ScriptError(f"cannot fetch {shown}: {error}", f"{_OWN}: set {ALLOW_VARIABLE} there") from error
+        raise ScriptError(f"cannot fetch {public_url}: {error}", f"{_OWN}: set {ALLOW_VARIABLE} there") from error
     except (httpx.HTTPError, httpx.InvalidURL, ToolError, ValueError) as error:
-        raise ScriptError(f"cannot fetch {shown}: {str(error) or type(error).__name__}") from error
+        raise ScriptError(f"cannot fetch {public_url}: {str(error) or type(error).__name__}") from error
     if not response.is_success:
         status_line = f"{response.status_code} {response.reason_phrase}".rstrip()
-        raise ScriptError(f"cannot fetch {shown}: it returned {status_line}{error_code(body)}")
+        raise ScriptError(f"cannot fetch {public_url}: it returned {status_line}{error_code(body)}")
     return bytes(body)

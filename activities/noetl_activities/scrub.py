@@ -113,9 +113,9 @@ def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[
     if len(text) < SHORTEST:
         return []
     view = TextView(text)
-    found: list[Span] = []
+    spans: list[Span] = []
     for level in range(levels + 1):
-        found += ((view.origin(start), view.origin(end)) for start, end in pattern.spans(view.text))
+        spans += ((view.origin(start), view.origin(end)) for start, end in pattern.spans(view.text))
         try:
             deeper = decoded(view) if level < levels else None
         except ValueError:
@@ -123,4 +123,4 @@ def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[
         if deeper is None:
             break
         view = deeper
-    return sorted(found)
+    return sorted(spans)

@@ -5,7 +5,7 @@ text, with ``+`` for spaces, as UTF-8 decoded as Latin-1, and as UTF-16 decoded 
 
 In base64, three bytes become four characters, so the encoding of a secret depends on the number of bytes before it. The
 pattern has, for each of the three alignments, the characters that only depend on the secret. The adjacent characters
-contain bits of it too, and are masked as well. A short secret is recognized only if it is encoded by itself.
+contain bits of it too, and are masked as well. A short secret is recognized only if it is encoded on its own.
 """
 
 from __future__ import annotations

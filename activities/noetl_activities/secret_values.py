@@ -29,39 +29,39 @@ _PUBLIC = frozenset(f"{_PLACES} {_USES} {_OF_STORES}".split())
 
 def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
     """The secrets ``known`` and those of the credential. Raises CredentialError if they are too many or too long."""
-    found = set(known)
+    secrets = set(known)
     waiting: list[tuple[str, Any]] = list(credential.items())
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, Mapping):
             waiting.extend(cast("Mapping[str, Any]", value).items())
         elif isinstance(value, list | tuple):
-            waiting.extend((name, one) for one in cast("list[Any]", value))
+            waiting.extend((name, item) for item in cast("list[Any]", value))
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
             parts = _parts(str(value))
-            found.update(parts - {str(value)} if name in _PUBLIC else parts)
-    found.update(_login(credential))
-    found.discard("")
-    if len(found) > MAX_SECRETS or sum(map(len, found)) > MAX_CHARACTERS:
+            secrets.update(parts - {str(value)} if name in _PUBLIC else parts)
+    secrets.update(_login(credential))
+    secrets.discard("")
+    if len(secrets) > MAX_SECRETS or sum(map(len, secrets)) > MAX_CHARACTERS:
         raise CredentialError(
             f"the credentials of this call hold over {MAX_SECRETS} values or {MAX_CHARACTERS // 1024} KB: leave out "
             "what the call does not need"
         )
-    return frozenset(found)
+    return frozenset(secrets)
 
 
 def _parts(value: str) -> set[str]:
     """The value; if it is a URL, also its password and the values in its query."""
     password = dsn_password(value)
-    found = {value} if password is None else {value, password, unquote(password)}
-    return found | _in_query(value)
+    parts = {value} if password is None else {value, password, unquote(password)}
+    return parts | _in_query(value)
 
 
 def _in_query(value: str) -> set[str]:
     """The values in the query, encoded and decoded."""
     if "://" not in value:
         return set()
-    fields = (one.partition("=") for one in value.partition("?")[2].partition("#")[0].split("&")[: MAX_SECRETS + 1])
+    fields = (field.partition("=") for field in value.partition("?")[2].partition("#")[0].split("&")[: MAX_SECRETS + 1])
     given = {text for name, _, text in fields if name not in _PUBLIC and len(text) >= _SHORTEST_IN_QUERY}
     return {*given, *map(unquote, given), *map(unquote_plus, given)}
 

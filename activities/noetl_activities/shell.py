@@ -77,9 +77,9 @@ def _end(ended: ProcessExit) -> _End:
     return _End(ended.status or 1, 0)
 
 
-def _error(end: _End, call: ShellCall, code: int, said: str) -> ErrorInfo:
+def _error(end: _End, call: ShellCall, code: int, message: str) -> ErrorInfo:
     failed = _failed(end, call)
-    return ErrorInfo("exception", f"{failed}: {said}" if said else failed, code=str(code))
+    return ErrorInfo("exception", f"{failed}: {message}" if message else failed, code=str(code))
 
 
 def _failed(end: _End, call: ShellCall) -> str:

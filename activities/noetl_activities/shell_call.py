@@ -42,12 +42,12 @@ def shell_call(request: Request, credential: Credential | None) -> ShellCall:
 def _commands(config: Mapping[str, Json]) -> list[str]:
     given = config.get("cmds", config.get("command"))
     listed = cast("list[Json]", given) if isinstance(given, list) else [given]
-    texts = [one for one in listed if one is not None]
-    if not all(isinstance(one, str) for one in texts):
+    texts = [command for command in listed if command is not None]
+    if not all(isinstance(text, str) for text in texts):
         raise ConfigError('"cmds" must be text or a list of texts')
-    if not any(one.strip() for one in texts):
+    if not any(text.strip() for text in texts):
         raise ConfigError('a shell task needs "cmds" or "command"')
-    return [_passed(one, f"command {number}") for number, one in enumerate(texts, 1)]
+    return [_passed(text, f"command {number}") for number, text in enumerate(texts, 1)]
 
 
 def _environment(request: Request, credential: Credential | None) -> dict[str, str]:

@@ -62,9 +62,9 @@ class CapturedStream:
 def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
     """Return the ``meta`` of the outcome about truncated streams."""
     warnings = [
-        f"{name} has {one.size:,} bytes, and the result only the first {MAX_OUTPUT:,} of them"
-        for name, one in streams.items()
-        if not one.is_whole
+        f"{name} has {stream.size:,} bytes, and the result only the first {MAX_OUTPUT:,} of them"
+        for name, stream in streams.items()
+        if not stream.is_whole
     ]
     return {"warning": "; ".join(warnings)} if warnings else {}
 

@@ -114,15 +114,15 @@ async def session(auth: Json, config: Mapping[str, Json], context: ToolContext) 
 
 
 def _arguments(credential: Credential, config: Mapping[str, Json]) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         name: next((credential[field] for field in fields if credential.get(field)), None)
         for name, fields in LOGIN.items()
     }
     for name in ("account", "user", "password"):
-        if not found[name]:
+        if not arguments[name]:
             raise CredentialError(f"a credential of type snowflake needs {LOGIN[name][0]}")
     chosen = {name: config[name] for name in _OF_A_TASK if config.get(name)}
-    given = {name: value for name, value in {**found, **chosen}.items() if value is not None}
+    given = {name: value for name, value in {**arguments, **chosen}.items() if value is not None}
     return {**given, "login_timeout": _LOGIN_SECONDS, "client_session_keep_alive": False}
 
 

@@ -44,7 +44,7 @@ def line_in(config: dict[str, Json], statement: str, position: int) -> int | Non
 
 def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
     """Return the statements of a task, in order. Raises ConfigError if there is none."""
-    found: list[str] = []
+    statements: list[str] = []
     for name in FIELDS:
         value = code_in(config.get(name))
         if isinstance(config.get(f"{name}_b64"), str):
@@ -52,10 +52,10 @@ def statements_of(config: dict[str, Json], dialect: str) -> list[str]:
         texts = cast("list[Json]", value) if isinstance(value, list) else [value]
         for text in texts:
             if isinstance(text, str):
-                found.extend(split(text, dialect))
-    if not found:
+                statements.extend(split(text, dialect))
+    if not statements:
         raise ConfigError("no SQL: set command or query")
-    return found
+    return statements
 
 
 def _decoded(name: str, text: str) -> str:

@@ -48,8 +48,8 @@ class StackPorts(msgspec.Struct, frozen=True):
     @classmethod
     def from_environment(cls) -> StackPorts:
         """Read the environment. Raises RefusedError if NOETL_STACK_PORTS is not a list of numbers."""
-        listed = [one.strip() for one in os.environ.get(PORTS_VARIABLE, "").split(",") if one.strip()]
-        if not all(one.isdecimal() for one in listed):
+        listed = [port.strip() for port in os.environ.get(PORTS_VARIABLE, "").split(",") if port.strip()]
+        if not all(port.isdecimal() for port in listed):
             raise RefusedError(f"{PORTS_VARIABLE} of the worker must be a list of port numbers, such as 7233, 8233")
         temporal = os.environ.get(ADDRESS_VARIABLE, "").strip()
         services = [*([_service(ADDRESS_VARIABLE, temporal, _TEMPORAL_PORT)] if temporal else []), *_of_postgres()]
@@ -69,7 +69,7 @@ async def _is_at(service: Service, host: str, address: Address) -> bool:
     """Whether the service is at this host or address."""
     if service.host.lower() == host.lower():
         return True
-    return address in {plain(one) for one in await addresses_of(service.host, service.port)}
+    return address in {plain(host) for host in await addresses_of(service.host, service.port)}
 
 
 def _refusal(host: str, port: int, variable: str) -> RefusedError:
@@ -85,7 +85,7 @@ def _of_postgres() -> Iterator[Service]:
 
 def _service(variable: str, text: str, port: int) -> Service:
     """Return the service at ``host``, ``host:port`` or ``[::1]:port``."""
-    found = _HOST_AND_PORT.fullmatch(text)
-    if found is None:
+    match = _HOST_AND_PORT.fullmatch(text)
+    if match is None:
         return Service(variable, text, port)
-    return Service(variable, found["host"], int(found["port"] or port))
+    return Service(variable, match["host"], int(match["port"] or port))

@@ -27,7 +27,7 @@ class FakeTool:
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """See noetl_activities.tool.Tool."""
         self.requests.append(request)
-        found = self._answer(request, context)
-        if inspect.isawaitable(found):
-            found = await found
-        return found if isinstance(found, Outcome) else Outcome("ok", found)
+        answer = self._answer(request, context)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        return answer if isinstance(answer, Outcome) else Outcome("ok", answer)

@@ -50,9 +50,9 @@ class TextView:
     @classmethod
     def of_parts(cls, other: TextView, parts: list[str]) -> TextView:
         """Return the view in which the escapes among the parts are decoded."""
-        shown = parts.copy()
-        shown[1::2] = map(_character, parts[1::2])
-        return cls("".join(shown), other, parts)
+        masked = parts.copy()
+        masked[1::2] = map(_character, parts[1::2])
+        return cls("".join(masked), other, parts)
 
     @cached_property
     def _starts(self) -> tuple[list[int], list[int]]:
@@ -87,8 +87,8 @@ def decoded(view: TextView) -> TextView | None:
 def _character(escape: str) -> str:
     """Return the character that an escape represents; the escape itself if it is invalid."""
     body = escape[1:]
-    found = _percent(escape) if escape[0] == "%" else _reference(body[:-1]) if escape[0] == "&" else _slash(body)
-    return found if len(found) == 1 else escape
+    character = _percent(escape) if escape[0] == "%" else _reference(body[:-1]) if escape[0] == "&" else _slash(body)
+    return character if len(character) == 1 else escape
 
 
 def _percent(escape: str) -> str:

@@ -36,6 +36,9 @@ __all__ = [
     "tool_names",
 ]
 
+_GROUP = "noetl.tools"
+"""The group of entry points that register tools."""
+
 
 BUILT_IN = frozenset(
     {
@@ -128,14 +131,14 @@ class Tool(Protocol):
         ...
 
 
-def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
-    """All registered tools by kind, as a new immutable mapping. A tool of another package that cannot be loaded is
-    logged and left out, so that others still work.
+def load_tools() -> Mapping[str, Tool]:
+    """Return all registered tools by kind, as a new immutable mapping. A tool of another package that cannot be loaded
+    is logged and left out, so that others still work.
 
     Raises ValueError that names both distributions if two register the same kind.
     """
     tools: dict[str, Tool] = {}
-    for kind, point in _registered(group).items():
+    for kind, point in _registered().items():
         try:
             tools[kind] = loaded(point)
         except Exception as error:
@@ -148,7 +151,7 @@ def load_tools(group: str = "noetl.tools") -> Mapping[str, Tool]:
 
 
 def loaded(point: EntryPoint) -> Tool:
-    """The tool of an entry point. Raises the errors of its module; ValueError if the tool has another kind."""
+    """Return the tool of an entry point. Raises the errors of its module; ValueError if the tool has another kind."""
     tool = cast("Tool", point.load())
     if tool.spec.kind != point.name:
         raise ValueError(
@@ -158,31 +161,31 @@ def loaded(point: EntryPoint) -> Tool:
 
 
 def load_problem(point: EntryPoint, error: Exception) -> str:
-    """The package and its error, in one line."""
+    """Return the package and its error, in one line."""
     return " ".join(f"{owner(point)}: {type(error).__name__}: {error}".split())
 
 
-def tool_names(group: str = "noetl.tools") -> frozenset[str]:
-    """The kinds of ``load_tools``, without importing the tools. Raises ValueError if two have the same kind."""
-    return frozenset(_registered(group))
+def tool_names() -> frozenset[str]:
+    """Return the kinds of ``load_tools``, without importing the tools. Raises ValueError if two have the same kind."""
+    return frozenset(_registered())
 
 
-def _registered(group: str) -> dict[str, EntryPoint]:
-    found = registrations(group)
-    for kind, (point, *others) in found.items():
+def _registered() -> dict[str, EntryPoint]:
+    entry_points_by_kind = registrations()
+    for kind, (point, *others) in entry_points_by_kind.items():
         if others:
             raise ValueError(f"tool {kind!r} is registered by both {owner(point)} and {owner(others[0])}")
-    return {kind: points[0] for kind, points in found.items()}
+    return {kind: points[0] for kind, points in entry_points_by_kind.items()}
 
 
-def registrations(group: str) -> Mapping[str, Sequence[EntryPoint]]:
-    """The entry points of each kind; more than one is an error."""
+def registrations() -> Mapping[str, Sequence[EntryPoint]]:
+    """Return the entry points of each kind; more than one is an error."""
     from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
 
-    found: dict[str, list[EntryPoint]] = {}
-    for point in sorted(entry_points(group=group), key=lambda point: point.name):
-        found.setdefault(point.name, []).append(point)
-    return found
+    by_kind: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name):
+        by_kind.setdefault(point.name, []).append(point)
+    return by_kind
 
 
 def owner(point: EntryPoint) -> str:

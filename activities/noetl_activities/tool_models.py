@@ -37,8 +37,8 @@ def read_fields(model: type[Model], request: Request) -> Model:
     try:
         return model.model_validate({name: value for name, value in request.config.items() if value is not None})
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        wrong = (f'"{".".join(map(str, one["loc"]))}": {one["msg"]}' for one in found)
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        wrong = (f'"{".".join(map(str, problem["loc"]))}": {problem["msg"]}' for problem in errors)
         raise ConfigError("; ".join(wrong)) from None
 
 
@@ -46,7 +46,10 @@ def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
     """Return the fields by name, without what the compiler does not check, such as the keys of a mapping."""
     schema = model.model_json_schema()
     return MappingProxyType(
-        {name: _field(name, one, schema.get("$defs", {})) for name, one in schema.get("properties", {}).items()}
+        {
+            name: _field(name, property_, schema.get("$defs", {}))
+            for name, property_ in schema.get("properties", {}).items()
+        }
     )
 
 
@@ -56,12 +59,12 @@ def needed_fields(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
 
 
 def _field(name: str, schema: _Schema, definitions: Mapping[str, _Schema]) -> ToolField:
-    shapes = [one for one in _shapes(schema, definitions) if one.get("type") != "null"]
-    words = [_words(one) for one in shapes]
+    shapes = [shape for shape in _shapes(schema, definitions) if shape.get("type") != "null"]
+    words = [_words(shape) for shape in shapes]
     return ToolField(
         str(schema.get("description") or f'The field "{name}".'),
         _types(shapes),
-        choices=tuple(word for found in words for word in found) if all(words) else (),
+        choices=tuple(word for choices_of_shape in words for word in choices_of_shape) if all(words) else (),
         default=schema.get("default"),
         examples=tuple(schema.get("examples", ())),
     )
@@ -71,9 +74,9 @@ def _shapes(schema: _Schema, definitions: Mapping[str, _Schema]) -> Iterator[_Sc
     """Yield the alternatives that a value may be, with references followed."""
     if "$ref" in schema:
         yield from _shapes(definitions[str(schema["$ref"]).rpartition("/")[2]], definitions)
-    elif several := [one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())]:
-        for one in several:
-            yield from _shapes(one, definitions)
+    elif several := [alternative for key in ("anyOf", "oneOf", "allOf") for alternative in schema.get(key, ())]:
+        for definition in several:
+            yield from _shapes(definition, definitions)
     else:
         yield schema
 
@@ -81,8 +84,8 @@ def _shapes(schema: _Schema, definitions: Mapping[str, _Schema]) -> Iterator[_Sc
 def _types(shapes: list[_Schema]) -> tuple[FieldType, ...]:
     """Return the types of a value; empty if it may be anything."""
     named: dict[FieldType, None] = {}
-    for one in shapes:
-        name = _TYPES.get(str(one.get("type")))
+    for shape in shapes:
+        name = _TYPES.get(str(shape.get("type")))
         if name is None:
             return ()
         named[name] = None
@@ -90,4 +93,4 @@ def _types(shapes: list[_Schema]) -> tuple[FieldType, ...]:
 
 
 def _words(schema: _Schema) -> list[str]:
-    return [str(one) for one in schema.get("enum", [schema["const"]] if "const" in schema else [])]
+    return [str(choice) for choice in schema.get("enum", [schema["const"]] if "const" in schema else [])]

@@ -56,8 +56,8 @@ class TransferTool:
 
     async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
         call = transfer_call(request.config, request.auth)
-        if slot is not None and call.target.kind == "duckdb" and (found := await self.find(request, context, slot)):
-            return found
+        if slot is not None and call.target.kind == "duckdb" and (outcome := await self.find(request, context, slot)):
+            return outcome
         try:
             async with aclosing(read_batches(call.source, call.size, request, context)) as batches:
                 return await store_batches(call, batches, request, context, slot)

@@ -79,8 +79,8 @@ def _shared(name: str, kind: str, auth: Json) -> Json:
     if not isinstance(auth, dict):
         return auth
     named = cast("dict[str, Json]", auth)
-    found: Json = next((named[key] for key in (name, kind, *_ALIASES.get(kind, ())) if named.get(key)), None)
-    return found or credential_name({key: named[key] for key in NAMES if key in named})
+    credential: Json = next((named[key] for key in (name, kind, *_ALIASES.get(kind, ())) if named.get(key)), None)
+    return credential or credential_name({key: named[key] for key in NAMES if key in named})
 
 
 def _without_tool(auth: Json) -> Json:

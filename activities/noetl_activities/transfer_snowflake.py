@@ -27,7 +27,7 @@ async def read_snowflake(
     params = params_of(source.config.get("params"), [query])
     async with session(source.auth, source.config, context) as opened:
         cursor = await opened.call(lambda connection: connection.cursor().execute(query, params or None))
-        columns = [(str(one[0]), one[1] in _DOCUMENTS) for one in cursor.description or ()]
+        columns = [(str(column[0]), column[1] in _DOCUMENTS) for column in cursor.description or ()]
         while records := await opened.call(lambda _: cursor.fetchmany(size)):
             yield [_row(columns, record, cell) for record in records]
 
@@ -35,10 +35,10 @@ async def read_snowflake(
 def _query(source: TransferEnd) -> str:
     if source.config.get("table"):
         return f"select * from {'.'.join(parts_of(source.config['table']))}"  # noqa: S608 - the name is checked
-    found = statements_of(source.config, "snowflake")
-    if len(found) > 1:
+    statements = statements_of(source.config, "snowflake")
+    if len(statements) > 1:
         raise ConfigError("the source of a transfer is one statement")
-    return found[0]
+    return statements[0]
 
 
 def _row(columns: Sequence[tuple[str, bool]], record: Sequence[Any], cell: Callable[[str, Any], Json]) -> Row:
@@ -99,8 +99,8 @@ def _table(target: TransferEnd) -> str:
 
 
 def _name(column: str) -> str:
-    [found] = parts_of(column)
-    return found
+    [part] = parts_of(column)
+    return part
 
 
 def _bindable(value: Json) -> Json:

@@ -154,7 +154,7 @@ def _query(source: TransferEnd, dialect: str) -> str:
     table: Json = source.config.get("table")
     if table:
         return f"select * from {'.'.join(map(quoted, parts_of(table)))}"  # noqa: S608 - the name is checked
-    found = statements_of(source.config, dialect)
-    if len(found) > 1:
+    statements = statements_of(source.config, dialect)
+    if len(statements) > 1:
         raise ConfigError("the source of a transfer is one statement")
-    return found[0]
+    return statements[0]

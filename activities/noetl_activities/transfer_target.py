@@ -158,7 +158,7 @@ async def _into_duckdb(
     stored = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
     if stored.rival is not None:
         return answer_from_ledger(stored.rival)
-    return OnceResult(outcome, is_kept=slot is not None)
+    return OnceResult(outcome, is_in_ledger=slot is not None)
 
 
 # ---- http ------------------------------------------------------------------------------------------------------------

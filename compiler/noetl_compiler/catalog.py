@@ -1,6 +1,6 @@
 """Playbooks that call each other, checked across files (semantics.md 27).
 
-A catalog is a folder of playbooks. What one file cannot tell is found here: a call of a playbook that is not there or
+A catalog is a folder of playbooks. What one file does not show is found here: a call of a playbook that is not there or
 has errors, two files that claim the same path, calls that lead back to their caller, names that the called playbook
 needs and does not get, and names that it gets and never reads. A path or an input that is a template is known at run
 time only, so nothing is said of it.

@@ -19,7 +19,9 @@ from noetl_compiler.conditions import bare
 from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
 from noetl_compiler.graph.calls import Task
 from noetl_compiler.graph.contents import pointer
+from noetl_compiler.language import keys
 from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, SECRETS_ENTRY, SECRETS_TOOL, origin_of
+from noetl_compiler.language.scripts import source_of
 from noetl_compiler.language.transfers import END_AUTH, ENDS, TRANSFERS
 from noetl_compiler.value_merge import names_in
 
@@ -50,7 +52,9 @@ def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
     """Each once, by name; those that only a run knows come last."""
     defaults = _Defaults(graph)
     found = {name for auth, _ in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
-    found.update(name for task in _tasks(graph) for name in _of_transfer(task, defaults))
+    for task in _tasks(graph):
+        found.update(_of_transfer(task, defaults))
+        found.update(_of_script(task, defaults))
     found = {one for one in found if one.template is None or not _OF_KEYCHAIN.match(one.template)}
     found.update(name for entry in graph.keychain for name in _of_entry(entry, defaults))
     tasks = (task for task in _tasks(graph) if task.kind == SECRETS_TOOL)
@@ -71,6 +75,18 @@ def _of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
         key = next((key for key in END_AUTH if given.get(key)), None)
         if key is not None:
             yield from _named(given[key], pointer(pointer("", end), key), task.config, defaults)
+
+
+def _of_script(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
+    """Yield what the source of a script names. It is fetched at submission, and not there any more in a run."""
+    script: Json = names_in(task.config).get("script")
+    if not isinstance(script, dict) or source_of(cast("dict[str, Json]", script)) == "file":
+        return
+    given: Json = cast("dict[str, Json]", script).get("source")
+    source = cast("dict[str, Json]", given) if isinstance(given, dict) else {}
+    key = next((key for key in keys.AUTH if source.get(key)), None)
+    if key is not None:
+        yield from _named(source[key], f"/script/source/{key}", task.config, defaults)
 
 
 def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:

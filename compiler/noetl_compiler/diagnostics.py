@@ -137,31 +137,31 @@ def columns(text: str) -> int:
     )
 
 
-def nearest(name: str, candidates: Iterable[str], alike: float = 0.65) -> str:
+def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
     """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near, from 0 for any to 1 for the same. The same
-    candidates give the same hint. Comparing is slow, so of very many only those are that begin alike.
+    candidates give the same hint. Comparing is slow, so of many only those with the same first letter are compared.
     """
-    similar = _most_similar(name, candidates, alike)
+    similar = _most_similar(name, candidates, cutoff)
     return f'did you mean "{similar}"?' if similar else ""
 
 
-def nearest_name(name: str, candidates: Iterable[str], within: str = "", alike: float = 0.65) -> str:
+def nearest_name(name: str, candidates: Iterable[str], within: str = "", cutoff: float = 0.65) -> str:
     """The same hint for a name in a template. A template cannot name what is no identifier, such as a step with a dash:
     it reads it as an item of ``within``, or of the results of all steps.
     """
-    similar = _most_similar(name, candidates, alike)
+    similar = _most_similar(name, candidates, cutoff)
     if not similar or similar.isidentifier():
         return f'did you mean "{similar}"?' if similar else ""
     return f'write {within or "results"}["{similar}"] for "{similar}"'
 
 
-def _most_similar(name: str, candidates: Iterable[str], alike: float) -> str:
+def _most_similar(name: str, candidates: Iterable[str], cutoff: float) -> str:
     if len(name) > _LONGEST_NAME:
         return ""
     known = _in_order(frozenset(candidates))
     at, around = bisect.bisect(known, name), _MOST_COMPARED // 2
     compared = known[max(0, at - around) : at + around] if len(known) > _MOST_COMPARED else known
-    return next(iter(difflib.get_close_matches(name, compared, n=1, cutoff=alike)), "")
+    return next(iter(difflib.get_close_matches(name, compared, n=1, cutoff=cutoff)), "")
 
 
 @lru_cache(maxsize=8)

@@ -1,6 +1,6 @@
 """Diagnostics as JSON for programs, such as editors and scripts. For a CI there is SARIF (sarif.py).
 
-The form is stable: a field is never renamed nor removed, and a new one may come. Lines and columns are 1-based, a
+The form is stable: a field is never renamed or removed, and new ones may be added. Lines and columns are 1-based, a
 column counts characters (Unicode code points, a tab is one) and the end is exclusive.
 """
 

@@ -3,7 +3,7 @@
 The rules are those of the tool (noetl_activities.python_child), and tests hold both against each other: code may return
 at top level, and is then the body of a function; its result is else the variable ``result``, or what ``main`` returns.
 
-Only what is certain is told. Code that binds names in ways that no reader can follow (``exec``, ``globals()``,
+Only what is certain is reported. Code that binds names in ways that no reader can follow (``exec``, ``globals()``,
 ``import *``) may bind any.
 """
 

@@ -1,6 +1,6 @@
 """Reads files named by a user, without blocking and within a size limit.
 
-A path may lead to a pipe that nobody writes to, to a device that gives bytes without end, or to one that acts when it
+A path may lead to a pipe without a writer, to a device with endless data, or to one that acts when it
 is opened. So its kind is looked at before it is opened and, as it may be another by then, once more after; it is opened
 so that a pipe does not wait for its other end.
 """

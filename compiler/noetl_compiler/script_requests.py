@@ -50,10 +50,8 @@ def download_of(script: Mapping[str, Json], kind: str, address: str) -> Download
         return Download(_http_address(source, address), _headers(source), seconds, auth)
     region, endpoint = (str(source.get(name) or "") for name in ("region", "endpoint"))
     if auth and endpoint:
-        raise ScriptError(
-            "the source of the script has auth and an endpoint: a playbook cannot change the server of a credential",
-            "write the endpoint in the credential",
-        )
+        why, hint = keys.AUTH_AND_ENDPOINT
+        raise ScriptError(f"the source of the script {why}", hint)
     url = _store_address(STORES[kind], source, address)
     return Download(url, (), seconds, auth, region, endpoint)
 

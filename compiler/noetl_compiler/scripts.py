@@ -3,7 +3,7 @@
     parse_playbook(source) ──► with_scripts(found, request, ...) ──► lowered(found)
 
 What a script's address reads is known before a run: the workload with the request over it. The text that is fetched
-then stands in the config of its task, with its sha256, and so in the graph and its digest: a run never fetches
+is then in the config of its task, with its sha256, and so in the graph and its digest: a run never fetches
 anything. It is code and no template, checked like code of the playbook, with findings at its own file and line.
 
 Without ``fetch`` only files are read, so that a playbook can be compiled without a network.

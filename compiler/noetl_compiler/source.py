@@ -26,6 +26,8 @@ ScalarStyle: TypeAlias = Literal["plain", "single", "double", "literal", "folded
 
 _BYTE_ORDER_MARK = "\ufeff"
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
+_LINE_FEED = re.compile(r"\n")
+"""The same in a text without ``\\r``, found much faster."""
 _OPENING = re.compile(r"\{\{|\{%")
 _CLOSING = re.compile(r"\}\}|%\}")
 _COMMENT_OR_OPENING = re.compile(r"\{#.*?(?:#\}|\Z)|\{\{|\{%", re.DOTALL)
@@ -51,7 +53,7 @@ class SourceFile:
     def __post_init__(self) -> None:
         if self.text.startswith(_BYTE_ORDER_MARK):
             object.__setattr__(self, "text", self.text[1:])
-        breaks = _LINE_BREAK.finditer(self.text)
+        breaks = (_LINE_BREAK if "\r" in self.text else _LINE_FEED).finditer(self.text)
         object.__setattr__(self, "_starts", array("L", chain((0,), (found.end() for found in breaks))))
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -86,6 +88,8 @@ def expressions(text: str) -> tuple[tuple[int, int], ...]:
     """Start and end offsets of every ``{{ }}`` and ``{% %}`` of a decoded text; an unclosed one ends with the
     text.
     """
+    if text.startswith("{{") and text.find("}}") == len(text) - 2 and "{" not in text[2:]:
+        return ((0, len(text)),)  # as most are: whatever is inside, it cannot end before
     found: list[tuple[int, int]] = []
     position = 0
     while opening := _COMMENT_OR_OPENING.search(text, position):
@@ -118,10 +122,12 @@ def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarSty
     text writes a brace by an escape.
     """
     places = expressions(text)
+    before = _QUOTES.get(style)
+    if before is not None and span.line == span.end_line and span.end_col - span.col == len(text) + 2 * before:
+        # without line breaks and escapes, which would make the raw text longer, both texts are the same
+        return tuple(_shifted(span, before + begin, before + end) for begin, end in places)
     start = source.offset(span.line, span.col)
     raw = source.text[start : source.offset(span.end_line, span.end_col)]
-    if (before := _QUOTES.get(style)) is not None and raw[before : len(raw) - before] == text:
-        return tuple(_shifted(span, before + begin, before + end) for begin, end in places)
     skip = raw.find("\n") + 1 if style in ("literal", "folded") else 0  # the header line may have a comment
     openings = _pairs(_OPENING, text, raw, skip)
     closings = _pairs(_CLOSING, text, raw, skip)

@@ -1,7 +1,7 @@
 """The one syntax tree that every dialect yields.
 
-It says what the author wrote in one vocabulary, with names still unresolved and nothing filled in: ``None``
-means the author was silent, and lowering decides what silence means. Whatever needs no further work (values
+It has what the author wrote, in one vocabulary, with names still unresolved and without defaults: ``None`` means
+that the author wrote nothing, and lowering decides what that means. Whatever needs no further work (values
 with their templates, retry rules, loops, sinks) is already in the graph's own frozen structs.
 """
 

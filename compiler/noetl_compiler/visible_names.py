@@ -25,6 +25,7 @@ from noetl_compiler.language.names import (
     LEASE,
     OUTCOME,
     PIPELINE,
+    ROW,
     RUN,
     SAVED,
     START,
@@ -58,7 +59,7 @@ class VisibleNames:
         self.dialect: Dialect = playbook.dialect
         self._playbook = playbook
         self._profile = PROFILES[playbook.dialect]
-        self._local: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
+        self._bound_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._author_names_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._of_engine: dict[tuple[RenderedAt, int], frozenset[str]] = {}
 
@@ -66,15 +67,17 @@ class VisibleNames:
         """Whether a bare name is bound at a place, or may be."""
         if use.place is RenderedAt.WORKLOAD:
             return name in START or name in self.workload
-        if name in self._global_names:
+        if name in self._global_names or name in self._engine(use):
             return True
-        local = self._local_names(use)
-        return local is None or name in local
+        bound = self._bound(use)
+        return bound is None or name in bound
 
     def binds_otherwise(self, use: Use, name: str) -> bool:
         """Whether a step's name may be that of something else at a place."""
-        local = self._local_names(use)
-        return local is None or name in local or name in self._beside_results
+        if name in self._beside_results or name in self._engine(use):
+            return True
+        bound = self._bound(use)
+        return bound is None or name in bound
 
     def binds(self, use: Use, name: str) -> bool:
         """Whether the playbook itself binds a name at a place, over those of the engine, or may do so. Where a template
@@ -101,7 +104,8 @@ class VisibleNames:
         """All bare names that are known to be bound at a place."""
         if use.place is RenderedAt.WORKLOAD:
             return START | self.workload
-        return self._global_names | (self._local_names(use) or _NONE)
+        bound = self._bound(use)
+        return self._global_names if bound is None else self._global_names | bound | self._engine(use)
 
     def below(self, use: Use, name: str) -> frozenset[str] | None:
         """The names known below one of the engine's; None when anything may be there."""
@@ -204,14 +208,6 @@ class VisibleNames:
     def _values_passed(self) -> dict[str, list[Value]]:
         return passed_by_arcs(self._playbook)
 
-    def _local_names(self, use: Use) -> frozenset[str] | None:
-        """The names bound there and not everywhere; None when a template decides which they are."""
-        key = (use.place, id(use.step), id(use.task))
-        if key not in self._local:
-            bound = self._bound(use)
-            self._local[key] = None if bound is None else bound | self._engine(use)
-        return self._local[key]
-
     def _engine(self, use: Use) -> frozenset[str]:
         """The names of the engine itself, and those set for the iteration. All tasks of a step see the same."""
         key = (use.place, id(use.step))
@@ -225,7 +221,7 @@ class VisibleNames:
             tasks = _tasks(self._steps(use))
             names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NONE)
         if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
-            names |= OUTCOME.keys() | _beside_statements(use)
+            names |= OUTCOME.keys() | _names_in_sinks(use)
         if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps(use)):
             names |= SAVED
         if use.step is not None and use.step.name.text == self._final:
@@ -246,28 +242,33 @@ class VisibleNames:
         """
         key = (use.place, id(use.step), id(use.task))
         if key not in self._author_names_at:
-            values = self._inputs(use)
-            names = {name for value in values for name in names_in(value)}
-            names.update(loop.element.text for loop in self._loops(use))
+            values = [value for value in self._inputs(use) if value.data]
+            names = {loop.element.text for loop in self._loops(use)}
+            for value in values:
+                names |= names_in(value).keys()
             is_open = any(isinstance(value.data, str) for value in values)
             self._author_names_at[key] = None if is_open else frozenset(names)
         return self._author_names_at[key]
 
     def _bound(self, use: Use) -> frozenset[str] | None:
-        """Names given, the iteration's own and those of pagination."""
-        given = self._author_names(use)
-        if given is None:
-            return None
-        names = set(given)
+        """Names given, the iteration's own and those of pagination; None when a template decides which they are."""
+        key = (use.place, id(use.step), id(use.task))
+        if key not in self._bound_at:
+            given = self._author_names(use)
+            self._bound_at[key] = None if given is None else self._bound_beside(given, use)
+        return self._bound_at[key]
+
+    def _bound_beside(self, given: frozenset[str], use: Use) -> frozenset[str]:
+        names, loops = set(given), list(self._loops(use))
         if names and any(names_in(value) for value in self._inputs(use)):
             names |= {"input", "args"}
-        if any(True for _ in self._loops(use)):
+        if loops:
             names |= ITERATION
         if use.place is RenderedAt.CURSOR:
             names |= CLAIM
-        elif any(loop.body.cursor is not None for loop in self._loops(use)):
+        elif any(loop.body.cursor is not None for loop in loops):
             names.add(LEASE)
-        return frozenset(names | _collected(use.task)) if use.place is RenderedAt.OUTCOME else frozenset(names)
+        return frozenset(names | _collected(use.task) if use.place is RenderedAt.OUTCOME else names)
 
     def _inputs(self, use: Use) -> list[Value]:
         steps = self._steps(use)
@@ -317,7 +318,8 @@ def _collected(task: Task | None) -> frozenset[str]:
     return frozenset(name for rule in rules if rule.body.collect for name in (rule.body.collect.into, "accumulated"))
 
 
-def _beside_statements(use: Use) -> frozenset[str]:
-    """``params`` in the statement of a sink."""
+def _names_in_sinks(use: Use) -> frozenset[str]:
+    """``params`` in the statement of a sink, ``row`` in its mapping."""
     sinks = use.task.sinks if use.task else use.step.sinks if use.step else ()
-    return frozenset({"params"} if any("statement" in names_in(sink.config) for sink in sinks) else ())
+    keys = {key for sink in sinks for key in names_in(sink.config)}
+    return frozenset(name for key, name in (("statement", "params"), ("mapping", ROW)) if key in keys)

@@ -29,25 +29,25 @@ def main() -> int:
     print(f"{'class':15} {'tried':>6} {'stopped':>8} {'controls':>9} {'seconds':>8} {'peak MB':>8}")
     for name in given.classes or CLASSES:
         tallies.append(run_class(CLASSES[name], given.seed, given.attacks))
-        _tell(name, tallies[-1])
-    tried, stopped = sum(one.tried for one in tallies), sum(one.stopped for one in tallies)
+        _print(name, tallies[-1])
+    tried, stopped = sum(tally.tried for tally in tallies), sum(tally.stopped for tally in tallies)
     print(f"{'in all':15} {tried:6} {stopped:8}")
-    return int(not all(one.is_fine for one in tallies))
+    return int(not all(tally.is_fine for tally in tallies))
 
 
-def _tell(name: str, found: Tally) -> None:
-    if found.missing:
-        print(f"{name:15} not run: {found.missing}", flush=True)
+def _print(name: str, tally: Tally) -> None:
+    if tally.missing:
+        print(f"{name:15} not run: {tally.missing}", flush=True)
         return
-    controls = f"{found.controls - len(found.held) - len(found.broken)} of {found.controls}"
-    peak = f"{found.peak_bytes / 1e6:8.0f}"
-    print(f"{name:15} {found.tried:6} {found.stopped:8} {controls:>9} {found.seconds:8.1f} {peak}", flush=True)
-    for one in found.through:
-        print(printable_line(f"    not stopped: {one}"))
-    for one in found.held:
-        print(printable_line(f"    a control did not get through: {one}"))
-    for one in found.broken:
-        print(printable_line(f"    a control is broken: {one}"))
+    controls = f"{tally.controls - len(tally.held) - len(tally.broken)} of {tally.controls}"
+    peak = f"{tally.peak_bytes / 1e6:8.0f}"
+    print(f"{name:15} {tally.tried:6} {tally.stopped:8} {controls:>9} {tally.seconds:8.1f} {peak}", flush=True)
+    for attack in tally.through:
+        print(printable_line(f"    not stopped: {attack}"))
+    for attack in tally.held:
+        print(printable_line(f"    a control did not get through: {attack}"))
+    for attack in tally.broken:
+        print(printable_line(f"    a control is broken: {attack}"))
 
 
 def _arguments() -> argparse.Namespace:

@@ -117,8 +117,8 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
     for index in range(count):
         make = MAKERS[index % len(MAKERS)]
         given = make(chance)
-        shown = given.payload or " ".join(given.settings)
-        yield Attack(f"{make.__name__.strip('_')}: {shown[:60]}", partial(_gets_through, given))
+        payload = given.payload or " ".join(given.settings)
+        yield Attack(f"{make.__name__.strip('_')}: {payload[:60]}", partial(_gets_through, given))
 
 
 def _gets_through(given: Arguments) -> bool:

@@ -21,7 +21,7 @@ class Attack(NamedTuple):
     """``gets_through`` is False when the guard refused in its own words or did its work. What it raises, a process that
     ends or takes longer than it may count as getting through.
 
-    A control has to show its ``effect``: that it gets through, or the beginning of what is told of it otherwise, such
+    A control has to show its ``effect``: that it gets through, or otherwise the beginning of its message, such
     as the name of an exception that the guard prevents. Whatever else it raises means that the control is broken.
     """
 

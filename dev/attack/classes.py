@@ -26,4 +26,4 @@ _MODULES = (
     *(templates, yaml_texts, arguments, addresses, names, escapes, scrubbing),
     *(stack_files, signatures, responses, database_server, postgres_role, duckdb_reach, tasks, task_answers),
 )
-CLASSES = {one.CLASS.name: one.CLASS for one in _MODULES}
+CLASSES = {module.CLASS.name: module.CLASS for module in _MODULES}

@@ -39,9 +39,9 @@ LATE = 20.0
 
 def _composite(oid: int, inner: int) -> bytes:
     head = (struct.pack("!I", oid), b"public", b"t", b"c", None, None, b",", None)
-    one = struct.pack("!IIIII", 1, 0, 26, 1, 1) + struct.pack("!II", 4, inner)
+    composite = struct.pack("!IIIII", 1, 0, 26, 1, 1) + struct.pack("!II", 4, inner)
     name = struct.pack("!IIIII", 1, 0, 19, 1, 1) + struct.pack("!I", 1) + b"a"
-    return row(*head, one, name, bytes(4), None, None, None)
+    return row(*head, composite, name, bytes(4), None, None, None)
 
 
 def deep_types(levels: int) -> Script:
@@ -114,8 +114,8 @@ def _place(chance: random.Random) -> Attack:
         host = chance.choice(hosts)
         return Attack(f"socket {host}", partial(_connects, {"db_host": host, "db_user": "u"}))
     file = chance.choice(files)
-    shown = "a pipe" if file == _pipe() else file
-    return Attack(f"sslrootcert {shown} {seven}", partial(_reads, file))
+    name = "a pipe" if file == _pipe() else file
+    return Attack(f"sslrootcert {name} {seven}", partial(_reads, file))
 
 
 def _pipe() -> str:

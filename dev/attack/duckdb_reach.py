@@ -93,7 +93,9 @@ def _locked(chance: random.Random) -> Attack:
 
 
 def _database(chance: random.Random) -> Attack:
-    name = chance.choice((*DATABASES, *(one for one in (*FILES, *TARGETS) if not one.startswith(("file:", "/proc")))))
+    name = chance.choice(
+        (*DATABASES, *(name for name in (*FILES, *TARGETS) if not name.startswith(("file:", "/proc"))))
+    )
     return Attack(f"database {name!r}", partial(_gets_through, "create table t as select 1 as a; from t", name))
 
 
@@ -104,8 +106,8 @@ def _of_sql(sql: str) -> Attack:
 def _gets_through(sql: str, database: str | None) -> bool:
     """Whether anything from outside was read, or changed."""
     with _laid_out() as site:
-        said = _said(site, sql, database)
-        return SECRET in said or "secret.csv" in said or "PATH=" in said or site.content() != site.before
+        answer = _said(site, sql, database)
+        return SECRET in answer or "secret.csv" in answer or "PATH=" in answer or site.content() != site.before
 
 
 def _is_accepted(sql: str) -> bool:

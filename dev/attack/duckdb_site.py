@@ -26,10 +26,10 @@ class Site:
         self.named = root / "named"
         self.outside = root / "outside"
         self.beside = root / "home" / "duckdb" / "421"
-        for one in (self.folder, self.named, self.outside, self.beside):
-            one.mkdir(parents=True)
-        for one in (self.outside, self.beside):
-            (one / "secret.csv").write_text(f"name,value\npassword,{SECRET}\n")
+        for folder in (self.folder, self.named, self.outside, self.beside):
+            folder.mkdir(parents=True)
+        for folder in (self.outside, self.beside):
+            (folder / "secret.csv").write_text(f"name,value\npassword,{SECRET}\n")
         with duckdb.connect(str(self.outside / "other.duckdb")) as opened:
             opened.execute(f"create table secret as select '{SECRET}' as value")
         (self.folder / "own.csv").write_text("a\n1\n")

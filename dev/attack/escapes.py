@@ -70,16 +70,16 @@ def _to_styled(text: str, written: io.BytesIO) -> None:
 
 def _to_json(text: str, written: io.BytesIO) -> None:
     plain = json.dumps({text: text}, ensure_ascii=False)
-    shown = printable_json(plain) if _Guard.is_on else plain
-    if json.loads(shown) != json.loads(plain):
+    encoded = printable_json(plain) if _Guard.is_on else plain
+    if json.loads(encoded) != json.loads(plain):
         raise ValueError("the JSON has another value")
-    written.write(shown.encode(errors="surrogatepass"))
+    written.write(encoded.encode(errors="surrogatepass"))
 
 
 def _to_finding(text: str, written: io.BytesIO) -> None:
     result = compile_text(f"kind: Playbook\nworkflow: [{{step: {json.dumps(text)}}}]\n{text}", file=text)
-    shown = "\n".join(render(found, result.source) for found in result.diagnostics)
-    written.write((shown if _Guard.is_on else text).encode(errors="surrogatepass"))
+    rendered = "\n".join(render(diagnostic, result.source) for diagnostic in result.diagnostics)
+    written.write((rendered if _Guard.is_on else text).encode(errors="surrogatepass"))
 
 
 WAYS: tuple[Callable[[str, io.BytesIO], None], ...] = (

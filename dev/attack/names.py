@@ -56,7 +56,7 @@ def _compiles(text: str) -> bool:
     result = compile_text(text)
     if _Guard.is_on:
         return result.graph is not None
-    return all(found.code is Code.CONTROL_CHARACTER for found in result.diagnostics)
+    return all(diagnostic.code is Code.CONTROL_CHARACTER for diagnostic in result.diagnostics)
 
 
 def _leads_out(path: str) -> bool:

@@ -1,5 +1,5 @@
 """SQL of playbooks against the embedded Postgres: statements that leave the account's database, logins to others, and
-what an account may do to itself. A stack of its own runs while the class does.
+what an account may do to itself. The class has a stack of its own.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NO_LOGIN = (
 
 
 class _Stack:
-    """The one that is attacked. With its guard off, the attacker has the account that owns everything."""
+    """The stack that is attacked. With its guard off, the attacker has the account that owns everything."""
 
     addresses: Addresses
     is_guarded = True
@@ -98,7 +98,7 @@ async def _is_performed(statement: str, account: str) -> bool:
 def _statement(chance: random.Random) -> Attack:
     account = chance.choice(("playbooks", "playbooks", "reader"))
     if account == "reader":
-        own = [one for one in (*REFUSED, *OF_THE_LOG) if "reader" not in one]
+        own = [statement for statement in (*REFUSED, *OF_THE_LOG) if "reader" not in statement]
         text, wrapper = chance.choice(own), chance.choice(("plain", "in a block", "after a reset of the role"))
     else:
         text, wrapper = chance.choice(REFUSED), chance.choice(list(WRAPPERS))
@@ -126,12 +126,14 @@ def _login(chance: random.Random) -> Attack:
     by_socket = chance.random() < 0.5
     if chance.random() < 0.5:
         user = chance.choice(("playbooks", "reader"))
-        database = chance.choice([one for one in TARGETS if one != DATABASES[user]])
+        database = chance.choice([target for target in TARGETS if target != DATABASES[user]])
         return _of_login(user, database, f"@{user}", by_socket)
     user = chance.choice(USERS)
-    known = by_socket and user in ("playbooks", "reader")  # the kernel says who connects there: a password is no matter
-    password = f"@{user}" if known else chance.choice((*GUESSES, *(f"@{one}" for one in DATABASES if one != user)))
-    database = chance.choice([one for one in TARGETS if not known or one != DATABASES[user]])
+    known = by_socket and user in ("playbooks", "reader")  # the kernel authenticates there: a password has no effect
+    password = (
+        f"@{user}" if known else chance.choice((*GUESSES, *(f"@{other}" for other in DATABASES if other != user)))
+    )
+    database = chance.choice([target for target in TARGETS if not known or target != DATABASES[user]])
     return _of_login(user, database, password, by_socket)
 
 
@@ -173,9 +175,9 @@ def _keeps_others_out(account: str, text: str) -> bool:
             await connection.execute(text)
         await connection.close()
         following = await _connected(account, DATABASES[account], "", by_socket=True)
-        found = await following.fetchval("SELECT 7")
+        answer = await following.fetchval("SELECT 7")
         await following.close()
-        return bool(found != 7)
+        return bool(answer != 7)
 
     return asyncio.run(attempt())
 

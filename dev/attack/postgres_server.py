@@ -51,7 +51,7 @@ def message(kind: bytes, body: bytes = b"") -> bytes:
 
 def row(*values: bytes | None) -> bytes:
     """The message with a row of these values, None for NULL."""
-    fields = (b"\xff\xff\xff\xff" if one is None else struct.pack("!I", len(one)) + one for one in values)
+    fields = (b"\xff\xff\xff\xff" if value is None else struct.pack("!I", len(value)) + value for value in values)
     return message(b"D", struct.pack("!H", len(values)) + b"".join(fields))
 
 
@@ -89,8 +89,8 @@ class _Session:
         if not await self._begin():
             return
         facts = {"server_version": "10.0", "client_encoding": "UTF8", "integer_datetimes": "on", "TimeZone": "UTC"}
-        told = (message(b"S", f"{name}\0{value}\0".encode()) for name, value in facts.items())
-        self._writer.write(message(b"R", bytes(4)) + b"".join(told) + message(b"K", bytes(8)) + READY)
+        settings = (message(b"S", f"{name}\0{value}\0".encode()) for name, value in facts.items())
+        self._writer.write(message(b"R", bytes(4)) + b"".join(settings) + message(b"K", bytes(8)) + READY)
         while True:
             kind, length = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
             body = await self._reader.readexactly(length - 4)
@@ -102,10 +102,10 @@ class _Session:
     async def _begin(self) -> bool:
         while True:
             length = int.from_bytes(await self._reader.readexactly(4), "big")
-            asked = int.from_bytes((await self._reader.readexactly(length - 4))[:4], "big")
-            if asked == _CANCEL:
+            request_code = int.from_bytes((await self._reader.readexactly(length - 4))[:4], "big")
+            if request_code == _CANCEL:
                 return False
-            if asked != _TLS:
+            if request_code != _TLS:
                 return True
             self._writer.write(b"N")
 
@@ -135,8 +135,8 @@ class _Session:
         columns = self._columns()
         if not columns:
             return message(b"t", types) + message(b"n")
-        told = (name.encode() + b"\0" + struct.pack("!IHIhih", 0, 0, oid, -1, -1, 1) for name, oid in columns)
-        return message(b"t", types) + message(b"T", struct.pack("!H", len(columns)) + b"".join(told))
+        fields = (name.encode() + b"\0" + struct.pack("!IHIhih", 0, 0, oid, -1, -1, 1) for name, oid in columns)
+        return message(b"t", types) + message(b"T", struct.pack("!H", len(columns)) + b"".join(fields))
 
     def _columns(self) -> tuple[Column, ...]:
         if "t.typname = $1" in self._statement:
@@ -148,15 +148,15 @@ class _Session:
     async def _executed(self) -> None:
         script, ending = self._script, message(b"C", b"SELECT 1\0")
         if "t.typname = $1" in self._statement:
-            found = next(oid for name, oid in _OIDS.items() if f"\0{chr(len(name))}{name}\0" in self._given)
-            self._writer.write(row(struct.pack("!I", found), bytes(4), b"b"))
+            matching_oid = next(oid for name, oid in _OIDS.items() if f"\0{chr(len(name))}{name}\0" in self._given)
+            self._writer.write(row(struct.pack("!I", matching_oid), bytes(4), b"b"))
         elif "typeinfo_tree" in self._statement:
             self._writer.writelines(script.types)
         elif self._statement == STATEMENT:
             if script.reply is not None:
                 await script.reply(self._writer)
-            for one in script.rows:
-                self._writer.write(one)
+            for values in script.rows:
+                self._writer.write(values)
                 await self._writer.drain()
             if script.ending is not None:
                 self._writer.write(script.ending)

@@ -94,8 +94,8 @@ def _layered(layers: list[str], separator: str, size: int) -> Response:
     body = bytes(size)
     for layer in layers:
         body = zlib.compress(body, 9) if layer == "deflate" else gzip.compress(body, 9)
-    shown = separator.join(layers)
-    return Response(f"{shown} of {size} zeros", answering(body, f"Content-Encoding: {shown}"), partial(_has, size))
+    payload = separator.join(layers)
+    return Response(f"{payload} of {size} zeros", answering(body, f"Content-Encoding: {payload}"), partial(_has, size))
 
 
 def _has(size: int, outcome: Outcome) -> bool:
@@ -267,7 +267,7 @@ async def _reaches(status: str, host: str, way: str) -> bool:
         with patch.dict(os.environ, {PORTS_VARIABLE: port if way == "port" else ""}):
             async with serving(sends) as url:
                 await _called(url, PATIENCE * 10, CREDENTIAL if way == "secret" else None)
-    return bool(seen) if way == "port" else any(SECRET in one for one in seen)
+    return bool(seen) if way == "port" else any(SECRET in text for text in seen)
 
 
 @asynccontextmanager

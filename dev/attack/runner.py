@@ -75,19 +75,19 @@ class Tally:
         """Every attack was stopped and every control had its effect, or none could be run."""
         return bool(self.missing) or (not (self.through or self.held or self.broken) and self.controls > 0)
 
-    def add(self, told: _Told) -> None:
+    def add(self, result: _Told) -> None:
         """One more has ended."""
-        self.peak_bytes = max(self.peak_bytes, told.peak_bytes)
-        said = f"{told.what}: {told.problem}"
-        if not told.effect:
+        self.peak_bytes = max(self.peak_bytes, result.peak_bytes)
+        problem = f"{result.what}: {result.problem}"
+        if not result.effect:
             self.tried += 1
-            self.through += [said] if told.problem else []
+            self.through += [problem] if result.problem else []
             return
         self.controls += 1
-        if not told.problem:
-            self.held.append(told.what)
-        elif not told.problem.startswith(told.effect):
-            self.broken.append(f"{said}, not {told.effect}")
+        if not result.problem:
+            self.held.append(result.what)
+        elif not result.problem.startswith(result.effect):
+            self.broken.append(f"{problem}, not {result.effect}")
 
 
 class _Order(NamedTuple):
@@ -119,10 +119,10 @@ def _from(first: int, order: _Order, tally: Tally) -> bool:
     """Go on with the attack of that number in a new process; whether it has come to the end."""
     with tempfile.TemporaryDirectory(prefix="noetl-attack-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # accounts of tasks and of Postgres have theirs below it
-        return _told_by_process(folder, first, order, tally)
+        return _results_of_process(folder, first, order, tally)
 
 
-def _told_by_process(folder: str, first: int, order: _Order, tally: Tally) -> bool:
+def _results_of_process(folder: str, first: int, order: _Order, tally: Tally) -> bool:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_attack, args=(theirs, order, first, folder))
@@ -131,12 +131,12 @@ def _told_by_process(folder: str, first: int, order: _Order, tally: Tally) -> bo
     at: _Told | None = None
     try:
         while ours.poll(SILENT_SECONDS):
-            told: _Told | None = ours.recv()
-            if told is None:
+            result: _Told | None = ours.recv()
+            if result is None:
                 return True
-            if told.peak_bytes:
-                tally.add(told)
-            at = told
+            if result.peak_bytes:
+                tally.add(result)
+            at = result
         problem = f"said nothing for {SILENT_SECONDS:g} s"
     except EOFError:
         problem = "ended the process"
@@ -152,7 +152,7 @@ def _told_by_process(folder: str, first: int, order: _Order, tally: Tally) -> bo
 # ---- inside of the process --------------------------------------------------------------------------------------
 
 
-def _attack(told: Connection, order: _Order, first: int, folder: str) -> None:
+def _attack(pipe: Connection, order: _Order, first: int, folder: str) -> None:
     if sys.platform == "linux":  # macOS does not hold such a limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     os.environ["TMPDIR"] = tempfile.tempdir = folder
@@ -160,16 +160,16 @@ def _attack(told: Connection, order: _Order, first: int, folder: str) -> None:
     with order.attacked.site():
         for index, (attack, is_control) in enumerate(order.all()):
             if index >= first:
-                _run(told, attack, order, is_control)
-    told.send(None)
+                _run(pipe, attack, order, is_control)
+    pipe.send(None)
 
 
-def _run(told: Connection, attack: Attack, order: _Order, is_control: bool) -> None:
+def _run(pipe: Connection, attack: Attack, order: _Order, is_control: bool) -> None:
     """What fails before the attack begins, such as the switch of its guard, ends the process between two attacks."""
     with order.attacked.unguarded() if is_control else nullcontext():
         begun = _Told(attack.what, attack.effect if is_control else "")
-        told.send(begun)
-        told.send(begun._replace(problem=_problem(attack, order.cpu_seconds), peak_bytes=_peak_bytes()))
+        pipe.send(begun)
+        pipe.send(begun._replace(problem=_problem(attack, order.cpu_seconds), peak_bytes=_peak_bytes()))
 
 
 def _problem(attack: Attack, cpu_seconds: float) -> str:

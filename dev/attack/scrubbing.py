@@ -36,8 +36,8 @@ def _all_percent(secret: str, chance: random.Random) -> str:
 
 
 def _hex(secret: str, chance: random.Random) -> str:
-    found = secret.encode().hex()
-    return chance.choice((found, found.upper()))
+    digits = secret.encode().hex()
+    return chance.choice((digits, digits.upper()))
 
 
 def _in_html(secret: str, chance: random.Random) -> str:

@@ -192,36 +192,36 @@ def _forged(value: Any) -> Any:
     """The same with other words in it; of a value without words, another number."""
     kind: Any = list[PayloadRef] if isinstance(value, list) else value.__class__
     text = json.encode(value).replace(b"honest", EVIL.encode()).replace(b'"bytes":1', b'"bytes":4711')
-    found: Any = json.decode(text, type=kind)
-    return found
+    decoded: Any = json.decode(text, type=kind)
+    return decoded
 
 
 def _is_believed(converter: DataConverter, payloads: Sequence[Payload], hint: Any) -> bool:
     """Whether any of it reaches the worker's code."""
     try:
-        found = converter.payload_converter.from_payloads(payloads, None if hint is None else [hint])
+        value = converter.payload_converter.from_payloads(payloads, None if hint is None else [hint])
     except ApplicationError as error:
         if not error.non_retryable:
             raise
         return False
-    return not isinstance(found[0], Refused)
+    return not isinstance(value[0], Refused)
 
 
 # ---- what is signed as one kind, and words of failures --------------------------------------------------------------
 
 
-def _other_kind(given: int, asked: int) -> Attack:
+def _other_kind(given: int, requested: int) -> Attack:
     """A signed value where one of another kind is asked for, with the fields that both have."""
-    what = f"value {given} for value {asked}, signed here"
-    return Attack(what, partial(_passes_for, given, asked))
+    what = f"value {given} for value {requested}, signed here"
+    return Attack(what, partial(_passes_for, given, requested))
 
 
-def _passes_for(given: int, asked: int) -> bool:
+def _passes_for(given: int, requested: int) -> bool:
     [payload] = _signed(VALUES[given][0])
     converter = _converter(_Guard.key)
-    hint = VALUES[asked][1]
+    hint = VALUES[requested][1]
     if _Guard.key is None:
-        payload = _unsigned(VALUES[asked][0])[0]
+        payload = _unsigned(VALUES[requested][0])[0]
     return _is_believed(converter, [payload], hint)
 
 
@@ -246,8 +246,8 @@ def _is_quoted(text: str, disguise: str) -> bool:
         failure.encoded_attributes.CopyFrom(_signed(text)[0])
     elif disguise == "signed elsewhere":
         failure.encoded_attributes.CopyFrom(_failure_of(text, _converter(KEY)).encoded_attributes)
-    found = reads.failure_converter.from_failure(failure, reads.payload_converter)
-    return EVIL in f"{found} {getattr(found, 'type', '')} {getattr(found, 'details', '')}"
+    error = reads.failure_converter.from_failure(failure, reads.payload_converter)
+    return EVIL in f"{error} {getattr(error, 'type', '')} {getattr(error, 'details', '')}"
 
 
 def _failure_of(text: str, converter: DataConverter) -> Failure:
@@ -264,8 +264,8 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
         if index % 10 == 9:
             yield _failure(chance)
         elif index % 5 == 3:
-            given, asked = chance.sample(range(len(VALUES) - 2), 2)
-            yield _other_kind(given, asked)
+            given, requested = chance.sample(range(len(VALUES) - 2), 2)
+            yield _other_kind(given, requested)
         else:
             number, place = chance.randrange(len(VALUES)), chance.randrange(len(PLACES))
             yield _attack(number, names[index % len(names)], place, chance.randrange(1 << 16))

@@ -211,10 +211,10 @@ def _gets_through(trap: str, use: str, name: str) -> bool:
         place.victim.write_text(NOTE if use == "processes" else ADDRESSES)
         {**TRAPS, **FOREIGN}[trap](place)
         before = place.outside()
-        said: object = ""
+        answer: object = ""
         with suppress(UnsafeFileError, StackError):
-            said = USES[use].guarded(place.path) if _Guard.is_on else USES[use].plain(place.path)
-        return place.outside() != before or SECRET in str(said)
+            answer = USES[use].guarded(place.path) if _Guard.is_on else USES[use].plain(place.path)
+        return place.outside() != before or SECRET in str(answer)
 
 
 def _file_of(use: str, name: str) -> str:
@@ -241,8 +241,8 @@ def _signals(process: str, changed: tuple[str, object]) -> bool:
         "a number": 2**70, "a text": "2",
     }[process]  # fmt: skip
     known = identity(pid) if isinstance(pid, int) and 1 < pid < 2**31 else None
-    told = {"pid": pid, "marker": "python", "service": True}
-    told |= {
+    record = {"pid": pid, "marker": "python", "service": True}
+    record |= {
         "uid": known.uid if known else os.getuid(),
         "started": known.started if known else "1",
         changed[0]: changed[1],
@@ -254,7 +254,7 @@ def _signals(process: str, changed: tuple[str, object]) -> bool:
 
     with tempfile.TemporaryDirectory() as folder, patch.object(os, "kill", send), patch.object(os, "killpg", send):
         note = Path(folder, "servers.json")
-        write_whole(note, json.dumps([list(told.values())]))
+        write_whole(note, json.dumps([list(record.values())]))
         if _Guard.is_on:
             end_leftovers(note)
         else:

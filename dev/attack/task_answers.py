@@ -85,8 +85,8 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
     for index in range(count):
         make = MAKERS[index % len(MAKERS)]
         made = make(chance)
-        shown = f"{made.start[:40]}, {made.times} times {made.piece}"
-        yield Attack(f"{make.__name__.strip('_')}: {shown}", partial(_gets_through, made))
+        name = f"{made.start[:40]}, {made.times} times {made.piece}"
+        yield Attack(f"{make.__name__.strip('_')}: {name}", partial(_gets_through, made))
 
 
 def _gets_through(made: Answer) -> bool:

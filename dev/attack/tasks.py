@@ -156,10 +156,10 @@ def _gets_through(way: str, code: str, victim: str) -> bool:
     given = _Site.target.given(victim)
     if victim == "the supervisor":
         code = f"victim = supervisor\n{code}"
-    found = _said(f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given})
-    if found != THROUGH and found not in REFUSALS:
-        raise ValueError(f"this is no refusal: {found}")
-    return found == THROUGH
+    answer = _said(f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given})
+    if answer != THROUGH and answer not in REFUSALS:
+        raise ValueError(f"this is no refusal: {answer}")
+    return answer == THROUGH
 
 
 def _said(code: str, given: dict[str, Any]) -> str:
@@ -179,14 +179,14 @@ def _leaving(what: str, number: int) -> Attack:
 def _stays(code: str, number: int) -> bool:
     """Whether a process is left when the call has ended."""
     mark = f"noetl-left-{os.getpid()}-{number}"
-    said = _said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
-    found = list(_marked(mark.encode()))
-    for pid in found:
+    answer = _said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
+    processes = list(_marked(mark.encode()))
+    for pid in processes:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    if said != "left":
-        raise ValueError(f"it left nothing: {said}")
-    return bool(found)
+    if answer != "left":
+        raise ValueError(f"it left nothing: {answer}")
+    return bool(processes)
 
 
 def _marked(mark: bytes) -> Iterator[int]:

@@ -57,7 +57,7 @@ ENDLESS = (
 
 def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
     """A quarter of them works without end."""
-    endless = [one.replace("N", str(chance.randint(8, 12))) for one in chance.choices(ENDLESS, k=count // 4)]
+    endless = [code.replace("N", str(chance.randint(8, 12))) for code in chance.choices(ENDLESS, k=count // 4)]
     ways = chance.sample(list(product(OBJECTS, ROUTES, FRAMES)), count - len(endless))
     reaching = [frame.format(route.format(target)) for target, route, frame in ways]
     for source in (*endless, *reaching):

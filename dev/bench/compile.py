@@ -105,8 +105,8 @@ def timed(work: Callable[[], object]) -> float:
 
 def pairs(rounds: int, ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float]:
     """The least of each; the sides alternate, so that what else the machine does strikes both."""
-    found = [(ours(), theirs()) for _ in range(rounds)]
-    return min(one for one, _ in found), min(other for _, other in found)
+    timings = [(ours(), theirs()) for _ in range(rounds)]
+    return min(own for own, _ in timings), min(other for _, other in timings)
 
 
 def compilation(step: str, count: int, rounds: int) -> tuple[float, float]:
@@ -122,7 +122,9 @@ def compilation(step: str, count: int, rounds: int) -> tuple[float, float]:
         salt = next(salts)
         text = playbook(step, count, salt)
         sources = {source for index in range(count) for source in templates(index, salt)}
-        return timed(lambda: (yaml.compose(text, Loader=yaml.CSafeLoader), [environment.parse(one) for one in sources]))
+        return timed(
+            lambda: (yaml.compose(text, Loader=yaml.CSafeLoader), [environment.parse(text) for text in sources])
+        )
 
     return pairs(rounds, ours, theirs)
 

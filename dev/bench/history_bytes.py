@@ -93,8 +93,8 @@ class HandChild:
     @workflow.run
     async def run(self, name: str, is_ours: bool) -> int:
         child = f"{workflow.info().workflow_id}/loop"
-        found: int = await workflow.execute_child_workflow(name, is_ours, id=child)
-        return found
+        result: int = await workflow.execute_child_workflow(name, is_ours, id=child)
+        return result
 
 
 def playbook(shape: str) -> str:
@@ -169,11 +169,11 @@ def hand_worker(client: Client) -> Worker:
 
 async def histories(client: NoetlClient, shape: str) -> dict[str, list[HistoryEvent]]:
     """All events of each side's run of a shape."""
-    found: dict[str, list[HistoryEvent]] = {}
+    by_type: dict[str, list[HistoryEvent]] = {}
     for name, side in sides(client).items():
         workflow_id = await side(shape)
-        found[name] = [event async for event in events_of(client.temporal, workflow_id)]
-    return found
+        by_type[name] = [event async for event in events_of(client.temporal, workflow_id)]
+    return by_type
 
 
 async def measure(address: str, dsn: str, options: argparse.Namespace) -> None:
@@ -184,21 +184,21 @@ async def measure(address: str, dsn: str, options: argparse.Namespace) -> None:
             show(await histories(client, shape), options)
 
 
-def show(found: dict[str, list[HistoryEvent]], options: argparse.Namespace) -> None:
-    totals = {name: sum(event.ByteSize() for event in events) for name, events in found.items()}
-    for name, events in found.items():
+def show(by_type: dict[str, list[HistoryEvent]], options: argparse.Namespace) -> None:
+    totals = {name: sum(event.ByteSize() for event in events) for name, events in by_type.items()}
+    for name, events in by_type.items():
         ratio = totals["playbook"] / totals[name]
         print(f"  {name:12}{len(events):6} events{totals[name]:9,} bytes   the playbook's are {ratio:.2f} times these")
     if options.types:
         sizes: dict[str, Counter[str]] = {
             name: sum((Counter({name_of(event): event.ByteSize()}) for event in events), Counter[str]())
-            for name, events in found.items()
+            for name, events in by_type.items()
         }
         for kind in sorted({kind for sized in sizes.values() for kind in sized}):
-            told = "".join(f"{sized[kind]:12,}" for sized in sizes.values())
-            print(f"    {kind.lower():46}{told}")
+            columns = "".join(f"{sized[kind]:12,}" for sized in sizes.values())
+            print(f"    {kind.lower():46}{columns}")
     if options.show:
-        last: dict[str, Any] = {name_of(event): event for event in found["playbook"]}
+        last: dict[str, Any] = {name_of(event): event for event in by_type["playbook"]}
         print("\n".join(in_place(event) for event in last.values()))
 
 

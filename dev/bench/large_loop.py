@@ -6,7 +6,7 @@ Each size runs alone, in one worker process whose memory is read while it runs; 
 bytes an item nor the memory should grow with the size. The report has the number of items that succeeded: one with all
 results would take 36 MB for a million numbers.
 
-With ``--frame`` the items run in frames; with ``--compare`` unframed and then in frames, which tells how many times as
+With ``--frame`` the items run in frames; with ``--compare`` unframed and then in frames, which shows how many times as
 fast that is. With ``--sink`` each item stores a row in Postgres.
 """
 
@@ -78,10 +78,10 @@ class Histories(NamedTuple):
 async def histories(client: Client, workflow_id: str) -> Histories:
     """Read by visibility, once all have ended."""
     query = f"WorkflowId = '{workflow_id}' OR RootWorkflowId = '{workflow_id}'"
-    found = [one async for one in client.list_workflows(query)]
-    infos = [one.raw_info for one in found]
+    workflows = [workflow async for workflow in client.list_workflows(query)]
+    infos = [workflow.raw_info for workflow in workflows]
     sizes = [info.history_size_bytes for info in infos]
-    longest = max([await longest_task(client, one) for one in found])
+    longest = max([await longest_task(client, workflow) for workflow in workflows])
     return Histories(len(infos), sum(sizes), max(info.history_length for info in infos), max(sizes), longest)
 
 
@@ -130,7 +130,7 @@ class Rows:
         """Make it, and leave nothing in it."""
         await self._value(f"create table if not exists {TABLE} (n int); truncate {TABLE}")
 
-    async def told(self, size: int) -> str:
+    async def table_row(self, size: int) -> str:
         """In how many transactions the rows were stored. Raises SystemExit unless each item has one."""
         count = await self._value(f"select count(*) from {TABLE} join generate_series(0, {size - 1}) g on g = n")
         if count != size:
@@ -157,7 +157,7 @@ async def measure(addresses: Addresses, sizes: list[int], playbooks: list[str], 
                     await rows.emptied()
                 rates.append(await measure_one(noetl, addresses, playbook, size))
                 if rows is not None:
-                    print(f"{await rows.told(size):>130}")
+                    print(f"{await rows.table_row(size):>130}")
             if len(rates) > 1:
                 print(f"{size:,} items: {rates[-1] / rates[0]:.1f} times as fast in frames", flush=True)
 
@@ -194,11 +194,11 @@ async def measure_one(noetl: NoetlClient, addresses: Addresses, playbook: str, s
             ran = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *given)
     seconds, cpu = ran.seconds, time.process_time() - cpu
     await asyncio.sleep(1)
-    found = await histories(noetl.temporal, ran.workflow_id)
+    measured = await histories(noetl.temporal, ran.workflow_id)
     rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
-    told = f"{found.workflows:,}", f"{found.bytes / size:,.0f}", f"{found.most_events:,}"
-    largest = f"{found.most_bytes / 1e3:,.0f}", f"{found.longest_task:,.0f}"
-    row = f"{size:,}", f"{seconds:.1f}", *rate, *told, *largest
+    columns = f"{measured.workflows:,}", f"{measured.bytes / size:,.0f}", f"{measured.most_events:,}"
+    largest = f"{measured.most_bytes / 1e3:,.0f}", f"{measured.longest_task:,.0f}"
+    row = f"{size:,}", f"{seconds:.1f}", *rate, *columns, *largest
     print("".join(f"{cell:>13}" for cell in row), flush=True)
     return size / seconds
 

@@ -1,4 +1,4 @@
-"""What the interpreter costs: playbooks against the best workflows that a person would write by hand for the same work.
+"""The cost of the interpreter: playbooks compared with the best workflows written by hand for the same work.
 
     python dev/bench/overhead.py [--rounds 5] [--only sequence fan pages loop]
 
@@ -91,8 +91,8 @@ class HandLoop:
                 id_ = f"{workflow.info().workflow_id}/{number}"
                 return await workflow.execute_child_workflow(HandChunk.run, args=[size, share], id=id_)
 
-        found = await asyncio.gather(*(chunk(number, size) for number, size in enumerate(sizes)))
-        return sum(map(len, found))
+        chunks = await asyncio.gather(*(chunk(number, size) for number, size in enumerate(sizes)))
+        return sum(map(len, chunks))
 
 
 # ---- playbooks -------------------------------------------------------------------------------------------------------
@@ -196,12 +196,12 @@ def cpu_seconds() -> float:
 async def history_of(client: Client, workflow_id: str) -> tuple[int, int]:
     """Events and bytes of a workflow and of its children, all their runs."""
     query = f"WorkflowId = '{workflow_id}' OR RootWorkflowId = '{workflow_id}'"
-    runs = {one.run_id: one.id async for one in client.list_workflows(query)}
-    found = [
+    runs = {workflow.run_id: workflow.id async for workflow in client.list_workflows(query)}
+    descriptions = [
         (await client.get_workflow_handle(id_, run_id=run).describe()).raw_description for run, id_ in runs.items()
     ]
-    infos = [one.workflow_execution_info for one in found]
-    return sum(one.history_length for one in infos), sum(one.history_size_bytes for one in infos)
+    infos = [description.workflow_execution_info for description in descriptions]
+    return sum(info.history_length for info in infos), sum(info.history_size_bytes for info in infos)
 
 
 async def cost_of(client: Client, run: Callable[[Shape], Awaitable[str]], shape: Shape) -> Cost:

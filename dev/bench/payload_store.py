@@ -52,8 +52,8 @@ async def measure(dsn: str, count: int, size: int, at_once: int) -> list[float]:
         await driver.retrieve(StorageDriverRetrieveContext(), [claim])
 
     first, second = PayloadStore(dsn), PayloadStore(f"{dsn}?application_name=another{at_once}")
-    stored = await rate([partial(store, first, one) for one in payloads], at_once)
-    loads = [partial(load, second, one) for one in claims]
+    stored = await rate([partial(store, first, value) for value in payloads], at_once)
+    loads = [partial(load, second, stored_claim) for stored_claim in claims]
     return [stored, await rate(loads, at_once), await rate(loads, at_once)]
 
 
@@ -62,7 +62,7 @@ async def measure_all(dsn: str, count: int, size: int, at_once: int) -> None:
     print("".join(f"{title:>16}" for title in TITLES))
     for number in (1, at_once):
         rates = await measure(dsn, count, size, number)
-        print(f"{f'{number} at once':>16}" + "".join(f"{one:>16,.0f}" for one in rates), flush=True)
+        print(f"{f'{number} at once':>16}" + "".join(f"{rate:>16,.0f}" for rate in rates), flush=True)
 
 
 def main() -> None:

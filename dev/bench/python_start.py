@@ -52,19 +52,19 @@ async def interpreter() -> None:
     await process.wait()
 
 
-async def milliseconds(one: Callable[[], Awaitable[None]]) -> list[float]:
-    found: list[float] = []
+async def milliseconds(work: Callable[[], Awaitable[None]]) -> list[float]:
+    times: list[float] = []
     for _ in range(CALLS):
         begun = time.perf_counter()
-        await one()
-        found.append(1000 * (time.perf_counter() - begun))
-    return found
+        await work()
+        times.append(1000 * (time.perf_counter() - begun))
+    return times
 
 
 async def main() -> None:
-    for name, one in (("call", call), ("interpreter", interpreter)):
-        found = await milliseconds(one)
-        print(f"{name:12} least {min(found):6.1f} ms, median {statistics.median(found):6.1f} ms")
+    for name, measured in (("call", call), ("interpreter", interpreter)):
+        times = await milliseconds(measured)
+        print(f"{name:12} least {min(times):6.1f} ms, median {statistics.median(times):6.1f} ms")
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def name_by_hand(kind: str) -> str | None:
 
 async def by_hand(client: Client) -> list[WorkflowHistory]:
     """A chunk and a sequence."""
-    found: list[WorkflowHistory] = []
+    histories: list[WorkflowHistory] = []
     worker = Worker(
         client,
         task_queue="hand",
@@ -74,31 +74,31 @@ async def by_hand(client: Client) -> list[WorkflowHistory]:
         for name, count in ((HandChunk.__name__, CHUNK), (HandSequence.__name__, STEPS)):
             args: list[Any] = [count, IN_FLIGHT]
             await client.execute_workflow(name, args=args, id=f"hand/{name}", task_queue="hand")
-            found += [one async for one in histories_of(client, f"hand/{name}")]
-    return found
+            histories += [history async for history in histories_of(client, f"hand/{name}")]
+    return histories
 
 
 async def recorded(address: str) -> list[WorkflowHistory]:
     """All runs of both sides. Those by hand have no converter of ours."""
     noetl = await NoetlClient.connect(address, tools={"noop": TOOL})
-    found = await by_hand(await Client.connect(address))
+    recorded_histories = await by_hand(await Client.connect(address))
     async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):
         for text in (loop(LONG, 2 * IN_FLIGHT), sequence(STEPS)):
             handle = await noetl.submit(compile_or_raise(text))
             await handle.result()
-            found += [one async for one in histories_of(noetl.temporal, handle.workflow_id)]
-    return found
+            recorded_histories += [history async for history in histories_of(noetl.temporal, handle.workflow_id)]
+    return recorded_histories
 
 
 def long_histories(folder: Path | None) -> list[WorkflowHistory]:
     if folder is not None and (files := sorted(folder.glob("*.json"))):
         return [history_in(file.read_text()) for file in files]
     with tempfile.TemporaryDirectory() as home, owned_stack(Home(Path(home)), "run") as (_, addresses):
-        found = asyncio.run(recorded(addresses.temporal))
+        recorded_histories = asyncio.run(recorded(addresses.temporal))
     if folder is not None:
-        for index, history in enumerate(found):
+        for index, history in enumerate(recorded_histories):
             (folder / f"{index}.json").write_text(history.to_json())
-    return found
+    return recorded_histories
 
 
 # ---- replays ---------------------------------------------------------------------------------------------------------
@@ -131,12 +131,13 @@ def rates(histories: list[WorkflowHistory]) -> list[float]:
     """Events a second of each: the median of rounds in which all take turns, as the machine is never quiet."""
     rounds = [
         [
-            len(one.events) / seconds_of(replay_ours if name_by_hand(type_of(one)) else replay_by_hand, [one])
-            for one in histories
+            len(history.events)
+            / seconds_of(replay_ours if name_by_hand(type_of(history)) else replay_by_hand, [history])
+            for history in histories
         ]
         for _ in range(ROUNDS)
     ]
-    return [median(found) for found in zip(*rounds, strict=True)]
+    return [median(rates) for rates in zip(*rounds, strict=True)]
 
 
 def replays(folder: Path | None) -> None:
@@ -149,10 +150,10 @@ def replays(folder: Path | None) -> None:
             seconds += seconds_of(replay_ours, [history])
         events += len(history.events)
     print(f"{'tests/replay':34}{events:9,}{events / seconds:12,.0f}")
-    histories = [one for one in long_histories(folder) if len(one.events) >= MANY]
-    found = rates(histories)
-    hand = {type_of(one): rate for one, rate in zip(histories, found, strict=True)}
-    for history, rate in zip(histories, found, strict=True):
+    histories = [recorded for recorded in long_histories(folder) if len(recorded.events) >= MANY]
+    hand_rates = rates(histories)
+    hand = {type_of(recorded): rate for recorded, rate in zip(histories, hand_rates, strict=True)}
+    for history, rate in zip(histories, hand_rates, strict=True):
         name = name_by_hand(type_of(history))
         ratio = f"{rate / hand[name]:12.2f}" if name else ""
         print(f"{history.workflow_id[-30:]:34}{len(history.events):9,}{rate:12,.0f}{ratio}")

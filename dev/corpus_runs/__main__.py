@@ -29,7 +29,7 @@ def main() -> int:
     given = _arguments()
     parts = given.match.split(",")
     expected = expected_runs()
-    chosen = [one for one in expected.values() if one.status != NOT_RUN and any(part in one.file for part in parts)]
+    chosen = [run for run in expected.values() if run.status != NOT_RUN and any(part in run.file for part in parts)]
     with tempfile.TemporaryDirectory(prefix="noetl-corpus-") as name, Api() as api:
         folder = Path(name)
         copy_corpus(given.corpus, folder / "corpus", api.url)
@@ -40,7 +40,7 @@ def main() -> int:
         finally:
             stack.down()
             wait_until(lambda: stack.home.owner() is None, 60, "the stack is down")
-    different = [one for one in ended if one.differences]
+    different = [run for run in ended if run.differences]
     print(f"{len(ended) - len(different)} of {len(ended)} playbooks run as the table says")
     return int(bool(different))
 
@@ -60,15 +60,15 @@ async def _all(
     ended: list[Ended] = []
     for wanted in chosen:
         ended.append(await corpus.compare(wanted))
-        _tell(ended[-1], verbose=given.verbose)
+        _print(ended[-1], verbose=given.verbose)
     return ended
 
 
-def _tell(one: Ended, *, verbose: bool) -> None:
-    if one.differences or verbose:
-        print(f"{one.file}: {'; '.join(one.differences) or one.status} ({one.seconds:.1f} s)", flush=True)
-        if one.why:
-            print(f"    {one.why}", flush=True)
+def _print(run: Ended, *, verbose: bool) -> None:
+    if run.differences or verbose:
+        print(f"{run.file}: {'; '.join(run.differences) or run.status} ({run.seconds:.1f} s)", flush=True)
+        if run.why:
+            print(f"    {run.why}", flush=True)
 
 
 def _arguments() -> argparse.Namespace:

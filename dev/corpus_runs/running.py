@@ -90,7 +90,9 @@ class Corpus:
             with suppress(RunOverError):
                 await handle.terminate("took too long")
             return "running", f"for {self._limit.total_seconds():g} s"
-        return report.status, "; ".join(f"{one.line}: {one.step}: {one.message}" for one in report.failures.kept[:3])
+        return report.status, "; ".join(
+            f"{failure.line}: {failure.step}: {failure.message}" for failure in report.failures.kept[:3]
+        )
 
 
 def _catalog(era: Path, file: Path) -> Path:
@@ -104,12 +106,12 @@ def _of(wanted: Expected, status: str) -> list[str]:
 
 async def _of_rows(wanted: Expected, database: asyncpg.Connection) -> list[str]:
     """Tables with another number of rows."""
-    found: list[str] = []
+    problems: list[str] = []
     for table, count in wanted.rows.items():
         try:
             rows: int | None = await database.fetchval(f"SELECT count(*) FROM {table}")
         except asyncpg.UndefinedTableError:
             rows = None
         if rows != count:
-            found.append(f"{table} has {'no table' if rows is None else rows}, not {count} rows")
-    return found
+            problems.append(f"{table} has {'no table' if rows is None else rows}, not {count} rows")
+    return problems

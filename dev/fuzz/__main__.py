@@ -46,19 +46,19 @@ def main() -> int:
     seeds = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     chance, end = random.Random(given.seed), time.monotonic() + given.minutes * 60
     given.keep.mkdir(parents=True, exist_ok=True)
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     cases = 0
     while time.monotonic() < end:
         case = make(chance, seeds)
         cases += 1
         finding = _finding(take, case, limit)
-        if finding and finding.splitlines()[-1] not in found:
-            file = given.keep / f"{given.subject}-{given.seed}-{len(found) + 1}.txt"
+        if finding and finding.splitlines()[-1] not in by_name:
+            file = given.keep / f"{given.subject}-{given.seed}-{len(by_name) + 1}.txt"
             file.write_text(case, encoding="utf-8", errors="surrogatepass")
-            found[finding.splitlines()[-1]] = file
+            by_name[finding.splitlines()[-1]] = file
             print(f"{finding}\n{file}\n", flush=True)
-    print(f"{cases:,} cases, {len(found)} kinds of findings")
-    return int(bool(found))
+    print(f"{cases:,} cases, {len(by_name)} kinds of findings")
+    return int(bool(by_name))
 
 
 def _finding(take: Callable[[str], None], case: str, limit: float) -> str:

@@ -49,14 +49,14 @@ def mutated(chance: random.Random, seeds: list[str]) -> str:
     """One of the seeds after one to three changes of its structure."""
     while True:
         try:
-            found: Any = yaml.safe_load(chance.choice(seeds))
+            document: Any = yaml.safe_load(chance.choice(seeds))
         except yaml.YAMLError:
             continue
         for _ in range(chance.randint(1, 3)):
-            spots = list(_spots(found))
+            spots = list(_spots(document))
             if spots:
                 _change(chance, chance.choice(spots), chance.choice(spots))
-        return yaml.safe_dump(found, sort_keys=False, allow_unicode=True)
+        return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
 def _spots(node: Any) -> Iterator[Spot]:

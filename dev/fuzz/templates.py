@@ -62,14 +62,14 @@ METHODS = (
 def generated(chance: random.Random, seeds: list[str]) -> str:
     """One expression, a text with two, or a statement around one; now and then with a piece missing."""
     del seeds
-    one, other = _expression(chance, 5), _expression(chance, 3)
+    left, other = _expression(chance, 5), _expression(chance, 3)
     text = chance.choice(
         (
-            f"{{{{ {one} }}}}",
-            f"a {{{{ {one} }}}} b {{{{- {other} -}}}}",
-            f"{{% if {one} %}}{{{{ {other} }}}}{{% else %}}no{{% endif %}}",
-            f"{{% for i in {one} %}}{{{{ i }}}}{{% for j in {other} %}}{{{{ j }}}}{{% endfor %}}{{% endfor %}}",
-            f"{{% set a = {one} %}}{{{{ a ~ {other} }}}}",
+            f"{{{{ {left} }}}}",
+            f"a {{{{ {left} }}}} b {{{{- {other} -}}}}",
+            f"{{% if {left} %}}{{{{ {other} }}}}{{% else %}}no{{% endif %}}",
+            f"{{% for i in {left} %}}{{{{ i }}}}{{% for j in {other} %}}{{{{ j }}}}{{% endfor %}}{{% endfor %}}",
+            f"{{% set a = {left} %}}{{{{ a ~ {other} }}}}",
         )
     )
     if chance.random() < 0.1:
@@ -105,7 +105,7 @@ def _arguments(chance: random.Random, depth: int) -> str:
 
 
 def examined(source: str) -> None:
-    """Checked, told in words, asked as a condition, rendered alone and inside of data."""
+    """Check a template, describe it in words, and render it as a condition, alone and inside of data."""
     templates.check(source)
     read_condition(Template(source, SPAN))
     for run in (

@@ -55,8 +55,8 @@ async def record(addresses: Addresses, names: list[str]) -> list[str]:
         with limited(RECORDINGS[batch[0]].limits):
             async with _workflows(client, not RECORDINGS[batch[0]].early):
                 slots = asyncio.Semaphore(1 if RECORDINGS[batch[0]].alone else AT_ONCE)
-                found = await asyncio.gather(*(_record(client, source, name, slots) for name in batch))
-        problems += [line for line in found if line]
+                histories = await asyncio.gather(*(_record(client, source, name, slots) for name in batch))
+        problems += [line for line in histories if line]
     return problems
 
 
@@ -99,7 +99,11 @@ async def _histories(
             report = await (await client.handle(session.handle.workflow_id)).result()
     if report.status != recording.ends:
         raise NotShownError(f"has {report.status}, not {recording.ends}: {report.failures.cause}")
-    seen = [EventType.Name(event.event_type).removeprefix("EVENT_TYPE_") for one in histories for event in one.events]
+    seen = [
+        EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
+        for history in histories
+        for event in history.events
+    ]
     if missing := set(recording.shows) - set(seen):
         raise NotShownError(f"does not show {', '.join(sorted(missing))}")
     if recording.first and seen.index(recording.first[0]) > seen.index(recording.first[1]):

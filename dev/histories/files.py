@@ -53,6 +53,6 @@ def pretty(text: str) -> str:
     return f'{{"events":[\n{events}\n]}}\n'
 
 
-def _without_worker(found: re.Match[str]) -> str:
-    data = _WORKER.sub(b'"worker":"recorder"', base64.b64decode(found[1]))
+def _without_worker(match: re.Match[str]) -> str:
+    data = _WORKER.sub(b'"worker":"recorder"', base64.b64decode(match[1]))
     return f'"data": "{base64.b64encode(data).decode()}"'

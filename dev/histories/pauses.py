@@ -34,14 +34,14 @@ ACCEPTED = ("WORKFLOW_EXECUTION_UPDATE_ACCEPTED", "WORKFLOW_EXECUTION_UPDATE_COM
 
 async def until(session: Session, holds: Callable[[OpenWaits], bool]) -> None:
     async with asyncio.timeout(30):
-        while not holds(await session.handle.suspensions()):  # noqa: ASYNC110 - tells no event
+        while not holds(await session.handle.suspensions()):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.05)
 
 
 async def pause(session: Session) -> None:
     await session.called("gate")
     await session.handle.pause(by="ann", reason="recorded")
-    await until(session, lambda found: found.pause is not None)
+    await until(session, lambda status: status.pause is not None)
     await asyncio.sleep(0.5)  # until a loop has heard of it
     session.gate.set()
     await asyncio.sleep(0.5)
@@ -49,9 +49,9 @@ async def pause(session: Session) -> None:
 
 
 async def retry_and_skip(session: Session) -> None:
-    await until(session, lambda found: bool(found.held))
+    await until(session, lambda status: bool(status.held))
     await session.handle.retry(by="ann")
-    await until(session, lambda found: [one.run for one in found.held] == ["start#2"])
+    await until(session, lambda status: [held.run for held in status.held] == ["start#2"])
     await session.handle.skip("start", {"n": 1}, by="ann")
 
 

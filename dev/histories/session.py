@@ -107,7 +107,7 @@ class Session:
     async def holding(self) -> None:
         """Until the run waits for what is in flight, so that it can continue as new."""
         async with asyncio.timeout(WAIT_SECONDS):
-            while not (await self.handle.workflow.query("state")).get("holding"):  # noqa: ASYNC110 - tells no event
+            while not (await self.handle.workflow.query("state")).get("holding"):  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.1)
 
     async def reset(self, event_id: int) -> None:
@@ -136,7 +136,7 @@ class Session:
             await self._workers.enter_async_context(worker)
 
     async def leave(self) -> None:
-        """Workers of the tools are told to stop, and are gone."""
+        """Stop the workers of the tools, and wait for their end."""
         await self._workers.aclose()
 
     async def _answer(self, request: Request, context: ToolContext) -> Any:

@@ -38,7 +38,7 @@ HANDED = ("SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED", "WORKFLOW_EXECUTION_SI
 
 async def until_waiting(session: Session, *names: str) -> None:
     async with asyncio.timeout(30):
-        while sorted(wait.name for wait in await session.handle.waits()) != sorted(names):  # noqa: ASYNC110 - tells no event
+        while sorted(wait.name for wait in await session.handle.waits()) != sorted(names):  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.05)
 
 
@@ -46,10 +46,10 @@ async def answer(session: Session) -> None:
     await until_waiting(session, "start")
     await session.handle.signal("paid", {"amount": 3})
     await until_waiting(session, "review")
-    found = await asyncio.gather(
+    answers = await asyncio.gather(
         session.handle.approve(by="ann", form={"amount": 3}), session.handle.approve(by="bob"), return_exceptions=True
     )
-    assert sum(isinstance(one, RequestRefusedError) for one in found) == 1
+    assert sum(isinstance(answer, RequestRefusedError) for answer in answers) == 1
 
 
 async def hand_on(session: Session) -> None:

@@ -91,8 +91,8 @@ class Killing:
     async def _judged(self, execution_id: int, named: Named) -> Verdict:
         addresses, items, calls = self.stack.addresses, self.given.items, self.api.calls(PROBE)
         if self.given.sub_playbooks:
-            asked = calls_by_item(calls, execution_id)
-            return await sub_playbooks.judged_calls(addresses, execution_id, items, asked)
+            calls_of_item = calls_by_item(calls, execution_id)
+            return await sub_playbooks.judged_calls(addresses, execution_id, items, calls_of_item)
         if self.given.cursor:
             return await cursor.judged_rows(addresses, execution_id, items, calls_by_item(calls, execution_id))
         are_all_logged = not (self.given.framed or self.given.resets)
@@ -175,7 +175,7 @@ class Killing:
 
     def table(self) -> int:
         """Print what came of it; the number of things that are wrong."""
-        wrong = [f"run {one.execution_id}: {what}" for one in self.verdicts for what in one.wrong]
+        wrong = [f"run {verdict.execution_id}: {what}" for verdict in self.verdicts for what in verdict.wrong]
         print(f"\n{'part':10} {'in a loop':>10} {'outside':>8}")
         for part in self.given.which:
             print(f"{part:10} {self.within[part]:10} {self.outside[part]:8}")
@@ -186,17 +186,18 @@ class Killing:
             f"{'run':20} {'status':10} {'items':>6} {'rows':>6} {'failed':>6} {'calls':>6} {'lost':>5}"
             f" {'named':>6} {'again':>6} {'wrong':>6}"
         )
-        for one in self.verdicts:
+        for verdict in self.verdicts:
             counts = (
-                f"{one.rows:6} {one.failed:6} {one.calls:6} {one.lost:5} {one.named:6} {one.again:6} {len(one.wrong):6}"
+                f"{verdict.rows:6} {verdict.failed:6} {verdict.calls:6} {verdict.lost:5}"
+                f" {verdict.named:6} {verdict.again:6} {len(verdict.wrong):6}"
             )
-            print(f"{one.execution_id:20} {one.status:10} {self.given.items:6} {counts}")
-        told = Counter[str]()
-        for one in self.verdicts:
-            told.update(one.failures)
+            print(f"{verdict.execution_id:20} {verdict.status:10} {self.given.items:6} {counts}")
+        totals = Counter[str]()
+        for verdict in self.verdicts:
+            totals.update(verdict.failures)
         print(
             "\n".join(
-                ["", *(f"{count:5} items failed: {why[:100]}" for why, count in told.most_common(5)), *wrong[:20]]
+                ["", *(f"{count:5} items failed: {why[:100]}" for why, count in totals.most_common(5)), *wrong[:20]]
             )
         )
         return len(wrong)

@@ -33,14 +33,14 @@ class Named:
         except Exception as error:
             print(f"what is named is not known: {type(error).__name__}: {error}"[:150], flush=True)
             return
-        asked = calls_by_item(self._api.calls(self._path), run.execution_id)
+        calls_of_item = calls_by_item(self._api.calls(self._path), run.execution_id)
         for item in items:
-            self.calls.setdefault(item, asked[item])
+            self.calls.setdefault(item, calls_of_item[item])
 
 
 async def _items(address: str, dsn: str, workflow_id: str) -> set[int]:
     client = await NoetlClient.connect(address, dsn=dsn)
-    values, found = ValueStore(data_converter(dsn)), set[int]()
+    values, items = ValueStore(data_converter(dsn)), set[int]()
     described = await client.temporal.get_workflow_handle(workflow_id).describe()
     for pending in described.raw_description.pending_activities:
         for payload in pending.heartbeat_details.payloads:
@@ -49,17 +49,17 @@ async def _items(address: str, dsn: str, workflow_id: str) -> set[int]:
                 segment = await read(values, key)
                 entries = [msgspec.json.decode(entry) for entry in segment.entries]
                 events = [entry["event"] for entry in entries if "event" in entry]
-                found |= {event["meta"]["iteration"] for event in events if event["type"] in ENDS}
+                items |= {event["meta"]["iteration"] for event in events if event["type"] in ENDS}
                 key = segment.older
-    return found
+    return items
 
 
 def calls_by_item(calls: dict[str, int], execution_id: int) -> Counter[int]:
     """Item -> calls that reached the service; their label is ``<run>-<item>``. ``calls``: query string -> count."""
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for query, count in calls.items():
         [label] = urllib.parse.parse_qs(query).get("label", [""])
         run, _, item = label.partition("-")
         if run == str(execution_id):
-            found[int(item)] += count
-    return found
+            counts[int(item)] += count
+    return counts

@@ -54,19 +54,19 @@ class Stack:
     @property
     def addresses(self) -> Addresses:
         """Where it is reached. Raises RuntimeError when it is down."""
-        found = running(self.home)
-        if found is None:
+        addresses = running(self.home)
+        if addresses is None:
             raise RuntimeError("the stack is down")
-        return found
+        return addresses
 
     def up(self) -> None:
         """Start it, or start it again; three tries, since another stack may take a port at the same moment."""
         for attempt in range(3):
-            told = self._noetl("dev", "up")
-            if told.returncode == 0:
+            completed = self._noetl("dev", "up")
+            if completed.returncode == 0:
                 return
             if attempt == 2:
-                raise RuntimeError(f"noetl dev up: {told.stdout}{told.stderr}")
+                raise RuntimeError(f"noetl dev up: {completed.stdout}{completed.stderr}")
             time.sleep(1)
 
     def down(self) -> None:
@@ -109,10 +109,11 @@ class Stack:
         return True
 
     def _pid(self, part: str) -> int | None:
-        found = next(
-            (one for one in reversed(recorded_processes(self.home.servers)) if PARTS[part] in one.marker), None
+        process = next(
+            (process for process in reversed(recorded_processes(self.home.servers)) if PARTS[part] in process.marker),
+            None,
         )
-        return found.pid if found and found.runs() else None
+        return process.pid if process and process.runs() else None
 
     def _noetl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "noetl_temporal.cli", *arguments]
@@ -121,8 +122,10 @@ class Stack:
         )
 
     def _environment(self) -> dict[str, str]:
-        found = {name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "NOETL_"))}
-        return {**found, "NOETL_HOME": str(self.home.root)}
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("TEMPORAL_", "NOETL_"))
+        }
+        return {**environment, "NOETL_HOME": str(self.home.root)}
 
 
 class Api:
@@ -143,8 +146,8 @@ class Api:
 
     def calls(self, path: str) -> dict[str, int]:
         """query string -> how often it was asked."""
-        told = self._answers("/__calls")
-        return dict(told["calls"][path]["queries"]) if told and path in told["calls"] else {}
+        answer = self._answers("/__calls")
+        return dict(answer["calls"][path]["queries"]) if answer and path in answer["calls"] else {}
 
     def _answers(self, path: str) -> Any:
         try:

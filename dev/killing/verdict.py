@@ -56,7 +56,7 @@ async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, date
 async def judged(
     addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, are_all_logged: bool
 ) -> Verdict:
-    """``calls``: query string -> how often the service was asked. ``are_all_logged``: the log has each of them, which
+    """``calls``: query string -> how often the service was called. ``are_all_logged``: the log has each of them, which
     it need not have of framed items, nor of calls that were in progress when a reset terminated their workflow.
     """
     stored = await stored_rows(addresses.playbooks, execution_id)
@@ -68,34 +68,40 @@ async def judged(
         standing = await _attempts(connection, execution_id, STANDING)
     finally:
         await connection.close()
-    asked = calls_by_item(calls, execution_id)
+    calls_of_item = calls_by_item(calls, execution_id)
     lost = sum(count for (_, how), count in attempts.items() if how not in REPORTED)
     verdict = Verdict(
-        execution_id, str(status), stored.total(), len(failed), asked.total(), lost, failures=Counter(failed.values())
+        execution_id,
+        str(status),
+        stored.total(),
+        len(failed),
+        calls_of_item.total(),
+        lost,
+        failures=Counter(failed.values()),
     )
     for item in range(items):
         verdict.wrong += _wrong(item, stored, failed, standing)
-        unknown = asked[item] - sum(count for (of, _), count in attempts.items() if of == item)
+        unknown = calls_of_item[item] - sum(count for (of, _), count in attempts.items() if of == item)
         verdict.again += max(0, unknown) * (not are_all_logged)
         if unknown > 0 and are_all_logged:
             verdict.wrong.append(
-                f"item {item} was called {asked[item]} times, {unknown} more than the log has attempts"
+                f"item {item} was called {calls_of_item[item]} times, {unknown} more than the log has attempts"
             )
-        if asked[item] > named.calls.get(item, asked[item]):
+        if calls_of_item[item] > named.calls.get(item, calls_of_item[item]):
             verdict.wrong.append(f"item {item} was called again after a heartbeat had named it")
     verdict.named = len(named.calls)
     return verdict
 
 
 def _wrong(item: int, stored: Counter[int], failed: dict[int, str], standing: Counter[tuple[int, str]]) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     if stored[item] > 1:
-        found.append(f"item {item} has {stored[item]} rows")
+        problems.append(f"item {item} has {stored[item]} rows")
     if stored[item] == 0 and item not in failed:
-        found.append(f"item {item} has no row and no recorded failure")
+        problems.append(f"item {item} has no row and no recorded failure")
     if standing[item, "ok"] > 1:
-        found.append(f"item {item} was called again after it had reported")
-    return found
+        problems.append(f"item {item} was called again after it had reported")
+    return problems
 
 
 async def stored_rows(dsn: str, execution_id: int) -> Counter[int]:

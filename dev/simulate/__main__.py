@@ -1,4 +1,4 @@
-"""Run random playbooks in a random world for some minutes, and tell which laws do not hold.
+"""Run random playbooks in a random world for some minutes, and report which laws do not hold.
 
     python -m dev.simulate --minutes 10              seeds from 1 on
     python -m dev.simulate --seed 42                 one seed, with its playbook and its facts where a law is broken
@@ -6,7 +6,7 @@
     python -m dev.simulate --temporal 20             20 playbooks on Temporal, compared with the machine alone
     python -m dev.simulate --mutations --minutes 2   each safeguard disabled, for at most so long of CPU
 
-A kind of finding is told once, with the first seed that shows it; the exit status is 1 when there is any.
+A kind of finding is reported once, with the first seed that shows it; the exit status is 1 when there is any.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from collections.abc import Iterator
 
 from dev.simulate.mutation import MissingTargetError, Mutation, run_mutation
 from dev.simulate.mutations import MUTATIONS
+from dev.simulate.run_trace import MachineTrace
 from dev.simulate.runs import Result, simulate
-from dev.simulate.story import Tale
 from dev.simulate.temporal import compare
 
 KEPT_FACTS = 60
@@ -36,18 +36,18 @@ def main() -> int:
         return compare(given.temporal, given.seed or 1)
     began = time.monotonic()
     runs: Counter[str] = Counter()
-    found: dict[str, list[int]] = {}
+    seeds_by_law: dict[str, list[int]] = {}
     with contextlib.suppress(KeyboardInterrupt):
         for seed in _seeds(given, began):
             result = simulate(seed)
             runs[_kind(result)] += 1
             if result.finding is not None:
-                seeds = found.setdefault(result.finding.law, [])
+                seeds = seeds_by_law.setdefault(result.finding.law, [])
                 seeds.append(seed)
                 if len(seeds) == 1:
-                    _tell(result, time.monotonic() - began, whole=not given.brief)
-    _sum_up(runs, found, time.monotonic() - began)
-    return int(bool(found))
+                    _print(result, time.monotonic() - began, whole=not given.brief)
+    _sum_up(runs, seeds_by_law, time.monotonic() - began)
+    return int(bool(seeds_by_law))
 
 
 def _mutate(minutes: float, first: int, only: str) -> int:
@@ -67,8 +67,8 @@ def _is_detected(mutation: Mutation, first: int, seconds: float) -> bool:
     except MissingTargetError as error:
         print(f"{mutation.safeguard:47} TARGET MISSING: {error}", flush=True)
         return False
-    found = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "SURVIVED"
-    print(f"{mutation.safeguard:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {found}", flush=True)
+    detection = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "SURVIVED"
+    print(f"{mutation.safeguard:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {detection}", flush=True)
     return bool(verdict.law)
 
 
@@ -84,36 +84,36 @@ def _seeds(given: argparse.Namespace, began: float) -> Iterator[int]:
 
 
 def _kind(result: Result) -> str:
-    if result.story is None:
+    if result.run_trace is None:
         return "refused by the compiler"
-    finish = result.story.main.finish
+    finish = result.run_trace.main.finish
     return "not ended" if finish is None else finish.status
 
 
-def _tell(result: Result, seconds: float, *, whole: bool) -> None:
+def _print(result: Result, seconds: float, *, whole: bool) -> None:
     print(f"\n==== seed {result.seed}, after {seconds:.0f} s: {result.finding}", flush=True)
-    if not whole or result.story is None:
+    if not whole or result.run_trace is None:
         return
     print(result.text)
-    for tale in result.story.tales.values():
-        _tell_facts(tale)
+    for trace in result.run_trace.traces.values():
+        _print_facts(trace)
     print(f"again: python -m dev.simulate --seed {result.seed}", flush=True)
 
 
-def _tell_facts(tale: Tale) -> None:
-    print(f"---- {tale.name or 'the playbook'}: {len(tale.turns)} facts")
-    first = tale.turns[0].fact.at if tale.turns else 0
-    for number, turn in enumerate(tale.turns[-KEPT_FACTS:], max(0, len(tale.turns) - KEPT_FACTS)):
+def _print_facts(trace: MachineTrace) -> None:
+    print(f"---- {trace.name or 'the playbook'}: {len(trace.turns)} facts")
+    first = trace.turns[0].fact.at if trace.turns else 0
+    for number, turn in enumerate(trace.turns[-KEPT_FACTS:], max(0, len(trace.turns) - KEPT_FACTS)):
         how = " after continue-as-new" if turn.anew else ""
         print(f"{number:5} {turn.fact.at - first:8} ms{how} {str(turn.fact)[:300]}")
         for command in turn.commands:
             print(f"{'':10} -> {str(command)[:220]}")
 
 
-def _sum_up(runs: Counter[str], found: dict[str, list[int]], seconds: float) -> None:
-    told = ", ".join(f"{count:,} {kind}" for kind, count in runs.most_common())
-    print(f"\n{sum(runs.values()):,} playbooks in {seconds:.0f} s: {told or 'none'}")
-    for law, seeds in sorted(found.items(), key=lambda one: -len(one[1])):
+def _sum_up(runs: Counter[str], seeds_by_law: dict[str, list[int]], seconds: float) -> None:
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in runs.most_common())
+    print(f"\n{sum(runs.values()):,} playbooks in {seconds:.0f} s: {counts or 'none'}")
+    for law, seeds in sorted(seeds_by_law.items(), key=lambda entry: -len(entry[1])):
         print(f"{len(seeds):6} {law}: seeds {', '.join(map(str, seeds[:5]))}")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.world import EXECUTION_ID
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import RunChunk
@@ -22,50 +22,52 @@ __all__ = ["check_again"]
 MAX_TURNS = 300
 
 
-def check_again(story: Story) -> None:
+def check_again(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    with story.store.in_use():
-        for tale in story.tales.values():
-            if 0 < len(tale.turns) <= MAX_TURNS:
-                _same(story, tale, restored=False)
-                _same(story, tale, restored=True)
-                _refuses(story, tale)
+    with run_trace.store.in_use():
+        for trace in run_trace.traces.values():
+            if 0 < len(trace.turns) <= MAX_TURNS:
+                _same(run_trace, trace, restored=False)
+                _same(run_trace, trace, restored=True)
+                _refuses(run_trace, trace)
 
 
-def _made(story: Story, tale: Tale, state: Any = None) -> Machine | LoopMachine:
-    if tale.name:
-        return loop_machine(tale.given, state, limit=story.store.limit)
-    return Machine(story.graph, execution_id=EXECUTION_ID, state=state, limit=story.store.limit)
+def _made(run_trace: RunTrace, trace: MachineTrace, state: Any = None) -> Machine | LoopMachine:
+    if trace.name:
+        return loop_machine(trace.given, state, limit=run_trace.store.limit)
+    return Machine(run_trace.graph, execution_id=EXECUTION_ID, state=state, limit=run_trace.store.limit)
 
 
-def _renewed(story: Story, tale: Tale, machine: Machine | LoopMachine) -> Machine | LoopMachine:
-    return _made(story, tale, json.loads(json.dumps(machine.snapshot())))
+def _renewed(run_trace: RunTrace, trace: MachineTrace, machine: Machine | LoopMachine) -> Machine | LoopMachine:
+    return _made(run_trace, trace, json.loads(json.dumps(machine.snapshot())))
 
 
-def _same(story: Story, tale: Tale, *, restored: bool) -> None:
+def _same(run_trace: RunTrace, trace: MachineTrace, *, restored: bool) -> None:
     """Budgets and loaded values are not in a snapshot, so restore only where neither matters: never while the machine
     has loaded values, and, if a budget was spent in the run, only between workflow tasks.
 
-    Left-over work does not tell whether a budget was spent: a machine that holds has none, yet a run that timed out
+    Left-over work does not show whether a budget was spent: a machine that holds has none, yet a run that timed out
     ends only in the next task.
     """
     how = "a restored machine" if restored else "a second machine"
-    machine = _made(story, tale)
-    has_budgets = any(turn.spent for turn in tale.turns)
-    for number, turn in enumerate(tale.turns):
+    machine = _made(run_trace, trace)
+    has_budgets = any(turn.spent for turn in trace.turns)
+    for number, turn in enumerate(trace.turns):
         between_tasks = not has_budgets or isinstance(turn.fact, Continued)
         may_restore = number and between_tasks and not machine.has_loaded
         if turn.anew or (restored and may_restore):
-            machine = _renewed(story, tale, machine)
+            machine = _renewed(run_trace, trace, machine)
         commands = machine.feed(turn.fact)
         if _encoded(commands) != _encoded(turn.commands):
-            told = [f"{was}\n  {how}: {now}" for was, now in _differing(turn.commands, commands)]
-            raise Finding(f"{how} gives other commands", f"in turn {number}: {told[0][:1500] if told else 'order'}")
+            differences = [f"{was}\n  {how}: {now}" for was, now in _differing(turn.commands, commands)]
+            raise Finding(
+                f"{how} gives other commands", f"in turn {number}: {differences[0][:1500] if differences else 'order'}"
+            )
 
 
-def _differing(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
-    longest = max(len(one), len(other))
-    padded = zip(one + [None] * (longest - len(one)), other + [None] * (longest - len(other)), strict=True)
+def _differing(left: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
+    longest = max(len(left), len(other))
+    padded = zip(left + [None] * (longest - len(left)), other + [None] * (longest - len(other)), strict=True)
     return [(was, now) for was, now in padded if _encoded([was]) != _encoded([now])]
 
 
@@ -73,21 +75,21 @@ def _encoded(commands: list[Any]) -> bytes:
     return msgspec.json.encode(commands)
 
 
-def _refuses(story: Story, tale: Tale) -> None:
+def _refuses(run_trace: RunTrace, trace: MachineTrace) -> None:
     """What does not fit is refused, by a loop's id given as a call's among others, and then everything is."""
-    machine = _made(story, tale)
+    machine = _made(run_trace, trace)
     loop = ""
-    for turn in tale.turns[: max(1, len(tale.turns) // 2)]:
+    for turn in trace.turns[: max(1, len(trace.turns) // 2)]:
         if turn.anew:
-            machine = _renewed(story, tale, machine)
+            machine = _renewed(run_trace, trace, machine)
         machine.feed(turn.fact)
-        loop = next((one.chunk_id for one in turn.commands if isinstance(one, RunChunk)), "")
+        loop = next((command.chunk_id for command in turn.commands if isinstance(command, RunChunk)), "")
     if machine.state.phase == "ended":
         return
-    at = tale.turns[-1].fact.at
-    call = next((id_ for id_, one in machine.state.pending.items() if one.kind == "call"), None)
+    at = trace.turns[-1].fact.at
+    call = next((id_ for id_, pending in machine.state.pending.items() if pending.kind == "call"), None)
     if call is not None:
-        copy = _renewed(story, tale, machine)
+        copy = _renewed(run_trace, trace, machine)
         _must_refuse(copy, TimerFired(at, call), "a timer's end of a call's id")
     bad = ToolFinished(at, loop or "nobody", ToolReport({"status": "ok", "result": None}))
     _must_refuse(machine, bad, "a fact about nothing" if not loop else "a call's end of a loop's id")

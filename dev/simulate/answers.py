@@ -12,7 +12,7 @@ from noetl_temporal.machine.call import PlainOutcome
 __all__ = ["QUIET_AFTER", "Answers"]
 
 QUIET_AFTER = 12
-"""Calls of one run of a step (of one item) after which they end well and ask for nothing more: so every run ends."""
+"""Calls of one run of a step (of one item) after which they succeed and request no more: so every run ends."""
 
 KINDS = ("server_error", "timeout", "connection", "auth", "rate_limit", "exception")
 ODD_RESULTS: tuple[Any, ...] = (None, [], "text", 7, {"more": True}, {"items": "none"}, {"n": "x", "wait": "5s"})
@@ -41,8 +41,8 @@ class Answers:
             "wait": chance.choice((0.1, 1, "2s")),
             "items": [chance.randint(0, 9)] * chance.randint(0, 3),
         }
-        found: Any = chance.choice(ODD_RESULTS) if not quiet and chance.random() < self.odd else body
-        return _ok(kind, found)
+        result: Any = chance.choice(ODD_RESULTS) if not quiet and chance.random() < self.odd else body
+        return _ok(kind, result)
 
 
 def _ok(kind: str, body: Any) -> PlainOutcome:

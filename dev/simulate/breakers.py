@@ -1,7 +1,7 @@
 """Circuit breakers in random playbooks, and whether an open circuit lets no call through but its probes.
 
-They have a random order of their own, so that a playbook without circuits is what it was. The law counts the calls of
-each task by itself, from what they came to: it does not ask the machine's own account (semantics.md 22b).
+They have a random order of their own, so that a playbook without circuits stays the same. The law counts the calls of
+each task itself, from their outcomes: it does not use the machine's own report (semantics.md 22b).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.tasks import Chance, an_amount, some_seconds
 from noetl_compiler.graph import Circuit, Graph
 from noetl_compiler.templates import TemplateFailure
@@ -71,7 +71,7 @@ def _a_circuit(chance: Chance) -> dict[str, Any]:
 @dataclass
 class Seen:
     """One circuit in one machine: the times of the failures that count, since when it is open, and the call that
-    probes. ``announced``: the log has just told that the next call is the probe. ``expected`` is the type of the event
+    probes. ``announced``: the log has just said that the next call is the probe. ``expected`` is the type of the event
     that must follow.
     """
 
@@ -83,14 +83,14 @@ class Seen:
     expected: str = ""
 
     def ended(self, call: str, at: int, *, failed: bool) -> None:
-        """A call ended: what must be told of it now is ``expected``."""
+        """A call ended: what the log must have now is ``expected``."""
         if self.opened:
             if call == self.probing:
                 self.expected = "circuit.opened" if failed else "circuit.closed"
             return
         window = self.limits.window
         if window is not None:
-            self.failures = [one for one in self.failures if one > at - window]
+            self.failures = [failure for failure in self.failures if failure > at - window]
         elif not failed:
             self.failures = []
         if failed:
@@ -103,23 +103,23 @@ class Seen:
         return bool(self.opened) and (bool(self.probing) or probe is None or at < self.opened + probe)
 
 
-def check_breakers(story: Story) -> None:
-    """Raises Finding. A machine that loads stored values takes some ends of calls later than they came: what it tells
+def check_breakers(run_trace: RunTrace) -> None:
+    """Raises Finding. A machine that loads stored values takes some ends of calls later than they came: what it logs
     of those is not compared.
     """
-    circuits = _circuits(story.graph)
+    circuits = _circuits(run_trace.graph)
     if not circuits:
         return
-    scope = {"workload": story.graph.workload.data}
-    for tale in story.tales.values():
-        if not any(isinstance(one, LoadValue) for turn in tale.turns for one in turn.commands):
+    scope = {"workload": run_trace.graph.workload.data}
+    for trace in run_trace.traces.values():
+        if not any(isinstance(command, LoadValue) for turn in trace.turns for command in turn.commands):
             for (step, label), circuit in circuits.items():
-                _check(tale, step, label, _limits(circuit, scope))
-    _handed_on(story)
+                _check(trace, step, label, _limits(circuit, scope))
+    _handed_on(run_trace)
 
 
 def has_breakers(graph: Graph) -> bool:
-    """Whether what a run comes to may depend on when its calls failed."""
+    """Whether the outcome of a run may depend on when its calls failed."""
     return bool(_circuits(graph))
 
 
@@ -141,30 +141,30 @@ def _limits(circuit: Circuit, scope: dict[str, Any]) -> Limits | None:
         return None
 
 
-def _check(tale: Tale, step: str, label: str, limits: Limits | None) -> None:
-    asked = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
-    calls = {call.id for call in asked if (call.step, call.task) == (step, label) and call.store is None}
+def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) -> None:
+    requested = [request.call for turn in trace.turns for request in turn.commands if isinstance(request, CallTool)]
+    calls = {call.id for call in requested if (call.step, call.task) == (step, label) and call.store is None}
     place = f"{step}/{label}"
     if limits is None:
         if calls:
             raise Finding("a call is made whose circuit has no limits", place)
         return
-    refused = {one.ends for one in tale.events if REFUSED in str(one.error)}
-    seen = _seen_before(tale, f"{step}/{escaped(label)}", limits)
-    for number, turn in enumerate(tale.turns):
+    refused = {event.ends for event in trace.events if REFUSED in str(event.error)}
+    seen = _seen_before(trace, f"{step}/{escaped(label)}", limits)
+    for number, turn in enumerate(trace.turns):
         _ended(seen, turn.fact, calls)
         for command in turn.commands:
             if isinstance(command, CallTool) and command.call.id in calls:
                 _call_begins(seen, command.call.id, turn.fact.at, f"{command.call.id}, in turn {number}")
             elif isinstance(command, Emit) and command.event.node == label and command.event.meta["step"] == step:
-                _told(seen, command.event, refused, f"{command.event.type} of {place}, in turn {number}")
+                _logged(seen, command.event, refused, f"{command.event.type} of {place}, in turn {number}")
         if seen.expected:
-            raise Finding("a change of a circuit is not told", f"{seen.expected} of {place}, in turn {number}")
-    _reported(tale, f"{step}/{escaped(label)}", seen)
+            raise Finding("a change of a circuit is not logged", f"{seen.expected} of {place}, in turn {number}")
+    _reported(trace, f"{step}/{escaped(label)}", seen)
 
 
 def _ended(seen: Seen, fact: Any, calls: set[str]) -> None:
-    """A call that a stop cut off says nothing, and is no probe any more."""
+    """A call that a stop cancelled counts as nothing, and is no longer a probe."""
     if not isinstance(fact, ToolFinished) or fact.call_id not in calls:
         return
     if not fact.cancelled:
@@ -173,9 +173,9 @@ def _ended(seen: Seen, fact: Any, calls: set[str]) -> None:
         seen.probing = ""
 
 
-def _seen_before(tale: Tale, name: str, limits: Limits) -> Seen:
+def _seen_before(trace: MachineTrace, name: str, limits: Limits) -> Seen:
     """As the chunks before left it."""
-    known: CircuitState | None = tale.given.circuits.get(name) if tale.name else None
+    known: CircuitState | None = trace.given.circuits.get(name) if trace.name else None
     return Seen(limits) if known is None else Seen(limits, list(known.failures), known.opened)
 
 
@@ -183,11 +183,11 @@ def _call_begins(seen: Seen, call: str, at: int, place: str) -> None:
     if seen.refuses(at):
         raise Finding("an open circuit lets a call through", place)
     if bool(seen.opened) != seen.announced:
-        raise Finding("a probe is not told", place)
+        raise Finding("a probe is not logged", place)
     seen.probing, seen.announced = call if seen.opened else "", False
 
 
-def _told(seen: Seen, event: DomainEvent, refused: set[int | None], place: str) -> None:
+def _logged(seen: Seen, event: DomainEvent, refused: set[int | None], place: str) -> None:
     match event.type:
         case "circuit.opened" | "circuit.closed":
             if event.type != seen.expected:
@@ -203,25 +203,27 @@ def _told(seen: Seen, event: DomainEvent, refused: set[int | None], place: str) 
             pass
 
 
-def _reported(tale: Tale, name: str, seen: Seen) -> None:
+def _reported(trace: MachineTrace, name: str, seen: Seen) -> None:
     """A chunk reports its circuits as they are when it ends."""
-    if tale.name and tale.report is not None and not tale.terminated:
-        told = tale.report.circuits.get(name)
-        if (0 if told is None else told.opened) != seen.opened:
-            raise Finding("a chunk reports another circuit", f"{name} of {tale.name}: {told}, open since {seen.opened}")
+    if trace.name and trace.report is not None and not trace.terminated:
+        circuit = trace.report.circuits.get(name)
+        if (0 if circuit is None else circuit.opened) != seen.opened:
+            raise Finding(
+                "a chunk reports another circuit", f"{name} of {trace.name}: {circuit}, open since {seen.opened}"
+            )
 
 
-def _handed_on(story: Story) -> None:
-    """A chunk begins with what the chunks of its loop that have ended knew: of each circuit, the latest."""
+def _handed_on(run_trace: RunTrace) -> None:
+    """A chunk begins with the circuits of the chunks of its loop that have ended: of each circuit, the latest."""
     known: dict[str, dict[str, CircuitState]] = {}
     loops: dict[str, str] = {}
-    for turn in story.main.turns:
+    for turn in run_trace.main.turns:
         fact: Any = turn.fact
         if isinstance(fact, ChunkFinished):
             circuits = known.setdefault(loops[fact.chunk_id], {})
-            for name, one in fact.report.circuits.items():
-                if name not in circuits or one.ended > circuits[name].ended:
-                    circuits[name] = one
+            for name, circuit in fact.report.circuits.items():
+                if name not in circuits or circuit.ended > circuits[name].ended:
+                    circuits[name] = circuit
         for command in turn.commands:
             if isinstance(command, RunChunk):
                 loops[command.chunk_id] = command.input.loop_id
@@ -230,5 +232,5 @@ def _handed_on(story: Story) -> None:
 
 
 def _is_repeated(given: ChunkInput) -> bool:
-    """A loop that repeats another goes on with the circuits of that."""
+    """A loop that repeats another continues with its circuits."""
     return not given.run.endswith("#1")

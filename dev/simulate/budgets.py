@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from noetl_temporal.limits import inline_bytes
 from noetl_temporal.machine import budget
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
@@ -19,39 +19,39 @@ from noetl_temporal.machine.events import ChunkFinished, Continued, ToolFinished
 __all__ = ["check_budgets"]
 
 
-def check_budgets(story: Story) -> None:
+def check_budgets(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    for tale in story.tales.values():
-        _check_in_flight(tale)
-        _check_calls_begun(tale)
-        _check_command_bytes(tale, inline_bytes(story.store.limit))
+    for trace in run_trace.traces.values():
+        _check_in_flight(trace)
+        _check_calls_begun(trace)
+        _check_command_bytes(trace, inline_bytes(run_trace.store.limit))
 
 
-def _check_in_flight(tale: Tale) -> None:
+def _check_in_flight(trace: MachineTrace) -> None:
     running: set[str] = set()
-    for number, turn in enumerate(tale.turns):
+    for number, turn in enumerate(trace.turns):
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished | ChunkFinished):
             running.discard(fact.call_id if isinstance(fact, ToolFinished) else fact.chunk_id)
-        running.update(_id(one) for one in turn.commands if isinstance(one, CallTool | RunChunk))
+        running.update(_id(command) for command in turn.commands if isinstance(command, CallTool | RunChunk))
         if len(running) > budget.MAX_PENDING:
             raise Finding("too much is pending", f"{len(running)} of {budget.MAX_PENDING}, in turn {number}")
 
 
-def _check_calls_begun(tale: Tale) -> None:
+def _check_calls_begun(trace: MachineTrace) -> None:
     most, begun = budget.MAX_WORK // budget.CALL_WORK + 1, 0
-    for number, turn in enumerate(tale.turns):
+    for number, turn in enumerate(trace.turns):
         if turn.anew or isinstance(turn.fact, Continued):
             begun = 0
-        begun += sum(isinstance(one, CallTool) for one in turn.commands)
+        begun += sum(isinstance(command, CallTool) for command in turn.commands)
         if begun > most:
             raise Finding("a workflow task begins too many calls", f"{begun} of {most}, in turn {number}")
 
 
-def _check_command_bytes(tale: Tale, inline: int) -> None:
+def _check_command_bytes(trace: MachineTrace, inline: int) -> None:
     """No call or chunk begins after one with which the bytes were spent."""
     size, is_spent = 0, False
-    for number, turn in enumerate(tale.turns):
+    for number, turn in enumerate(trace.turns):
         if turn.anew or isinstance(turn.fact, Continued):
             size, is_spent = 0, False
         for command in turn.commands:

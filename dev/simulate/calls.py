@@ -125,7 +125,7 @@ class _Activity:
                 return self._decided(outcome, self._decide(outcome))
             except TemplateFailure as failure:
                 return self._broken(outcome, failure)
-        too_often = sum(one.status == "lost" for one in self.records) >= MAX_LOST
+        too_often = sum(record.status == "lost" for record in self.records) >= MAX_LOST
         return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
 
     def _reported(self, started: int, outcome: PlainOutcome) -> ToolReport | None:

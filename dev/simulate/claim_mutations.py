@@ -27,7 +27,7 @@ def _as_many_as_a_claim_may(self: Any) -> int:
 
 
 def _any_claimer(self: Any) -> int | None:
-    return next((number for number, one in self._progress.claimers.items() if one.waiting), None)
+    return next((number for number, claimer in self._progress.claimers.items() if claimer.waiting), None)
 
 
 def _whatever_runs(self: Any) -> bool:
@@ -41,8 +41,8 @@ def _stays_drained(row_over: Any, self: Any, run: Any, end: Any, cause: Any) -> 
 
 
 def _acknowledges_what_was_cut_off(action: Any, self: Any, run: Any, end: Any) -> Any:
-    found = action(self, run, end)
-    return "ack" if found == "release" and self._cursor.ack is not None else found
+    cut_off = action(self, run, end)
+    return "ack" if cut_off == "release" and self._cursor.ack is not None else cut_off
 
 
 def _snapshot_without_claimers(self: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Whether every claimed row is told of, settled once, and settled as its iteration ended (semantics.md 24).
+"""Whether every claimed row is logged, settled once, and settled as its iteration ended (semantics.md 24).
 
-What the database did (tables.py) is held against what the log tells of the iterations. Where a statement was given up,
+What the database did (tables.py) is compared with what the log has of the iterations. Where a statement was given up,
 because its workers were lost or the database was away, nobody knows what became of its rows: they are *in doubt*.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
 from dev.simulate.leases import leases_of
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.statements import is_statement
-from dev.simulate.story import Finding, Story, Tale
-from dev.simulate.tables import Deed
+from dev.simulate.tables import RowChange
 from noetl_compiler.graph import Cursor, Loop
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, ClaimLimits
@@ -29,11 +29,11 @@ ENDS = {"loop.iteration.done": "ok", "loop.iteration.failed": "error", "loop.ite
 
 class Claimed(NamedTuple):
     """Of one chunk that claims rows, or of a loop inside the iterations of one: its statements that ended, with what
-    they returned (None for an error), the deeds of its tokens, which begin with ``prefix``, and the ends of its
+    they returned (None for an error), the row_changes of its tokens, which begin with ``prefix``, and the ends of its
     iterations in the log. ``claimers`` is how many it may have at once.
     """
 
-    tale: Tale
+    trace: MachineTrace
     loop: Loop
     loop_id: str
     prefix: str
@@ -41,7 +41,7 @@ class Claimed(NamedTuple):
     claimers: int
     is_inside: bool
     calls: list[tuple[ToolCall, dict[str, Any] | None]]
-    deeds: list[Deed]
+    row_changes: list[RowChange]
     ends: dict[int, DomainEvent]
 
     @property
@@ -56,42 +56,46 @@ class Claimed(NamedTuple):
 
     @property
     def doubtful(self) -> set[int | None]:
-        """Iterations some statement of which was given up."""
+        """Iterations with a statement that was given up."""
         return {call.iteration for call, result in self.calls if result is None}
 
-    def acknowledged(self, said: str) -> set[int | None]:
+    def acknowledged(self, action: str) -> set[int | None]:
         """Iterations whose rows the database has as such, by them."""
-        return {deed.iteration for deed in self.deeds if deed.action == "ack" and deed.rows and deed.said == said}
+        return {
+            change.iteration
+            for change in self.row_changes
+            if change.action == "ack" and change.rows and change.said == action
+        }
 
 
-def check_claims(story: Story) -> None:
+def check_claims(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    for tale in story.tales.values():
-        for found in () if tale.terminated else _loops(story, tale):
-            for law in (_all_told, _settled_once, _as_they_ended, _none_is_kept, _given_back, _until_none_is_left):
-                law(found)
-            _in_bounds(found)
-    _within_limit(story)
+    for trace in run_trace.traces.values():
+        for claimed in () if trace.terminated else _loops(run_trace, trace):
+            for law in (_all_logged, _settled_once, _as_they_ended, _none_is_kept, _given_back, _until_none_is_left):
+                law(claimed)
+            _in_bounds(claimed)
+    _within_limit(run_trace)
 
 
-def _loops(story: Story, tale: Tale) -> Iterator[Claimed]:
+def _loops(run_trace: RunTrace, trace: MachineTrace) -> Iterator[Claimed]:
     """The loop of a chunk, and those inside its iterations, where they claim rows."""
-    if not tale.name:
+    if not trace.name:
         return
-    given = tale.given
+    given = trace.given
     if given.claims is not None:
         place = given.step.loop, given.loop_id, given.chunk_id, given.claims, given.max_in_flight, False
-        yield _claimed(story, tale, *place)
-    for event in tale.events:
-        loop = story.graph.steps[event.node].loop if event.type == "loop.started" else None
+        yield _claimed(run_trace, trace, *place)
+    for event in trace.events:
+        loop = run_trace.graph.steps[event.node].loop if event.type == "loop.started" else None
         if loop is not None and loop.cursor is not None:
             id_: str = event.meta["loop_id"]
-            yield _claimed(story, tale, loop, id_, id_, claim_limits(loop, {}), in_flight(loop, {}), True)
+            yield _claimed(run_trace, trace, loop, id_, id_, claim_limits(loop, {}), in_flight(loop, {}), True)
 
 
 def _claimed(
-    story: Story,
-    tale: Tale,
+    run_trace: RunTrace,
+    trace: MachineTrace,
     loop: Loop,
     loop_id: str,
     chunk_id: str,
@@ -99,22 +103,29 @@ def _claimed(
     claimers: int,
     is_inside: bool,
 ) -> Claimed:
-    found = Claimed(
-        tale, loop, loop_id, f"{tale.given.execution_id}/{chunk_id}/", limits, claimers, is_inside, [], [], {}
+    claimed = Claimed(
+        trace, loop, loop_id, f"{trace.given.execution_id}/{chunk_id}/", limits, claimers, is_inside, [], [], {}
     )
-    asked = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
+    call_by_id = {
+        command.call.id: command.call
+        for turn in trace.turns
+        for command in turn.commands
+        if isinstance(command, CallTool)
+    }
     calls: list[tuple[ToolCall, dict[str, Any] | None]] = []
-    for turn in tale.turns:
+    for turn in trace.turns:
         fact: Any = turn.fact
-        if isinstance(fact, ToolFinished) and found.has(_token_of(asked[fact.call_id])):
+        if isinstance(fact, ToolFinished) and claimed.has(_token_of(call_by_id[fact.call_id])):
             outcome: Any = fact.report.outcome
             if fact.report.stored is not None:
-                outcome = {**outcome, "result": story.store.load(fact.report.stored)}
+                outcome = {**outcome, "result": run_trace.store.load(fact.report.stored)}
             is_ok = outcome["status"] == "ok" and not fact.cancelled
-            calls.append((asked[fact.call_id], outcome["result"] if is_ok else None))
-    deeds = [deed for deed in story.deeds if found.has(deed.token)]
-    own = (one for one in tale.events if one.type in ENDS and one.meta["loop_id"] == loop_id)
-    return found._replace(calls=calls, deeds=deeds, ends={one.meta["iteration"]: one for one in own})
+            calls.append((call_by_id[fact.call_id], outcome["result"] if is_ok else None))
+    row_changes = [change for change in run_trace.row_changes if claimed.has(change.token)]
+    own = (event for event in trace.events if event.type in ENDS and event.meta["loop_id"] == loop_id)
+    return claimed._replace(
+        calls=calls, row_changes=row_changes, ends={event.meta["iteration"]: event for event in own}
+    )
 
 
 def _token_of(call: ToolCall) -> str:
@@ -123,130 +134,139 @@ def _token_of(call: ToolCall) -> str:
     return str(given[0 if call.task == "claim" else 1]) if is_statement(call) else ""
 
 
-def _all_told(found: Claimed) -> None:
+def _all_logged(claimed: Claimed) -> None:
     """Every row that a claim returned becomes an iteration, or all rows of a claim do."""
-    whole = found.cursor.process == "frame"
-    sizes = [len(result["rows"]) for call, result in found.calls if call.task == "claim" and result is not None]
+    whole = claimed.cursor.process == "frame"
+    sizes = [len(result["rows"]) for call, result in claimed.calls if call.task == "claim" and result is not None]
     rows = sum(min(1, size) if whole else size for size in sizes)
-    if rows != len(found.ends) and not _skips_cleanup(found.tale):
-        raise Finding("a claimed row is told of by nobody", f"{rows} rows, {len(found.ends)} iterations")
+    if rows != len(claimed.ends) and not _skips_cleanup(claimed.trace):
+        raise Finding("a claimed row is not logged", f"{rows} rows, {len(claimed.ends)} iterations")
 
 
-def _settled_once(found: Claimed) -> None:
-    changed = Counter(deed.iteration for deed in found.deeds if deed.action in ("ack", "release") and deed.rows)
+def _settled_once(claimed: Claimed) -> None:
+    changed = Counter(
+        change.iteration for change in claimed.row_changes if change.action in ("ack", "release") and change.rows
+    )
     twice = [index for index, count in changed.items() if count > 1]
     if twice:
-        raise Finding("a row is settled twice", f"by iteration {twice[0]} of {found.tale.name}")
-    said = Counter(call.iteration for call, result in found.calls if call.task != "claim" and result is not None)
-    again = [index for index, count in said.items() if count > 1]
+        raise Finding("a row is settled twice", f"by iteration {twice[0]} of {claimed.trace.name}")
+    settlements = Counter(
+        call.iteration for call, result in claimed.calls if call.task != "claim" and result is not None
+    )
+    again = [index for index, count in settlements.items() if count > 1]
     if again:
-        raise Finding("a row is settled again after that was reported", f"iteration {again[0]} of {found.tale.name}")
+        raise Finding("a row is settled again after that was reported", f"iteration {again[0]} of {claimed.trace.name}")
 
 
-def _as_they_ended(found: Claimed) -> None:
-    """With a statement for it: a row is acknowledged as done if and only if its iteration is."""
-    if found.cursor.ack is None:
+def _as_they_ended(claimed: Claimed) -> None:
+    """A row is acknowledged as done if and only if its iteration succeeded."""
+    if claimed.cursor.ack is None:
         return
-    done = {index for index, end in found.ends.items() if ENDS[end.type] == "ok"}
-    acknowledged = found.acknowledged("ok")
+    done = {index for index, end in claimed.ends.items() if ENDS[end.type] == "ok"}
+    acknowledged = claimed.acknowledged("ok")
     if done - acknowledged:
         raise Finding("a row that is not acknowledged counts as done", f"iterations {sorted(done - acknowledged)}")
-    if acknowledged - done - found.doubtful:
-        detail = f"iterations {acknowledged - done} of {found.tale.name}"
+    if acknowledged - done - claimed.doubtful:
+        detail = f"iterations {acknowledged - done} of {claimed.trace.name}"
         raise Finding("a row that is acknowledged counts as not done", detail)
-    failed = {index for index, end in found.ends.items() if ENDS[end.type] == "error"}
-    if found.acknowledged("error") - failed - found.doubtful:
-        raise Finding("a row is acknowledged as failed that is not", str(found.acknowledged("error") - failed))
+    failed = {index for index, end in claimed.ends.items() if ENDS[end.type] == "error"}
+    if claimed.acknowledged("error") - failed - claimed.doubtful:
+        raise Finding("a row is acknowledged as failed that is not", str(claimed.acknowledged("error") - failed))
 
 
-def _none_is_kept(found: Claimed) -> None:
+def _none_is_kept(claimed: Claimed) -> None:
     """Rows that came with a claim are settled, have another claimer, or nothing could settle them."""
-    if _skips_cleanup(found.tale):
+    if _skips_cleanup(claimed.trace):
         return
     reached: set[tuple[str, int]] = set()
-    for call, result in found.calls:
+    for call, result in claimed.calls:
         if call.task != "claim" and result is not None:
             given: Any = call.config["params"]
             rows = given[0] if isinstance(given[0], list) else [given[0]]
             reached |= {(given[1], row["id"]) for row in rows}
-    for call, result in found.calls:
+    for call, result in claimed.calls:
         if call.task == "claim" and result is not None:
             token: str = call.config["params"][0]
             for row in result["rows"]:
-                if (token, row["id"]) not in reached and not _may_be_kept(found):
+                if (token, row["id"]) not in reached and not _may_be_kept(claimed):
                     raise Finding("a row stays claimed", f"row {row['id']} of {token}")
 
 
-def _may_be_kept(found: Claimed) -> bool:
+def _may_be_kept(claimed: Claimed) -> bool:
     """Whether some row of the chunk had no statement for its end, one that was given up, or had lost its lease."""
-    lost = any("lease" in str(end.error) for end in found.ends.values())
-    return found.cursor.ack is None or found.cursor.release is None or bool(found.doubtful) or lost
+    lost = any("lease" in str(end.error) for end in claimed.ends.values())
+    return claimed.cursor.ack is None or claimed.cursor.release is None or bool(claimed.doubtful) or lost
 
 
-def _skips_cleanup(tale: Tale) -> bool:
-    return sum(isinstance(turn.fact, CancelRequested) for turn in tale.turns) > 1
+def _skips_cleanup(trace: MachineTrace) -> bool:
+    return sum(isinstance(turn.fact, CancelRequested) for turn in trace.turns) > 1
 
 
-def _given_back(found: Claimed) -> None:
+def _given_back(claimed_rows: Claimed) -> None:
     """A row whose iteration failed is given back as often as it may be, and no more often."""
     claimed = {
-        (deed.token, row): count
-        for deed in found.deeds
-        if deed.action == "claim"
-        for row, count in zip(deed.rows, deed.attempts, strict=True)
+        (change.token, row): count
+        for change in claimed_rows.row_changes
+        if change.action == "claim"
+        for row, count in zip(change.rows, change.attempts, strict=True)
     }
-    most = found.limits.max_attempts
-    releases = found.cursor.on_row_error == "release"
-    is_told = releases and found.cursor.process == "row"
-    for deed in found.deeds:
-        counts = [claimed[deed.token, row] for row in deed.rows]
-        if deed.action == "ack" and deed.said == "error" and is_told and counts and counts[0] < most:
-            raise Finding("a failed row is not given back", f"{deed}, claimed {counts[0]} of {most} times")
-        if deed.action == "release" and not _is_stopped(found) and counts and (not releases or counts[0] >= most):
-            raise Finding("a row is given back too often", f"{deed}, claimed {counts[0]} of {most} times")
+    most = claimed_rows.limits.max_attempts
+    releases = claimed_rows.cursor.on_row_error == "release"
+    is_told = releases and claimed_rows.cursor.process == "row"
+    for change in claimed_rows.row_changes:
+        counts = [claimed[change.token, row] for row in change.rows]
+        if change.action == "ack" and change.said == "error" and is_told and counts and counts[0] < most:
+            raise Finding("a failed row is not given back", f"{change}, claimed {counts[0]} of {most} times")
+        if (
+            change.action == "release"
+            and not _is_stopped(claimed_rows)
+            and counts
+            and (not releases or counts[0] >= most)
+        ):
+            raise Finding("a row is given back too often", f"{change}, claimed {counts[0]} of {most} times")
 
 
-def _is_stopped(found: Claimed) -> bool:
-    loop, tale = found.loop, found.tale
-    failed = any(end.type == "loop.iteration.failed" for end in found.ends.values())
-    asked = any(isinstance(turn.fact, CancelRequested | LimitReached) for turn in tale.turns)
-    return asked or (loop.on_error == "fail_fast" and failed) or (found.is_inside and _is_cut_off(found))
+def _is_stopped(claimed: Claimed) -> bool:
+    loop, trace = claimed.loop, claimed.trace
+    failed = any(end.type == "loop.iteration.failed" for end in claimed.ends.values())
+    is_stopped = any(isinstance(turn.fact, CancelRequested | LimitReached) for turn in trace.turns)
+    return is_stopped or (loop.on_error == "fail_fast" and failed) or (claimed.is_inside and _is_cut_off(claimed))
 
 
-def _is_cut_off(found: Claimed) -> bool:
+def _is_cut_off(claimed: Claimed) -> bool:
     """Whether a loop inside an iteration was stopped with it, or because its time was over."""
     ends = ("loop.done", "loop.failed")
-    own = [one for one in found.tale.events if one.type in ends and one.meta["loop_id"] == found.loop_id]
+    own = [event for event in claimed.trace.events if event.type in ends and event.meta["loop_id"] == claimed.loop_id]
     return not own or "timed out" in str(own[0].error)
 
 
-def _until_none_is_left(found: Claimed) -> None:
-    """The last claim found nothing, after the last row was given back; or as many rows came as may."""
-    tale = found.tale
-    ended_early = _is_stopped(found) or any(isinstance(turn.fact, RestRequested) for turn in tale.turns)
-    if ended_early or tale.report is None or (tale.report.failure is not None and not found.is_inside):
+def _until_none_is_left(claimed: Claimed) -> None:
+    """The last claim found nothing, after the last row was given back; or the limit of rows was reached."""
+    trace = claimed.trace
+    ended_early = _is_stopped(claimed) or any(isinstance(turn.fact, RestRequested) for turn in trace.turns)
+    if ended_early or trace.report is None or (trace.report.failure is not None and not claimed.is_inside):
         return
-    if any(call.task == "claim" and result is None for call, result in found.calls):
+    if any(call.task == "claim" and result is None for call, result in claimed.calls):
         return
-    claims = [(call, result) for call, result in found.calls if call.task == "claim" and result is not None]
+    claims = [(call, result) for call, result in claimed.calls if call.task == "claim" and result is not None]
     taken = sum(len(result["rows"]) for _, result in claims)
-    if taken == found.limits.rows:
+    if taken == claimed.limits.rows:
         return
-    own = [deed for deed in found.deeds if deed.action in ("claim", "release")]
+    own = [change for change in claimed.row_changes if change.action in ("claim", "release")]
     if not claims or claims[-1][1]["rows"] or (own and own[-1].action == "release" and own[-1].rows):
-        raise Finding("a cursor is left before it is empty", f"{taken} rows taken, the last deeds {own[-2:]}")
+        raise Finding("a cursor is left before it is empty", f"{taken} rows taken, the last row_changes {own[-2:]}")
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def _in_bounds(found: Claimed) -> None:
+def _in_bounds(claimed: Claimed) -> None:
     """max_rows of a claim; max_in_flight claimers; row_concurrency rows of a claim at once."""
-    limits, claimers = found.limits, found.claimers
-    for call, result in found.calls:
+    limits, claimers = claimed.limits, claimed.claimers
+    for call, result in claimed.calls:
         if call.task == "claim" and result is not None and len(result["rows"]) > limits.max_rows:
             raise Finding("a claim takes more than max_rows", f"{len(result['rows'])} of {limits.max_rows}")
-    for tokens, claiming in _running(found):
+    for tokens, claiming in _running(claimed):
         rows = set(tokens.values())
         at_work = {token for token, _ in rows} | claiming
         if len(at_work) > claimers:
@@ -256,13 +276,13 @@ def _in_bounds(found: Claimed) -> None:
             raise Finding("more rows of a claim at once than row_concurrency", str(most[0]))
 
 
-def _running(found: Claimed) -> Iterator[tuple[dict[str, tuple[str, str]], set[str]]]:
+def _running(claimed: Claimed) -> Iterator[tuple[dict[str, tuple[str, str]], set[str]]]:
     """After each turn: the calls that run under a lease, with its token and its row, and the tokens of claims that run.
     Several calls may work on one row, in branches of a region.
     """
     tokens: dict[str, tuple[str, str]] = {}
     claiming: dict[str, str] = {}
-    for turn in found.tale.turns:
+    for turn in claimed.trace.turns:
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished):
             tokens.pop(fact.call_id, None)
@@ -273,22 +293,22 @@ def _running(found: Claimed) -> Iterator[tuple[dict[str, tuple[str, str]], set[s
             if not isinstance(command, CallTool):
                 continue
             call: Any = command.call
-            if call.task == "claim" and found.has(_token_of(call)):
+            if call.task == "claim" and claimed.has(_token_of(call)):
                 claiming[call.id] = _token_of(call)
             for lease in leases_of(call):
                 row, token, *_ = cast("list[Any]", lease.config["params"])
-                tokens |= {call.id: (token, str(row))} if found.has(token) else {}
+                tokens |= {call.id: (token, str(row))} if claimed.has(token) else {}
         yield tokens, set(claiming.values())
 
 
-def _within_limit(story: Story) -> None:
+def _within_limit(run_trace: RunTrace) -> None:
     """All chunks of a loop together take no more rows than ``limit``."""
     taken: Counter[str] = Counter()
     limits: dict[str, int] = {}
-    for tale in story.tales.values():
-        for found in _loops(story, tale):
-            limits.setdefault(found.loop_id, found.limits.rows)
-            taken[found.loop_id] += sum(len(result["rows"]) for _, result in found.calls if result)
+    for trace in run_trace.traces.values():
+        for claimed in _loops(run_trace, trace):
+            limits.setdefault(claimed.loop_id, claimed.limits.rows)
+            taken[claimed.loop_id] += sum(len(result["rows"]) for _, result in claimed.calls if result)
     for loop, count in taken.items():
         if count > limits[loop]:
             raise Finding("a loop claims more rows than its limit", f"{count} of {limits[loop]}, by {loop[:80]}")

@@ -103,10 +103,10 @@ class SimulatedPayloadStore(ValueStore):
     def _read(self, data: bytes) -> SegmentContents:
         segment = msgspec.json.decode(zlib.decompress(data))
         before = self._contents[segment["older"]]
-        events = tuple(one["event"] for one in segment["entries"] if "event" in one)
-        calls = {_call_key(one["call"]) for one in segment["entries"] if "call" in one}
-        ended = (one for one in events if one["type"].startswith("loop.iteration.") and "ends" in one)
-        items = {one["meta"]["iteration"] for one in ended}
+        events = tuple(entry["event"] for entry in segment["entries"] if "event" in entry)
+        calls = {_call_key(entry["call"]) for entry in segment["entries"] if "call" in entry}
+        ended = (event for event in events if event["type"].startswith("loop.iteration.") and "ends" in event)
+        items = {event["meta"]["iteration"] for event in ended}
         return SegmentContents(before.calls | calls, before.items | items, (*before.events, *events))
 
 
@@ -148,14 +148,14 @@ class Database:
         if entry.outcome is not None and known is not None:
             return Stored(rival=known)
         if (entry.key, entry.n) in self._entries:
-            return Stored(duplicate=True, is_kept=known is not None)
+            return Stored(duplicate=True, is_in_ledger=known is not None)
         if self._world.once(self._fails):
             raise SinkError(Outcome("error", error=ErrorInfo("sql_integrity", "the sink failed", retryable=False)))
         if entry.outcome is not None:
             self._outcomes[entry.call, entry.n] = entry.outcome
         self._entries.add((entry.key, entry.n))
         self.rows.append(f"{config.get('table')} {config.get('data')}")
-        return Stored(1, str(config.get("table")), is_kept=entry.outcome is not None)
+        return Stored(1, str(config.get("table")), is_in_ledger=entry.outcome is not None)
 
     async def _pause(self) -> None:
         current_process()

@@ -3,14 +3,14 @@
 ``Frame`` is the state that Temporal's server has of one activity. It starts attempts, each in a process of its own
 (process.py), receives their heartbeats with a delay, and decides what follows when a process ends, shuts down or is
 killed. The activity's code is the real one, on simulated time, tools and stores; only its machine is replaced, by one
-that records its turns in the tale.
+that records its turns in the trace.
 
-A killed process loses its work since the last segment that reached the server in a heartbeat. So the tale is truncated
-to the turn after which the machine had the state that the next attempt restores; there must be such a turn. The tale is
-then that of one machine, and is checked like all others.
+A killed process loses its work since the last segment that reached the server in a heartbeat. So the trace is truncated
+to the turn after which the machine had the state that the next attempt restores; there must be such a turn. Then it is
+the trace of one machine, and is checked like all others.
 
 Checked for frames only: a call or an item that a heartbeat reported as ended is never called again; the segments have
-the same events as the tale; and no call begins while a segment has been waiting long for the payload store.
+the same events as the trace; and no call begins while a segment has been waiting long for the payload store.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from temporalio.testing import ActivityEnvironment
 from dev.simulate.answers import Answers
 from dev.simulate.frame_storage import Database, SimulatedPayloadStore, current_process
 from dev.simulate.process import ProcessLoop
-from dev.simulate.story import Finding, Tale, Turn
+from dev.simulate.run_trace import Finding, MachineTrace, Turn
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
 from noetl_activities.testing import FakeTool
@@ -108,7 +108,7 @@ def _machine_of_process(given: ChunkInput, state: Any = None, *, limit: int) -> 
 
 
 class _RecordingMachine(LoopMachine):
-    """Records its turns in the tale of its frame."""
+    """Records its turns in the trace of its frame."""
 
     def __init__(self, attempt: _Attempt, given: ChunkInput, state: Any, limit: int) -> None:
         super().__init__(given, state, limit=limit)
@@ -135,8 +135,8 @@ class _Attempt:
         self._begun_late = 0
         self.environment = ActivityEnvironment()
         self.environment.on_heartbeat = self._beat
-        told = [] if details is None else [msgspec.to_builtins(details)]
-        info = dataclasses.replace(self.environment.info, attempt=number, heartbeat_details=told)
+        heartbeat = [] if details is None else [msgspec.to_builtins(details)]
+        info = dataclasses.replace(self.environment.info, attempt=number, heartbeat_details=heartbeat)
         self.environment.info = info
 
     def start(self, given: ChunkInput, ended: Callable[[asyncio.Task[Any]], None]) -> None:
@@ -161,7 +161,7 @@ class _Attempt:
     # ---- what the activity does -------------------------------------------------------------------------------------
 
     def machine_of(self, given: ChunkInput, state: Any, limit: int) -> LoopMachine:
-        """The attempt's machine; truncates the tale to its state."""
+        """The attempt's machine; truncates the trace to its state."""
         machine = _RecordingMachine(self, given, state, limit)
         self.owner.cut_back(None if state is None else machine.digest)
         self._anew = state is not None
@@ -172,11 +172,11 @@ class _Attempt:
         self.loop.mark_active()
         turn = Turn(fact, [], self._anew)
         self._anew = False
-        self.owner.tale.turns.append(turn)
+        self.owner.trace.turns.append(turn)
         turn.commands = feed(fact)
         turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent
         self.owner.digests.append(machine.digest)
-        self._check_patience(sum(isinstance(one, CallTool) for one in turn.commands))
+        self._check_patience(sum(isinstance(command, CallTool) for command in turn.commands))
         return turn.commands
 
     def stores(self, since: int | None) -> None:
@@ -201,7 +201,7 @@ class _Attempt:
     def _beat(self, details: FrameDetails) -> None:
         if not self.loop.is_dead:
             self.last = details
-            self.owner.heard_later(self, details)
+            self.owner.received_later(self, details)
 
 
 class Frame:
@@ -210,11 +210,11 @@ class Frame:
     def __init__(
         self,
         shared: FrameWorld,
-        tale: Tale,
+        trace: MachineTrace,
         given: ChunkInput,
         ended: Callable[[ChunkReport, ChunkReport | None], None],
     ) -> None:
-        self.shared, self.world, self.tale, self.given, self._ended = shared, shared.world, tale, given, ended
+        self.shared, self.world, self.trace, self.given, self._ended = shared, shared.world, trace, given, ended
         self.is_over = False
         self.digests: list[str] = []
         self._attempt: _Attempt | None = None
@@ -278,10 +278,10 @@ class Frame:
 
     def _finish(self, end: FrameEnd) -> None:
         report = msgspec.convert(msgspec.to_builtins(end.report, str_keys=True), ChunkReport, str_keys=True)
-        told = self.shared.payloads.contents(end.segments).events
-        if list(told) != msgspec.json.decode(msgspec.json.encode(self.tale.events)):
+        events = self.shared.payloads.contents(end.segments).events
+        if list(events) != msgspec.json.decode(msgspec.json.encode(self.trace.events)):
             self.shared.finding = Finding(
-                "segments tell another story", f"{len(told)} events of {len(self.tale.events)}"
+                "the events of the segments differ", f"{len(events)} events of {len(self.trace.events)}"
             )
         self.is_over = True
         self._ended(report, report)
@@ -291,7 +291,7 @@ class Frame:
         total = len(self.given.items)
         failure = error_outcome(kind, "the frame was lost") if kind else None
         stats = {"total": total, "success": 0, "failed": 0, "skipped": total}
-        self.is_over = self.tale.terminated = True
+        self.is_over = self.trace.terminated = True
         results = [None] * total if kind else []
         report: Any = ChunkReport(status, results, stats, failure=failure)  # type: ignore[arg-type]
         self._ended(report, None)
@@ -299,16 +299,16 @@ class Frame:
     # ---- reported by an attempt -------------------------------------------------------------------------------------
 
     def cut_back(self, digest: str | None) -> None:
-        """Truncate the tale to the turn after which the machine had this digest; None for a new machine."""
+        """Truncate the trace to the turn after which the machine had this digest; None for a new machine."""
         if digest is None:
             count = 0
         elif digest in self.digests:
             count = self.digests.index(digest) + 1
         else:
             raise Finding("a frame goes on from where it never was", f"attempt {self._number}")
-        del self.tale.turns[count:], self.digests[count:]
+        del self.trace.turns[count:], self.digests[count:]
 
-    def heard_later(self, attempt: _Attempt, details: FrameDetails) -> None:
+    def received_later(self, attempt: _Attempt, details: FrameDetails) -> None:
         """Deliver a heartbeat after a delay; the server keeps the latest."""
         number = next(self._beats)
 
@@ -325,18 +325,18 @@ class Frame:
 
     def called(self, key: str) -> None:
         """Check that no heartbeat reported the call, or its item, as ended."""
-        item = next((one.call.iteration for one in self._calls() if one.call.key == key), None)
+        item = next((call.call.iteration for call in self._calls() if call.call.key == key), None)
         if key in self._named.calls or item in self._named.items:
             self.shared.finding = Finding("what a heartbeat named is called again", f"{key}, attempt {self._number}")
 
     def _calls(self) -> list[CallTool]:
-        return [one for turn in self.tale.turns for one in turn.commands if isinstance(one, CallTool)]
+        return [command for turn in self.trace.turns for command in turn.commands if isinstance(command, CallTool)]
 
     # ---- faults -----------------------------------------------------------------------------------------------------
 
     def ask_to_stop(self) -> None:
         """Cancel, as the parent does: a running attempt learns it from a heartbeat; without one, the frame ends."""
-        self.tale.asked_to_stop = self._is_cancelled = True
+        self.trace.stop_requested = self._is_cancelled = True
         attempt = self._attempt
         if attempt is None:
             self.world.later(self.world.draw(0, 30), self._stop)

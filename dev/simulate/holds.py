@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.stops import PLAYBOOK_TIMER
-from dev.simulate.story import Finding, Story, Tale
 from noetl_temporal.machine.commands import AnswerWait, Emit, OpenWait
 from noetl_temporal.machine.events import (
     Answered,
@@ -21,57 +21,66 @@ from noetl_temporal.machine.events import (
 __all__ = ["check_holds"]
 
 
-def check_holds(story: Story) -> None:
+def check_holds(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    for tale in story.tales.values():
-        if not tale.terminated:
-            _let_go_once(tale)
-            _as_decided(tale)
-            _told(tale)
-    _timeouts_wait(story.main)
+    for trace in run_trace.traces.values():
+        if not trace.terminated:
+            _let_go_once(trace)
+            _as_decided(trace)
+            _logged(trace)
+    _timeouts_wait(run_trace.main)
 
 
-def _let_go_once(tale: Tale) -> None:
+def _let_go_once(trace: MachineTrace) -> None:
     """A run is held and let go equally often."""
     counts: dict[str, Counter[str]] = {"step.held": Counter(), "step.released": Counter()}
-    for event in tale.events:
+    for event in trace.events:
         if event.type in counts:
             counts[event.type][event.meta["step_run_id"]] += 1
     if counts["step.held"] != counts["step.released"]:
         raise Finding("a held step is not let go once", f"held {counts['step.held']}, let go {counts['step.released']}")
 
 
-def _as_decided(tale: Tale) -> None:
+def _as_decided(trace: MachineTrace) -> None:
     """A decision that reaches a chunk while the step is held has its effect, unless the chunk stops before."""
     decided: dict[str, str] = {}
-    for turn in tale.turns:
+    for turn in trace.turns:
         fact: Any = turn.fact
         if isinstance(fact, Answered) and fact.answer.decision is not None:
-            decided.setdefault(fact.wait_id.removesuffix(":hold"), fact.answer.decision.action)
+            for wait_id in fact.wait_ids:
+                decided.setdefault(wait_id.removesuffix(":hold"), fact.answer.decision.action)
         elif isinstance(fact, CancelRequested | LimitReached):
             return
-        for event in (one.event for one in turn.commands if isinstance(one, Emit)):
+        for event in (command.event for command in turn.commands if isinstance(command, Emit)):
             if event.type == "step.released":
-                found = decided.pop(event.meta["step_run_id"], None)
-                if found not in (None, event.meta["action"]) and event.meta["action"] != "stop":
-                    raise Finding("a held step ends otherwise than decided", f"{event.meta}, decided was {found}")
+                action = decided.pop(event.meta["step_run_id"], None)
+                if action not in (None, event.meta["action"]) and event.meta["action"] != "stop":
+                    raise Finding("a held step ends otherwise than decided", f"{event.meta}, decided was {action}")
             elif event.type == "step.held":
                 decided.pop(event.meta["step_run_id"], None)
 
 
-def _told(tale: Tale) -> None:
-    """A chunk tells the playbook of each held step of its items."""
-    if not tale.name or tale.given.frame is not None:
+def _logged(trace: MachineTrace) -> None:
+    """A chunk reports each held step of its items to the playbook."""
+    if not trace.name or trace.given.frame is not None:
         return
-    for number, turn in enumerate(tale.turns):
-        events = [one.event for one in turn.commands if isinstance(one, Emit) and one.event.type == "step.held"]
-        told = {one.wait.run for one in turn.commands if isinstance(one, OpenWait) and one.wait.kind == "held"}
-        untold = {event.meta["step_run_id"] for event in events} - told
+    for number, turn in enumerate(trace.turns):
+        events = [
+            command.event
+            for command in turn.commands
+            if isinstance(command, Emit) and command.event.type == "step.held"
+        ]
+        held = {
+            command.wait.run
+            for command in turn.commands
+            if isinstance(command, OpenWait) and command.wait.kind == "held"
+        }
+        untold = {event.meta["step_run_id"] for event in events} - held
         if untold:
-            raise Finding("the playbook is not told of a held step", f"{sorted(untold)[:3]}, in turn {number}")
+            raise Finding("a held step is not reported to the playbook", f"{sorted(untold)[:3]}, in turn {number}")
 
 
-def _timeouts_wait(main: Tale) -> None:
+def _timeouts_wait(main: MachineTrace) -> None:
     """The timeout of the playbook does not count while it has a held step, or knows of one in a loop."""
     held: set[str] = set()
     for number, turn in enumerate(main.turns):
@@ -83,10 +92,10 @@ def _timeouts_wait(main: Tale) -> None:
         elif isinstance(fact, WaitClosed):
             held.discard(fact.wait_id)
         elif isinstance(fact, ChunkFinished):
-            held = {one for one in held if not one.startswith(f"{fact.chunk_id} ")}
+            held = {run for run in held if not run.startswith(f"{fact.chunk_id} ")}
         for command in turn.commands:
             if isinstance(command, AnswerWait):
-                held.discard(f"{command.chunk_id} {command.wait_id}")
+                held.difference_update(f"{command.chunk_id} {wait_id}" for wait_id in command.wait_ids)
             elif isinstance(command, Emit) and command.event.type == "step.held":
                 held.add(command.event.meta["step_run_id"])
             elif isinstance(command, Emit) and command.event.type == "step.released":

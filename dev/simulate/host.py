@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import msgspec
 
 from dev.simulate.calls import cancelled
+from dev.simulate.run_trace import Finding, MachineTrace, Turn
 from dev.simulate.simulated_values import SimulatedValues
-from dev.simulate.story import Finding, Tale, Turn
 from dev.simulate.waits import Mail
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -95,8 +95,8 @@ class Pending:
 class Host:
     """``make`` builds the machine from a snapshot, None for a new one; ``ended`` hears the machine's Finish."""
 
-    def __init__(self, world: HostWorld, tale: Tale, make: Make, ended: Callable[[Finish], None]) -> None:
-        self.world, self.tale, self.make, self.ended = world, tale, make, ended
+    def __init__(self, world: HostWorld, trace: MachineTrace, make: Make, ended: Callable[[Finish], None]) -> None:
+        self.world, self.trace, self.make, self.ended = world, trace, make, ended
         self.machine = make(None)
         self.pending: dict[str, Pending] = {}
         self.mail: Mail | None = None
@@ -115,7 +115,7 @@ class Host:
         fact = msgspec.convert(msgspec.to_builtins(fact), FACT)
         turn = Turn(fact, [], self._is_anew)
         self._is_anew = False
-        self.tale.turns.append(turn)
+        self.trace.turns.append(turn)
         turn.commands = self._fed(fact)
         turn.left_over, turn.spent = self.machine.has_work, self.machine.budget.is_spent
         self._check(turn.commands)
@@ -135,17 +135,17 @@ class Host:
         return commands
 
     def _check(self, commands: list[Command]) -> None:
-        size = sum(min(len(msgspec.json.encode(one)), STORE_FROM_BYTES) for one in commands)
+        size = sum(min(len(msgspec.json.encode(command)), STORE_FROM_BYTES) for command in commands)
         if size > MAX_COMMAND_BYTES * 1.2:
             raise Finding("a feed gives too many commands", f"{size:,} bytes of {MAX_COMMAND_BYTES:,}")
 
     def _after(self) -> None:
         if self.is_over:
             return
-        if self.tale.turns[-1].left_over and not self._is_continuing:
+        if self.trace.turns[-1].left_over and not self._is_continuing:
             self._is_continuing = True
             self.world.later(self.world.draw(0, 20), self._continue)
-        busy = any(one.kind != "timer" for one in self.pending.values())
+        busy = any(pending.kind != "timer" for pending in self.pending.values())
         if self.machine.is_idle == busy:
             raise Finding("is_idle is not true", f"it says {not busy}, pending are {list(self.pending)[:3]}")
         if self.wants_anew and not busy:
@@ -160,7 +160,7 @@ class Host:
 
     def ask_anew(self, how: str) -> None:
         """Continue as new at the next idle moment; ``hold``: and let nothing begin until then."""
-        if self.is_over or self.wants_anew or not self.tale.turns:
+        if self.is_over or self.wants_anew or not self.trace.turns:
             return
         self.wants_anew = how
         if how == "hold":
@@ -170,9 +170,9 @@ class Host:
 
     def _continue_as_new(self) -> None:
         self.wants_anew = ""
-        for one in self.pending.values():
-            if one.alarm is not None:
-                one.alarm.off = True
+        for pending in self.pending.values():
+            if pending.alarm is not None:
+                pending.alarm.off = True
         self.pending.clear()
         self.machine = self.make(self.snapshot())
         self._is_anew, self._is_continuing = True, False
@@ -205,30 +205,32 @@ class Host:
             case Finish():
                 self._finish(command)
             case OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
-                self._tell(command)
+                self._notify(command)
             case _:
                 pass
 
-    def _tell(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
+    def _notify(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
         match command:
             case AnswerWait():
-                self._chunk_mail(command.chunk_id).tell_chunk(command)
+                self._chunk_mail(command.chunk_id).send_answer(command)
             case PauseChildren():
                 self._pause_children(command)
             case _:
                 if self.mail is not None:
-                    self.mail.tell_playbook(command)
+                    self.mail.notify_playbook(command)
 
     def _pause_children(self, command: PauseChildren) -> None:
-        for one in self.pending.values():
-            if isinstance(one.child, Host):
-                one.child.hear_of_pause(command)
+        for pending in self.pending.values():
+            if isinstance(pending.child, Host):
+                pending.child.hear_of_pause(command)
 
     @property
     def calls(self) -> list[Pending]:
         """All calls in flight, those of its chunks too."""
-        inside = [one for found in self.pending.values() if isinstance(found.child, Host) for one in found.child.calls]
-        return [*(one for one in self.pending.values() if one.kind == "call"), *inside]
+        inside = [
+            call for pending in self.pending.values() if isinstance(pending.child, Host) for call in pending.child.calls
+        ]
+        return [*(pending for pending in self.pending.values() if pending.kind == "call"), *inside]
 
     def hear_of_pause(self, command: PauseChildren) -> None:
         """The parent is paused or goes on, and this one learns of it a moment later, in the same order."""
@@ -238,11 +240,11 @@ class Host:
     def _take_pause(self) -> None:
         if self.is_over:
             return
-        if not self.tale.turns:
+        if not self.trace.turns:
             self.world.later(1, self._take_pause)
             return
-        told = self._pauses.popleft()
-        self.feed((PauseRequested if told.is_paused else UnpauseRequested)(self.world.now, by=told.by))
+        pause = self._pauses.popleft()
+        self.feed((PauseRequested if pause.is_paused else UnpauseRequested)(self.world.now, by=pause.by))
 
     def _chunk_mail(self, chunk_id: str) -> Mail:
         child = self.pending[chunk_id].child
@@ -256,24 +258,24 @@ class Host:
         self.pending[id_] = pending
 
     def _call(self, call: ToolCall) -> Pending:
-        found = Pending("call")
-        found.alarm = self.world.call(call, lambda report: self._call_ended(call.id, found, report))
-        return found
+        pending = Pending("call")
+        pending.alarm = self.world.call(call, lambda report: self._call_ended(call.id, pending, report))
+        return pending
 
-    def _call_ended(self, id_: str, found: Pending, report: ToolReport) -> None:
+    def _call_ended(self, id_: str, pending: Pending, report: ToolReport) -> None:
         """A call may end before its time: then nothing else ends it."""
-        if self.pending.get(id_) is found:
-            if found.alarm is not None:
-                found.alarm.off = True
+        if self.pending.get(id_) is pending:
+            if pending.alarm is not None:
+                pending.alarm.off = True
             self._came(ToolFinished, id_, report)
 
     def _keep(self, command: KeepValues) -> tuple[PayloadRef, ...]:
-        return tuple(self.world.store.keep(one) for one in command.values)
+        return tuple(self.world.store.keep(value) for value in command.values)
 
-    def _values(self, kind: str, fact: Any, id_: str, told: Any) -> Pending:
+    def _values(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
         """The payload store answers at once, or after it was away."""
         ms = self.world.draw(0, 10) if self.world.once(0.95) else 30_000
-        return Pending(kind, self.world.later(ms, lambda: self._came(fact, id_, told)))
+        return Pending(kind, self.world.later(ms, lambda: self._came(fact, id_, values)))
 
     def _timer(self, command: StartTimer) -> Pending:
         seconds: Any = command.seconds
@@ -294,51 +296,51 @@ class Host:
             self.feed(kind(self.world.now, id_, *facts))
 
     def chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
-        """A child of this one has ended. That is told after all else that it tells."""
+        """A child of this one has ended. That is reported after everything else that it reports."""
         self.world.later(self.world.draw(0, 30), lambda: self._chunk_finished(chunk_id, report))
 
     def _chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
-        found = self.pending.get(chunk_id)
-        child = None if found is None else found.child
+        pending = self.pending.get(chunk_id)
+        child = None if pending is None else pending.child
         if isinstance(child, Host) and child.mail is not None and not child.mail.is_empty:
             self.world.later(1, lambda: self._chunk_finished(chunk_id, report))
         else:
             self._came(ChunkFinished, chunk_id, report)
 
     def _cancel(self, id_: str) -> None:
-        found = self.pending.get(id_)
-        if found is None or found.is_stopping:
+        pending = self.pending.get(id_)
+        if pending is None or pending.is_stopping:
             return
-        found.is_stopping = True
-        if found.kind in ("timer", "load", "keep") and found.alarm is not None:
-            found.alarm.off = True
+        pending.is_stopping = True
+        if pending.kind in ("timer", "load", "keep") and pending.alarm is not None:
+            pending.alarm.off = True
             del self.pending[id_]
-        elif found.kind == "call" and found.alarm is not None and (self.world.once(0.7) or found.alarm.off):
-            found.alarm.off = True
+        elif pending.kind == "call" and pending.alarm is not None and (self.world.once(0.7) or pending.alarm.off):
+            pending.alarm.off = True
             report = cancelled()
             self.world.later(self.world.draw(0, 2000), lambda: self._came(ToolFinished, id_, report, True))
-        elif found.child is not None:
-            found.child.ask_to_stop()
+        elif pending.child is not None:
+            pending.child.ask_to_stop()
 
     def ask_to_stop(self) -> None:
         """What a parent's cancel comes to, a moment later."""
-        self.tale.asked_to_stop = True
+        self.trace.stop_requested = True
         self.world.later(self.world.draw(0, 50), self.stop)
 
     def stop(self) -> None:
         """A cancel arrives."""
-        if self.tale.turns:
+        if self.trace.turns:
             self.feed(CancelRequested(self.world.now, "stop"))
         elif not self.is_over:
             self.world.later(1, self.stop)
 
     def _finish(self, command: Finish) -> None:
-        left = [id_ for id_, one in self.pending.items() if one.kind != "timer"]
+        left = [id_ for id_, running in self.pending.items() if running.kind != "timer"]
         if left:
             raise Finding("a run ends before what it began", ", ".join(left[:5]))
-        for one in self.pending.values():
-            if one.alarm is not None:
-                one.alarm.off = True
+        for pending in self.pending.values():
+            if pending.alarm is not None:
+                pending.alarm.off = True
         self.pending.clear()
         self.is_over = True
         self.ended(command)

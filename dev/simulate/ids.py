@@ -9,9 +9,9 @@ from collections import Counter
 from typing import Any
 
 from dev.simulate.regions import depth_of
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.statements import is_statement
-from dev.simulate.story import Finding, Story, Tale
-from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
+from noetl_temporal.event_ids import DERIVED, IdClock, millisecond_of
 from noetl_temporal.machine.commands import CallTool, Emit
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ToolFinished
@@ -19,10 +19,12 @@ from noetl_temporal.machine.events import ToolFinished
 __all__ = ["check_ids"]
 
 
-def check_ids(story: Story) -> None:
+def check_ids(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    _rising(story)
-    events = sorted((event for tale in story.tales.values() for event in tale.events), key=lambda event: event.id)
+    _rising(run_trace)
+    events = sorted(
+        (event for trace in run_trace.traces.values() for event in trace.events), key=lambda event: event.id
+    )
     known: set[int] = set()
     for event in events:
         if event.id in known:
@@ -30,28 +32,28 @@ def check_ids(story: Story) -> None:
         if event.parent is not None and event.parent not in known:
             raise Finding("an event is older than its parent", f"{event.type} {event.node[:60]}")
         known.add(event.id)
-    _ended_once(story, events)
-    _derived(story)
-    _parts(story)
+    _ended_once(run_trace, events)
+    _derived(run_trace)
+    _parts(run_trace)
 
 
-def _derived(story: Story) -> None:
+def _derived(run_trace: RunTrace) -> None:
     """The rows that the mirror derives from calls: three an attempt, two a sink, at most (event_ids.py)."""
-    known = {event.id for tale in story.tales.values() for event in tale.events}
-    for tale in story.tales.values():
-        slot, after = (tale.given.slot, tale.given.after) if tale.name else (0, 0)
-        clock, parents = IdClock(after, DERIVED), _parents(tale)
-        for turn in tale.turns:
+    known = {event.id for trace in run_trace.traces.values() for event in trace.events}
+    for trace in run_trace.traces.values():
+        slot, after = (trace.given.slot, trace.given.after) if trace.name else (0, 0)
+        clock, parents = IdClock(after, DERIVED), _parents(trace)
+        for turn in trace.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished):
                 last = _rows_of(fact, parents[fact.call_id], clock, slot, known)
-                later = [one.event for one in turn.commands if isinstance(one, Emit)]
+                later = [command.event for command in turn.commands if isinstance(command, Emit)]
                 if any(event.id < last for event in later):
                     raise Finding("an event stands before its call's rows", f"{later[0].type} of {fact.call_id}")
 
 
-def _parents(tale: Tale) -> dict[str, int]:
-    calls = (one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool))
+def _parents(trace: MachineTrace) -> dict[str, int]:
+    calls = (command.call for turn in trace.turns for command in turn.commands if isinstance(command, CallTool))
     return {call.id: call.event_id for call in calls}
 
 
@@ -60,36 +62,35 @@ def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: 
     last = parent
     for attempt in fact.report.attempts:
         for _ in range(3 + 2 * len(attempt.sinks)):
-            ms, ordinal = clock.next(max(fact.at, millisecond_of(last)))
-            last = event_id(ms, slot, ordinal + DERIVED)
+            last = clock.next(max(fact.at, millisecond_of(last)), slot, DERIVED)
             if last in known:
                 raise Finding("two events have one id", f"{last}, a row derived from {fact.call_id}")
             known.add(last)
     return last
 
 
-def _parts(story: Story) -> None:
+def _parts(run_trace: RunTrace) -> None:
     """Names add no parts to a key: execution/run/task/call, and execution/step/run/item/task/call in a loop. Each loop
     over steps around it adds step/run/item, and a cursor's own call the first row of its chunk. An id that is cut has
     fewer.
     """
-    graph = story.graph
+    graph = run_trace.graph
     most = {name: 3 * depth_of(graph, name) + (3 if step.loop is None else 5) for name, step in graph.steps.items()}
-    for tale in story.tales.values():
-        calls = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
+    for trace in run_trace.traces.values():
+        calls = [command.call for turn in trace.turns for command in turn.commands if isinstance(command, CallTool)]
         odd = next((call.key for call in calls if call.key.count("/") > most[call.step] + is_statement(call)), None)
         if odd is not None:
             raise Finding("a name is not escaped", odd[:120])
 
 
-def _rising(story: Story) -> None:
-    for tale in story.tales.values():
-        ids = [event.id for event in tale.events]
-        if any(one >= other for one, other in itertools.pairwise(ids)):
-            raise Finding("ids do not rise", f"in {tale.name or 'the playbook'}")
+def _rising(run_trace: RunTrace) -> None:
+    for trace in run_trace.traces.values():
+        ids = [event.id for event in trace.events]
+        if any(earlier >= other for earlier, other in itertools.pairwise(ids)):
+            raise Finding("ids do not rise", f"in {trace.name or 'the playbook'}")
 
 
-def _ended_once(story: Story, events: list[DomainEvent]) -> None:
+def _ended_once(run_trace: RunTrace, events: list[DomainEvent]) -> None:
     began = {event.id: event for event in events if event.status == "STARTED"}
     ends = Counter(event.ends for event in events if event.ends is not None)
     for event in events:
@@ -98,9 +99,9 @@ def _ended_once(story: Story, events: list[DomainEvent]) -> None:
         if event.ends is not None and event.ends >= event.id:
             raise Finding("something ends before it began", f"{event.type} {event.node[:60]}")
     open_: set[int] = set()
-    for tale in story.tales.values():
-        if tale.terminated:
-            open_ |= {event.id for event in tale.events}
+    for trace in run_trace.traces.values():
+        if trace.terminated:
+            open_ |= {event.id for event in trace.events}
     for id_, event in began.items():
         if ends[id_] > 1 or (ends[id_] == 0 and id_ not in open_):
             raise Finding(f"what began ends {ends[id_]} times", f"{event.type} {event.node[:60]}")

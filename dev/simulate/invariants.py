@@ -11,8 +11,8 @@ from dev.simulate.ids import check_ids
 from dev.simulate.loops import check_loops
 from dev.simulate.pauses import check_pauses
 from dev.simulate.pipelines import check_pipelines
+from dev.simulate.run_trace import RunTrace
 from dev.simulate.stops import check_stops
-from dev.simulate.story import Story
 from dev.simulate.truth import check_truth
 
 __all__ = ["check"]
@@ -33,7 +33,7 @@ LAWS = (
 )
 
 
-def check(story: Story) -> None:
+def check(run_trace: RunTrace) -> None:
     """Raises Finding for the first law that does not hold."""
     for law in LAWS:
-        law(story)
+        law(run_trace)

@@ -30,10 +30,10 @@ def item_routes(chance: Chance, steps: list[dict[str, Any]], names: list[str]) -
 
 def _routes_of(chance: Chance, step: dict[str, Any], name: str, ahead: list[str]) -> list[dict[str, Any]]:
     route = [_step(chance, f"{name}/{index}") for index in range(chance.number(1, 3))]
-    targets = [one["step"] for one in route]
-    for index, one in enumerate(route[:-1]):
+    targets = [hop["step"] for hop in route]
+    for index, arc in enumerate(route[:-1]):
         if chance.once(0.6):
-            one["next"] = {"arcs": [_arc(chance, target) for target in targets[index + 1 :]]}
+            arc["next"] = {"arcs": [_arc(chance, target) for target in targets[index + 1 :]]}
     if ahead and chance.once(0.2):  # what is reached from elsewhere too
         route[-1]["next"] = {"arcs": [{"step": chance.of(*ahead)}]}
     arcs = [_arc(chance, target) for target in chance.source.sample(targets, chance.number(1, len(targets)))]

@@ -35,12 +35,12 @@ class World(Protocol):
 
 def leases_of(call: ToolCall) -> list[LeaseRenewal]:
     """The leases that a call renews: of its row, and of those that the loops around it process."""
-    found: list[LeaseRenewal] = []
+    renewals: list[LeaseRenewal] = []
     lease = call.lease
     while lease is not None:
-        found.append(lease)
+        renewals.append(lease)
         lease = lease.outer
-    return found
+    return renewals
 
 
 def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performed, bool]:
@@ -51,7 +51,7 @@ def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performe
 
 
 class Renewals:
-    """Renews the lease while ``is_running``; ``lost`` is told the report of a call that finds its lease lost."""
+    """Renews the lease while ``is_running``; ``lost`` receives the report of a call that finds its lease lost."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from noetl_temporal.machine import budget, failure_log
 from noetl_temporal.machine.loops import chunks
-from noetl_temporal.machine.tasks import pipeline
+from noetl_temporal.machine.tasks import task_executions
 
 __all__ = ["patched_limits"]
 
@@ -20,7 +20,7 @@ _EXECUTIONS = 500
 _LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
     (chunks, "CHUNK_ITEMS", (1, 2, 3, 400)),
     (failure_log, "KEPT", (1, 3, 50)),
-    (pipeline, "MAX_EXECUTIONS", (_EXECUTIONS,)),
+    (task_executions, "MAX_EXECUTIONS", (_EXECUTIONS,)),
     (budget, "MAX_PENDING", (2, 10, budget.MAX_PENDING, budget.MAX_PENDING)),
     (budget, "MAX_WORK", (2_000, budget.MAX_WORK, budget.MAX_WORK, budget.MAX_WORK)),
     (budget, "COMMAND_BYTES", (4_000, 50_000, budget.COMMAND_BYTES, budget.COMMAND_BYTES)),

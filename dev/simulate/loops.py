@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
-from dev.simulate.story import Finding, Story
+from dev.simulate.run_trace import Finding, RunTrace
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import ChunkFinished
@@ -13,74 +13,76 @@ from noetl_temporal.machine.events import ChunkFinished
 __all__ = ["check_loops"]
 
 
-def check_loops(story: Story) -> None:
+def check_loops(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    _items_once(story)
-    _all_done(story)
-    _in_flight(story)
+    _items_once(run_trace)
+    _all_done(run_trace)
+    _in_flight(run_trace)
 
 
-def _begun(story: Story) -> dict[str, Counter[int]]:
+def _begun(run_trace: RunTrace) -> dict[str, Counter[int]]:
     """Loop -> how often each item began."""
-    found: dict[str, Counter[int]] = defaultdict(Counter)
-    for tale in story.tales.values():
-        for event in tale.events if tale.name else ():
+    begun: dict[str, Counter[int]] = defaultdict(Counter)
+    for trace in run_trace.traces.values():
+        for event in trace.events if trace.name else ():
             if event.type == "loop.iteration.started":
-                found[event.meta["loop_id"]][event.meta["iteration"]] += 1
-    return found
+                begun[event.meta["loop_id"]][event.meta["iteration"]] += 1
+    return begun
 
 
-def _items_once(story: Story) -> None:
-    for loop, items in _begun(story).items():
+def _items_once(run_trace: RunTrace) -> None:
+    for loop, items in _begun(run_trace).items():
         twice = [index for index, count in items.items() if count > 1]
         if twice:
             raise Finding("an item runs twice", f"item {twice[0]} of {loop[:80]}")
 
 
-def _all_done(story: Story) -> None:
+def _all_done(run_trace: RunTrace) -> None:
     """A loop that is done ran all of its items, but where fail_fast cut it off and best_effort forgave that."""
-    asked = [one.input for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
-    runs = {given.loop_id: given.run for given in asked}
-    runs_of = {given.run: given.step.name for given in asked}
-    retried = {one.node for one in story.main.events if one.meta.get("action") == "retry"}
-    begun = {runs[loop]: items for loop, items in _begun(story).items() if loop in runs}
-    for event in story.main.events:
+    inputs = [
+        command.input for turn in run_trace.main.turns for command in turn.commands if isinstance(command, RunChunk)
+    ]
+    runs = {given.loop_id: given.run for given in inputs}
+    runs_of = {given.run: given.step.name for given in inputs}
+    retried = {emitted.node for emitted in run_trace.main.events if emitted.meta.get("action") == "retry"}
+    begun = {runs[loop]: items for loop, items in _begun(run_trace).items() if loop in runs}
+    for event in run_trace.main.events:
         stats: dict[str, Any] = event.meta.get("stats") or {}
-        loop = story.graph.steps[event.node].loop if event.type == "loop.done" else None
+        loop = run_trace.graph.steps[event.node].loop if event.type == "loop.done" else None
         is_cut = loop is not None and loop.on_error == "fail_fast" and stats["failed"]
         if loop is not None and not is_cut:
             items = begun.get(str(event.meta["step_run_id"]), Counter())
             if event.node in retried and loop.cursor is None:  # one over a cursor claims rows anew
-                _all_succeeded(story, event, {loop for loop, run in runs.items() if runs_of[run] == event.node})
+                _all_succeeded(run_trace, event, {loop for loop, run in runs.items() if runs_of[run] == event.node})
                 continue
             if sorted(items) != list(range(stats["total"])):
                 raise Finding("a loop is done without all of its items", f"{len(items)} of {stats['total']} began")
 
 
-def _all_succeeded(story: Story, event: DomainEvent, loops: set[str]) -> None:
+def _all_succeeded(run_trace: RunTrace, event: DomainEvent, loops: set[str]) -> None:
     """A loop that repeats another has the items that succeeded there, and ran the others itself."""
     done = {
-        one.meta["iteration"]
-        for tale in story.tales.values()
-        for one in (tale.events if tale.name else ())
-        if one.type == "loop.iteration.done" and one.meta["loop_id"] in loops
+        event.meta["iteration"]
+        for trace in run_trace.traces.values()
+        for event in (trace.events if trace.name else ())
+        if event.type == "loop.iteration.done" and event.meta["loop_id"] in loops
     }
     stats: dict[str, Any] = event.meta["stats"]
     if len(done) != stats["success"]:
         raise Finding("a loop is done without all of its items", f"{len(done)} of {stats['success']} succeeded")
 
 
-def _in_flight(story: Story) -> None:
+def _in_flight(run_trace: RunTrace) -> None:
     running: dict[str, ChunkInput] = {}
     begun: dict[str, int] = {}
-    for turn in story.main.turns:
+    for turn in run_trace.main.turns:
         if isinstance(turn.fact, ChunkFinished):
             running.pop(turn.fact.chunk_id, None)
         for command in turn.commands:
             if isinstance(command, RunChunk):
                 _in_order(begun, command.input)
                 running[command.chunk_id] = command.input
-                _in_share([one for one in running.values() if one.loop_id == command.input.loop_id])
+                _in_share([chunk for chunk in running.values() if chunk.loop_id == command.input.loop_id])
 
 
 def _in_order(begun: dict[str, int], chunk: ChunkInput) -> None:
@@ -95,6 +97,6 @@ def _in_share(chunks: list[ChunkInput]) -> None:
     if chunks[0].is_sequential and len(chunks) > 1:
         raise Finding("chunks of a sequential loop run at once", f"{len(chunks)} of {chunks[0].loop_id[:80]}")
     most = loop.max_in_flight.data if loop is not None and loop.max_in_flight is not None else None
-    asked = sum(one.max_in_flight for one in chunks)
-    if isinstance(most, int) and asked > max(1, most):
-        raise Finding("more items than max_in_flight run at once", f"{asked} of {most}")
+    slots = sum(chunk.max_in_flight for chunk in chunks)
+    if isinstance(most, int) and slots > max(1, most):
+        raise Finding("more items than max_in_flight run at once", f"{slots} of {most}")

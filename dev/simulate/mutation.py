@@ -76,8 +76,8 @@ def run_mutation(mutation: Mutation, first: int, seconds: float) -> Verdict:
     began, seed = time.process_time(), first
     while time.process_time() < began + seconds:
         with mutated(mutation):
-            found = simulate(seed).finding
-        if found is not None and simulate(seed).finding is None:
-            return Verdict(found.law, seed, seed - first + 1, time.process_time() - began)
+            finding = simulate(seed).finding
+        if finding is not None and simulate(seed).finding is None:
+            return Verdict(finding.law, seed, seed - first + 1, time.process_time() - began)
         seed += 1
     return Verdict("", 0, seed - first, time.process_time() - began)

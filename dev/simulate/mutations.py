@@ -66,12 +66,12 @@ def _never_skips(self: Any, event: Any) -> None:
 def _handled_by_name(failed: Any, execution: Any, step: Any, run: Any, end: Any, targets: Any) -> Any:
     if targets:
         log = execution.state.failures
-        kept = [replace(one, handled=True) if one.step == step.name else one for one in log.kept]
+        kept = [replace(failure, handled=True) if failure.step == step.name else failure for failure in log.kept]
         execution.state.failures = FailureLog(
-            tuple(replace(one, handled=one.count) if one.step == step.name else one for one in log.counts),
+            tuple(replace(count, handled=count.count) if count.step == step.name else count for count in log.counts),
             tuple(kept[: len(log.first)]),
             tuple(kept[len(log.first) :]),
-            next((one for one in kept if not one.handled), None),
+            next((failure for failure in kept if not failure.handled), None),
         )
     return failed(execution, step, run, end, targets)
 
@@ -81,9 +81,9 @@ def _counts_the_last_chunk(take_report: Any, progress: Any, *given: Any, goes_on
     take_report(progress, *given, goes_on=goes_on)
 
 
-def _done_whatever_the_way(told: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
+def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
     if way is None or way.raised is None or end.status != "ok":
-        return told(execution, step, run, end, kind, way)
+        return step_done(execution, step, run, end, kind, way)
     getattr(exits, "_emit_end")(execution, step, run, end, "completed")  # noqa: B009 - what is private, too
     return routes.route(execution, step, run, "failed", way.raised, way)
 
@@ -121,8 +121,8 @@ def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: An
 async def _forgets_older_segments(values: Any, head: str) -> Any:
     """The last segment as if it were the only one."""
     last = await segments.read(values, head)
-    told = {"results": last.results, "assigns": last.assigns}
-    state = {**last.state, **msgspec.to_builtins(told, str_keys=True)}
+    report = {"results": last.results, "assigns": last.assigns}
+    state = {**last.state, **msgspec.to_builtins(report, str_keys=True)}
     return segments.Resumption(state, last.calls, last.report)
 
 

@@ -34,14 +34,14 @@ class PausedCalls:
         """Put off the ends of these calls. A statement of a cursor is over before it can be paused, and a call that was
         asked to end is not paused any more.
         """
-        for one in calls:
-            if not one.is_stopping and not one.alarm.off and hasattr(one.alarm, "act"):
-                one.alarm.off = True
-                self._calls.append((one, one.alarm))
+        for call in calls:
+            if not call.is_stopping and not call.alarm.off and hasattr(call.alarm, "act"):
+                call.alarm.off = True
+                self._calls.append((call, call.alarm))
 
     def resume(self, world: World) -> None:
         """Let them end after all, but for those that were cancelled meanwhile."""
-        for one, alarm in self._calls:
-            if not one.is_stopping and one.alarm is alarm:
-                one.alarm = world.later(world.draw(1, LONGEST_MS), alarm.act)
+        for call, alarm in self._calls:
+            if not call.is_stopping and call.alarm is alarm:
+                call.alarm = world.later(world.draw(1, LONGEST_MS), alarm.act)
         self._calls.clear()

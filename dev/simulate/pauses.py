@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dev.simulate.breakers import has_breakers
 from dev.simulate.run_summary import RunSummary, differences, summarize
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.stops import BEGINS
-from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.world import World
 from noetl_temporal.machine.commands import CallTool, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.events import CancelRequested, PauseRequested, TimerFired, UnpauseRequested
@@ -22,18 +22,18 @@ ORDERS = 4
 """Random orders in which a calm run must come to the same, or else its playbook is not compared."""
 
 
-def check_pauses(story: Story) -> None:
+def check_pauses(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    for tale in story.tales.values():
-        if tale.name and tale.given.frame is not None:
+    for trace in run_trace.traces.values():
+        if trace.name and trace.given.frame is not None:
             continue  # a frame is an activity, which Temporal pauses
-        _nothing_begins(tale)
-        _is_told(tale)
+        _nothing_begins(trace)
+        _is_announced(trace)
 
 
-def _nothing_begins(tale: Tale) -> None:
+def _nothing_begins(trace: MachineTrace) -> None:
     is_paused = False
-    for number, turn in enumerate(tale.turns):
+    for number, turn in enumerate(trace.turns):
         if is_paused and isinstance(turn.fact, TimerFired) and turn.fact.timer_id.endswith(":timeout"):
             raise Finding("a timeout counts while the run is paused", f"{turn.fact.timer_id} in turn {number}")
         for command in turn.commands:
@@ -57,55 +57,58 @@ def _begun(command: Command) -> str:
             return ""
 
 
-def _is_told(tale: Tale) -> None:
-    """A pause ends by a request to resume, or to cancel; and the log of the playbook tells of each once."""
+def _is_announced(trace: MachineTrace) -> None:
+    """A pause ends by a request to resume, or to cancel; and the log of the playbook has each once."""
     paused = False
-    for turn in tale.turns:
-        changes = [one.is_paused for one in turn.commands if isinstance(one, PauseChildren)]
+    for turn in trace.turns:
+        changes = [command.is_paused for command in turn.commands if isinstance(command, PauseChildren)]
         for change in changes:
             if change == paused:
-                raise Finding("a pause is told twice", str(turn.fact)[:200])
+                raise Finding("a pause is sent twice", str(turn.fact)[:200])
             wanted = (PauseRequested,) if change else (UnpauseRequested, CancelRequested)
             if not isinstance(turn.fact, wanted):
                 raise Finding("a pause changes by itself", str(turn.fact)[:200])
             paused = change
-        told = [
-            one.event.type
-            for one in turn.commands
-            if isinstance(one, Emit) and one.event.type in ("playbook.paused", "playbook.resumed")
+        reported = [
+            command.event.type
+            for command in turn.commands
+            if isinstance(command, Emit) and command.event.type in ("playbook.paused", "playbook.resumed")
         ]
-        if told != [] if tale.name else len(told) != len(changes):
-            raise Finding("a pause is told wrongly", f"{told} for {changes}")
+        if reported != [] if trace.name else len(reported) != len(changes):
+            raise Finding("a pause is sent wrongly", f"{reported} for {changes}")
 
 
-def check_same_without_pauses(story: Story) -> None:
+def check_same_without_pauses(run_trace: RunTrace) -> None:
     """Compare a calm run with one that is paused at random moments, where time plays no role. Raises Finding."""
-    if story.seed % COMPARED or has_breakers(story.graph):
+    if run_trace.seed % COMPARED or has_breakers(run_trace.graph):
         return
-    first = _summary(story, 0, paused=False)
-    if first is None or any(_summary(story, order, paused=False) != first for order in range(1, ORDERS)):
+    first = _summary(run_trace, 0, paused=False)
+    if first is None or any(_summary(run_trace, order, paused=False) != first for order in range(1, ORDERS)):
         return
     for order in range(ORDERS):
-        found = _summary(story, order, paused=True)
-        told = ["it does not end"] if found is None else list(differences(first, found, ("unpaused", "paused")))
-        if told:
-            raise Finding("a run that was paused comes to something else", told[0][:1500])
+        summary = _summary(run_trace, order, paused=True)
+        problems = ["it does not end"] if summary is None else list(differences(first, summary, ("unpaused", "paused")))
+        if problems:
+            raise Finding("a run that was paused comes to something else", problems[0][:1500])
 
 
-def _summary(story: Story, order: int, *, paused: bool) -> RunSummary | None:
+def _summary(run_trace: RunTrace, order: int, *, paused: bool) -> RunSummary | None:
     """None for a run that depends on time, or does not end."""
-    made = Story(story.seed, story.text, story.graph)
+    made = RunTrace(run_trace.seed, run_trace.text, run_trace.graph)
     try:
         World(made, order, with_pauses=paused).run()
     except Finding:
         return None
-    if made.deeds:
+    if made.row_changes:
         return None  # leases are a matter of time
-    commands = [one for tale in made.tales.values() for turn in tale.turns for one in turn.commands]
-    if any(isinstance(one, StartTimer) and one.timer_id.endswith((":timeout", ":hold", ":timer")) for one in commands):
+    commands = [command for trace in made.traces.values() for turn in trace.turns for command in turn.commands]
+    if any(
+        isinstance(command, StartTimer) and command.timer_id.endswith((":timeout", ":hold", ":timer"))
+        for command in commands
+    ):
         return None
-    if any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands):
+    if any(isinstance(command, CallTool) and command.call.timeout is not None for command in commands):
         return None
-    found = summarize(made)
-    rows = {row: count for row, count in found.rows.items() if not row.startswith(UNCOMPARED)}
-    return found._replace(rows=type(found.rows)(rows))
+    summary = summarize(made)
+    rows = {row: count for row, count in summary.rows.items() if not row.startswith(UNCOMPARED)}
+    return summary._replace(rows=type(summary.rows)(rows))

@@ -1,12 +1,12 @@
-"""Whether each call went the way of its task: its end in the log, its sinks, its delays, a break after it."""
+"""Whether each call followed its task: its end in the log, its sinks, its delays, a break after it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
+from dev.simulate.run_trace import Finding, RunTrace
 from dev.simulate.statements import is_statement
-from dev.simulate.story import Finding, Story
 from noetl_compiler.graph import Rule, Task
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, Emit
@@ -17,60 +17,76 @@ __all__ = ["check_pipelines"]
 TASK_ENDS = {"task.done": "ok", "task.failed": "error", "task.cancelled": "cancelled"}
 
 
-def check_pipelines(story: Story) -> None:
+def check_pipelines(run_trace: RunTrace) -> None:
     """Raises Finding."""
     for law in (_calls, _lost, _breaks, _sinks):
-        law(story)
+        law(run_trace)
 
 
-def _calls(story: Story) -> None:
+def _calls(run_trace: RunTrace) -> None:
     """A call ends in the log as it really ended."""
-    for tale in story.tales.values():
-        calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
-        ends = {one.meta.get("task_run_id"): TASK_ENDS[one.type] for one in tale.events if one.type in TASK_ENDS}
-        for turn in tale.turns:
+    for trace in run_trace.traces.values():
+        calls = {
+            command.call.id: command.call
+            for turn in trace.turns
+            for command in turn.commands
+            if isinstance(command, CallTool)
+        }
+        ends = {
+            event.meta.get("task_run_id"): TASK_ENDS[event.type] for event in trace.events if event.type in TASK_ENDS
+        }
+        for turn in trace.turns:
             fact: Any = turn.fact
-            if isinstance(fact, ToolFinished) and _ends_its_task(story, calls[fact.call_id]):
-                _told_as_ended(fact, ends.get(fact.call_id))
+            if isinstance(fact, ToolFinished) and _ends_its_task(run_trace, calls[fact.call_id]):
+                _is_logged_as_ended(fact, ends.get(fact.call_id))
 
 
-def _ends_its_task(story: Story, call: Any) -> bool:
+def _ends_its_task(run_trace: RunTrace, call: Any) -> bool:
     """A task whose sinks come after its calls has not ended with one of them."""
-    task = _task_of(story, call)
+    task = _task_of(run_trace, call)
     return call.store is None and all(sink.level == "attempt" for sink in task.sinks)
 
 
-def _task_of(story: Story, call: ToolCall) -> Task:
-    step = story.graph.steps[call.step]
+def _task_of(run_trace: RunTrace, call: ToolCall) -> Task:
+    step = run_trace.graph.steps[call.step]
     cursor = step.loop.cursor if step.loop is not None else None
     tasks = cursor.calls if cursor is not None and is_statement(call) else step.tasks
-    return next(one for one in tasks if one.label == call.task)
+    return next(task for task in tasks if task.label == call.task)
 
 
-def _told_as_ended(fact: ToolFinished, told: str | None) -> None:
-    if fact.cancelled and told != "cancelled":
-        raise Finding("a call's end is not told", f"{fact.call_id} was cancelled, the log has {told}")
-    if not fact.cancelled and told == "cancelled":
-        raise Finding("a call's end is not told", f"{fact.call_id} ended by itself, the log has {told}")
+def _is_logged_as_ended(fact: ToolFinished, expected: str | None) -> None:
+    if fact.cancelled and expected != "cancelled":
+        raise Finding("a call's end is logged wrongly", f"{fact.call_id} was cancelled, the log has {expected}")
+    if not fact.cancelled and expected == "cancelled":
+        raise Finding("a call's end is logged wrongly", f"{fact.call_id} ended by itself, the log has {expected}")
 
 
-def _lost(story: Story) -> None:
-    """A call that nobody finished is made again as the rules say: not before their delay is over."""
-    for tale in story.tales.values():
-        calls = {one.call.id: one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)}
-        for number, turn in enumerate(tale.turns):
+def _lost(run_trace: RunTrace) -> None:
+    """A lost call is repeated according to the rules: not before their delay is over."""
+    for trace in run_trace.traces.values():
+        calls = {
+            command.call.id: command.call
+            for turn in trace.turns
+            for command in turn.commands
+            if isinstance(command, CallTool)
+        }
+        for number, turn in enumerate(trace.turns):
             fact: Any = turn.fact
             if not isinstance(fact, ToolFinished) or fact.report.is_decided or fact.cancelled:
                 continue
             call = calls[fact.call_id]
-            seconds = _delay_of(_task_of(story, call), turn.commands)
+            seconds = _delay_of(_task_of(run_trace, call), turn.commands)
             if seconds > 0 and _called_again(turn.commands, call):
                 raise Finding("a delay is dropped", f"of {seconds} s after {call.id} was lost, in turn {number}")
 
 
 def _delay_of(task: Task, commands: list[Command]) -> float:
     """Seconds that a rule for which the machine decided gives as a plain number, else 0."""
-    decided = [one.event.meta for one in commands if isinstance(one, Emit) and one.event.meta.get("do") == "retry"]
+    decided = [
+        command.event.meta
+        for command in commands
+        if isinstance(command, Emit) and command.event.meta.get("do") == "retry"
+    ]
     if not decided or task.policy is None:
         return 0.0
     rules: tuple[Rule, ...] = task.policy.rules
@@ -80,28 +96,30 @@ def _delay_of(task: Task, commands: list[Command]) -> float:
 
 def _called_again(commands: list[Any], call: ToolCall) -> bool:
     """In the same run: its failed set may lead back to the step, whose next run calls at once."""
-    return any(isinstance(one, CallTool) and _run_and_task(one.call) == _run_and_task(call) for one in commands)
+    return any(
+        isinstance(command, CallTool) and _run_and_task(command.call) == _run_and_task(call) for command in commands
+    )
 
 
 def _run_and_task(call: ToolCall) -> str:
     return call.id.rpartition(":")[0]
 
 
-def _breaks(story: Story) -> None:
+def _breaks(run_trace: RunTrace) -> None:
     """After a rule's break no further task of the pipeline begins."""
-    for tale in story.tales.values():
+    for trace in run_trace.traces.values():
         broken: set[Any] = set()
         pipelines: dict[str, Any] = {}
-        for turn in tale.turns:
+        for turn in trace.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished) and not fact.cancelled and _does_break(pipelines[fact.call_id][1], fact):
                 broken.add(pipelines[fact.call_id][0])
-            for one in turn.commands:
-                if isinstance(one, CallTool):
-                    pipeline = one.call.id.rsplit(":", 3 if one.call.store is not None else 2)[0]
-                    pipelines[one.call.id] = (pipeline, one.call)
-                    if pipeline in broken and one.call.store is None and not one.call.aside:
-                        raise Finding("a task begins after a break", one.call.id)
+            for command in turn.commands:
+                if isinstance(command, CallTool):
+                    pipeline = command.call.id.rsplit(":", 3 if command.call.store is not None else 2)[0]
+                    pipelines[command.call.id] = (pipeline, command.call)
+                    if pipeline in broken and command.call.store is None and not command.call.aside:
+                        raise Finding("a task begins after a break", command.call.id)
 
 
 def _does_break(call: Any, fact: ToolFinished) -> bool:
@@ -109,22 +127,22 @@ def _does_break(call: Any, fact: ToolFinished) -> bool:
     return fact.report.rule is not None and rules.get(fact.report.rule) == "break"
 
 
-def _sinks(story: Story) -> None:
+def _sinks(run_trace: RunTrace) -> None:
     """Every call has the sinks of its task, and no two calls have one key."""
     keys: Counter[str] = Counter()
-    for tale in story.tales.values():
-        for turn in tale.turns:
+    for trace in run_trace.traces.values():
+        for turn in trace.turns:
             for command in turn.commands:
                 if isinstance(command, CallTool):
-                    _sinks_of(story, command.call)
+                    _sinks_of(run_trace, command.call)
                     keys[command.call.key + ("/store" if command.call.store else "")] += 1
     twice = [key for key, count in keys.items() if count > 1]
     if twice:
         raise Finding("two calls have one key", twice[0])
 
 
-def _sinks_of(story: Story, call: Any) -> None:
-    task = _task_of(story, call)
+def _sinks_of(run_trace: RunTrace, call: Any) -> None:
+    task = _task_of(run_trace, call)
     level = "attempt" if call.store is None else "task"
     wanted = [sink for sink in task.sinks if sink.level == level]
     if len(call.sinks) != len(wanted):

@@ -1,4 +1,4 @@
-"""Random playbooks of every construct that can run: steps, ways between them, limits of time, stops, odd names."""
+"""Random playbooks of every construct that can run: steps, routes between them, timeouts, stops, odd names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ODD_LABELS = ("t/1", "t:1", "t#1/0", "t:1:sink", "with space", "ünï😀", "%2F
 
 
 def playbook(source: random.Random) -> str:
-    """The text of one; most are of v10, some of the older dialects."""
+    """Return the text of a random playbook; most are in v10, some in older dialects."""
     if source.random() < 0.12:
         return older(source)
     chance = Chance(source)
@@ -45,7 +45,7 @@ def playbook(source: random.Random) -> str:
 
 
 def _text(made: dict[str, Any]) -> str:
-    """JSON is YAML."""
+    """Return the playbook as JSON, which is YAML."""
     return json.dumps(made, ensure_ascii=False, indent=1)
 
 
@@ -74,13 +74,13 @@ def _v10(chance: Chance) -> dict[str, Any]:
 
 
 def _framed(chance: Chance) -> dict[str, Any]:
-    """A framed loop whose story depends on no time, so that it can be compared with the same loop unframed."""
+    """A framed loop whose run_trace depends on no time, so that it can be compared with the same loop unframed."""
     chance.odd = 0.0
     made = tasks(chance, ["t0", "t1"][: chance.number(1, 2)], bounded=False)
     _let_repeat(made)
     for task in made:
         task.get("spec", {}).pop("timeout", None)
-    if chance.once(0.4):  # a row for each attempt that goes well, whatever became of the process of another
+    if chance.once(0.4):  # a row for each attempt that goes well, whatever happened to the process of another
         rules = [{"else": {"then": {"do": "retry", "attempts": chance.number(3, 6), "delay": 0.2}}}]
         sink = {"tool": "postgres", "auth": "pg", "table": "t0", "data": {"n": "{{ output.data.n }}"}}
         made[0] |= {"spec": {"policy": {"rules": rules}}, "sink": sink}
@@ -117,7 +117,7 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
         made["spec"] = spec
     if chance.once(0.2) or chance.once(chance.odd):
         made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
-    made |= _ways(chance, index, names)
+    made |= _routes(chance, index, names)
     return made
 
 
@@ -135,14 +135,14 @@ def _let_repeat(made: list[dict[str, Any]]) -> None:
 
 
 def _call_playbooks(chance: Chance, made: list[dict[str, Any]]) -> None:
-    """Let some tasks call another playbook; what becomes of it is for the world to say. A frame cannot."""
+    """Let some tasks call another playbook; the simulated world decides about its outcome. A frame cannot call one."""
     for task in made:
         if task["kind"] == "noop" and chance.once(0.12):
             task |= {"kind": "playbook", "path": "sim/called"}
 
 
 def _has_timeout(spec: dict[str, Any]) -> bool:
-    """Whether something stops what would go on for ever; a template that gives none says nothing."""
+    """Whether a timeout stops what would run forever; a template that yields none sets no timeout."""
     return spec.get("timeout") not in (None, NO_SECONDS)
 
 
@@ -162,8 +162,8 @@ def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
     return spec, policy
 
 
-def _ways(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
-    """Ways on; one back counts how often it was taken, as a step that is not admitted counts nothing."""
+def _routes(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
+    """Routes; one back counts how often it was taken, as a step that is not admitted counts nothing."""
     made: dict[str, Any] = {}
     ahead = names[index + 1 :]
     count = min(len(ahead), chance.of(0, 1, 1, 2, 3))
@@ -230,7 +230,7 @@ def _twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
-    """More at once than a workflow task may carry: many ways, or a loop of many or of large items."""
+    """More at once than a workflow task may carry: many routes, or a loop of many or of large items."""
     match chance.of("ways", "ways", "items", "bytes", "where"):
         case "ways":
             names = [f"w{index}" for index in range(chance.number(450, 650))]

@@ -137,9 +137,9 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self.pump()
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        found = self._alarms.pop(id(handle), None)
-        if found is not None:
-            found.off = True
+        alarms = self._alarms.pop(id(handle), None)
+        if alarms is not None:
+            alarms.off = True
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any

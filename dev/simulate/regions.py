@@ -56,11 +56,11 @@ def _inner(chance: random.Random, end: str) -> list[dict[str, Any]]:
 
 def inside_of(graph: Graph, loop: str) -> set[str]:
     """The loop itself, and the steps of its region at any depth: any of them may be how an item of it failed."""
-    found = {loop}
+    loops = {loop}
     step = graph.steps.get(loop)
     for name in step.loop.region if step is not None and step.loop is not None else ():
-        found |= inside_of(graph, name)
-    return found
+        loops |= inside_of(graph, name)
+    return loops
 
 
 def depth_of(graph: Graph, step: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dev.simulate.story import Story
+from dev.simulate.run_trace import RunTrace
 
 __all__ = ["DERIVED", "RunSummary", "differences", "failure_of", "row_of", "summarize"]
 
@@ -26,24 +26,28 @@ class RunSummary(NamedTuple):
     results: Mapping[str, Any] = MappingProxyType({})
 
 
-def summarize(story: Story) -> RunSummary:
+def summarize(run_trace: RunTrace) -> RunSummary:
     """The summary of a run on the machine alone."""
-    finish = story.main.finish
+    finish = run_trace.main.finish
     assert finish is not None
-    events = [event for tale in story.tales.values() for event in tale.events]
-    rows = Counter(row_of(one.type, one.node, one.status, one.meta.get("iteration")) for one in events)
+    events = [event for trace in run_trace.traces.values() for event in trace.events]
+    rows = Counter(
+        row_of(emitted.type, emitted.node, emitted.status, emitted.meta.get("iteration")) for emitted in events
+    )
     kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
-    failures = Counter(failure_of(one) for one in finish.failures.kept)
-    return RunSummary(finish.status, finish.result, failures, kept, Counter(story.stored), dict(_results(story)))
+    failures = Counter(failure_of(failure) for failure in finish.failures.kept)
+    return RunSummary(
+        finish.status, finish.result, failures, kept, Counter(run_trace.stored), dict(_results(run_trace))
+    )
 
 
-def _results(story: Story) -> Iterator[tuple[str, Any]]:
-    for tale in story.tales.values():
-        if tale.name and tale.report is not None:
-            stored = tale.report.stored
-            results = tale.report.results if stored is None else story.store.load(stored)
-            for index, result in enumerate(results, tale.given.first):
-                yield f"{tale.given.loop_id[:60]} {index}", result
+def _results(run_trace: RunTrace) -> Iterator[tuple[str, Any]]:
+    for trace in run_trace.traces.values():
+        if trace.name and trace.report is not None:
+            stored = trace.report.stored
+            results = trace.report.results if stored is None else run_trace.store.load(stored)
+            for index, result in enumerate(results, trace.given.first):
+                yield f"{trace.given.loop_id[:60]} {index}", result
 
 
 def row_of(type_: str, node: str, status: str, iteration: Any) -> str:
@@ -56,16 +60,16 @@ def failure_of(failure: Any) -> str:
     return f"{failure.run[:60]} {failure.task} {failure.kind} {failure.iteration} {failure.handled}"
 
 
-def differences(one: RunSummary, other: RunSummary, names: tuple[str, str]) -> Iterator[str]:
+def differences(summary: RunSummary, other: RunSummary, names: tuple[str, str]) -> Iterator[str]:
     """Describe the differences; ``names`` are those of the two runs."""
-    if (one.status, one.result) != (other.status, other.result):
-        yield f"{names[0]} {one.status} {one.result}, {names[1]} {other.status} {other.result}"
+    if (summary.status, summary.result) != (other.status, other.result):
+        yield f"{names[0]} {summary.status} {summary.result}, {names[1]} {other.status} {other.result}"
     for name in ("failures", "rows", "stored"):
-        here: Counter[str] = getattr(one, name)
+        here: Counter[str] = getattr(summary, name)
         there: Counter[str] = getattr(other, name)
         if here != there:
             yield f"{name}: {names[0]} {dict(here - there)}, {names[1]} {dict(there - here)}"
-    differing = [place for place in one.results if one.results[place] != other.results.get(place)]
+    differing = [place for place in summary.results if summary.results[place] != other.results.get(place)]
     if differing:
         place = differing[0]
-        yield f"results: {place} is {one.results[place]} {names[0]}, {other.results.get(place)} {names[1]}"
+        yield f"results: {place} is {summary.results[place]} {names[0]}, {other.results.get(place)} {names[1]}"

@@ -1,4 +1,4 @@
-"""One seed: its playbook, compiled, run in its world, and held against the laws."""
+"""One seed: its playbook, compiled, run in its world, and checked against the laws."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dev.simulate.pauses import check_same_without_pauses
 from dev.simulate.playbooks import playbook
 from dev.simulate.region_cursors import with_region_cursors
 from dev.simulate.regions import with_branches
-from dev.simulate.story import Finding, Story
+from dev.simulate.run_trace import Finding, RunTrace
 from dev.simulate.sub_playbooks import with_sub_playbooks
 from dev.simulate.tool_sinks import with_tool_sinks
 from dev.simulate.unframed import check_unframed
@@ -39,16 +39,16 @@ ADDED = (
     with_workbook,
     with_priority,
 )
-"""What some playbooks have besides. Each has a random order of its own, so that one more changes no other playbook."""
+"""Additions to some playbooks. Each has a random order of its own, so that one more changes no other playbook."""
 
 
 @dataclass
 class Result:
-    """``story`` is None for a playbook that the compiler refuses; ``finding`` what broke, None when all holds."""
+    """``run_trace`` is None for a playbook that the compiler refuses; ``finding`` what broke, None when all holds."""
 
     seed: int
     text: str
-    story: Story | None
+    run_trace: RunTrace | None
     finding: Finding | None = None
 
 
@@ -66,17 +66,17 @@ def simulate(seed: int) -> Result:
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None:
         return Result(seed, text, None)
-    story = Story(seed, text, graph)
+    run_trace = RunTrace(seed, text, graph)
     try:
         with patched_limits(seed):
-            World(story).run()
-            check(story)
-            check_unframed(story)
-            check_same_without_pauses(story)
+            World(run_trace).run()
+            check(run_trace)
+            check_unframed(run_trace)
+            check_same_without_pauses(run_trace)
     except Finding as finding:
-        return Result(seed, text, story, finding)
+        return Result(seed, text, run_trace, finding)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         law = f"{type(error).__name__} at {place.filename.rpartition('/')[2]}:{place.lineno}"
-        return Result(seed, text, story, Finding(law, traceback.format_exc()))
-    return Result(seed, text, story)
+        return Result(seed, text, run_trace, Finding(law, traceback.format_exc()))
+    return Result(seed, text, run_trace)

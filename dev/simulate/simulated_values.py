@@ -75,22 +75,22 @@ class SimulatedValues:
             return {"given": 1, "rows": list(range(rows))}, {}
         pages = [list(range(rows))[first : first + PAGE_ROWS] for first in range(0, rows, PAGE_ROWS)]
         kept = [self.keep(page) for page in pages]
-        parts = [Part(one.key, 0, len(page)) for one, page in zip(kept, pages, strict=True)]
-        return {"given": 1, "rows": None}, {"rows": StoredRef(tuple(parts), sum(one.bytes for one in kept))}
+        parts = [Part(ref.key, 0, len(page)) for ref, page in zip(kept, pages, strict=True)]
+        return {"given": 1, "rows": None}, {"rows": StoredRef(tuple(parts), sum(ref.bytes for ref in kept))}
 
     def load(self, stored: StoredRef) -> Any:
         """The value that a machine refers to as stored."""
         if stored.is_one:
             return self.value(stored.parts[0].key)
-        found: list[Any] = []
+        values: list[Any] = []
         for part in stored.parts:
             if not part.key:
-                found += part.given or [None] * part.count
+                values += part.given or [None] * part.count
             elif part.count:
-                found += self.value(part.key)[part.start : part.start + part.count]
+                values += self.value(part.key)[part.start : part.start + part.count]
             else:
-                found.append(self.value(part.key))
-        return found
+                values.append(self.value(part.key))
+        return values
 
     def offload_result(self, report: ToolReport) -> ToolReport:
         """The report of an activity, by chance with its result moved to the store."""

@@ -83,7 +83,7 @@ class Statement:
 
     def _lost(self, started: int) -> None:
         self._record(started, "lost")
-        too_often = sum(one.status == "lost" for one in self._records) >= MAX_LOST
+        too_often = sum(record.status == "lost" for record in self._records) >= MAX_LOST
         if too_often or self._world.chance.random() < WHOLLY_LOST:
             self._ended(lost(tuple(self._records)))
         else:

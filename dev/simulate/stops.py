@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -27,26 +27,26 @@ SETTLEMENTS = ("ack", "release")
 BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.started")
 
 
-def check_stops(story: Story) -> None:
+def check_stops(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    for tale in story.tales.values():
-        _holding(tale)
-        final = "" if tale.name else story.graph.final
-        first = next(_loop_stops(tale) if tale.name else _playbook_stops(story, tale), None)
-        _nothing_begins(tale, first, final)
-        _delays(tale, first, final)
-    _step_timeouts(story.main)
-    _end(story)
+    for trace in run_trace.traces.values():
+        _holding(trace)
+        final = "" if trace.name else run_trace.graph.final
+        first = next(_loop_stops(trace) if trace.name else _playbook_stops(run_trace, trace), None)
+        _nothing_begins(trace, first, final)
+        _delays(trace, first, final)
+    _step_timeouts(run_trace.main)
+    _end(run_trace)
 
 
-def is_stopped(story: Story) -> bool:
-    """Whether the playbook's machine was told to stop, or stopped itself."""
-    return any(True for _ in _playbook_stops(story, story.main))
+def is_stopped(run_trace: RunTrace) -> bool:
+    """Whether the playbook's machine was asked to stop, or stopped itself."""
+    return any(True for _ in _playbook_stops(run_trace, run_trace.main))
 
 
-def _playbook_stops(story: Story, tale: Tale) -> Iterator[tuple[int, int, str]]:
+def _playbook_stops(run_trace: RunTrace, trace: MachineTrace) -> Iterator[tuple[int, int, str]]:
     """(turn, command from which on nothing may begin, why)."""
-    for number, turn in enumerate(tale.turns):
+    for number, turn in enumerate(trace.turns):
         fact: Any = turn.fact
         if isinstance(fact, CancelRequested):
             yield number, 0, "a cancel"
@@ -55,35 +55,37 @@ def _playbook_stops(story: Story, tale: Tale) -> Iterator[tuple[int, int, str]]:
         elif isinstance(fact, LimitReached):
             yield number, 0, "a limit"
         for place, command in enumerate(turn.commands):
-            if isinstance(command, Emit) and _fails_fast(story, tale, command):
+            if isinstance(command, Emit) and _fails_fast(run_trace, trace, command):
                 yield number, place, "fail_fast"
 
 
-def _fails_fast(story: Story, tale: Tale, command: Emit) -> bool:
+def _fails_fast(run_trace: RunTrace, trace: MachineTrace, command: Emit) -> bool:
     event = command.event
-    if event.type != "step.failed" or event.node == story.graph.final:
+    if event.type != "step.failed" or event.node == run_trace.graph.final:
         return False
-    mode = story.graph.steps[event.node].failure or story.graph.failure
-    return mode == "fail_fast" and not is_handled(tale, event.meta.get("step_run_id"))
+    mode = run_trace.graph.steps[event.node].failure or run_trace.graph.failure
+    return mode == "fail_fast" and not is_handled(trace, event.meta.get("step_run_id"))
 
 
-def is_handled(tale: Tale, run: Any) -> bool:
+def is_handled(trace: MachineTrace, run: Any) -> bool:
     """Whether an arc led on from this run of a step, or a person dealt with its failure."""
-    if released(tale, run):
+    if released(trace, run):
         return True
-    routed = (one for one in tale.events if one.type == "next.evaluated" and one.meta.get("step_run_id") == run)
-    return any(one.meta.get("chosen") for one in routed)
+    routed = (
+        event for event in trace.events if event.type == "next.evaluated" and event.meta.get("step_run_id") == run
+    )
+    return any(event.meta.get("chosen") for event in routed)
 
 
-def released(tale: Tale, run: Any) -> str:
+def released(trace: MachineTrace, run: Any) -> str:
     """``retry`` or ``skip`` where someone did that to this run of a step."""
-    ends = (one for one in tale.events if one.type == "step.released" and one.meta.get("step_run_id") == run)
-    return next((one.meta["action"] for one in ends if one.meta["action"] in ("retry", "skip")), "")
+    ends = (event for event in trace.events if event.type == "step.released" and event.meta.get("step_run_id") == run)
+    return next((end.meta["action"] for end in ends if end.meta["action"] in ("retry", "skip")), "")
 
 
-def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
-    loop = tale.given.step.loop
-    for number, turn in enumerate(tale.turns):
+def _loop_stops(trace: MachineTrace) -> Iterator[tuple[int, int, str]]:
+    loop = trace.given.step.loop
+    for number, turn in enumerate(trace.turns):
         if isinstance(turn.fact, CancelRequested):
             yield number, 0, "a cancel"
         elif isinstance(turn.fact, LimitReached):
@@ -91,32 +93,32 @@ def _loop_stops(tale: Tale) -> Iterator[tuple[int, int, str]]:
         for place, command in enumerate(turn.commands):
             if not isinstance(command, Emit) or command.event.type != "loop.iteration.failed":
                 continue
-            is_own = command.event.meta["loop_id"] == tale.given.loop_id  # not of a loop inside
+            is_own = command.event.meta["loop_id"] == trace.given.loop_id  # not of a loop inside
             if is_own and loop is not None and loop.on_error == "fail_fast":
                 yield number, place, "fail_fast of the loop"
 
 
-def _nothing_begins(tale: Tale, first: tuple[int, int, str] | None, final: str) -> None:
+def _nothing_begins(trace: MachineTrace, first: tuple[int, int, str] | None, final: str) -> None:
     """But for the rows of a cursor, which are given back: each of them as an iteration that ends at once."""
     if first is None:
         return
     number, place, why = first
-    settles = bool(tale.name) and any(
-        one.loop and one.loop.cursor for one in (tale.given.step, *tale.given.steps.values())
+    settles = bool(trace.name) and any(
+        step.loop and step.loop.cursor for step in (trace.given.step, *trace.given.steps.values())
     )
-    for later, turn in enumerate(tale.turns[number:], number):
+    for later, turn in enumerate(trace.turns[number:], number):
         for command in turn.commands[place:] if later == number else turn.commands:
             begun = _begun(command, final)
             if begun and not (settles and _settles(command)):
                 raise Finding(f"something begins after {why}", f"{begun}, in turn {later} after the stop in {number}")
 
 
-def _delays(tale: Tale, stop: tuple[int, int, str] | None, final: str) -> None:
+def _delays(trace: MachineTrace, stop: tuple[int, int, str] | None, final: str) -> None:
     """A stop drops the delays that run, and waits for none of them."""
     if stop is None:
         return
     running: set[str] = set()
-    for turn in tale.turns[: stop[0] + 1]:
+    for turn in trace.turns[: stop[0] + 1]:
         fact: Any = turn.fact
         if isinstance(fact, TimerFired):
             running.discard(fact.timer_id)
@@ -135,7 +137,7 @@ def _settles(command: Command) -> bool:
         case CallTool(call):
             return call.task in SETTLEMENTS
         case StartTimer(timer_id):
-            return any(f":{one}:" in timer_id for one in SETTLEMENTS)
+            return any(f":{settlement}:" in timer_id for settlement in SETTLEMENTS)
         case Emit(event):
             return event.type == "loop.iteration.started" or event.node in SETTLEMENTS
         case _:
@@ -161,10 +163,10 @@ def _is_of_end(meta: dict[str, Any], node: str, final: str) -> bool:
     return node == final or str(meta.get("step_run_id", "")).rpartition("#")[0] == final
 
 
-def _step_timeouts(tale: Tale) -> None:
+def _step_timeouts(trace: MachineTrace) -> None:
     """A step whose time is over begins no further task."""
     late: set[str] = set()
-    for number, turn in enumerate(tale.turns):
+    for number, turn in enumerate(trace.turns):
         fact: Any = turn.fact
         if isinstance(fact, TimerFired) and fact.timer_id.endswith(":timeout"):
             late.add(fact.timer_id.removesuffix(":timeout"))
@@ -175,40 +177,40 @@ def _step_timeouts(tale: Tale) -> None:
                 raise Finding("something begins after a step's timeout", f"in turn {number}, of {sorted(late)[:3]}")
 
 
-def _holding(tale: Tale) -> None:
+def _holding(trace: MachineTrace) -> None:
     """Between a request to hold and the next workflow task that goes on, no call and no loop begins."""
     is_holding = False
-    for number, turn in enumerate(tale.turns):
+    for number, turn in enumerate(trace.turns):
         if isinstance(turn.fact, HoldRequested):
             is_holding = True
         elif isinstance(turn.fact, Continued | Resumed):
             is_holding = False
-        begun = [one for one in turn.commands if isinstance(one, CallTool | RunChunk)]
+        begun = [command for command in turn.commands if isinstance(command, CallTool | RunChunk)]
         if is_holding and begun:
             raise Finding("something begins while the machine holds", f"in turn {number}: {str(begun[0])[:200]}")
 
 
-def _end(story: Story) -> None:
+def _end(run_trace: RunTrace) -> None:
     """`end` runs once, also after a stop, and its cleanup is bounded; a cancel after a stop skips it."""
-    tale, final = story.main, story.graph.final
-    started = [one for one in tale.events if one.type == "step.started" and one.node == final]
-    if len(started) - sum(released(tale, one.meta["step_run_id"]) == "retry" for one in started) > 1:
+    trace, final = run_trace.main, run_trace.graph.final
+    started = [event for event in trace.events if event.type == "step.started" and event.node == final]
+    if len(started) - sum(released(trace, event.meta["step_run_id"]) == "retry" for event in started) > 1:
         raise Finding("the final step runs more than once", f"{len(started)} times")
-    skips = _skips(tale)
-    began = any(one.type == "workflow.started" for one in tale.events)
+    skips = _skips(trace)
+    began = any(event.type == "workflow.started" for event in trace.events)
     if not started and began and skips is None:
         raise Finding("a run does not meet its final step", "though nobody asked to skip it")
-    for turn in tale.turns[len(tale.turns) if skips is None else skips :]:
+    for turn in trace.turns[len(trace.turns) if skips is None else skips :]:
         for command in turn.commands:
             if _begun(command, ""):
                 raise Finding("something begins after a second cancel", _begun(command, ""))
-    if started and story.graph.steps[final].timeout is None:
-        _bounded(story, tale, started[0].at)
+    if started and run_trace.graph.steps[final].timeout is None:
+        _bounded(run_trace, trace, started[0].at)
 
 
-def _skips(tale: Tale) -> int | None:
+def _skips(trace: MachineTrace) -> int | None:
     """The turn of the second request to cancel."""
-    cancels = [number for number, turn in enumerate(tale.turns) if _is_cancel(turn.fact)]
+    cancels = [number for number, turn in enumerate(trace.turns) if _is_cancel(turn.fact)]
     return cancels[1] if len(cancels) > 1 else None
 
 
@@ -216,10 +218,10 @@ def _is_cancel(fact: object) -> bool:
     return isinstance(fact, CancelRequested)
 
 
-def _paused_ms(tale: Tale) -> int:
+def _paused_ms(trace: MachineTrace) -> int:
     """For how long the run was paused: no time of it counts."""
     total, since = 0, 0
-    for turn in tale.turns:
+    for turn in trace.turns:
         for command in turn.commands:
             if isinstance(command, PauseChildren):
                 total += 0 if command.is_paused else turn.fact.at - since
@@ -227,21 +229,21 @@ def _paused_ms(tale: Tale) -> int:
     return total
 
 
-def _bounded(story: Story, tale: Tale, began: int) -> None:
-    stop = next(_playbook_stops(story, tale), None)
+def _bounded(run_trace: RunTrace, trace: MachineTrace, began: int) -> None:
+    stop = next(_playbook_stops(run_trace, trace), None)
     if stop is None:
         return
-    until = max(tale.turns[stop[0]].fact.at, began) + CLEANUP_MS + _paused_ms(tale)
-    asked: dict[str, int] = {}
+    until = max(trace.turns[stop[0]].fact.at, began) + CLEANUP_MS + _paused_ms(trace)
+    totals: dict[str, int] = {}
     cancelled: dict[str, int] = {}
-    for turn in tale.turns:
+    for turn in trace.turns:
         for command in turn.commands:
-            if isinstance(command, CallTool) and command.call.step == story.graph.final:
-                asked[command.call.id] = turn.fact.at
+            if isinstance(command, CallTool) and command.call.step == run_trace.graph.final:
+                totals[command.call.id] = turn.fact.at
             elif isinstance(command, Cancel):
                 cancelled.setdefault(command.id, turn.fact.at)
         fact: Any = turn.fact
-        if isinstance(fact, ToolFinished) and fact.call_id in asked:
-            del asked[fact.call_id]
+        if isinstance(fact, ToolFinished) and fact.call_id in totals:
+            del totals[fact.call_id]
             if fact.at > until + 1000 and cancelled.get(fact.call_id, until + 1001) > until + 1000:
                 raise Finding("the cleanup has no bound", f"{fact.call_id} ends {(fact.at - until) // 1000} s late")

@@ -1,8 +1,8 @@
 """Tables whose rows are claimed, as a database keeps them, and other runs that claim rows of the same tables.
 
 The database alone decides who holds a row: a statement names the token of a claim, and changes no row that another
-token has by now. Each statement that took effect, or was refused, is a *deed*: the laws of claims (claims.py) are
-asked of these, not of what the machine says.
+token has by now. Each statement that took effect, or was refused, is a `RowChange`: the laws of claims
+(claims.py) are checked on these, not on what the machine reports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Deed", "Tables"]
+__all__ = ["RowChange", "Tables"]
 
 NEW, RIVAL = "new", "rival"
 MOST_ROWS = 12
@@ -21,7 +21,7 @@ FOR_GOOD = 10**9
 """Seconds for which a row is taken that nobody acknowledges."""
 
 
-class Deed(NamedTuple):
+class RowChange(NamedTuple):
     """A statement that reached the database ``at`` a time: ``rows`` are the ids of those that it changed, ``said`` is
     what an acknowledgement says of them, ``attempts`` how often a claimed row has been claimed by now. ``iteration``
     is that of the call, if it has one.
@@ -61,7 +61,7 @@ class Tables:
 
     def __init__(self, clock: Clock, seed: int, rivals: str) -> None:
         """``rivals`` draws what other runs do; none when empty."""
-        self.deeds: list[Deed] = []
+        self.row_changes: list[RowChange] = []
         self._clock = clock
         self._seed = seed
         self._chance = random.Random(rivals) if rivals else None
@@ -92,17 +92,17 @@ class Tables:
 
     def _claim(self, table: str, token: str, seconds: float, most: int) -> dict[str, Any]:
         now = self._clock.now
-        found = [row for row in self._rows(table) if row.status == NEW and row.until <= now][:most]
-        for row in found:
+        rows = [row for row in self._rows(table) if row.status == NEW and row.until <= now][:most]
+        for row in rows:
             row.token, row.until, row.attempts = token, now + int(seconds * 1000), row.attempts + 1
-        attempts = tuple(row.attempts for row in found)
-        self.deeds.append(Deed(now, "claim", table, token, tuple(row.id for row in found), attempts=attempts))
-        return _result([{"id": row.id, "attempts": row.attempts} for row in found], len(found))
+        attempts = tuple(row.attempts for row in rows)
+        self.row_changes.append(RowChange(now, "claim", table, token, tuple(row.id for row in rows), attempts=attempts))
+        return _result([{"id": row.id, "attempts": row.attempts} for row in rows], len(rows))
 
     def _change(
-        self, action: str, table: str, given: Any, token: str, told: Any = None, *, iteration: int | None
+        self, action: str, table: str, given: Any, token: str, expected: Any = None, *, iteration: int | None
     ) -> dict[str, Any]:
-        """``given`` is a row, or all rows of a claim; ``told`` the status of an acknowledgement, or seconds."""
+        """``given`` is a row, or all rows of a claim; ``expected`` the status of an acknowledgement, or seconds."""
         rows_given: list[dict[str, Any]] = [given] if isinstance(given, dict) else given
         ids = {row["id"] for row in rows_given}
         held = [row for row in self._rows(table) if row.id in ids and row.token == token and row.status == NEW]
@@ -110,13 +110,13 @@ class Tables:
         for row in held:
             match action:
                 case "ack":
-                    row.status = str(told)
+                    row.status = str(expected)
                 case "release":
                     row.token, row.until = "", 0
                 case _:
-                    row.until = now + int(told * 1000)
+                    row.until = now + int(expected * 1000)
         rows = tuple(row.id for row in held)
-        self.deeds.append(Deed(now, action, table, token, rows, str(told or ""), iteration))
+        self.row_changes.append(RowChange(now, action, table, token, rows, str(expected or ""), iteration))
         return _result([], len(held))
 
     # ---- other runs -------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class Tables:
 
     def _rival_claims(self, table: str) -> None:
         assert self._chance is not None
-        token = f"{RIVAL}/{len(self.deeds)}"
+        token = f"{RIVAL}/{len(self.row_changes)}"
         taken = self._claim(table, token, self._chance.choice((1, 60)), self._chance.randint(1, 3))["rows"]
         if taken:
             self._clock.later(self._soon(), partial(self._rival_settles, table, taken, token))

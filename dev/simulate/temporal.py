@@ -1,6 +1,6 @@
 """The same playbook on the machine alone and on Temporal: status, result and the rows of the log must be the same.
 
-Only playbooks are taken whose story does not depend on the order in which calls end: those that come to the same in
+Only playbooks are taken whose run_trace does not depend on the order in which calls end: those that come to the same in
 several random orders of the machine alone, in short time and without a timeout.
 """
 
@@ -20,7 +20,7 @@ import msgspec
 from dev.simulate.answers import Answers
 from dev.simulate.playbooks import playbook
 from dev.simulate.run_summary import DERIVED, RunSummary, differences, failure_of, row_of, summarize
-from dev.simulate.story import Finding, Story
+from dev.simulate.run_trace import Finding, RunTrace
 from dev.simulate.tasks import ROWS
 from dev.simulate.world import World
 from noetl_activities.credentials import CredentialSource
@@ -56,9 +56,9 @@ def compare(count: int, first: int) -> int:
     """Exit status: 1 when a playbook came to something else on Temporal."""
     with (
         tempfile.TemporaryDirectory(prefix="noetl-simulate-") as folder,
-        owned_stack(Home(Path(folder)), "run") as (_, found),
+        owned_stack(Home(Path(folder)), "run") as (_, addresses),
     ):
-        return asyncio.run(_compared(found, count, first))
+        return asyncio.run(_compared(addresses, count, first))
 
 
 async def _compared(addresses: Addresses, count: int, first: int) -> int:
@@ -66,22 +66,22 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
     login = addresses.environment()["NOETL_CREDENTIAL_PG_LOCAL"]
     credentials = CredentialSource(environment={"NOETL_CREDENTIAL_PG": login})
     differing = 0
-    for (seed, story, alone), number in zip(_suitable(first), range(1, count + 1), strict=False):
+    for (seed, run_trace, alone), number in zip(_suitable(first), range(1, count + 1), strict=False):
         tools = _tools(seed)
         client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres, tools=tools)
         await _empty_tables(addresses.playbooks)
         async with serving(client.temporal, tools, credentials):
-            run = await client.submit(story.graph, {"given": 1, "rows": list(range(ROWS))}, content=story.text)
+            run = await client.submit(run_trace.graph, {"given": 1, "rows": list(range(ROWS))}, content=run_trace.text)
             report = await asyncio.wait_for(run.result(), RUN_SECONDS)
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
         rows = await _rows(addresses.postgres, run.execution_id)
-        failures = Counter(failure_of(one) for one in report.failures.kept)
+        failures = Counter(failure_of(failure) for failure in report.failures.kept)
         there = RunSummary(report.status, report.result, failures, rows, await _stored(addresses.playbooks))
-        told = list(differences(alone, there, ("alone", "on Temporal")))
-        print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {'same' if not told else 'DIFFERS'}")
-        for line in told:
+        problems = list(differences(alone, there, ("alone", "on Temporal")))
+        print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {'DIFFERS' if problems else 'same'}")
+        for line in problems:
             print(f"     {line[:600]}", flush=True)
-        differing += bool(told)
+        differing += bool(problems)
     print(f"{count} playbooks on Temporal, {differing} differ from the machine alone")
     return int(bool(differing))
 
@@ -89,32 +89,36 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
 # ---- the machine alone ----------------------------------------------------------------------------------------------
 
 
-def _suitable(first: int) -> Iterator[tuple[int, Story, RunSummary]]:
+def _suitable(first: int) -> Iterator[tuple[int, RunTrace, RunSummary]]:
     seed = first
     while True:
         stories = [_calm(seed, order) for order in range(ORDERS)]
-        told = [summarize(one)._replace(results={}) for one in stories if one is not None]
-        if stories[0] is not None and len(told) == ORDERS and all(one == told[0] for one in told):
-            yield seed, stories[0], told[0]
+        summaries = [summarize(run_trace)._replace(results={}) for run_trace in stories if run_trace is not None]
+        if (
+            stories[0] is not None
+            and len(summaries) == ORDERS
+            and all(summary == summaries[0] for summary in summaries)
+        ):
+            yield seed, stories[0], summaries[0]
         seed += 1
 
 
-def _calm(seed: int, order: int) -> Story | None:
+def _calm(seed: int, order: int) -> RunTrace | None:
     """A short run in which nothing goes wrong, None for others."""
     text = playbook(random.Random(f"{seed}/playbook"))
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None or len(graph.steps) > 20 or Answers(seed).odd or any(word in text for word in UNSUITABLE):
         return None
-    story = Story(seed, text, graph)
+    run_trace = RunTrace(seed, text, graph)
     try:
-        World(story, order).run()
+        World(run_trace, order).run()
     except Finding:
         return None
-    turns = [turn for tale in story.tales.values() for turn in tale.turns]
-    timers = [one for turn in turns for one in turn.commands if isinstance(one, StartTimer)]
-    late = any(one.timer_id.endswith(":timeout") and one.seconds < SHORTEST_TIMEOUT for one in timers)
-    took = story.main.turns[-1].fact.at - story.main.turns[0].fact.at
-    return None if late or len(turns) > MAX_TURNS or len(turns) < 4 or took > MAX_MS else story
+    turns = [turn for trace in run_trace.traces.values() for turn in trace.turns]
+    timers = [command for turn in turns for command in turn.commands if isinstance(command, StartTimer)]
+    late = any(timer.timer_id.endswith(":timeout") and timer.seconds < SHORTEST_TIMEOUT for timer in timers)
+    took = run_trace.main.turns[-1].fact.at - run_trace.main.turns[0].fact.at
+    return None if late or len(turns) > MAX_TURNS or len(turns) < 4 or took > MAX_MS else run_trace
 
 
 # ---- on Temporal ----------------------------------------------------------------------------------------------------
@@ -145,21 +149,23 @@ async def _stored(dsn: str) -> Counter[str]:
     """Rows that sinks stored: table and row, as the machine's world writes them."""
     connection = await asyncpg.connect(dsn)
     try:
-        found = {table: await connection.fetch(f"SELECT n FROM {table}") for table in TABLES}
+        stored = {table: await connection.fetch(f"SELECT n FROM {table}") for table in TABLES}
     finally:
         await connection.close()
-    return Counter(f"{table} {dict(row)}" for table, rows in found.items() for row in rows)
+    return Counter(f"{table} {dict(row)}" for table, rows in stored.items() for row in rows)
 
 
 async def _rows(dsn: str, execution_id: int) -> Counter[str]:
     connection = await asyncpg.connect(dsn)
     try:
-        found = await connection.fetch(
+        records = await connection.fetch(
             "SELECT event_type, node_name, status, meta->>'iteration' AS iteration FROM noetl.event"
             " WHERE execution_id = $1",
             execution_id,
         )
     finally:
         await connection.close()
-    rows = Counter(row_of(one["event_type"], one["node_name"], one["status"], one["iteration"]) for one in found)
+    rows = Counter(
+        row_of(record["event_type"], record["node_name"], record["status"], record["iteration"]) for record in records
+    )
     return Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})

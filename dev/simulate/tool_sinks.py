@@ -1,6 +1,6 @@
 """Sinks of any tool in random playbooks: of http, python and DuckDB beside those of Postgres.
 
-They have a random order of their own, so that a playbook without them is what it was.
+They have a random order of their own, so that a playbook without them stays the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether what a run says of itself is true: its status, its failures, the counts and results of its loops."""
+"""Whether the report of a run is true: its status, its failures, the counts and results of its loops."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 from dev.simulate.regions import ended_by, inside_of
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.stops import is_handled, is_stopped, released
-from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tasks import RAISING, RAISING_AFTER_FAILURE
 from noetl_compiler.graph import Route
 from noetl_temporal.machine import failure_log
@@ -21,71 +21,71 @@ __all__ = ["check_truth"]
 _STEP_ENDS = ("step.done", "step.failed", "step.cancelled")
 
 
-def check_truth(story: Story) -> None:
+def check_truth(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    finish = story.main.finish
+    finish = run_trace.main.finish
     if finish is None:
         raise Finding("a run has no end", "its last command is no Finish")
-    _status(story, finish)
-    _steps(story, finish)
-    _raising(story, finish)
-    _items(story, finish)
-    for tale in story.tales.values():
-        if tale.name and tale.report is not None:
-            _counts(tale, story.store)
-            _results(tale, story.store)
+    _status(run_trace, finish)
+    _steps(run_trace, finish)
+    _raising(run_trace, finish)
+    _items(run_trace, finish)
+    for trace in run_trace.traces.values():
+        if trace.name and trace.report is not None:
+            _counts(trace, run_trace.store)
+            _results(trace, run_trace.store)
 
 
-def _status(story: Story, finish: Finish) -> None:
+def _status(run_trace: RunTrace, finish: Finish) -> None:
     unhandled = finish.failures.unhandled
-    stopped = is_stopped(story)
+    stopped = is_stopped(run_trace)
     if (finish.status == "completed") != (not unhandled and not stopped):
         detail = f"{finish.status}, unhandled {unhandled}, the first {finish.failures.cause}, stopped {stopped}"
         raise Finding("the status does not follow", detail)
-    cancels = any(isinstance(turn.fact, CancelRequested) for turn in story.main.turns)
+    cancels = any(isinstance(turn.fact, CancelRequested) for turn in run_trace.main.turns)
     if finish.status == "cancelled" and not cancels:
         raise Finding("the status does not follow", "cancelled, and nobody asked for it")
-    last = story.main.events[-1]
+    last = run_trace.main.events[-1]
     if not last.type.startswith("playbook.") or last.status != finish.status.upper():
-        raise Finding("the last row tells another status", f"{last.type} {last.status} of {finish.status}")
+        raise Finding("the last row has another status", f"{last.type} {last.status} of {finish.status}")
 
 
-def _steps(story: Story, finish: Finish) -> None:
-    """A run of a step that failed, or was stopped by nobody's wish, is handled or fails the run."""
+def _steps(run_trace: RunTrace, finish: Finish) -> None:
+    """A run of a step that failed, or was stopped without a request, is handled or fails the run."""
     ends: dict[str, DomainEvent] = {}
-    for event in story.main.events:
+    for event in run_trace.main.events:
         if event.type in _STEP_ENDS:
             run = str(event.meta.get("step_run_id"))
             if run in ends:
                 raise Finding("a run of a step ends twice", f"{run}: {ends[run].type}, {event.type}")
             ends[run] = event
     for run, event in ends.items():
-        if event.type == "step.failed" and not is_handled(story.main, run):
+        if event.type == "step.failed" and not is_handled(run_trace.main, run):
             if finish.status == "completed":
                 raise Finding("a failure is forgiven", f"{run} failed, no arc led on, the run is completed")
-            if not (_told(finish, event.node, run) or _told_of_items(story, finish, event.node)):
-                raise Finding("a failure is not told", f"{run}: {event.error}")
+            if not (_is_reported(finish, event.node, run) or _has_failed_iterations(run_trace, finish, event.node)):
+                raise Finding("a failure is not reported", f"{run}: {event.error}")
         if event.type == "step.cancelled" and finish.status == "completed":
             raise Finding("a failure is forgiven", f"{run} was cancelled, the run is completed")
-    _reached(story, ends, finish)
+    _reached(run_trace, ends, finish)
 
 
-def _told(finish: Finish, step: str, run: str) -> bool:
+def _is_reported(finish: Finish, step: str, run: str) -> bool:
     """A failure of this run that is kept, or where some are not, one that is counted."""
-    if any(one.step == step and one.run == run and not one.handled for one in finish.failures.kept):
+    if any(failure.step == step and failure.run == run and not failure.handled for failure in finish.failures.kept):
         return True
-    counted = any(one.step == step and one.handled < one.count for one in finish.failures.counts)
+    counted = any(count.step == step and count.handled < count.count for count in finish.failures.counts)
     return counted and len(finish.failures.kept) < finish.failures.total
 
 
-def _told_of_items(story: Story, finish: Finish, end: str) -> bool:
+def _has_failed_iterations(run_trace: RunTrace, finish: Finish, end: str) -> bool:
     """Whether the step is a loop over steps, or the end of one, and some step of the loop failed."""
-    loop = ended_by(story.graph, end) or end
-    inside = inside_of(story.graph, loop)
-    return any(one.step in inside and one.handled < one.count for one in finish.failures.counts)
+    loop = ended_by(run_trace.graph, end) or end
+    inside = inside_of(run_trace.graph, loop)
+    return any(count.step in inside and count.handled < count.count for count in finish.failures.counts)
 
 
-def _items(story: Story, finish: Finish) -> None:
+def _items(run_trace: RunTrace, finish: Finish) -> None:
     """Every failed item counts, and so does what is kept of failures."""
     log, kept = finish.failures, failure_log.KEPT
     if len(log.kept) != min(log.total, 2 * kept) or len(log.first) != min(log.total, kept):
@@ -93,35 +93,37 @@ def _items(story: Story, finish: Finish) -> None:
     if (log.cause is None) != (log.unhandled == 0):
         raise Finding("failures are lost", f"{log.unhandled} are unhandled, the first {log.cause}")
     failed: Counter[str] = Counter()
-    for tale in story.tales.values():
-        if tale.name and tale.report is not None:
-            failed[tale.given.step.name] += tale.report.stats["failed"]
+    for trace in run_trace.traces.values():
+        if trace.name and trace.report is not None:
+            failed[trace.given.step.name] += trace.report.stats["failed"]
     counted: Counter[str] = Counter()
-    for one in log.counts:
-        counted[one.step] += one.count
+    for entry in log.counts:
+        counted[entry.step] += entry.count
     for loop, count in failed.items():
-        if sum(counted[step] for step in inside_of(story.graph, loop)) < count:
+        if sum(counted[step] for step in inside_of(run_trace.graph, loop)) < count:
             raise Finding("failures are lost", f"{dict(failed)} items failed, counted are {dict(counted)}")
 
 
-def _reached(story: Story, ends: dict[str, DomainEvent], finish: Finish) -> None:
-    """What its calls and loops came to is what a run of a step came to."""
-    for run, why in _doomed(story).items():
+def _reached(run_trace: RunTrace, ends: dict[str, DomainEvent], finish: Finish) -> None:
+    """The outcome of a step run is that of its calls and loops."""
+    for run, why in _doomed(run_trace).items():
         event = ends.get(run)
-        if event is not None and event.type == "step.done" and not released(story.main, run):
+        if event is not None and event.type == "step.done" and not released(run_trace.main, run):
             raise Finding("a failure is forgiven", f"{run} is done, though {why}")
-        if event is not None and finish.status == "completed" and not is_handled(story.main, run):
+        if event is not None and finish.status == "completed" and not is_handled(run_trace.main, run):
             raise Finding("a failure is forgiven", f"the run is completed, though {run}: {why}")
 
 
-def _doomed(story: Story) -> dict[str, str]:
-    """Runs of steps that cannot end well, by what the world did to them."""
-    found: dict[str, str] = {}
-    runs = _runs_of_calls(story.main)
-    asked = [one for turn in story.main.turns for one in turn.commands if isinstance(one, RunChunk)]
-    loops = {one.chunk_id: one.input for one in asked}
-    cancelled = {one.id for turn in story.main.turns for one in turn.commands if isinstance(one, Cancel)}
-    for turn in story.main.turns:
+def _doomed(run_trace: RunTrace) -> dict[str, str]:
+    """Step runs that cannot succeed, because of injected faults."""
+    fates: dict[str, str] = {}
+    runs = _runs_of_calls(run_trace.main)
+    commands = [command for turn in run_trace.main.turns for command in turn.commands if isinstance(command, RunChunk)]
+    loops = {command.chunk_id: command.input for command in commands}
+    cancelled = {
+        command.id for turn in run_trace.main.turns for command in turn.commands if isinstance(command, Cancel)
+    }
+    for turn in run_trace.main.turns:
         fact: Any = turn.fact
         if isinstance(fact, ToolFinished) and fact.call_id in runs:
             call, run = runs[fact.call_id]
@@ -131,41 +133,41 @@ def _doomed(story: Story) -> dict[str, str]:
                 and call.rules is None
                 and not call.aside
             ):
-                found[run] = f"{fact.call_id} failed without a policy"
+                fates[run] = f"{fact.call_id} failed without a policy"
         elif isinstance(fact, ChunkFinished) and fact.chunk_id in loops:
             run, loop = loops[fact.chunk_id].run, loops[fact.chunk_id].step.loop
             if fact.report.status == "cancelled" and fact.chunk_id not in cancelled:
-                found[run] = "its loop was cancelled"
+                fates[run] = "its loop was cancelled"
             elif fact.report.stats.get("failed") and loop is not None and loop.failure != "best_effort":
-                found[run] = "items of its loop failed"
-    return found
+                fates[run] = "items of its loop failed"
+    return fates
 
 
-def _runs_of_calls(tale: Tale) -> dict[str, tuple[Any, str]]:
+def _runs_of_calls(trace: MachineTrace) -> dict[str, tuple[Any, str]]:
     """call id -> (call, run of a step)."""
-    runs = {event.id: str(event.meta.get("step_run_id")) for event in tale.events if event.type == "task.started"}
-    calls = [one.call for turn in tale.turns for one in turn.commands if isinstance(one, CallTool)]
+    runs = {event.id: str(event.meta.get("step_run_id")) for event in trace.events if event.type == "task.started"}
+    calls = [command.call for turn in trace.turns for command in turn.commands if isinstance(command, CallTool)]
     return {call.id: (call, runs.get(call.event_id, "")) for call in calls}
 
 
-def _raising(story: Story, finish: Finish) -> None:
-    """A way on whose condition raises is an error of its step, never no match; it comes beside what failed before."""
+def _raising(run_trace: RunTrace, finish: Finish) -> None:
+    """A route whose condition raises is an error of its step, never "no match", in addition to earlier failures."""
     ends: dict[Any, DomainEvent] = {}
-    for event in story.main.events:
-        run, step = event.meta.get("step_run_id"), story.graph.steps.get(event.node)
+    for event in run_trace.main.events:
+        run, step = event.meta.get("step_run_id"), run_trace.graph.steps.get(event.node)
         if event.type in _STEP_ENDS:
             ends[run] = event
         if event.type != "next.evaluated" or step is None:
             continue
         end = ends.get(run)
         if event.status == "FAILED":
-            _failed_by_its_way(story, event, end, finish)
-        elif end is not None and _asked_raises(step.route, end.type == "step.failed", event.meta["chosen"]):
+            _failed_by_its_route(run_trace, event, end, finish)
+        elif end is not None and _evaluated_raises(step.route, end.type == "step.failed", event.meta["chosen"]):
             raise Finding("a condition that raises reads as no match", event.node)
 
 
-def _asked_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
-    """Whether an arc that was asked has a condition that raises: the first match ends an exclusive route."""
+def _evaluated_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
+    """Whether an evaluated arc has a condition that raises: the first match ends an exclusive route."""
     for arc in route.arcs:
         if arc.on not in ("any", "error" if is_failed else "ok"):
             continue
@@ -176,34 +178,38 @@ def _asked_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
     return False
 
 
-def _failed_by_its_way(story: Story, event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
-    """The end of the run is its failure, told before; both failures are among those of the run."""
+def _failed_by_its_route(run_trace: RunTrace, event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
+    """The end of the run is its failure, reported before; both failures are among those of the run."""
     if end is None or end.type != "step.failed" or "source" not in event.meta or event.meta["chosen"]:
         raise Finding("a way that raises fails no step", f"{event.node}: {end and end.type}, {event.meta}")
     run = event.meta["step_run_id"]
     if len(finish.failures.kept) < finish.failures.total:
         return
-    told = [one for one in finish.failures.kept if one.run == run and not one.handled]
-    missing = {event.error, end.error}.difference(one.message[:500] for one in told)
-    inside = inside_of(story.graph, event.node)
-    of_items = any(one.iteration is not None and one.step in inside for one in finish.failures.kept if not one.handled)
+    failures = [failure for failure in finish.failures.kept if failure.run == run and not failure.handled]
+    missing = {event.error, end.error}.difference(failure.message[:500] for failure in failures)
+    inside = inside_of(run_trace.graph, event.node)
+    of_items = any(
+        failure.iteration is not None and failure.step in inside
+        for failure in finish.failures.kept
+        if not failure.handled
+    )
     if end.error != event.error and of_items:
         missing.discard(end.error)  # the failures of the items say more than that there were some
     if missing:
-        raise Finding("a failure is not told", f"{run}: {missing}, told are {told}")
+        raise Finding("a failure is not reported", f"{run}: {missing}, reported are {failures}")
 
 
-def _counts(tale: Tale, store: SimulatedValues) -> None:
-    """total = success + failed + skipped, and a success is an item that ended ok."""
-    report, stats, results = tale.report, tale.report.stats, _results_of(tale, store)
-    items = len(tale.given.items) - report.rest if tale.given.claims is None else _begun(tale)
+def _counts(trace: MachineTrace, store: SimulatedValues) -> None:
+    """total = success + failed + skipped, and a success is an item that succeeded."""
+    report, stats, results = trace.report, trace.report.stats, _results_of(trace, store)
+    items = len(trace.given.items) - report.rest if trace.given.claims is None else _begun(trace)
     if stats["total"] != items or len(results) != items:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
-    own = [one for one in tale.events if one.meta.get("loop_id") == tale.given.loop_id]
-    failing = sorted(one.meta["iteration"] for one in own if one.type == "loop.iteration.failed")
-    kept, most = [one.iteration for one in report.failures.kept], failure_log.KEPT
+    own = [emitted for emitted in trace.events if emitted.meta.get("loop_id") == trace.given.loop_id]
+    failing = sorted(event.meta["iteration"] for event in own if event.type == "loop.iteration.failed")
+    kept, most = [failure.iteration for failure in report.failures.kept], failure_log.KEPT
     if report.failures.total != len(failing) or kept != [*failing[:most], *failing[most:][-most:]]:
         raise Finding("failures are lost", f"{report.failures.total} counted and {len(kept)} kept of {len(failing)}")
     ends = Counter(event.type for event in own)
@@ -212,28 +218,28 @@ def _counts(tale: Tale, store: SimulatedValues) -> None:
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
 
 
-def _begun(tale: Tale) -> int:
+def _begun(trace: MachineTrace) -> int:
     """How many rows, or claims of rows, became iterations of the chunk's own loop."""
-    begun = (event for event in tale.events if event.type == "loop.iteration.started")
-    return sum(event.meta["loop_id"] == tale.given.loop_id for event in begun)
+    begun = (event for event in trace.events if event.type == "loop.iteration.started")
+    return sum(event.meta["loop_id"] == trace.given.loop_id for event in begun)
 
 
-def _results_of(tale: Tale, store: SimulatedValues) -> list[Any]:
-    report: ChunkReport = tale.report
+def _results_of(trace: MachineTrace, store: SimulatedValues) -> list[Any]:
+    report: ChunkReport = trace.report
     return report.results if report.stored is None else store.load(report.stored)
 
 
-def _results(tale: Tale, store: SimulatedValues) -> None:
+def _results(trace: MachineTrace, store: SimulatedValues) -> None:
     """Each item that ended well has its own result at its own index, unless the chunk was stopped while it stored
     them.
     """
-    first, results = tale.given.first, _results_of(tale, store)
-    facts = [turn.fact for turn in tale.turns]
-    if not any(results) and any(isinstance(one, CancelRequested | LimitReached) for one in facts):
+    first, results = trace.given.first, _results_of(trace, store)
+    facts = [turn.fact for turn in trace.turns]
+    if not any(results) and any(isinstance(fact, CancelRequested | LimitReached) for fact in facts):
         return
-    for event in (one for one in tale.events if one.meta.get("loop_id") == tale.given.loop_id):
+    for event in (emitted for emitted in trace.events if emitted.meta.get("loop_id") == trace.given.loop_id):
         result: Any = event.result
         if event.type == "loop.iteration.done" and "left_out" not in event.meta:
-            found = results[event.meta["iteration"] - first]
-            if found != result:
-                raise Finding("a result is not its item's", f"{event.meta['iteration']}: {found} for {result}")
+            stored = results[event.meta["iteration"] - first]
+            if stored != result:
+                raise Finding("a result is not its item's", f"{event.meta['iteration']}: {stored} for {result}")

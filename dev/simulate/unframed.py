@@ -13,7 +13,7 @@ import msgspec
 
 from dev.simulate.breakers import has_breakers
 from dev.simulate.run_summary import RunSummary, differences, summarize
-from dev.simulate.story import Finding, Story, Tale
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.world import World
 from noetl_compiler.graph import Graph
 from noetl_compiler.templates import TemplateFailure
@@ -32,21 +32,23 @@ FRAMED_RUNS = 2
 """Framed runs per playbook."""
 
 
-def check_unframed(story: Story) -> None:
+def check_unframed(run_trace: RunTrace) -> None:
     """Compare, if the run has frames. Raises Finding."""
-    if not any(tale.name and tale.given.frame for tale in story.tales.values()) or _is_unsuitable(story.graph):
+    if not any(trace.name and trace.given.frame for trace in run_trace.traces.values()) or _is_unsuitable(
+        run_trace.graph
+    ):
         return
-    unframed = _without_frames(story.graph)
-    first = _summary_of(story, unframed, 0)
-    if first is None or any(_summary_of(story, unframed, order) != first for order in range(1, BASELINE_ORDERS)):
+    unframed = _without_frames(run_trace.graph)
+    first = _summary_of(run_trace, unframed, 0)
+    if first is None or any(_summary_of(run_trace, unframed, order) != first for order in range(1, BASELINE_ORDERS)):
         return
     for order in range(FRAMED_RUNS):
-        framed = _run(story, story.graph, order, with_faults=True)
-        found = list(differences(first, summarize(framed), ("unframed", "framed")))
-        if found and all(
-            _summary_of(story, unframed, more) == first for more in range(BASELINE_ORDERS, CONFIRMING_ORDERS)
+        framed = _run(run_trace, run_trace.graph, order, with_faults=True)
+        problems = list(differences(first, summarize(framed), ("unframed", "framed")))
+        if problems and all(
+            _summary_of(run_trace, unframed, more) == first for more in range(BASELINE_ORDERS, CONFIRMING_ORDERS)
         ):
-            raise Finding("a framed run comes to something else", found[0][:1500])
+            raise Finding("a framed run comes to something else", problems[0][:1500])
 
 
 def _is_unsuitable(graph: Graph) -> bool:
@@ -72,28 +74,28 @@ def _without_frames(graph: Graph) -> Graph:
     return msgspec.structs.replace(graph, steps={name: unframed(step) for name, step in graph.steps.items()})
 
 
-def _summary_of(story: Story, graph: Graph, order: int) -> RunSummary | None:
+def _summary_of(run_trace: RunTrace, graph: Graph, order: int) -> RunSummary | None:
     """The summary of an unframed run; None for a run that depends on time, leases or chunks, or does not end."""
     try:
-        alone = _run(story, graph, order, with_faults=False)
+        alone = _run(run_trace, graph, order, with_faults=False)
     except Finding:
         return None
-    commands = [one for tale in alone.tales.values() for turn in tale.turns for one in turn.commands]
-    timed = any(isinstance(one, StartTimer) and one.timer_id.endswith(":timeout") for one in commands)
-    timed = timed or any(isinstance(one, CallTool) and one.call.timeout is not None for one in commands)
-    return None if timed or alone.deeds or any(map(_failed_fast, alone.tales.values())) else summarize(alone)
+    commands = [command for trace in alone.traces.values() for turn in trace.turns for command in turn.commands]
+    timed = any(isinstance(command, StartTimer) and command.timer_id.endswith(":timeout") for command in commands)
+    timed = timed or any(isinstance(command, CallTool) and command.call.timeout is not None for command in commands)
+    return None if timed or alone.row_changes or any(map(_failed_fast, alone.traces.values())) else summarize(alone)
 
 
-def _failed_fast(tale: Tale) -> bool:
+def _failed_fast(trace: MachineTrace) -> bool:
     """Whether it is a chunk of a parallel loop that its first failed item stopped."""
-    chunk: ChunkInput | None = tale.given
-    if chunk is None or chunk.is_sequential or tale.report is None:
+    chunk: ChunkInput | None = trace.given
+    if chunk is None or chunk.is_sequential or trace.report is None:
         return False
     loop = chunk.step.loop
-    return loop is not None and loop.on_error == "fail_fast" and tale.report.stats["failed"] > 0
+    return loop is not None and loop.on_error == "fail_fast" and trace.report.stats["failed"] > 0
 
 
-def _run(story: Story, graph: Graph, order: int, *, with_faults: bool) -> Story:
-    made = Story(story.seed, story.text, graph)
+def _run(run_trace: RunTrace, graph: Graph, order: int, *, with_faults: bool) -> RunTrace:
+    made = RunTrace(run_trace.seed, run_trace.text, graph)
     World(made, order, with_faults=with_faults).run()
     return made

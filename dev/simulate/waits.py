@@ -117,7 +117,7 @@ class People:
 
 
 class Mail:
-    """What a chunk and its playbook tell each other, in order; ``is_empty`` when all has arrived."""
+    """The messages between a chunk and its playbook, in order; ``is_empty`` when all has arrived."""
 
     def __init__(self, parent: Host, chunk: Host) -> None:
         self._parent, self._chunk = parent, chunk
@@ -129,12 +129,12 @@ class Mail:
         """Whether the chunk may end."""
         return not (self._up or self._down)
 
-    def tell_playbook(self, command: OpenWait | CloseWait) -> None:
+    def notify_playbook(self, command: OpenWait | CloseWait) -> None:
         """From the chunk."""
         self._up.append(command)
         self._after(self._deliver_up)
 
-    def tell_chunk(self, command: AnswerWait) -> None:
+    def send_answer(self, command: AnswerWait) -> None:
         """From the playbook."""
         self._down.append(command)
         self._after(self._deliver_down)
@@ -152,8 +152,9 @@ class Mail:
     def _deliver_down(self) -> None:
         """A chunk that is over gives back what it is handed."""
         command = self._down.popleft()
-        if self._chunk.is_over or not self._chunk.tale.turns:
-            back = f"{command.chunk_id} {command.wait_id}"
+        if not self._chunk.is_over and self._chunk.trace.turns:
+            self._chunk.feed(Answered(self._parent.world.now, command.wait_ids, command.answer))
+            return
+        for wait_id in command.wait_ids:
+            back = f"{command.chunk_id} {wait_id}"
             self._parent.feed(WaitClosed(self._parent.world.now, back, returned=command.answer.signal))
-        else:
-            self._chunk.feed(Answered(self._parent.world.now, command.wait_id, command.answer))

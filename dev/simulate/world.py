@@ -17,9 +17,9 @@ from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
 from dev.simulate.leases import Renewals, frozen, leases_of
 from dev.simulate.operators import Operators
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.statements import Statement, is_statement
-from dev.simulate.story import Finding, Story, Tale
 from dev.simulate.tables import Tables
 from dev.simulate.tasks import ROWS
 from dev.simulate.waits import Mail, People
@@ -68,21 +68,21 @@ class Alarm:
 
 
 class World:
-    """Runs the story's graph until no event is left. With ``calm``, the number of a random order, nothing goes wrong,
+    """Runs the graph until no event is left. With ``calm``, the number of a random order, nothing goes wrong,
     except that ``with_faults`` adds faults in the processes of frames, and ``with_pauses`` people who pause the run.
     """
 
     def __init__(
-        self, story: Story, calm: int | None = None, *, with_faults: bool = False, with_pauses: bool = False
+        self, run_trace: RunTrace, calm: int | None = None, *, with_faults: bool = False, with_pauses: bool = False
     ) -> None:
-        self.story = story
+        self.run_trace = run_trace
         self.now = EPOCH_MS + 86_400_000
-        self.chance = random.Random(f"{story.seed}/world/{calm or 0}")
-        self._answers = Answers(story.seed)
+        self.chance = random.Random(f"{run_trace.seed}/world/{calm or 0}")
+        self._answers = Answers(run_trace.seed)
         self._weather = _weather(self.chance) if calm is None else CALM
-        loops = [step.loop for step in story.graph.steps.values() if step.loop is not None]
+        loops = [step.loop for step in run_trace.graph.steps.values() if step.loop is not None]
         has_frames = any(loop.frame is not None for loop in loops)
-        self.store = story.store = SimulatedValues(self.chance, has_frames=has_frames)
+        self.store = run_trace.store = SimulatedValues(self.chance, has_frames=has_frames)
         self._longest_start = self.chance.choice((0, 30))
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
@@ -90,13 +90,13 @@ class World:
         self._hosts: list[Host | Frame] = []
         self._mishaps = _mishaps(self.chance) if calm is None else {}
         self._with_faults = with_faults or calm is None
-        self._operators = Operators(f"{story.seed}/{calm or 0}", self.later)
+        self._operators = Operators(f"{run_trace.seed}/{calm or 0}", self.later)
         self._has_pauses, self._is_calm = with_pauses or calm is None, calm is not None
         longest = self.chance.choice((20, 400, 2000)) if with_faults else self._weather.longest_ms
-        rivals = f"{story.seed}/rivals" if calm is None else ""
-        self.tables = Tables(self, story.seed, rivals)
-        story.deeds = self.tables.deeds
-        self._frame_world = FrameWorld(self, self._answers, longest, self._weather.sink_fails, story.stored)
+        rivals = f"{run_trace.seed}/rivals" if calm is None else ""
+        self.tables = Tables(self, run_trace.seed, rivals)
+        run_trace.row_changes = self.tables.row_changes
+        self._frame_world = FrameWorld(self, self._answers, longest, self._weather.sink_fails, run_trace.stored)
 
     # ---- what hosts ask -------------------------------------------------------------------------------------------
 
@@ -137,25 +137,25 @@ class World:
         if call.store is not None:
             call = replace(call, store=self.store.whole(call.store))
         done = perform(call, self.now, self._answers, self.chance, self._weather)
-        self.story.stored += done.stored
+        self.run_trace.stored += done.stored
         return done._replace(report=self.store.offload_result(done.report))
 
     def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | Frame:
         """Start the child of a chunk, or its frame."""
-        name = f"{parent.tale.name}/{chunk_id}"
-        tale = self.story.tales.get(name)
-        if tale is not None:
+        name = f"{parent.trace.name}/{chunk_id}"
+        trace = self.run_trace.traces.get(name)
+        if trace is not None:
             raise Finding("two chunks have one name", name)
         given = self.store.with_items(given)
-        tale = self.story.tales[name] = Tale(name, given)
-        return self._child(parent, chunk_id, tale) if given.frame is None else self._frame(parent, chunk_id, tale)
+        trace = self.run_trace.traces[name] = MachineTrace(name, given)
+        return self._child(parent, chunk_id, trace) if given.frame is None else self._frame(parent, chunk_id, trace)
 
-    def _frame(self, parent: Host, chunk_id: str, tale: Tale) -> Frame:
-        def ended(report: ChunkReport, told: ChunkReport | None) -> None:
-            tale.report = told
+    def _frame(self, parent: Host, chunk_id: str, trace: MachineTrace) -> Frame:
+        def ended(report: ChunkReport, expected: ChunkReport | None) -> None:
+            trace.report = expected
             parent.chunk_finished(chunk_id, report)
 
-        frame = Frame(self._frame_world, tale, tale.given, ended)
+        frame = Frame(self._frame_world, trace, trace.given, ended)
         self._hosts.append(frame)
         frame.begin(self.draw(0, self._longest_start))
         for _ in range(self.chance.choice((0, 1, 1, 2, 4)) if self._with_faults else 0):
@@ -165,13 +165,13 @@ class World:
             )
         return frame
 
-    def _child(self, parent: Host, chunk_id: str, tale: Tale) -> Host:
+    def _child(self, parent: Host, chunk_id: str, trace: MachineTrace) -> Host:
         def ended(_: Finish) -> None:
             report = host.machine.report if isinstance(host.machine, LoopMachine) else None
-            tale.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
-            parent.chunk_finished(chunk_id, tale.report)
+            trace.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
+            parent.chunk_finished(chunk_id, trace.report)
 
-        host = Host(self, tale, lambda state: loop_machine(tale.given, state, limit=self.store.limit), ended)
+        host = Host(self, trace, lambda state: loop_machine(trace.given, state, limit=self.store.limit), ended)
         host.chunk_id, host.parent = chunk_id, parent  # type: ignore[attr-defined]
         host.mail = Mail(parent, host)
         self._hosts.append(host)
@@ -191,14 +191,14 @@ class World:
                         host.close()
 
     def _run(self) -> None:
-        graph = self.story.graph
-        tale = self.story.tales[""] = Tale("")
+        graph = self.run_trace.graph
+        trace = self.run_trace.traces[""] = MachineTrace("")
         limit = self.store.limit
 
         def make(state: Any) -> Machine:
             return Machine(graph, execution_id=EXECUTION_ID, state=state, limit=limit)
 
-        main = Host(self, tale, make, lambda _: None)
+        main = Host(self, trace, make, lambda _: None)
         self._hosts.insert(0, main)
         payload, kept = self.store.request(ROWS)
         main.feed(Started(self.now, payload, kept=kept))
@@ -219,21 +219,21 @@ class World:
         for host in self._hosts:
             if not host.is_over:
                 waits = ", ".join(list(host.pending)[:5]) or "nothing"
-                raise Finding("a machine waits for nothing", f"{host.tale.name or 'the playbook'} waits for {waits}")
+                raise Finding("a machine waits for nothing", f"{host.trace.name or 'the playbook'} waits for {waits}")
 
     def _attend(self, main: Host) -> None:
         """People who answer the run and control it."""
-        steps = self.story.graph.steps.values()
+        steps = self.run_trace.graph.steps.values()
         if any(may_wait(step) for step in steps):
-            People(self.story.seed, self.later).attend(main)
+            People(self.run_trace.seed, self.later).attend(main)
         if self._has_pauses:
             self._operators.pause_now_and_then(main)
         if not self._is_calm and any(step.hold is not None for step in steps):
             self._operators.decide_now_and_then(main)
 
     def _befall(self, mishap: str) -> None:
-        alive = [one for one in self._hosts if isinstance(one, Host) and not one.is_over and one.tale.turns]
-        children = [one for one in alive if one.tale.name]
+        alive = [host for host in self._hosts if isinstance(host, Host) and not host.is_over and host.trace.turns]
+        children = [host for host in alive if host.trace.name]
         if not alive:
             return
         match mishap:
@@ -274,8 +274,8 @@ class World:
 
     def _terminate(self, host: Any) -> None:
         """Someone ends a child's workflow from outside: its parent hears an error."""
-        host.is_over = host.tale.terminated = True
-        given: ChunkInput = host.tale.given
+        host.is_over = host.trace.terminated = True
+        given: ChunkInput = host.trace.given
         total = len(given.items)
         stats = {"total": total, "success": 0, "failed": 0, "skipped": total}
         failure = error_outcome("loop_lost", "the loop's workflow was terminated")

@@ -84,8 +84,8 @@ class Seconds(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Raises click.BadParameter."""
-        found = float(super().convert(value, param, ctx))
-        return self.fail(f"{value!r} is not a number of seconds", param, ctx) if math.isnan(found) else found
+        seconds = float(super().convert(value, param, ctx))
+        return self.fail(f"{value!r} is not a number of seconds", param, ctx) if math.isnan(seconds) else seconds
 
 
 LONGEST_DURATION = timedelta(days=3650)
@@ -113,8 +113,8 @@ DURATION = _Duration()
 
 def moment_of(text: str) -> datetime:
     """Return a date or a time, UTC unless it has an offset. Raises ValueError."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class _Moment(click.ParamType[Any]):
@@ -137,10 +137,10 @@ def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...
     """Return the values of an option as step -> size, the last one for each step. Raises click.BadParameter."""
     del ctx
     sizes: dict[str, int] = {}
-    for one in given:
-        step, _, number = one.rpartition("=")
+    for text in given:
+        step, _, number = text.rpartition("=")
         if not step or not number.isdecimal() or len(number) > len(str(LARGEST_SIZE)) or int(number) > LARGEST_SIZE:
-            raise click.BadParameter(f"{one!r} is not STEP=N, such as fetch=10000", param=param)
+            raise click.BadParameter(f"{text!r} is not STEP=N, such as fetch=10000", param=param)
         sizes[step] = int(number)
     return sizes
 

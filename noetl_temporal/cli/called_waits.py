@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from temporalio.service import RPCError
 
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.suspensions import Suspension, suspensions_of
+from noetl_temporal.cli.suspensions import Suspension, lines_of, suspensions_of
 from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
@@ -35,25 +35,25 @@ class CalledWaits(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """Message and command of each."""
-        yield from (one.line() for one in self.suspensions)
-        yield from (one.line() for one in self.waits)
+        yield from lines_of(self.suspensions)
+        yield from (wait.line() for wait in self.waits)
 
 
 async def waits_below(log: EventLog | None, runs: Runs, execution_id: int) -> CalledWaits:
     """Of the open runs that a run has called, and those that these have called, so far as the log has them.
 
     Raises DeploymentError."""
-    found = CalledWaits([], [])
-    for one in await _open_runs(log, execution_id):
+    called_waits = CalledWaits([], [])
+    for run in await _open_runs(log, execution_id):
         try:
-            open_ = await open_waits(await runs.find(one.execution_id))
+            open_ = await open_waits(await runs.find(run.execution_id))
         except UnknownRunError:  # it has ended, and was removed meanwhile
             continue
-        for wait in (open_wait(one.execution_id, wait) for wait in open_.waits):
-            found.waits.append(replace(wait, name=f"{one.path}: {wait.name}"))
-        held = [step for step in suspensions_of(one.execution_id, open_) if step.run]
-        found.suspensions.extend(replace(step, run=f"{one.path}: {step.run}") for step in held)
-    return found
+        for wait in (open_wait(run.execution_id, wait) for wait in open_.waits):
+            called_waits.waits.append(replace(wait, name=f"{run.path}: {wait.name}"))
+        held = [step for step in suspensions_of(run.execution_id, open_) if step.run]
+        called_waits.suspensions.extend(replace(step, run=f"{run.path}: {step.run}") for step in held)
+    return called_waits
 
 
 async def _open_runs(log: EventLog | None, execution_id: int) -> list[CalledRun]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +17,7 @@ from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_document, echo_json
+from noetl_temporal.utc_time import utc_cell
 
 if TYPE_CHECKING:  # with the driver of Postgres, which --help need not wait for
     from noetl_temporal.catalog_store import CatalogEntry
@@ -61,12 +61,12 @@ def list_command(path: str | None, as_json: bool) -> None:
             return await newest(dsn, path and path.removesuffix("*"))
         return await versions(dsn, path)
 
-    found = _run_query(listed)
+    entries = _run_query(listed)
     if as_json:
-        for one in found:
-            echo_json(msgspec.json.encode(entry_fields(one)).decode())
-    elif found:
-        print_table(_table(found))
+        for entry in entries:
+            echo_json(msgspec.json.encode(entry_fields(entry)).decode())
+    elif entries:
+        print_table(_table(entries))
     else:
         click.echo("no playbook is registered" + (f" with the path {path}" if path else ""), err=True)
 
@@ -81,11 +81,11 @@ def show_command(name: str, as_json: bool) -> None:
     noetl catalog show etl/load
     noetl catalog show etl/load@3 > load.yaml
     """
-    found = _run_query(lambda dsn: entry_of(dsn, name))
+    entry = _run_query(lambda dsn: entry_of(dsn, name))
     if as_json:
-        echo_json(msgspec.json.encode(found).decode())
+        echo_json(msgspec.json.encode(entry).decode())
     else:
-        echo_document(found.content)
+        echo_document(entry.content)
 
 
 @catalog_group.command("diff", short_help="Compare two versions of a playbook.")
@@ -109,7 +109,7 @@ def diff_command(old: str, new: str | None) -> None:
         entries = [await entry_of(dsn, old)]
         if file is None:
             entries.append(await entry_of(dsn, new or named(old)[0]))
-        return [(one.name, one.content) for one in entries]
+        return [(entry.name, entry.content) for entry in entries]
 
     sides = _run_query(texts)
     if file is not None:
@@ -139,11 +139,10 @@ def _run_query(ask: Callable[[str], Awaitable[T]]) -> T:
     return asyncio.run(answer())
 
 
-def _table(found: Sequence[CatalogEntry]) -> Table:
+def _table(entries: Sequence[CatalogEntry]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("playbook", "registered (UTC)", "digest", "from"):
         table.add_column(name, no_wrap=True)
-    for one in found:
-        at = one.registered.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        table.add_row(one.name, at, one.digest[:DIGEST_SHOWN], one.file)
+    for entry in entries:
+        table.add_row(entry.name, utc_cell(entry.registered), entry.digest[:DIGEST_SHOWN], entry.file)
     return table

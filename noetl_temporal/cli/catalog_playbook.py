@@ -73,7 +73,7 @@ async def _read(
     calls, problems = await pinned(dsn, entry, result.graph)
     if problems:
         return None, problems
-    literal = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
+    literal = tuple(diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT)
     return Playbook(result.graph, entry.content, literal, calls), (result,)
 
 

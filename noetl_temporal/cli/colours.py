@@ -50,9 +50,9 @@ def echo_coloured(text: str) -> None:
 _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 
 
-def echo_finding(text: str, found: Diagnostic) -> None:
+def echo_finding(text: str, diagnostic: Diagnostic) -> None:
     """Print a rendered diagnostic to stderr; without colours if the terminal has none."""
-    word = f"{found.severity.value}[{found.code.value}]"
+    word = f"{diagnostic.severity.value}[{diagnostic.code.value}]"
     before, _, after = text.partition(f": {word}: ")
-    line = styled(f"{before}: ", (word, _SEVERITIES[found.severity]), f": {after}")
+    line = styled(f"{before}: ", (word, _SEVERITIES[diagnostic.severity]), f": {after}")
     error_console().print(line, soft_wrap=True, highlight=False)

@@ -139,16 +139,16 @@ def _summary(results: Sequence[Result]) -> str:
 
 
 def _findings(results: Sequence[Result], form: str) -> list[Text]:
-    diagnostics = [found for result in results for found in result.diagnostics]
+    diagnostics = [diagnostic for result in results for diagnostic in result.diagnostics]
     as_text = sarif(diagnostics, str(Path.cwd())) if form == "sarif" else diagnostics_json(diagnostics)
     return [Text("findings", printable_json(as_text))]
 
 
 def _compile_all(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:
-    found = parsed_playbooks(paths, tools)
+    parsed = parsed_playbooks(paths, tools)
     if folder is not None and not folder.is_dir():
         raise click.UsageError(f"{str(folder)!r} is not a folder")
     if folder is not None:
-        catalog = read_catalog(folder, found, tools)
-        found = [with_calls(one, catalog) for one in found]
-    return [lowered(with_scripts(one, request)) for one in found]
+        catalog = read_catalog(folder, parsed, tools)
+        parsed = [with_calls(playbook, catalog) for playbook in parsed]
+    return [lowered(with_scripts(playbook, request)) for playbook in parsed]

@@ -83,16 +83,16 @@ def deployment_to_submit() -> Deployment:
     if _is_cluster_set():
         return Deployment()
     home = Home()
-    found = running(home)
-    if found is None:
+    addresses = running(home)
+    if addresses is None:
         raise NotStartedError(f"{_none_is_running(home)}. Nothing was started")
-    if found.mode == "run":
+    if addresses.mode == "run":
         raise NotStartedError(
-            f"the stack of this folder belongs to a `noetl run` (process {found.pid}), and stops with it: run "
+            f"the stack of this folder belongs to a `noetl run` (process {addresses.pid}), and stops with it: run "
             "`noetl dev up` after it has ended. Nothing was started"
         )
-    _set_environment(home, found)
-    return Deployment(found.ui, credentials=found.credentials)
+    _set_environment(home, addresses)
+    return Deployment(addresses.ui, credentials=addresses.credentials)
 
 
 def running_deployment() -> Deployment:
@@ -100,11 +100,11 @@ def running_deployment() -> Deployment:
     if _is_cluster_set():
         return Deployment()
     home = Home()
-    found = running(home)
-    if found is None:
+    addresses = running(home)
+    if addresses is None:
         raise NoStackError(_none_is_running(home))
-    _set_environment(home, found)
-    return Deployment(found.ui)
+    _set_environment(home, addresses)
+    return Deployment(addresses.ui)
 
 
 def _none_is_running(home: Home) -> str:

@@ -39,27 +39,27 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
 
     Raises RPCError.
     """
-    found = await handle.workflow.describe()
-    is_running = found.status is WorkflowExecutionStatus.RUNNING
+    description = await handle.workflow.describe()
+    is_running = description.status is WorkflowExecutionStatus.RUNNING
     report = RunReport("running", handle.execution_id) if is_running else await handle.result()
-    is_cancelling = is_running and found.raw_description.workflow_extended_info.cancel_requested
+    is_cancelling = is_running and description.raw_description.workflow_extended_info.cancel_requested
     problems: list[RunProblem] = []
     if is_running:
         problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
-    logged = await log_summary(log, found.namespace, handle, found.run_id)
-    started = await _start_time(runs, handle, found)
-    has_worker = is_running and all(one.kind == "paused_call" for one in problems)
+    logged = await log_summary(log, description.namespace, handle, description.run_id)
+    started = await _start_time(runs, handle, description)
+    has_worker = is_running and all(problem.kind == "paused_call" for problem in problems)
     open_ = await open_waits(handle) if has_worker else OpenWaits([])
     suspensions = tuple(suspensions_of(handle.execution_id, open_))
     below = await waits_below(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
     steps = report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker)
-    until = found.close_time or datetime.datetime.now(datetime.UTC)
+    until = description.close_time or datetime.datetime.now(datetime.UTC)
     summary = RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
-        run_id=found.run_id,
-        path=found.typed_search_attributes.get(PATH) or "",
-        status="paused" if suspensions or _is_paused_in_temporal(found, problems) else report.status,
+        run_id=description.run_id,
+        path=description.typed_search_attributes.get(PATH) or "",
+        status="paused" if suspensions or _is_paused_in_temporal(description, problems) else report.status,
         result=report.result,
         steps=_with_waits(steps, open_),
         failures=report.failures,
@@ -67,19 +67,20 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         rerun_from=report.rerun_from,
         reason=await _cancel_reason(handle) if is_cancelling and has_worker else "",
         duration_seconds=round((until - started).total_seconds(), 3),
-        ui_url=_ui_page(ui, found.namespace, handle.workflow_id, found.run_id),
+        ui_url=_ui_page(ui, description.namespace, handle.workflow_id, description.run_id),
         problems=tuple(problems),
         cancelling=is_cancelling,
         waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
         suspensions=(*suspensions, *below.suspensions),
+        held=open_.held_count,
     )
     return logged.added_to(summary)
 
 
-def _is_paused_in_temporal(found: WorkflowExecutionDescription, problems: Iterable[RunProblem]) -> bool:
+def _is_paused_in_temporal(description: WorkflowExecutionDescription, problems: Iterable[RunProblem]) -> bool:
     """Whether a person has paused the workflow there, or a call of the run."""
-    is_call_paused = any(one.kind == "paused_call" for one in problems)
-    return is_call_paused or is_paused(found.raw_description.workflow_execution_info)
+    is_call_paused = any(problem.kind == "paused_call" for problem in problems)
+    return is_call_paused or is_paused(description.raw_description.workflow_execution_info)
 
 
 def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str, dict[str, Json]]:
@@ -101,11 +102,11 @@ async def _cancel_reason(handle: RunHandle) -> str:
     return str(stop.get("reason", ""))
 
 
-async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDescription) -> datetime.datetime:
+async def _start_time(runs: Runs, handle: RunHandle, description: WorkflowExecutionDescription) -> datetime.datetime:
     """Return the start of the first run in the chain of continued runs."""
-    first_run = found.raw_description.workflow_execution_info.first_run_id
-    if first_run in ("", found.run_id):
-        return found.start_time
+    first_run = description.raw_description.workflow_execution_info.first_run_id
+    if first_run in ("", description.run_id):
+        return description.start_time
     try:
         workflow = runs.temporal.get_workflow_handle(handle.workflow_id, run_id=first_run)
         return (await workflow.describe()).start_time
@@ -113,23 +114,25 @@ async def _start_time(runs: Runs, handle: RunHandle, found: WorkflowExecutionDes
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         # Closed runs are kept for a while only; the execution id has the moment of the submission, if it was submitted.
-        if found.parent_id is not None:
-            return found.start_time
+        if description.parent_id is not None:
+            return description.start_time
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
 
 
 async def _step_statuses(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow."""
+    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow, which
+    does not know those inside its loops before their chunks have ended.
+    """
     counted = await _counted_steps(log, handle, status)
     if not has_worker:
         return counted
     try:
-        found = await handle.progress(_WITHIN)
+        progress = await handle.progress(_WITHIN)
     except RPCError:
         return counted  # no worker answers just now
-    return {name: {**counted.get(name, {}), **step} for name, step in found.items()}
+    return {name: {**counted.get(name, {}), **progress.get(name, {})} for name in {**counted, **progress}}
 
 
 async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -> dict[str, dict[str, Json]]:
@@ -148,7 +151,7 @@ def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str,
 
     A step that was active when the run ended is cancelled, even if its row is not written yet.
     """
-    found: dict[str, dict[str, Json]] = {}
+    statuses: dict[str, dict[str, Json]] = {}
     is_over = status not in ("running", "paused")
     for step in steps:
         active = "waiting" if step.is_waiting else "running"
@@ -158,8 +161,8 @@ def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str,
             word = "cancelled"
         counts: dict[str, Json] = {"attempts": step.attempts, "retries": step.retries, **_iterations(step)}
         reused: dict[str, Json] = {"reused": True} if step.reused else {}
-        found[step.step] = {"status": word, **reused, **counts, "duration_seconds": step.duration_seconds}
-    return found
+        statuses[step.step] = {"status": word, **reused, **counts, "duration_seconds": step.duration_seconds}
+    return statuses
 
 
 def _iterations(step: StepSummary) -> dict[str, Json]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 from rich.table import Table
 
 from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleTimes
+from noetl_temporal.utc_time import utc_cell
 
 __all__ = ["described", "table"]
 
@@ -22,43 +23,50 @@ def table(schedules: Sequence[PlaybookSchedule]) -> Table:
     shown = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("schedule", "playbook", "times", "next (UTC)", "last (UTC)", ""):
         shown.add_column(name, no_wrap=True)
-    for one in schedules:
-        next_ = _moment(one.next[0]) if one.next and not one.is_paused else ""
-        last = _moment(one.runs[-1].scheduled) if one.runs else ""
-        shown.add_row(one.name, _playbook(one), _times(one.times), next_, last, "paused" if one.is_paused else "")
+    for schedule in schedules:
+        next_ = _moment(schedule.next[0]) if schedule.next and not schedule.is_paused else ""
+        last = _moment(schedule.runs[-1].scheduled) if schedule.runs else ""
+        shown.add_row(
+            schedule.name,
+            _playbook(schedule),
+            _times(schedule.times),
+            next_,
+            last,
+            "paused" if schedule.is_paused else "",
+        )
     return shown
 
 
-def described(one: PlaybookSchedule) -> str:
+def described(schedule: PlaybookSchedule) -> str:
     """Return all facts about a schedule, one per line."""
-    return "\n".join(f"{name:<10}{value}".rstrip() for name, value in _lines(one))
+    return "\n".join(f"{name:<10}{value}".rstrip() for name, value in _lines(schedule))
 
 
-def _lines(one: PlaybookSchedule) -> Iterator[tuple[str, str]]:
-    yield "schedule", one.name
-    yield "playbook", _playbook(one)
-    yield "times", _times(one.times)
-    yield "overlap", f"{one.overlap}, catch-up {_duration(one.catch_up.total_seconds())}"
-    if one.payload is None:
+def _lines(schedule: PlaybookSchedule) -> Iterator[tuple[str, str]]:
+    yield "schedule", schedule.name
+    yield "playbook", _playbook(schedule)
+    yield "times", _times(schedule.times)
+    yield "overlap", f"{schedule.overlap}, catch-up {_duration(schedule.catch_up.total_seconds())}"
+    if schedule.payload is None:
         yield "payload", "cannot be read here"
-    elif one.payload:
-        yield "payload", msgspec.json.encode(one.payload).decode()
-    if one.is_paused:
-        yield "paused", one.note
+    elif schedule.payload:
+        yield "payload", msgspec.json.encode(schedule.payload).decode()
+    if schedule.is_paused:
+        yield "paused", schedule.note
     else:
-        for number, at in enumerate(one.next[:_NEXT_SHOWN]):
+        for number, at in enumerate(schedule.next[:_NEXT_SHOWN]):
             yield "" if number else "next", _moment(at)
-    yield "runs", f"{one.started} started, {one.skipped} skipped by overlap, {one.missed} too late"
-    for run in reversed(one.runs):
+    yield "runs", f"{schedule.started} started, {schedule.skipped} skipped by overlap, {schedule.missed} too late"
+    for run in reversed(schedule.runs):
         yield "", f"{_moment(run.scheduled)}  {run.execution_id or run.workflow_id}"
 
 
-def _playbook(one: PlaybookSchedule) -> str:
-    return f"{one.path}@{one.version}{', follows the newest' if one.follows else ''}"
+def _playbook(schedule: PlaybookSchedule) -> str:
+    return f"{schedule.path}@{schedule.version}{', follows the newest' if schedule.follows else ''}"
 
 
 def _times(times: ScheduleTimes) -> str:
-    parts = [f"cron {one}" for one in times.cron]
+    parts = [f"cron {expression}" for expression in times.cron]
     if times.every is not None:
         parts.append(f"every {_duration(times.every)}")
     if times.jitter:
@@ -74,5 +82,4 @@ def _duration(seconds: float) -> str:
 
 
 def _moment(at: datetime) -> str:
-    rounded = (at.astimezone(UTC) + timedelta(microseconds=500_000)).replace(microsecond=0)
-    return rounded.strftime("%Y-%m-%d %H:%M:%S")
+    return utc_cell(at + timedelta(microseconds=500_000))

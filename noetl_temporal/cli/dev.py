@@ -60,15 +60,15 @@ def up_command() -> None:
 
     credential_source()  # which the worker would refuse, in its log
     home = Home()
-    found = running(home)
-    if found is None:
+    running_stack = running(home)
+    if running_stack is None:
         _report_crash(home)
-    addresses = found or _start(home)
+    addresses = running_stack or _start(home)
     if addresses.mode == "run":
         raise StackError(
             f"a `noetl run` (process {addresses.pid}) owns the stack of this folder: try again after it ends"
         )
-    click.echo("already running" if found else "up")
+    click.echo("already running" if running_stack else "up")
     _show(home, addresses, without_password)
 
 
@@ -92,8 +92,8 @@ def down_command() -> None:
 def status_command() -> None:
     """Show whether the stack is running and its addresses, or why it crashed. Exits with 1 if it is not running."""
     home = Home()
-    found = running(home)
-    if found is None:
+    addresses = running(home)
+    if addresses is None:
         owner = home.owner()
         click.echo(f"starting or stopping (process {owner.pid})" if owner else "down")
         if owner is None and (reason := crash_reason(home)):
@@ -102,8 +102,8 @@ def status_command() -> None:
         if others := projects_up():
             click.echo(f"up elsewhere (`noetl dev list`): {', '.join(others)}")
         sys.exit(FAILED)
-    click.echo("up" if found.mode == "dev" else f"up for a `noetl run` (process {found.pid})")
-    _show(home, found, str)
+    click.echo("up" if addresses.mode == "dev" else f"up for a `noetl run` (process {addresses.pid})")
+    _show(home, addresses, str)
 
 
 @dev_group.command("serve", hidden=True)
@@ -121,13 +121,13 @@ dev_group.add_command(list_command)
 dev_group.add_command(rm_command)
 
 
-def _show(home: Home, addresses: Addresses, shown: Callable[[str], str]) -> None:
+def _show(home: Home, addresses: Addresses, shorten: Callable[[str], str]) -> None:
     """Print the addresses. Only ``status`` prints passwords, because the output of ``up`` may be logged by a script."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
-        "event log": shown(addresses.postgres_tcp),
-        "playbooks": shown(addresses.playbooks),
+        "event log": shorten(addresses.postgres_tcp),
+        "playbooks": shorten(addresses.playbooks),
         "data": str(home.root),
         "signing key": addresses.signing_key_file,
         "logs": str(home.log("*")),
@@ -154,10 +154,10 @@ def _start(home: Home) -> Addresses:
     wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
     deadline = time.monotonic() + UP_SECONDS
     while time.monotonic() < deadline:
-        found = running(home)
-        if found:
+        addresses = running(home)
+        if addresses:
             click.echo(read_text(log), err=True, nl=False)
-            return found
+            return addresses
         owner = home.owner()
         if owner is None and process is None:
             process = _spawn_server(log)

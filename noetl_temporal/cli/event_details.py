@@ -45,14 +45,14 @@ def _decision_text(meta: dict[str, Any]) -> list[str]:
 def _routes_text(meta: dict[str, Any]) -> str:
     """``to report when {{ count > 5 }}``; of a route that chose nothing, what did not match."""
     arcs: list[dict[str, Any]] = meta.get("arcs") or []
-    chosen = [_arc_text(one) for one in arcs if one.get("matched")]
+    chosen = [_arc_text(arc) for arc in arcs if arc.get("matched")]
     if chosen:
         return f"to {', '.join(chosen)}"
-    refused = [_arc_text(one) for one in arcs]
+    refused = [_arc_text(arc) for arc in arcs]
     return f"no match: {', '.join(refused)}" if refused else "no routes"
 
 
 def _arc_text(arc: dict[str, Any]) -> str:
     when = " ".join(str(arc.get("when") or "").split())
-    shown = f"{when[:LONGEST]}..." if len(when) > LONGEST else when
-    return f"{arc['to']} when {shown}" if shown else str(arc["to"])
+    condition = f"{when[:LONGEST]}..." if len(when) > LONGEST else when
+    return f"{arc['to']} when {condition}" if condition else str(arc["to"])

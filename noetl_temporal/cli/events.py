@@ -84,7 +84,7 @@ class EventTable:
         event, node, status, seconds = _widths(first)
         self._lines = ColumnWriter(
             (
-                Column("time", len("00:00:00.000")),
+                Column("time (UTC)", len("00:00:00.000")),
                 Column("event", event),
                 Column("node", node),
                 Column("status", status),
@@ -113,15 +113,15 @@ def _widths(first: EventPage) -> tuple[int, int, int, int]:
     """Return the widths of the columns event, node, status and seconds."""
     events, widths = [row.event for row in first.rows], first.widths
     if widths is None:
-        found = (
+        measured = (
             max(cell_len(event.event_type) for event in events),
             max(cell_len(event.node_name) for event in events),
             max(cell_len(event.status) for event in events),
             max(len(_seconds(event.duration)) for event in events),
         )
     else:
-        found = widths.event_type, widths.node_name, widths.status, len(_seconds(widths.duration))
-    event, node, status, seconds = (min(WIDEST, one) for one in found)
+        measured = widths.event_type, widths.node_name, widths.status, len(_seconds(widths.duration))
+    event, node, status, seconds = (min(WIDEST, width) for width in measured)
     return max(len("event"), event), max(len("node"), node), max(len("status"), status), max(len("seconds"), seconds)
 
 

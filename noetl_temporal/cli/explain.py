@@ -15,7 +15,7 @@ from noetl_compiler.language.names import EVENT, ITERATION, OUTCOME, PIPELINE, R
 from noetl_compiler.language.tool_description import EFFECTS, ToolDescription
 from noetl_compiler.language.tools import PSEUDO_KINDS
 from noetl_compiler.reference_pages import page, pages
-from noetl_compiler.schema.lookup import CONSTRUCTS, KeyEntry, UnknownPathError, lookup
+from noetl_compiler.schema.lookup import CONSTRUCTS, KeyEntry, UnknownPathError, lookup, lookup_kind
 from noetl_compiler.schema.tools import ToolKinds
 
 __all__ = ["explain_command"]
@@ -49,6 +49,9 @@ def explain_command(path: str | None) -> None:
         click.echo(_MARKER.sub("", page(path)))
     else:
         click.echo("\n".join(_lines(_entry(path, kinds), kinds)))
+        if path in CONSTRUCTS and path in kinds.names:
+            click.echo("\nThe tool kind of the same name:\n")
+            click.echo("\n".join(_lines(lookup_kind(path, kinds), kinds)))
 
 
 def _entry(path: str, kinds: ToolKinds) -> KeyEntry:

@@ -42,14 +42,14 @@ def show_all_findings(results: Sequence[Result], therefore: str) -> None:
 
 def _show(result: Result) -> tuple[int, int]:
     """Print the diagnostics of a file; return the numbers of errors and warnings."""
-    credentials = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
-    for found in _first_diagnostics(result.diagnostics):
-        source = result.source_of(found)
-        _echo(render(found, source, credentials if source is result.source else ()), found)
+    credentials = [diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT]
+    for diagnostic in _first_diagnostics(result.diagnostics):
+        source = result.source_of(diagnostic)
+        _echo(render(diagnostic, source, credentials if source is result.source else ()), diagnostic)
     if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
         file = printable_line(result.source.file)
         click.echo(f"{file}: {more:,} more diagnostics; --diagnostics json prints all of them", err=True)
-    errors = sum(found.severity is Severity.ERROR for found in result.diagnostics)
+    errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in result.diagnostics)
     return errors, len(result.diagnostics) - errors
 
 
@@ -57,7 +57,7 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _echo(text: str, found: Diagnostic) -> None:
+def _echo(text: str, diagnostic: Diagnostic) -> None:
     """Print a diagnostic, in colour on a terminal or with FORCE_COLOR; NO_COLOR overrides both."""
     is_coloured = sys.stderr.isatty() or os.environ.get("FORCE_COLOR")
     if not is_coloured or os.environ.get("NO_COLOR"):
@@ -65,12 +65,12 @@ def _echo(text: str, found: Diagnostic) -> None:
         return
     from noetl_temporal.cli.colours import echo_finding  # rich is slow to import, and only a terminal needs it
 
-    echo_finding(text, found)
+    echo_finding(text, diagnostic)
 
 
-def _first_diagnostics(found: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
+def _first_diagnostics(diagnostics: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
     """Return the first diagnostics in reading order, as many as are shown."""
-    if len(found) <= _MOST_SHOWN:
-        return found
-    by_weight = sorted(found, key=lambda one: one.severity is not Severity.ERROR)
+    if len(diagnostics) <= _MOST_SHOWN:
+        return diagnostics
+    by_weight = sorted(diagnostics, key=lambda diagnostic: diagnostic.severity is not Severity.ERROR)
     return sort_and_dedupe(by_weight[:_MOST_SHOWN])

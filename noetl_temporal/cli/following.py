@@ -1,7 +1,7 @@
 """Follow a run from its submission to the report of its end, and stop it on request.
 
 Stopping has three steps, by Ctrl-C as by --timeout: cancel the run and wait for its cleanup (the tools of ``end``),
-skip the cleanup, leave without waiting. A timeout goes from one to the next by itself, when what it waits for takes
+skip the cleanup, leave without waiting. A timeout goes from one to the next, when what it waits for takes
 longer than it may, and ends the run where Ctrl-C leaves it.
 """
 
@@ -86,25 +86,25 @@ class Following:
 
         Returns its summary, and whether it was interrupted.
         """
-        shown, watched = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
+        shown_task, watched = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
         for _ in range(self._interrupts.count):
             self._interrupt()
         try:
             with self._interrupts.handled(self._interrupt):
                 await self._wait()
                 if not self._left.is_set():
-                    await self._wait_for_last_rows(shown)
+                    await self._wait_for_last_rows(shown_task)
             if self._stopping:
                 await asyncio.wait(self._stopping, timeout=ASK_SECONDS)
         finally:
-            for task in (shown, watched, *self._stopping):
+            for task in (shown_task, watched, *self._stopping):
                 task.cancel()
         ended = await describe_run(self._runs, self._handle, self._log, ui)
         if ended.status in ("running", "paused"):
             ended = msgspec.structs.replace(ended, status="unknown", reason="left while the run was running")
         return ended, self._interrupts.count > 0
 
-    async def _wait_for_last_rows(self, shown: asyncio.Task[None]) -> None:
+    async def _wait_for_last_rows(self, shown_task: asyncio.Task[None]) -> None:
         """Wait until the event log has the last rows of the run."""
         if self._log is None:
             return
@@ -112,7 +112,7 @@ class Following:
             async with asyncio.timeout(SETTLE_SECONDS):
                 if await until_read(self._log, self._runs.temporal.namespace, self._handle):
                     self._interval.reset()
-                    await asyncio.wait([shown])
+                    await asyncio.wait([shown_task])
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
@@ -218,10 +218,12 @@ class Following:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(RPCError):
-                found = await problems_of_run(self._runs.temporal, self._handle.workflow_id, self._handle.execution_id)
+                problems = await problems_of_run(
+                    self._runs.temporal, self._handle.workflow_id, self._handle.execution_id
+                )
                 if self._log is not None:
-                    found += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
-                self._problems = [one.line() for one in found]
+                    problems += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
+                self._problems = [problem.line() for problem in problems]
                 below = await waits_below(self._log, self._runs, self._handle.execution_id)
                 self._waits_below = list(below.lines())
                 self._warn()

@@ -1,6 +1,6 @@
 """Import without the garbage collector.
 
-It would look through all that is imported so far again and again, a tenth of what a short command takes. Modules are
+It would scan all imported modules again and again, a tenth of what a short command takes. Modules are
 no garbage: they stay as long as the process, so they are left out of later collections as well.
 """
 

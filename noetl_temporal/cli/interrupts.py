@@ -20,22 +20,22 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.count = 0
-        self._acts: Callable[[], None] | None = None
+        self._on_signal: Callable[[], None] | None = None
 
     @contextmanager
-    def handled(self, act: Callable[[], None]) -> Generator[None]:
-        """Call ``act`` at each signal."""
-        self._acts = act
+    def handled(self, on_signal: Callable[[], None]) -> Generator[None]:
+        """Call ``on_signal`` at each signal."""
+        self._on_signal = on_signal
         try:
             yield
         finally:
-            self._acts = None
+            self._on_signal = None
 
     def arrived(self) -> None:
         """Count one more signal."""
         self.count += 1
-        if self._acts is not None:
-            self._acts()
+        if self._on_signal is not None:
+            self._on_signal()
 
 
 @contextmanager

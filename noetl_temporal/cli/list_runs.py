@@ -20,6 +20,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
+from noetl_temporal.utc_time import utc_cell
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.run_list import ListedRun, RunFilter
@@ -101,18 +102,18 @@ def list_command(
     log_nowhere()
     with importing():
         from noetl_temporal.run_list import RunFilter
-    found = asyncio.run(_list_runs(RunFilter(path, statuses, since, limit, ended_since)))
+    runs = asyncio.run(_list_runs(RunFilter(path, statuses, since, limit, ended_since)))
     if as_json:
-        for run in found:
+        for run in runs:
             ids = {"execution_id": str(run.execution_id)}
             if run.parent_execution_id is not None:
                 ids["parent_execution_id"] = str(run.parent_execution_id)
             echo_json(msgspec.json.encode({**msgspec.structs.asdict(run), **ids}).decode())
-    elif found:
-        print_table(_table(found))
+    elif runs:
+        print_table(_table(runs))
     else:
         click.echo("no runs", err=True)
-    if fail_if is not None and bool(found) == (fail_if == "any"):
+    if fail_if is not None and bool(runs) == (fail_if == "any"):
         sys.exit(FAILED)
 
 
@@ -159,7 +160,7 @@ def _table(runs: Sequence[ListedRun]) -> Table:
             styled((run.status.replace("_", " "), STATUS_COLOURS.get(run.status, "default"))),
             run.path,
             *([run.schedule or ""] if is_scheduled else []),
-            run.started.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            utc_cell(run.started),
             f"{seconds:,.1f}",
             " ".join((run.error or "").split()),
         )

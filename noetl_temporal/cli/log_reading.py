@@ -79,15 +79,15 @@ async def read_log(
     log: asyncpg.Connection, namespace: str, workflow_id: str, run_id: str, execution_id: int
 ) -> LogSummary:
     """Read the facts about the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
-    found = await read_progress(log, namespace, workflow_id, run_id)
+    progress = await read_progress(log, namespace, workflow_id, run_id)
     events, gone = await event_counts(log, execution_id)  # after it: what is complete now is counted whole
     facts = await _facts(log, execution_id)
-    problems = tuple(map(unread_history, found.problems))
+    problems = tuple(map(unread_history, progress.problems))
     called, calls = await called_runs(log, execution_id, _MOST_CALLED)
     return LogSummary(
         events - gone,
         gone,
-        found.is_complete,
+        progress.is_complete,
         problems,
         facts.warnings,
         facts.reason,
@@ -111,8 +111,8 @@ async def problems_of(log: EventLog, namespace: str, workflow_id: str) -> tuple[
     """Return why the mirror cannot read the run on; empty if it can, or if the log is unreachable."""
     with contextlib.suppress(DeploymentError):
         async with log.connection() as connection:
-            found = await read_progress(connection, namespace, workflow_id, "")
-            return tuple(map(unread_history, found.problems))
+            progress = await read_progress(connection, namespace, workflow_id, "")
+            return tuple(map(unread_history, progress.problems))
     return ()
 
 
@@ -123,8 +123,8 @@ async def until_read(log: EventLog, namespace: str, handle: RunHandle) -> bool:
     with contextlib.suppress(DeploymentError):
         while True:
             async with log.connection() as connection:
-                found = await read_progress(connection, namespace, handle.workflow_id, run_id)
-            if found.is_complete or found.problems:
-                return found.is_complete
+                progress = await read_progress(connection, namespace, handle.workflow_id, run_id)
+            if progress.is_complete or progress.problems:
+                return progress.is_complete
             await interval.wait(found_rows=False)
     return False

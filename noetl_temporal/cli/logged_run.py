@@ -45,10 +45,10 @@ async def logged_events(dsn: str, execution_id: int | None, last: int | None = N
     log = EventLog(dsn)
     try:
         async with log.connection() as connection:
-            found = await logged_run(connection, execution_id)
-            if found is None:
+            run = await logged_run(connection, execution_id)
+            if run is None:
                 return
-            id_, place = found.execution_id, LogPosition()
+            id_, place = run.execution_id, LogPosition()
             left = (await event_counts(connection, id_)).events
             if last is not None:
                 place, left = await position_before_last(connection, id_, last), min(last, left)

@@ -69,7 +69,7 @@ class _Json(logging.Formatter):
     """One JSON object per line: time, level, logger, message, and the ids of the call, if known."""
 
     def format(self, record: logging.LogRecord) -> str:
-        found = {
+        fields = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -77,10 +77,10 @@ class _Json(logging.Formatter):
             **{name: value for name in _IDS if (value := getattr(record, name, None)) is not None},
         }
         if record.exc_info:
-            found["exception"] = self.formatException(record.exc_info)
-        if "execution_id" in found:
-            found["execution_id"] = str(found["execution_id"])
-        return json.dumps(found, ensure_ascii=True, default=str)
+            fields["exception"] = self.formatException(record.exc_info)
+        if "execution_id" in fields:
+            fields["execution_id"] = str(fields["execution_id"])
+        return json.dumps(fields, ensure_ascii=True, default=str)
 
 
 def _log_to(

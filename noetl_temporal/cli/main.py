@@ -33,7 +33,7 @@ def main() -> NoReturn:
 def _serves(arguments: Sequence[str]) -> bool:
     """Whether the command runs until it is stopped; ``mirror rebuild`` does not."""
     return arguments[:1] in (["worker"], ["mirror"], ["codec-server"]) and all(
-        one.startswith("-") for one in arguments[1:2]
+        argument.startswith("-") for argument in arguments[1:2]
     )
 
 

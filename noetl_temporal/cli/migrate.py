@@ -51,17 +51,17 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
         raise click.UsageError("--write rewrites files in place: it needs files, and excludes -o")
     if is_dry and (in_place or output):
         raise click.UsageError("--check and --diff write nothing: they exclude --write and -o")
-    migrations = [migrated(found) for found in parsed_playbooks(paths, installed_tools())]
+    migrations = [migrated(playbook) for playbook in parsed_playbooks(paths, installed_tools())]
     if len(migrations) > 1 and not (is_dry or in_place or output):
         raise click.UsageError("several playbooks need --write, -o FOLDER, --check or --diff")
-    for one in migrations:
-        _report_notes(one)
+    for migration in migrations:
+        _report_notes(migration)
     if is_dry:
         _show_changes(migrations, diff=diff)
     else:
         _write(migrations, paths, output, in_place=in_place)
-    would_change = check and any(one.changes for one in migrations)
-    sys.exit(FAILED if would_change or any(one.text is None for one in migrations) else 0)
+    would_change = check and any(migration.changes for migration in migrations)
+    sys.exit(FAILED if would_change or any(migration.text is None for migration in migrations) else 0)
 
 
 def _report_notes(migration: Migration) -> None:
@@ -77,27 +77,27 @@ def _report_notes(migration: Migration) -> None:
 
 
 def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
-    for one in migrations:
-        if one.text is None or not one.changes:
+    for migration in migrations:
+        if migration.text is None or not migration.changes:
             continue
         if diff:
-            click.echo(difference(one.source.file, one.source.text, one.text), nl=False)
+            click.echo(difference(migration.source.file, migration.source.text, migration.text), nl=False)
         else:
-            click.echo(printable_line(f"{one.source.file}: would be rewritten"))
+            click.echo(printable_line(f"{migration.source.file}: would be rewritten"))
 
 
 def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path | None, *, in_place: bool) -> None:
-    for one in migrations:
-        if one.text is None:
+    for migration in migrations:
+        if migration.text is None:
             continue
-        if in_place and one.changes:
-            rewrite(Path(one.source.file), one.text, _named_folder(Path(one.source.file), paths))
+        if in_place and migration.changes:
+            rewrite(Path(migration.source.file), migration.text, _named_folder(Path(migration.source.file), paths))
         elif output is not None and (len(migrations) > 1 or output.is_dir()):
-            rewrite(below(output, one.source.file), one.text, output)
+            rewrite(below(output, migration.source.file), migration.text, output)
         elif output is not None:
-            rewrite(output, one.text, output.parent)
+            rewrite(output, migration.text, output.parent)
         elif not in_place:
-            echo_document(one.text)
+            echo_document(migration.text)
 
 
 def _named_folder(file: Path, paths: Sequence[str]) -> Path:

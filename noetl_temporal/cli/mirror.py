@@ -15,6 +15,7 @@ from noetl_temporal.cli.logs import log_to_terminal
 from noetl_temporal.cli.stop_signals import stop_event
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
+from noetl_temporal.utc_time import utc_text
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.mirror.read import ReadProblem
@@ -67,10 +68,10 @@ async def _rebuild(dsn: str) -> RebuildResult:
 @mirror_group.command("problems")
 def problems_command() -> None:
     """List the runs whose history the mirror cannot read, and why. Exits with 1 if there are any."""
-    found = asyncio.run(_problems(_event_log_dsn()))
-    for one in found:
-        click.echo(f"{one.workflow_id} run {one.run_id}, since {one.since:%Y-%m-%d %H:%M:%S} UTC: {one.problem}")
-    if found:
+    problems = asyncio.run(_problems(_event_log_dsn()))
+    for problem in problems:
+        click.echo(f"{problem.workflow_id} run {problem.run_id}, since {utc_text(problem.since)}: {problem.problem}")
+    if problems:
         sys.exit(FAILED)
     click.echo("no problems: every run is mirrored")
 

@@ -27,17 +27,17 @@ async def execution_of(run: int | str | None) -> int | None:
         return run
     from noetl_temporal.run_ids import AmbiguousIdError, chosen
 
-    found: dict[int, str] = {}
+    paths: dict[int, str] = {}
     problems: list[DeploymentError] = []
     for look_up in (_in_log, _in_temporal):
         try:
-            found |= await look_up(run)
+            paths |= await look_up(run)
         except DeploymentError as problem:
             problems.append(problem)
-    if not found and problems:
+    if not paths and problems:
         raise problems[0]
     try:
-        execution_id = chosen(run, found)
+        execution_id = chosen(run, paths)
     except AmbiguousIdError as error:
         raise NoSuchRunError(str(error)) from None
     if execution_id is None:
@@ -60,8 +60,8 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
         return await runs.find(execution_id)
     try:
         query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ParentWorkflowId IS NULL"
-        async for found in runs.temporal.list_workflows(query, limit=1):
-            return await runs.handle(found.id)
+        async for workflow in runs.temporal.list_workflows(query, limit=1):
+            return await runs.handle(workflow.id)
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error
     raise UnknownRunError("nothing has run here yet")

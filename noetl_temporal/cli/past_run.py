@@ -26,31 +26,31 @@ PRUNED = "values over 64 KB of this run are gone: they were pruned on"
 async def describe_past_run(dsn: str, converter: DataConverter, execution_id: int | None) -> RunSummary | None:
     """Describe a run, or the latest one; None if the log does not have it. Raises DeploymentError."""
     async with log_connection(dsn) as log:
-        found = await logged_run(log, execution_id)
-        return None if found is None else await _summary(log, converter, found)
+        run = await logged_run(log, execution_id)
+        return None if run is None else await _summary(log, converter, run)
 
 
-async def _summary(log: asyncpg.Connection, converter: DataConverter, found: Execution) -> RunSummary:
-    run = await past_run(log, found.execution_id)
-    status = found.status.lower()
-    pruned = await log.fetchval(sql.query("pruned_at"), found.execution_id)
-    report = RunReport(status, found.execution_id)
+async def _summary(log: asyncpg.Connection, converter: DataConverter, execution: Execution) -> RunSummary:
+    run = await past_run(log, execution.execution_id)
+    status = execution.status.lower()
+    pruned = await log.fetchval(sql.query("pruned_at"), execution.execution_id)
+    report = RunReport(status, execution.execution_id)
     with suppress(LookupError) if pruned else nullcontext():
         report = (None if run is None else await past_report(log, converter, run)) or report
-    started = (found.start_time or datetime.now()).replace(tzinfo=UTC)
-    ended = found.end_time.replace(tzinfo=UTC) if found.end_time else datetime.now(UTC)
+    started = (execution.start_time or datetime.now()).replace(tzinfo=UTC)
+    ended = execution.end_time.replace(tzinfo=UTC) if execution.end_time else datetime.now(UTC)
     summary = RunSummary(
-        execution_id=found.execution_id,
+        execution_id=execution.execution_id,
         workflow_id="" if run is None else run.workflow_id,
         run_id="" if run is None else run.run_id,
-        path=found.path,
+        path=execution.path,
         status=status,
         result=report.result,
-        steps=report.steps or steps_from_log(await steps_of(log, found.execution_id), status),
+        steps=report.steps or steps_from_log(await steps_of(log, execution.execution_id), status),
         failures=report.failures,
         rerun_of=str(report.rerun_of or ""),
         rerun_from=report.rerun_from,
         warnings=() if pruned is None else (f"{PRUNED} {pruned:%Y-%m-%d}",),
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
-    return summary if run is None else (await read_log(log, *run, found.execution_id)).added_to(summary)
+    return summary if run is None else (await read_log(log, *run, execution.execution_id)).added_to(summary)

@@ -49,14 +49,14 @@ def _parse_object(payload: str) -> dict[str, Json]:
             f"{where} is too large ({too_much}): keep data in a file or a table, and read it in a task"
         )
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except ValueError as error:
         raise click.UsageError(f"{where} is not JSON: {error}") from None
-    if _LONG_NUMBER.search(text) and not all(_fits(one) for _, one in _values(found)):
+    if _LONG_NUMBER.search(text) and not all(_fits(element) for _, element in _values(value)):
         raise click.UsageError(f"{where} has an integer of more than 64 bits: write it as text")
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise click.UsageError(f'{where} must be a JSON object, such as \'{{"city": "Oslo"}}\'')
-    return cast("dict[str, Json]", found)
+    return cast("dict[str, Json]", value)
 
 
 def _fits(value: Json) -> bool:
@@ -94,18 +94,18 @@ def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
     """
     if not raw.strip():
         return None
-    root, found = read(SourceFile(option, raw))
-    if root is None or found:
-        raise click.UsageError(f"{option} {cut(name)}: {_abbreviated(raw)} is not a YAML value{_first_problem(found)}")
+    root, node = read(SourceFile(option, raw))
+    if root is None or node:
+        raise click.UsageError(f"{option} {cut(name)}: {_abbreviated(raw)} is not a YAML value{_first_problem(node)}")
     value = plain(root)
     if depth + max((level for level, _ in _values(value)), default=0) > MAX_DEPTH:
         raise click.UsageError(f"{option} {cut(name)} has more than {MAX_DEPTH} levels")
     return value
 
 
-def _first_problem(found: list[Diagnostic]) -> str:
+def _first_problem(diagnostics: list[Diagnostic]) -> str:
     """Return the first problem and its hint. The hint for a playbook that is too large does not apply to a payload."""
-    first = found[0]
+    first = diagnostics[0]
     has_remedy = first.hint and first.code is not Code.BUDGET_EXCEEDED
     return f": {first.message}{f' ({first.hint})' if has_remedy else ''}"
 
@@ -123,12 +123,12 @@ def _values(value: Json) -> Iterator[tuple[int, Json]]:
     """Yield the value and all in it, each with the number of lists and mappings around it; without recursion."""
     left: list[tuple[int, Json]] = [(0, value)]
     while left:
-        level, one = left.pop()
-        yield level, one
-        if isinstance(one, dict):
-            left.extend((level + 1, inner) for inner in cast("dict[str, Json]", one).values())
-        elif isinstance(one, list):
-            left.extend((level + 1, inner) for inner in cast("list[Json]", one))
+        level, element = left.pop()
+        yield level, element
+        if isinstance(element, dict):
+            left.extend((level + 1, inner) for inner in cast("dict[str, Json]", element).values())
+        elif isinstance(element, list):
+            left.extend((level + 1, inner) for inner in cast("list[Json]", element))
 
 
 def _abbreviated(text: str) -> str:

@@ -69,7 +69,7 @@ def read_playbook(
     show_findings(result, _NOTHING_STARTED)
     if result.graph is None:
         sys.exit(WRONG)
-    literal = tuple(found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT)
+    literal = tuple(diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT)
     calls = NO_CALLS
     if has_calls(result.graph):
         if is_stdin:
@@ -78,14 +78,14 @@ def read_playbook(
     return Playbook(result.graph, result.source.text, literal, calls)
 
 
-def _pin_calls(file: Path, folder: Path, tools: Tools, shown: Sequence[Diagnostic]) -> PinnedCalls:
+def _pin_calls(file: Path, folder: Path, tools: Tools, diagnostics: Sequence[Diagnostic]) -> PinnedCalls:
     """What ``file`` calls. ``shown`` are diagnostics that need not be shown again."""
     from noetl_compiler.pinning import pin_file  # few playbooks call others
 
     calls, problems = pin_file(file, folder, tools)
-    for found in problems:
-        fresh = tuple(one for one in found.diagnostics if one not in shown)
-        show_findings(msgspec.structs.replace(found, diagnostics=fresh), _NOTHING_STARTED)
+    for problem in problems:
+        fresh = tuple(diagnostic for diagnostic in problem.diagnostics if diagnostic not in diagnostics)
+        show_findings(msgspec.structs.replace(problem, diagnostics=fresh), _NOTHING_STARTED)
     if problems:
         sys.exit(WRONG)
     return calls
@@ -102,7 +102,7 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
 
 
 def _mentions(text: str, key: str) -> bool:
-    """Whether the text contains it as a word. An expression of a long key is slow to make, and nobody mentions one."""
+    """Whether the text contains it as a word. A long key is never mentioned, and slow to search."""
     return len(key) <= _LONGEST_MENTIONED and re.search(rf"\b{re.escape(key)}\b", text) is not None
 
 

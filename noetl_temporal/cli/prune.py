@@ -13,6 +13,7 @@ from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import StackError
+from noetl_temporal.utc_time import utc_text
 
 if TYPE_CHECKING:  # it imports Temporal's SDK and asyncpg, which --help does not need
     from noetl_temporal.mirror.prune import PruneResult
@@ -50,7 +51,7 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
 
     noetl.payload holds values over 64 KB, graphs and frame segments. A payload is removed when every run that refers to
     it ended more than AGE ago and is no longer in Temporal; so AGE must be at least Temporal's retention. Payloads
-    stored within the last AGE, or the last day, are kept.
+    stored within the last AGE (at least the last day) are not removed.
 
     noetl.log holds what tasks print; rows older than AGE are removed.
 
@@ -92,7 +93,7 @@ async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
     except UnknownNamespaceError as error:
         raise DeploymentError(
             f"the event log has runs of namespace {error.namespace!r}, which this Temporal server does not have, so it "
-            "cannot tell which payloads they need. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
+            "does not know which payloads they need. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
         ) from None
     except RPCError as error:
         raise rpc_problem(error, client.namespace) or error from error
@@ -118,7 +119,7 @@ def _json(pruned: PruneResult, dry_run: bool) -> str:
 def summary(pruned: PruneResult, *, dry_run: bool) -> str:
     """Return the lines that say what was removed and what was kept."""
     removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
-    ended = f"{_count(pruned.executions, 'run')} that ended before {pruned.before:%Y-%m-%d %H:%M} UTC"
+    ended = f"{_count(pruned.executions, 'run')} that ended before {utc_text(pruned.before)}"
     lines = [f"{removed} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; {did} {ended}"]
     if pruned.log_rows:
         lines.append(f"{removed} {_count(pruned.log_rows, 'row')} of noetl.log")
@@ -127,7 +128,7 @@ def summary(pruned: PruneResult, *, dry_run: bool) -> str:
     if pruned.blocked_by:
         since, run = pruned.blocked_by.since, f"{pruned.blocked_by.workflow_id} run {pruned.blocked_by.run_id}"
         why = "has calls in progress, or the mirror has not read all of its history (see `noetl mirror problems`)"
-        lines.append(f"kept all payloads stored since {since:%Y-%m-%d %H:%M} UTC: {run} {why}")
+        lines.append(f"skipped all payloads stored since {utc_text(since)}: {run} {why}")
     return "\n".join(lines)
 
 

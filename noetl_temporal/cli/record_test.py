@@ -51,8 +51,8 @@ async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
 
 async def _whole_run(runs: Runs, converter: DataConverter, workflow_id: str) -> RecordedRun:
     """The run, after what it took over from earlier ones if it is a rerun. Raises as recorded_run, UnknownRunError."""
-    found = await recorded_run(runs.temporal, converter, workflow_id)
-    if not found.rerun_of:
-        return found
-    earlier = await runs.find(found.rerun_of)
-    return found.after(await _whole_run(runs, converter, earlier.workflow_id))
+    run = await recorded_run(runs.temporal, converter, workflow_id)
+    if not run.rerun_of:
+        return run
+    earlier = await runs.find(run.rerun_of)
+    return run.after(await _whole_run(runs, converter, earlier.workflow_id))

@@ -48,12 +48,12 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
       2    a playbook is wrong, or the command line; nothing was registered
     """
     with importing():
-        found = _candidates(paths)
+        found_candidates = _candidates(paths)
         running_deployment()
         log_nowhere()
-    done = asyncio.run(_register(catalog_dsn(), found))
+    done = asyncio.run(_register(catalog_dsn(), found_candidates))
     _show(done, as_json=as_json)
-    if any(one.problem for one in done.moved):
+    if any(move.problem for move in done.moved):
         sys.exit(FAILED)
 
 
@@ -64,33 +64,36 @@ def _candidates(paths: tuple[Path, ...]) -> Candidates:
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
             raise click.UsageError(f"no such file or folder: {str(path)!r}")
-    found = candidates(paths, installed_tools())
-    show_all_findings(found.results, "nothing was registered")
-    if found.problems:
+    found_candidates = candidates(paths, installed_tools())
+    show_all_findings(found_candidates.results, "nothing was registered")
+    if found_candidates.problems:
         sys.exit(WRONG)
-    if not found.playbooks:
+    if not found_candidates.playbooks:
         raise click.UsageError(f"there is no playbook below {', '.join(map(repr, map(str, paths)))}")
-    return found
+    return found_candidates
 
 
-async def _register(dsn: str, found: Candidates) -> Registration:
+async def _register(dsn: str, candidates: Candidates) -> Registration:
     from noetl_temporal.catalog_store import register
     from noetl_temporal.client import NoetlClient, Registration
 
     client = await NoetlClient.connect()
-    registered = await register(dsn, found.playbooks)
+    registered = await register(dsn, candidates.playbooks)
     return Registration(registered, await client.schedules.follow(registered))
 
 
 def _show(done: Registration, *, as_json: bool) -> None:
     if as_json:
-        playbooks = [{**entry_fields(one.entry), "is_new": one.is_new, "newest": one.newest} for one in done.playbooks]
+        playbooks = [
+            {**entry_fields(playbook.entry), "is_new": playbook.is_new, "newest": playbook.newest}
+            for playbook in done.playbooks
+        ]
         echo_json(
-            msgspec.json.encode({"playbooks": playbooks, "moved": [one._asdict() for one in done.moved]}).decode()
+            msgspec.json.encode({"playbooks": playbooks, "moved": [move._asdict() for move in done.moved]}).decode()
         )
-    for one in () if as_json else done.playbooks:
-        newer = f"; the newest is {one.newest}" if one.newest != one.entry.version else ""
-        click.echo(f"{'registered' if one.is_new else 'unchanged'}: {one.entry.name}{newer}")
+    for registered in () if as_json else done.playbooks:
+        newer = f"; the newest is {registered.newest}" if registered.newest != registered.entry.version else ""
+        click.echo(f"{'registered' if registered.is_new else 'unchanged'}: {registered.entry.name}{newer}")
     for moved in done.moved:
         before, after = f"{moved.path}@{moved.before}", f"{moved.path}@{moved.version}"
         if moved.problem:

@@ -98,7 +98,7 @@ def _check_steps(graph: Graph, options: RenderOptions) -> None:
         _check_pages(graph, name)
     for name in sizes.items:
         if graph.steps[name].loop is None:
-            loops = [one.name for one in graph.steps.values() if one.loop]
+            loops = [step.name for step in graph.steps.values() if step.loop]
             hint = f"loops are {', '.join(loops)}" if loops else "there is none in this playbook"
             raise click.UsageError(f"step {json.dumps(name)} of {graph.source.file} has no loop: {hint}")
 

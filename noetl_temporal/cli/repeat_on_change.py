@@ -13,18 +13,18 @@ LOOK_SECONDS = 0.3
 Stamps = dict[Path, tuple[int, int] | None]
 
 
-def repeat_on_change(work: Callable[[], Iterable[Path]], found: Callable[[], Iterable[Path]]) -> None:
+def repeat_on_change(work: Callable[[], Iterable[Path]], result_files: Callable[[], Iterable[Path]]) -> None:
     """Do the work, and repeat it whenever a file that it names changes, or the ``found`` files differ.
 
     Ends with KeyboardInterrupt only.
     """
     used: set[Path] = set()
     while True:
-        there = set(found())
+        there = set(result_files())
         earlier = _stamps(used | there)  # before the work: a change meanwhile counts
         used = {*work(), *there}
         before = {file: earlier.get(file, stamp) for file, stamp in _stamps(used).items()}
-        while _stamps(used) == before and set(found()) == there:
+        while _stamps(used) == before and set(result_files()) == there:
             time.sleep(LOOK_SECONDS)
 
 
@@ -35,7 +35,7 @@ def _stamps(files: Iterable[Path]) -> Stamps:
 def _stamp(file: Path) -> tuple[int, int] | None:
     """Return the time and size of a file, None for a missing one: editors replace files."""
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
+    return status.st_mtime_ns, status.st_size

@@ -107,10 +107,10 @@ async def _histories_in_files(files: list[Path]) -> AsyncIterator[WorkflowHistor
 
 def _read_text(file: Path) -> str:
     """Raises OSError, UnicodeDecodeError."""
-    found = read_regular(file, MAX_BYTES + 1)
-    if len(found) > MAX_BYTES:
+    content = read_regular(file, MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
         raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes")
-    return found.decode("utf-8")
+    return content.decode("utf-8")
 
 
 async def _histories_of_runs(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:

@@ -59,10 +59,10 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
         warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
         log_to_file(Home().log("rerun"))
-    found = asyncio.run(_rerun(execution, step))
-    if found is None:
+    execution_id = asyncio.run(_rerun(execution, step))
+    if execution_id is None:
         sys.exit(INTERRUPTED)
-    _show(*found, as_json=as_json)
+    _show(*execution_id, as_json=as_json)
 
 
 async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | None:

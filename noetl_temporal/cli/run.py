@@ -78,7 +78,7 @@ def run_command(
     generate-playbook | noetl run -
     noetl run etl/load@3
 
-    Ctrl-C cancels the run and waits for its cleanup (the tools of step end); a second one skips the cleanup,
+    Ctrl-C cancels the run and waits for its cleanup (the tasks of step end); a second one skips the cleanup,
     a third exits without waiting. --timeout cancels in the same way: the status is cancelled.
 
     \b

@@ -37,9 +37,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import ReadProblem
-from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
-from noetl_temporal.paused_calls import PAUSE_REASON
+from noetl_temporal.naming import PAUSE_REASON, WORKFLOW_QUEUE, activity_type, tool_queue
 from noetl_temporal.paused_workflows import is_paused, unpause_command
+from noetl_temporal.utc_time import utc_text
 
 __all__ = ["RunProblem", "problems_of_run", "unread_history"]
 
@@ -94,11 +94,11 @@ async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -
     incidents: list[RunProblem] = []
     waiting: dict[_Queue, datetime] = {}
     paused: list[RunProblem] = []
-    async for found in _descriptions(client, workflow_id):
-        incident = await _incident(client, found, execution_id)
+    async for description in _descriptions(client, workflow_id):
+        incident = await _incident(client, description, execution_id)
         incidents += [incident] if incident else []
-        paused += [*_paused_run(found), *_paused_calls(found)]
-        for queue, since in _unstarted_tasks(found):
+        paused += [*_paused_run(description), *_paused_calls(description)]
+        for queue, since in _unstarted_tasks(description):
             waiting[queue] = min(since, waiting.get(queue, since))
     unserved = [
         _no_worker_problem(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)
@@ -113,29 +113,29 @@ async def _descriptions(client: Client, workflow_id: str) -> AsyncIterator[Descr
         if not ids:
             return
         try:
-            found = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
+            description = (await client.get_workflow_handle(ids.popleft()).describe()).raw_description
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             continue
-        ids += [child.workflow_id for child in found.pending_children]
-        yield found
+        ids += [child.workflow_id for child in description.pending_children]
+        yield description
 
 
-# ---- tasks that nobody takes -------------------------------------------------------------------------------------
+# ---- tasks without a worker --------------------------------------------------------------------------------------
 
 
-def _unstarted_tasks(found: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:
+def _unstarted_tasks(description: DescribeWorkflowExecutionResponse) -> Iterator[tuple[_Queue, datetime]]:
     now = datetime.now(UTC)
-    for call in found.pending_activities:
+    for call in description.pending_activities:
         since = _ready_since(call)
         if call.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and now - since > PATIENCE:
             yield _queue_of(call), since
-    task = found.pending_workflow_task
+    task = description.pending_workflow_task
     if task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
         since = _to_datetime(task.original_scheduled_time)
         if now - since > PATIENCE:
-            yield _Queue(found.execution_config.task_queue.name, _WORKFLOW, "workflows"), since
+            yield _Queue(description.execution_config.task_queue.name, _WORKFLOW, "workflows"), since
 
 
 def _ready_since(call: PendingActivityInfo) -> datetime:
@@ -155,9 +155,9 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
     request = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=queue.name), task_queue_type=queue.type
     )
-    found = await client.workflow_service.describe_task_queue(request)
+    answer = await client.workflow_service.describe_task_queue(request)
     latest = datetime.now(UTC) - POLL_TIME
-    return any(_to_datetime(poller.last_access_time) > latest for poller in found.pollers)
+    return any(_to_datetime(poller.last_access_time) > latest for poller in answer.pollers)
 
 
 def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
@@ -174,11 +174,11 @@ def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
 # ---- what an operator has paused ---------------------------------------------------------------------------------
 
 
-def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
+def _paused_run(description: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
     """Yield the problem of a workflow that is paused in Temporal: of the run, a loop or a called playbook."""
-    info = found.workflow_execution_info
+    info = description.workflow_execution_info
     if is_paused(info):
-        pause = found.workflow_extended_info.pause_info
+        pause = description.workflow_extended_info.pause_info
         since, workflow_id = _to_datetime(pause.paused_time), info.execution.workflow_id
         yield RunProblem(
             "paused_run",
@@ -188,10 +188,10 @@ def _paused_run(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem
         )
 
 
-def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
+def _paused_calls(description: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
     """Yield the calls paused with Temporal's UI or command; those paused by ``noetl pause`` resume with their run."""
-    workflow_id = found.workflow_execution_info.execution.workflow_id
-    for call in found.pending_activities:
+    workflow_id = description.workflow_execution_info.execution.workflow_id
+    for call in description.pending_activities:
         if call.paused and call.pause_info.manual.reason != PAUSE_REASON:
             since, pause = _to_datetime(call.pause_info.pause_time), call.pause_info.manual
             yield RunProblem(
@@ -203,18 +203,20 @@ def _paused_calls(found: DescribeWorkflowExecutionResponse) -> Iterator[RunProbl
 
 
 def _pause_text(since: datetime, by: str, reason: str) -> str:
-    pause = f"since {since:%Y-%m-%d %H:%M:%S} UTC" + (f" by {by}" if by else "")
+    pause = f"since {utc_text(since)}" + (f" by {by}" if by else "")
     return f"{pause} ({reason})" if reason else pause
 
 
 # ---- workflow tasks that fail ------------------------------------------------------------------------------------
 
 
-async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, execution_id: int) -> RunProblem | None:
-    task = found.pending_workflow_task
+async def _incident(
+    client: Client, description: DescribeWorkflowExecutionResponse, execution_id: int
+) -> RunProblem | None:
+    task = description.pending_workflow_task
     if task.attempt < 2:
         return None
-    failed = _last_failure(await _last_events(client, found.workflow_execution_info.execution))
+    failed = _last_failure(await _last_events(client, description.workflow_execution_info.execution))
     if failed is None:
         return None
     failed = await decrypted(failed, client.data_converter)
@@ -226,7 +228,7 @@ async def _incident(client: Client, found: DescribeWorkflowExecutionResponse, ex
     since = _to_datetime(failed.event_time)
     return RunProblem(
         "incident",
-        f"incident since {since:%Y-%m-%d %H:%M:%S} UTC, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
+        f"incident since {utc_text(since)}, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
         since.isoformat(timespec="seconds"),
         _REMEDIES.get(cause, _DEPLOY_A_FIX).format(id=execution_id),
     )
@@ -264,7 +266,7 @@ def unread_history(problem: ReadProblem) -> RunProblem:
     return RunProblem(
         "unread_history",
         f"the event log of {problem.workflow_id} is incomplete: the mirror cannot read its history since "
-        f"{problem.since:%Y-%m-%d %H:%M:%S} UTC: {_first_line(problem.problem)}",
+        f"{utc_text(problem.since)}: {_first_line(problem.problem)}",
         problem.since.isoformat(timespec="seconds"),
         "the run itself is not affected; `noetl mirror problems` lists all such runs",
     )

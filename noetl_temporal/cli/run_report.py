@@ -17,7 +17,7 @@ from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_temporal.cli.console import PrintableConsole, styled
 from noetl_temporal.cli.run_problems import RunProblem
 from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
-from noetl_temporal.cli.suspensions import Suspension
+from noetl_temporal.cli.suspensions import Suspension, lines_of
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
@@ -48,8 +48,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     ``reason``, why a person stopped the run, are from these rows. ``called`` are the first of the ``calls`` runs of
     other playbooks that it has called. A rerun has the run ``rerun_of`` that it repeats, and the step ``rerun_from``.
 
-    A running one has ``waits``, ``suspensions`` (its pause and its held steps), and ``problems`` that block it or its
-    event log; it is ``cancelling`` after a request to stop.
+    A running one has ``waits``, ``suspensions`` (its pause and the oldest of its ``held`` steps), and ``problems`` that
+    block it or its event log; it is ``cancelling`` after a request to stop.
     """
 
     execution_id: int
@@ -73,6 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     calls: int = 0
     waits: tuple[OpenWait, ...] = ()
     suspensions: tuple[Suspension, ...] = ()
+    held: int = 0
     rerun_of: str = ""
     rerun_from: str = ""
 
@@ -80,16 +81,16 @@ class RunSummary(msgspec.Struct, frozen=True):
         """Return one JSON object; its ids are text. A failure has {step, task, file, line, col, message}; of many
         failures, only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
         """
-        found = msgspec.to_builtins(self)
-        found["failures"] = [
+        fields = msgspec.to_builtins(self)
+        fields["failures"] = [
             {key: getattr(failure, key) for key in ("step", "task", "file", "line", "col", "message")}
             for failure in self.failures.kept
         ]
-        found["failure_counts"] = [
+        fields["failure_counts"] = [
             {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
         ]
-        found["called"] = [with_text_ids(called) for called in found["called"]]
-        return msgspec.json.encode(with_text_ids(found)).decode()
+        fields["called"] = [with_text_ids(called) for called in fields["called"]]
+        return msgspec.json.encode(with_text_ids(fields)).decode()
 
     def show(self, console: PrintableConsole, excerpt: Excerpt | None = None) -> None:
         """Print the steps, the result, the failures with their places, and commands that show more."""
@@ -121,18 +122,18 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     def _called_lines(self) -> Iterator[Text]:
         """Yield the runs of the playbooks that it has called."""
-        for one in self.called:
-            status = one.status.replace("_", " ")
-            colour = STATUS_COLOURS.get(one.status, "default")
-            yield styled(f"called {one.path}: ", (status, colour), f", execution {one.execution_id}")
+        for called in self.called:
+            status = called.status.replace("_", " ")
+            colour = STATUS_COLOURS.get(called.status, "default")
+            yield styled(f"called {called.path}: ", (status, colour), f", execution {called.execution_id}")
         if (more := self.calls - len(self.called)) > 0:
             yield styled(f"called {more:,} more playbooks")
 
     def _blocking_lines(self) -> Iterator[Text]:
         """Yield what the run waits for, and what blocks it."""
-        yield from (styled((one.line(), "yellow")) for one in self.suspensions)
-        yield from (styled((one.line(), "cyan")) for one in self.waits)
-        yield from (styled((one.line(), "yellow")) for one in self.problems)
+        yield from (styled((line, "yellow")) for line in lines_of(self.suspensions, self.held))
+        yield from (styled((wait.line(), "cyan")) for wait in self.waits)
+        yield from (styled((problem.line(), "yellow")) for problem in self.problems)
 
     def _stop_reason(self) -> str:
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""
@@ -169,31 +170,39 @@ def _no_excerpt(_failure: Failure) -> Sequence[str]:
 
 
 def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
-    """Yield each failure, and the line of the playbook where nobody handled it; of a step with more than SHOWN of them,
+    """Yield each failure, and the line of the playbook if it was not handled; of a step with more than SHOWN of them,
     or some that are not kept, their counts, the first and the last.
     """
-    cause = next((one for one in log.kept if not one.handled and one.step != FINAL_STEP), None)
-    steps = [*(one.step for one in log.kept), *(one.step for one in log.counts)]
+    cause = next((failure for failure in log.kept if not failure.handled and failure.step != FINAL_STEP), None)
+    steps = [*(entry.step for entry in log.kept), *(count.step for count in log.counts)]
     if cause is not None:
         steps.sort(key=lambda step: step == FINAL_STEP)
     for step in dict.fromkeys(steps):
-        counts = [one for one in log.counts if one.step == step]
-        kept = [one for one in log.kept if one.step == step]
-        total = sum(one.count for one in counts)
+        counts = [count for count in log.counts if count.step == step]
+        kept = [failure for failure in log.kept if failure.step == step]
+        total = sum(count.count for count in counts)
         if total <= SHOWN and len(kept) == total:
-            for one in kept:
-                yield _failure_line(one, is_after=cause is not None and one.step == FINAL_STEP)
-                yield from map(styled, () if one.handled else excerpt(one))
+            for failure in kept:
+                yield _failure_line(failure, is_after=cause is not None and failure.step == FINAL_STEP)
+                yield from map(styled, () if failure.handled else excerpt(failure))
             continue
         yield styled(f"{step}: {_failure_counts(counts, kept)}{'; the first and the last:' if kept else ''}")
-        yield from (styled("  ").append_text(_failure_line(one)) for one in dict.fromkeys((*kept[:1], *kept[-1:])))
+        yield from (
+            styled("  ").append_text(_failure_line(failure)) for failure in dict.fromkeys((*kept[:1], *kept[-1:]))
+        )
 
 
 def _failure_counts(counts: list[FailureCount], kept: list[Failure]) -> str:
-    """``1,000 items failed: 998 http, 2 timeout (handled)``."""
-    total, handled = sum(one.count for one in counts), sum(one.handled for one in counts)
+    """``1,000 iterations failed: 998 http, 2 timeout (handled)``."""
+    total, handled = sum(count.count for count in counts), sum(count.handled for count in counts)
     forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
-    what = "items failed" if any(one.iteration is not None for one in kept) else "failures" if total > 1 else "failure"
+    what = (
+        "iterations failed"
+        if any(failure.iteration is not None for failure in kept)
+        else "failures"
+        if total > 1
+        else "failure"
+    )
     return f"{total:,} {what}: {format_counts(counts)}{forgiven}"
 
 
@@ -223,7 +232,7 @@ def _shortened(value: Json) -> Json:
             return [*map(_shortened, items[:MOST_ITEMS]), *more]
         case dict():
             mapping = cast("dict[str, Json]", value)
-            shown = {name: _shortened(one) for name, one in islice(mapping.items(), MOST_ITEMS)}
-            return {**shown, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else shown
+            shortened = {name: _shortened(value) for name, value in islice(mapping.items(), MOST_ITEMS)}
+            return {**shortened, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else shortened
         case _:
             return value

@@ -1,4 +1,4 @@
-"""Requests to a run that is named on the command line: signals, decisions, and all that people control a run with."""
+"""Requests to a run that is named on the command line: signals, decisions, and the control of runs."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle
     from noetl_temporal.cli.run_problems import problems_of_run
 
     try:
-        found = await problems_of_run(client, handle.workflow_id, handle.execution_id)
+        problems = await problems_of_run(client, handle.workflow_id, handle.execution_id)
     except RPCError:
-        found = []
-    blocked = [one.line() for one in found if one.kind in ("incident", "no_worker")]
+        problems = []
+    blocked = [problem.line() for problem in problems if problem.kind in ("incident", "no_worker")]
     reason = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
     return f"run {handle.execution_id}: {reason}"
 

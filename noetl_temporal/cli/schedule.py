@@ -20,6 +20,7 @@ from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
 from noetl_temporal.stack.errors import StackError, WrongArgumentError
+from noetl_temporal.utc_time import utc_text
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient, PlaybookSchedule
@@ -104,13 +105,13 @@ def add_command(
 
         request = read_payload(payload, settings)
         running_deployment()
-    found = read_registered(playbook, request)
-    check_request(request, found)
-    check_support(found, tools_for(*found.graphs))
+    playbook_ = read_registered(playbook, request)
+    check_request(request, playbook_)
+    check_support(playbook_, tools_for(*playbook_.graphs))
     path, version = named(playbook)
 
     async def add(client: NoetlClient) -> PlaybookSchedule:
-        await check_names_of_workers(found.graphs, client.temporal)
+        await check_names_of_workers(playbook_.graphs, client.temporal)
         return await client.schedules.add(
             path,
             version,
@@ -139,9 +140,9 @@ def list_command(path: str | None, as_json: bool) -> None:
     noetl schedule list
     noetl schedule list --path etl/load --json
     """
-    found = _call_client(lambda client: client.schedules.list(path))
-    if found or as_json:
-        _print(found, as_json=as_json)
+    schedules = _call_client(lambda client: client.schedules.list(path))
+    if schedules or as_json:
+        _print(schedules, as_json=as_json)
     else:
         click.echo("no schedules", err=True)
 
@@ -184,7 +185,7 @@ def trigger_command(name: str, overlap: Overlap | None) -> None:
     click.echo(f"schedule {name}: triggered; `noetl schedule show {name}` shows its runs")
 
 
-@schedule_group.command("backfill", short_help="Start the runs of a time that has passed.")
+@schedule_group.command("backfill", short_help="Start the runs of a past period.")
 @_NAME
 @click.option(
     "--from", "start", type=MOMENT, required=True, metavar="TIME", help="The first time; UTC unless it has an offset."
@@ -204,7 +205,7 @@ def backfill_command(name: str, start: datetime, end: datetime, overlap: Overlap
     noetl schedule backfill etl/load --from 2026-11-20 --to 2026-11-23
     """
     _call_client(lambda client: client.schedules.backfill(name, start, end, overlap))
-    click.echo(f"schedule {name}: the runs from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} will be started")
+    click.echo(f"schedule {name}: the runs from {utc_text(start)} to {utc_text(end)} will be started")
 
 
 @schedule_group.command("delete")
@@ -237,23 +238,24 @@ def _call_client(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
         sys.exit(WRONG)
 
 
-def _print(found: Sequence[PlaybookSchedule], *, as_json: bool, describe: bool = False) -> None:
+def _print(schedules: Sequence[PlaybookSchedule], *, as_json: bool, describe: bool = False) -> None:
     from noetl_temporal.cli.console import print_table
     from noetl_temporal.cli.describe_schedule import described, table
 
     if as_json:
-        for one in found:
-            echo_json(msgspec.json.encode(_plain(one)).decode())
+        for schedule in schedules:
+            echo_json(msgspec.json.encode(_plain(schedule)).decode())
     elif describe:
-        for one in found:
-            click.echo(described(one))
+        for schedule in schedules:
+            click.echo(described(schedule))
     else:
-        print_table(table(found))
+        print_table(table(schedules))
 
 
-def _plain(one: PlaybookSchedule) -> dict[str, Any]:
+def _plain(schedule: PlaybookSchedule) -> dict[str, Any]:
     """Return the schedule for JSON: ids as text, because they exceed 2^53, and durations in seconds."""
     runs = [
-        {**msgspec.structs.asdict(run), "execution_id": run.execution_id and str(run.execution_id)} for run in one.runs
+        {**msgspec.structs.asdict(run), "execution_id": run.execution_id and str(run.execution_id)}
+        for run in schedule.runs
     ]
-    return {**msgspec.structs.asdict(one), "catch_up": one.catch_up.total_seconds(), "runs": runs}
+    return {**msgspec.structs.asdict(schedule), "catch_up": schedule.catch_up.total_seconds(), "runs": runs}

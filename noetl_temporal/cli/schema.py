@@ -60,7 +60,9 @@ def _lines(schema: Schema) -> Iterator[str]:
     yield "{\n"
     yield from (f"  {json.dumps(key)}: {_small(value)},\n" for key, value in head)
     yield f"  {json.dumps(last)}: {{\n"
-    yield ",\n".join(f"    {json.dumps(name)}: {_small(one)}" for name, one in cast("Schema", definitions).items())
+    yield ",\n".join(
+        f"    {json.dumps(name)}: {_small(definition)}" for name, definition in cast("Schema", definitions).items()
+    )
     yield "\n  }\n}\n"
 
 

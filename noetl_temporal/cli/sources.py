@@ -26,11 +26,11 @@ def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]
     for path in paths:
         if path != "-":
             _check_kind(path)
-    found: dict[Path, ParsedPlaybook] = {}
+    playbooks: dict[Path, ParsedPlaybook] = {}
     for path in dict.fromkeys(paths):
-        for one in _parse_path(path, tools):
-            found.setdefault(Path(one.source.file).resolve(), one)
-    return list(found.values())
+        for playbook in _parse_path(path, tools):
+            playbooks.setdefault(Path(playbook.source.file).resolve(), playbook)
+    return list(playbooks.values())
 
 
 def stdin_source() -> SourceFile:
@@ -58,7 +58,11 @@ def _parse_path(path: str, tools: Tools) -> Iterator[ParsedPlaybook]:
 
 
 def _parse_folder(folder: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
-    found = [one for one in (parse_file(file, tools) for file in playbook_files(folder)) if not is_other_yaml(one)]
-    if not found:
+    playbooks = [
+        playbook
+        for playbook in (parse_file(file, tools) for file in playbook_files(folder))
+        if not is_other_yaml(playbook)
+    ]
+    if not playbooks:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")
-    yield from found
+    yield from playbooks

@@ -39,18 +39,18 @@ class ListedStack(NamedTuple):
 @click.command("list", short_help="List the stacks of this account.")
 @click.option("--json", "as_json", is_flag=True, help="Print an array of objects.")
 def list_command(as_json: bool) -> None:
-    """List the stacks of this account: project, size, whether it is up, and the folder of its data.
-
-    A stack in NOETL_HOME is not listed."""
-    listed = [_describe_stack(folder) for folder in _folders()]
+    """List the stacks of this account, and the one in NOETL_HOME: whether each is up, its size, project and folder."""
+    own_home = [Home().root] if HOME_VARIABLE in os.environ and Home().root.is_dir() else []
+    listed = [_describe_stack(folder) for folder in (*_folders(), *own_home)]
     if as_json:
-        click.echo(json.dumps([_as_json(one) for one in listed]))
+        click.echo(json.dumps([_as_json(stack) for stack in listed]))
     elif not listed:
         click.echo(f"there is no stack in {stacks_folder()}")
     else:
-        for one in listed:
-            click.echo(f"{one.state:12} {one.size / MEGABYTE:6.0f} MB  {_project_name(one.project)}")
-            click.echo(f"{'':23} {one.folder}")
+        for stack in listed:
+            project = f"({HOME_VARIABLE})" if stack.folder in own_home else _project_name(stack.project)
+            click.echo(f"{stack.state:12} {stack.size / MEGABYTE:6.0f} MB  {project}")
+            click.echo(f"{'':23} {stack.folder}")
 
 
 @click.command("rm", short_help="Remove a stack with all its data.")
@@ -76,7 +76,7 @@ def rm_command(project: Path | None, of_all: bool) -> None:
 
 def _folders() -> Iterable[Path]:
     folder = stacks_folder()
-    return sorted(one for one in folder.iterdir() if one.is_dir()) if folder.is_dir() else ()
+    return sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else ()
 
 
 def _describe_stack(folder: Path) -> ListedStack:
@@ -94,14 +94,14 @@ def _describe_stack(folder: Path) -> ListedStack:
 
 def projects_up() -> list[str]:
     """Return the printable paths of the projects whose stacks are running."""
-    found: list[str] = []
+    projects: list[str] = []
     for folder in _folders():
         home = Home(folder)
         with contextlib.suppress(OSError, StackError):
             check_folder(folder)
             if home.owner() is not None:
-                found.append(_project_name(home.named_project()))
-    return found
+                projects.append(_project_name(home.named_project()))
+    return projects
 
 
 def _remove(folder: Path) -> bool:
@@ -127,12 +127,12 @@ def _project_name(project: Path | None) -> str:
     return printable(str(project)) if project else "(unknown project)"
 
 
-def _as_json(one: ListedStack) -> dict[str, str | int | None]:
+def _as_json(stack: ListedStack) -> dict[str, str | int | None]:
     return {
-        "folder": str(one.folder),
-        "project": None if one.project is None else str(one.project),
-        "bytes": one.size,
-        "state": one.state,
+        "folder": str(stack.folder),
+        "project": None if stack.project is None else str(stack.project),
+        "bytes": stack.size,
+        "state": stack.state,
     }
 
 

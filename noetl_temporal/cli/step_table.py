@@ -36,16 +36,16 @@ _ALWAYS = frozenset({"status", "calls", "seconds"})
 def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
     """``steps`` as a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}."""
     rows = {name: _cells(step) for name, step in steps.items()}
-    shown = [name for name in _COLUMNS if name in _ALWAYS or any(cells[name] for cells in rows.values())]
+    columns = [name for name in _COLUMNS if name in _ALWAYS or any(cells[name] for cells in rows.values())]
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("step")
-    for name in shown:
+    for name in columns:
         table.add_column(name, justify="left" if name == "status" else "right")
     for name, cells in rows.items():
         status = cells["status"]
         colour = STATUS_COLOURS.get(status.partition(" ")[0], "default")
         coloured = styled((status, colour))
-        table.add_row(name, *(coloured if column == "status" else cells[column] for column in shown))
+        table.add_row(name, *(coloured if column == "status" else cells[column] for column in columns))
     return table
 
 
@@ -54,9 +54,9 @@ def last_steps(steps: Mapping[str, Mapping[str, Json]], run_status: str, final: 
     where it is alone, as it runs after them.
     """
     for status in ("failed", "cancelled") if run_status == "failed" else ("cancelled", "failed"):
-        found = [name for name, step in steps.items() if step.get("status") == status]
-        if found:
-            return [name for name in found if name != final] or found
+        names = [name for name, step in steps.items() if step.get("status") == status]
+        if names:
+            return [name for name in names if name != final] or names
     return []
 
 

@@ -19,7 +19,7 @@ __all__ = ["cancel_command", "terminate_command"]
 @click.argument("execution", metavar="ID", type=RUN_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
 def cancel_command(execution: int | str, reason: str) -> None:
-    """Ask the run ID to stop.
+    """Cancel the run ID, and return immediately; noetl wait ID waits for its end.
 
     No new calls start, calls in progress are cancelled, and the tasks of step end run as the cleanup.
     A second cancel skips the cleanup.
@@ -30,9 +30,7 @@ def cancel_command(execution: int | str, reason: str) -> None:
     """
     running_deployment()
     stopped = asyncio.run(_stop(execution, reason, at_once=False))
-    status = (
-        "already cancelling; skipping the cleanup" if stopped.skips_cleanup else "cancelling; waiting for the cleanup"
-    )
+    status = "cancel requested again; the cleanup is skipped" if stopped.skips_cleanup else "cancel requested"
     click.echo(f"run {stopped.execution_id}: {status}")
 
 
@@ -62,7 +60,7 @@ async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.named_run import execution_of
-    from noetl_temporal.runs import RequestRefusedError, RunOverError, Runs, UnknownRunError
+    from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
     from noetl_temporal.temporal_problems import rpc_problem
 
     log_nowhere()
@@ -75,8 +73,6 @@ async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
         await handle.terminate(reason)
     except UnknownRunError as error:
         raise NoSuchRunError(str(error)) from None
-    except RunOverError:
-        raise StackError(f"run {execution} has already ended: noetl status {execution}") from None
     except RequestRefusedError as error:
         raise StackError(f"run {execution}: {error}") from None
     except RPCError as error:

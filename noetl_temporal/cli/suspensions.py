@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,14 +15,17 @@ from noetl_temporal.paused_workflows import unpause_command
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
     from noetl_temporal.control_requests import OpenWaits
 
-__all__ = ["Suspension", "SuspensionLines", "suspensions_of"]
+__all__ = ["Suspension", "SuspensionLines", "lines_of", "suspensions_of"]
+
+MOST_LINES = 10
+"""The maximum number of held steps that are shown one by one."""
 
 
 class Suspension(msgspec.Struct, frozen=True):
     """A pause, or a held run of a step; ``run`` is empty for a pause.
 
     A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step is its failure; at ``due``, ISO
-    8601, the step fails. ``answer`` is the command that continues the run.
+    8601, the step fails. ``answer`` is the command that continues the run, ``answer_all`` the one about all held steps.
     """
 
     run: str = ""
@@ -30,6 +33,7 @@ class Suspension(msgspec.Struct, frozen=True):
     reason: str = ""
     due: str = ""
     answer: str = ""
+    answer_all: str = ""
 
     def line(self) -> str:
         """``load#1 is held until 2026-11-30T08:00:00Z (no such table): noetl retry ID --step load, or noetl skip``."""
@@ -39,12 +43,22 @@ class Suspension(msgspec.Struct, frozen=True):
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 
 
-def suspensions_of(execution_id: int, found: OpenWaits) -> Iterator[Suspension]:
+def lines_of(suspensions: Sequence[Suspension], held_count: int = 0) -> Iterator[str]:
+    """Yield a line for each, up to MOST_LINES, and one about the others. ``held_count`` is the number of held runs, if
+    not all are listed.
+    """
+    yield from (suspension.line() for suspension in suspensions[:MOST_LINES])
+    more = max(len(suspensions), held_count) - MOST_LINES
+    if more > 0:
+        yield f"more steps are held: {suspensions[-1].answer_all} ({more:,} more)"
+
+
+def suspensions_of(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
     """Yield the pause and the held steps that the run reports."""
-    if found.pause is not None:
-        yield _pause_suspension(execution_id, found.pause.by, found.pause.reason)
-    for one in found.held:
-        yield _hold_suspension(execution_id, one.run, one.message, iso(one.due))
+    if waits.pause is not None:
+        yield _pause_suspension(execution_id, waits.pause.by, waits.pause.reason)
+    for held in waits.held:
+        yield _hold_suspension(execution_id, held.run, held.message, iso(held.due))
 
 
 class SuspensionLines:
@@ -72,8 +86,8 @@ class SuspensionLines:
                 pass
 
     def lines(self) -> list[str]:
-        """Return one line for the pause, and one for each held step."""
-        return [one.line() for one in self._open.values()]
+        """Return one line for the pause, and one for each held step, as far as ``lines_of`` does."""
+        return list(lines_of(list(self._open.values())))
 
 
 def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:
@@ -83,4 +97,5 @@ def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "")
 def _hold_suspension(execution_id: int, run: str, message: str, due: str) -> Suspension:
     word = shell_word(run)
     answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
-    return Suspension(run, reason=message, due=due, answer=answer)
+    answer_all = f"noetl retry {execution_id} --all, or noetl skip {execution_id} --all --data JSON"
+    return Suspension(run, reason=message, due=due, answer=answer, answer_all=answer_all)

@@ -31,7 +31,7 @@ def logs_command(run: int | str | None, follow: bool, step: str | None, as_json:
     """Show what the tasks of the run ID print. Without ID: of the latest run.
 
     Each line has its time (UTC), step, item and attempt; items count from 0. Tasks are logged while they run, from
-    Postgres. Of an attempt at most 1 MB is kept, and secrets of its credentials are masked.
+    Postgres. Of an attempt at most 1 MB is stored, and secrets of its credentials are masked.
 
     \b
     noetl logs --follow
@@ -70,10 +70,10 @@ async def _latest_in_log(log: EventLog) -> int:
     from noetl_temporal.mirror.read import latest_execution
 
     async with log.connection() as connection:
-        found = await latest_execution(connection)
-    if found is None:
+        run = await latest_execution(connection)
+    if run is None:
         raise NoSuchRunError("the event log is empty")
-    return found.execution_id
+    return run.execution_id
 
 
 async def _print_stored(log: EventLog, tail: LogTail, *, as_json: bool) -> bool:
@@ -97,8 +97,8 @@ async def _check_step(log: EventLog, execution_id: int, step: str) -> None:
     from noetl_temporal.mirror.read import playbook_text
 
     async with log.connection() as connection:
-        found = await playbook_text(connection, execution_id)
-    graph = compile_text(found[1], found[0], installed_tools()).graph if found else None
+        text = await playbook_text(connection, execution_id)
+    graph = compile_text(text[1], text[0], installed_tools()).graph if text else None
     if graph is not None and step not in graph.steps:
         hint = nearest_or_all(step, graph.steps, "its steps are")
         raise WrongArgumentError(
@@ -119,9 +119,9 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
     interval, has_lines = PollInterval(), False
     try:
         while not ended.done():
-            found = await _print_stored(log, tail, as_json=as_json)
-            has_lines = has_lines or found
-            await interval.wait(found_rows=found)
+            last = await _print_stored(log, tail, as_json=as_json)
+            has_lines = has_lines or last
+            await interval.wait(found_rows=last)
         ended.result()
     finally:
         ended.cancel()

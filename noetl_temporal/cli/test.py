@@ -61,11 +61,11 @@ def test_command(
     """Run the tests of playbooks: *.test.yaml files, without servers and without delays.
 
     A folder means all test files below it; without one, this folder is searched. No tool is called: calls return what
-    the stubs of a test say, and delays, retries and timeouts pass at once. The exit status is 0 if all tests pass, 1 if
+    the stubs of a test say, and delays, retries and timeouts take no time. The exit status is 0 if all tests pass, 1 if
     one fails, 2 if a test file or its playbook has errors.
 
-    With --temporal the same tests run on a real Temporal server with a real worker, whose calls return what the stubs
-    say and whose clocks move on by themselves: this finds what is different there.
+    With --temporal the same tests run on a Temporal server with a real worker, to find differences. Calls still return
+    what the stubs say, and the clock skips all waits.
 
     \b
     noetl test                                all tests below this folder
@@ -90,9 +90,9 @@ def test_command(
 
     def run() -> Tested:
         files = suite_files(places)
-        found = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
-        _report(found, junit, coverage=coverage)
-        return found
+        tested = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
+        _report(tested, junit, coverage=coverage)
+        return tested
 
     if watch:
         repeat_on_change(lambda: _files(run()), lambda: suite_files(places))
@@ -122,19 +122,19 @@ def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
 
     log_nowhere()
     suites = [load(file, tools) for file in files]
-    found = verdicts_on_temporal(suites, tools)
-    for loaded, verdicts in found:
+    checked = verdicts_on_temporal(suites, tools)
+    for loaded, verdicts in checked:
         for verdict in verdicts:
             _print_verdict(loaded.file, verdict)
         _show_errors(loaded)
-    return found
+    return checked
 
 
-def _files(found: Tested) -> set[Path]:
+def _files(tested: Tested) -> set[Path]:
     """Return the tests and their playbooks, as far as these are known."""
-    playbooks = {loaded.graph.source.file for loaded, _ in found if loaded.graph is not None}
-    wrong = {result.source.file for loaded, _ in found for result in loaded.wrong}
-    return {Path(file) for file in playbooks | wrong | {loaded.file for loaded, _ in found}}
+    playbooks = {loaded.graph.source.file for loaded, _ in tested if loaded.graph is not None}
+    wrong = {result.source.file for loaded, _ in tested for result in loaded.wrong}
+    return {Path(file) for file in playbooks | wrong | {loaded.file for loaded, _ in tested}}
 
 
 def _record(execution: int | str) -> None:
@@ -168,35 +168,35 @@ def _show_errors(loaded: LoadedSuite) -> None:
         click.echo(line, err=True)
 
 
-def _report(found: Tested, junit: Path | None, *, coverage: bool) -> None:
+def _report(tested: Tested, junit: Path | None, *, coverage: bool) -> None:
     """Print the summary after the tests."""
     from noetl_temporal.playbook_tests.junit import junit as junit_xml
     from noetl_temporal.playbook_tests.report import summary
 
-    verdicts = [one for _, those in found for one in those]
-    broken = sum(loaded.graph is None for loaded, _ in found)
-    for line in _coverage(found) if coverage else ():
+    verdicts = [verdict for _, those in tested for verdict in those]
+    broken = sum(loaded.graph is None for loaded, _ in tested)
+    for line in _coverage(tested) if coverage else ():
         click.echo(line)
     click.echo(summary(verdicts, broken))
     if junit is not None:
-        write_text(junit, junit_xml(found), junit.parent)
+        write_text(junit, junit_xml(tested), junit.parent)
 
 
-def _status(found: Tested) -> int:
-    if any(loaded.graph is None for loaded, _ in found):
+def _status(tested: Tested) -> int:
+    if any(loaded.graph is None for loaded, _ in tested):
         return WRONG
-    return FAILED if any(not one.is_passed for _, verdicts in found for one in verdicts) else 0
+    return FAILED if any(not verdict.is_passed for _, verdicts in tested for verdict in verdicts) else 0
 
 
-def _coverage(found: Tested) -> Iterator[str]:
+def _coverage(tested: Tested) -> Iterator[str]:
     """Yield the coverage of each playbook over all files that test it."""
     from noetl_temporal.playbook_tests.coverage import Part, reached
     from noetl_temporal.playbook_tests.report import coverage_lines
 
-    graphs = {loaded.graph.source.file: loaded.graph for loaded, _ in found if loaded.graph is not None}
+    graphs = {loaded.graph.source.file: loaded.graph for loaded, _ in tested if loaded.graph is not None}
     parts: dict[str, set[Part]] = {file: set() for file in graphs}
-    for loaded, verdicts in found:
+    for loaded, verdicts in tested:
         if loaded.graph is not None:
-            parts[loaded.graph.source.file] |= reached(loaded.graph, (one.run for one in verdicts))
+            parts[loaded.graph.source.file] |= reached(loaded.graph, (verdict.run for verdict in verdicts))
     for file, graph in graphs.items():
         yield from coverage_lines(graph, frozenset(parts[file]))

@@ -35,7 +35,10 @@ def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tu
         with tempfile.TemporaryDirectory(prefix="noetl-test-") as folder, clock_server(Home(Path(folder))) as address:
             verdicts = asyncio.run(run_on_temporal(address, [(test, graph) for _, test, graph in tests], tools))
     of_suite = [suite for suite, _, _ in tests]
-    return [(suite, [one for owner, one in zip(of_suite, verdicts, strict=True) if owner is suite]) for suite in suites]
+    return [
+        (suite, [verdict for owner, verdict in zip(of_suite, verdicts, strict=True) if owner is suite])
+        for suite in suites
+    ]
 
 
 def _is_skipped(suite: LoadedSuite) -> bool:

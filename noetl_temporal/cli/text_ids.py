@@ -13,21 +13,21 @@ _SUFFIX = "_id"
 _EXACT = 2**53
 """Integers up to here are exact in every reader of JSON."""
 
-_OURS = ("meta", "context")
-"""Fields whose own members may be ids of ours, among values of the playbook."""
+_NESTED = ("meta", "context")
+"""Fields whose members may be ids too, among values of the playbook."""
 
 
 def with_text_ids(fields: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the fields of an account or a row, in which ids are texts."""
-    found = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
-    for name in _OURS:
-        inner = found.get(name)
+    """Return the fields of a report or a row, with ids as text."""
+    converted = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
+    for name in _NESTED:
+        inner = converted.get(name)
         if isinstance(inner, dict):
-            found[name] = {
+            converted[name] = {
                 key: str(value) if _is_id(key, value) and abs(value) > _EXACT else value
                 for key, value in cast("dict[str, Json]", inner).items()
             }
-    return found
+    return converted
 
 
 def _is_id(name: str, value: Json) -> bool:

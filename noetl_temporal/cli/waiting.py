@@ -60,7 +60,7 @@ class WaitLines:
 
     def lines(self) -> list[str]:
         """One a wait, from the oldest on."""
-        return [one.line() for one in self._open.values()]
+        return [wait.line() for wait in self._open.values()]
 
     def _wait_of_row(self, row: Row) -> OpenWait:
         meta = row.meta

@@ -96,16 +96,16 @@ class _Frame:
         with _fail_if_missing("input"):
             frame = await self._read_input(given)
         with _fail_if_missing("progress"):
-            found = None if head is None else await resumed(values, head)
-        if found is not None and found.report is not None:
-            return await self._store_end(FrameEnd(found.report, head or ""))
-        machine = LoopMachine(frame.input, None if found is None else found.state, limit=frame.limit)
+            progress = None if head is None else await resumed(values, head)
+        if progress is not None and progress.report is not None:
+            return await self._store_end(FrameEnd(progress.report, head or ""))
+        machine = LoopMachine(frame.input, None if progress is None else progress.state, limit=frame.limit)
         host = FrameHost(machine, self._around, lambda wake: SegmentWriter(machine, values, self.heart, wake))
         self._host = host
         if self._is_cancelled:
             host.cancel()
-        report = await host.run(None if found is None else found.calls)
-        return await self._store_end(FrameEnd(report, await host.keeper.last(report=report)))
+        report = await host.run(None if progress is None else progress.calls)
+        return await self._store_end(FrameEnd(report, await host.segments.last(report=report)))
 
     async def _read_input(self, given: FrameInput | UnreadValue) -> FrameInput:
         """Return the input, read from the payload store however long that takes, with its stored items.
@@ -119,14 +119,14 @@ class _Frame:
         if own.kept_items is None:
             return given
         part, keys = own.kept_items, [own.kept_items.key, *([own.kept_scope] if own.kept_scope else ())]
-        found = await until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
-        items = msgspec.json.decode(found[part.key])
-        scope = msgspec.json.decode(found[own.kept_scope]) if own.kept_scope else own.scope
+        stored = await until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
+        items = msgspec.json.decode(stored[part.key])
+        scope = msgspec.json.decode(stored[own.kept_scope]) if own.kept_scope else own.scope
         return replace(given, input=with_items(own, items, scope))
 
     async def _store_end(self, end: FrameEnd) -> FrameEnd:
         """The end, once it is stored where Temporal reads it."""
-        await until_done("the report of a frame cannot be stored", lambda: self._values.keep(end))
+        await until_done("the report of a frame cannot be stored", lambda: self._values.store(end))
         return end
 
     def cancel(self) -> None:
@@ -153,7 +153,7 @@ class _Frame:
 
 @contextmanager
 def _fail_if_missing(what: str) -> Generator[None]:
-    """Fail the frame for good if a stored value is missing, as later attempts would not find it: its loop is lost."""
+    """Fail the frame permanently if a stored value is missing: later attempts would not find it. Its loop is lost."""
     try:
         yield
     except LookupError as error:

@@ -39,7 +39,7 @@ class _Log(CallLog):
 class _NotStored(ValueStore):
     """Stores nothing, as the reports of a frame are stored in its segments."""
 
-    async def keep(self, value: Any) -> None:
+    async def store(self, value: Any) -> None:
         del value
 
 

@@ -20,8 +20,8 @@ class FrameHeartbeat:
     """
 
     def __init__(self) -> None:
-        found = activity.info().heartbeat_details
-        self.details = msgspec.convert(found[0], FrameDetails) if found else FrameDetails()
+        details = activity.info().heartbeat_details
+        self.details = msgspec.convert(details[0], FrameDetails) if details else FrameDetails()
 
     def beat(self) -> None:
         """Send a heartbeat with the stored progress."""

@@ -65,15 +65,15 @@ STORE_SECONDS = 5.0
 class FrameHost:
     """Hosts the machine of a frame.
 
-    ``make_keeper`` is given what wakes the host once a segment is stored.
+    ``make_writer`` receives a function that wakes the host once a segment is stored.
     """
 
     def __init__(
-        self, machine: LoopMachine, around: FrameContext, make_keeper: Callable[[Callable[[], None]], SegmentWriter]
+        self, machine: LoopMachine, context: FrameContext, make_writer: Callable[[Callable[[], None]], SegmentWriter]
     ) -> None:
-        self.keeper = make_keeper(self._wake)
+        self.segments = make_writer(self._wake)
         self._machine = machine
-        self._around = around
+        self._context = context
         self._limits: FrameLimits | None = machine.input.frame
         self._inbox: deque[Event] = deque()
         self._news = asyncio.Event()
@@ -84,11 +84,11 @@ class FrameHost:
 
     async def run(self, calls: list[InFlight] | None) -> ChunkReport:
         """Drive the machine to its end. ``calls`` are what an earlier attempt left in flight, None in the first."""
-        beside = [asyncio.create_task(work) for work in (self._tick(), self._worker_stops())]
+        background = [asyncio.create_task(work) for work in (self._tick(), self._worker_stops())]
         try:
             self._feed(Started(now()) if calls is None else Resumed(now()))
             for begun in calls or ():
-                self._start(FrameCall(self._around, begun))
+                self._start(FrameCall(self._context, begun))
             while True:
                 self._process_inbox()
                 if self._finish is not None and self._machine.report is not None:
@@ -96,7 +96,7 @@ class FrameHost:
                 await self._news.wait()
                 self._news.clear()
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
 
     def cancel(self) -> None:
@@ -113,22 +113,22 @@ class FrameHost:
             running = [self._tasks[id_] for id_ in self._calls if id_ in self._tasks]
             if running:
                 await asyncio.wait(running, timeout=2 * FINISH_SECONDS)
-                await asyncio.sleep(0)  # what they noted comes after them
+                await asyncio.sleep(0)  # their callbacks run afterwards
             while self._inbox and self._finish is None:
                 self._feed(self._inbox.popleft())
         async with asyncio.timeout(STORE_SECONDS):
-            await self.keeper.last(self._in_flight(), self._machine.report)
+            await self.segments.last(self._in_flight(), self._machine.report)
 
     def close(self) -> None:
         """Cancel all that is still running."""
-        self.keeper.close()
+        self.segments.close()
         for task in self._tasks.values():
             task.cancel()
 
     def _wake(self) -> None:
         self._news.set()
 
-    # ---- beside the machine -----------------------------------------------------------------------------------------
+    # ---- in the background -----------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
         """Check regularly whether a segment is due or the frame has timed out."""
@@ -150,12 +150,12 @@ class FrameHost:
         if self._is_full():
             self._feed(RestRequested(now()))
         if self._finish is None:  # the segment of a machine that has ended needs its report: it is the last one
-            self.keeper.take(self._in_flight())
+            self.segments.take(self._in_flight())
             self._hold_or_continue()
 
     def _hold_or_continue(self) -> None:
         machine = self._machine
-        if self.keeper.is_behind:
+        if self.segments.is_behind:
             if not machine.state.holding:
                 self._feed(HoldRequested(now()))
         elif machine.state.holding:
@@ -183,16 +183,16 @@ class FrameHost:
         if isinstance(event, ToolFinished):
             call = self._calls.pop(event.call_id)
             if call.report is not None:
-                self.keeper.call(call.call, call.scheduled, event.at, call.report)
+                self.segments.call(call.call, call.scheduled, event.at, call.report)
         for command in self._machine.feed(event):
             self._perform(command)
 
     def _perform(self, command: Command) -> None:
         match command:
             case Emit():
-                self.keeper.event(command.event)
+                self.segments.event(command.event)
             case CallTool():
-                self._start(FrameCall(self._around, InFlight(command.call, now())))
+                self._start(FrameCall(self._context, InFlight(command.call, now())))
             case StartTimer():
                 self._start_timer(command)
             case Cancel():
@@ -247,7 +247,7 @@ class FrameHost:
             del self._tasks[id_]
 
     async def _store_or_load(self, command: KeepValues | LoadValue) -> None:
-        values = self._around.store
+        values = self._context.store
         match command:
             case KeepValues():
                 try:

@@ -39,6 +39,8 @@ FACT_WORK = 300
 CHECKPOINT_WORK = 2
 """Cost per run of copying a state, so that a change can be rolled back."""
 
+_encode = msgspec.json.Encoder().encode
+
 
 class ResultSizes(msgspec.Struct):
     """Count and total size of the results so far, to estimate those of calls in flight."""
@@ -49,7 +51,7 @@ class ResultSizes(msgspec.Struct):
     def add(self, outcome: Json, inline: int) -> None:
         """Count one more result, of which at most ``inline`` bytes are in history."""
         self.count += 1
-        self.bytes += min(inline, len(msgspec.json.encode(outcome)))
+        self.bytes += min(inline, len(_encode(outcome)))
 
     @property
     def max_in_flight(self) -> int:
@@ -83,7 +85,7 @@ class Budget:
 
     def charge(self, size: int) -> None:
         """Count the bytes of a command or event."""
-        self.bytes += min(self.inline, size)
+        self.bytes += size if size < self.inline else self.inline
 
     def work(self, amount: int = CALL_WORK) -> None:
         """Count computation, in units of about a microsecond."""

@@ -44,7 +44,8 @@ from noetl_temporal.machine.state import MachineState, Pending, PipelineState, R
 from noetl_temporal.machine.stopping import Stopping
 from noetl_temporal.machine.stored import with_stored
 from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.pipeline import End, Pipeline
+from noetl_temporal.machine.tasks.pipeline import Pipeline
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import end_at_due_time
 from noetl_temporal.machine.waits.wait import Answer, Wait
 
@@ -93,9 +94,10 @@ class Engine(Stopping[S, R], Generic[S, R]):
     @property
     def has_work(self) -> bool:
         """Whether the budget has deferred work: feed Continued in the next workflow task."""
+        if not self._is_waiting_for_budget():
+            return False
         is_stopping = self.state.stop is not None and not self.is_paused
-        may_begin = is_stopping or self._can_begin(ignoring_budget=True)
-        return may_begin and self._is_waiting_for_budget()
+        return is_stopping or self._can_begin(ignoring_budget=True)
 
     @property
     def is_cancelled(self) -> bool:

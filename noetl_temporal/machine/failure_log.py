@@ -91,6 +91,8 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def followed_by(self, later: FailureLog) -> FailureLog:
         """Return this log, followed by ``later``."""
+        if not later.counts:
+            return self
         return _joined(self, later, self.kept + later.kept, self.cause or later.cause)
 
     def merged_by_index(self, other: FailureLog) -> FailureLog:

@@ -10,12 +10,13 @@ Postgres, and a workflow task with an id over 1,000 bytes fails forever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
 
-from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
+from noetl_temporal.event_ids import DERIVED, IdClock, millisecond_of
 from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.shortening import unique_within
 
@@ -50,15 +51,14 @@ class EventIds(msgspec.Struct):
 
     def next(self, at: int) -> int:
         """Return the id of the next event of the machine itself."""
-        ms, ordinal = self.own.next(at)
-        return event_id(ms, self.slot, ordinal)
+        return self.own.next(at, self.slot)
 
-    def leave_room(self, at: int, parent: int, attempts: Iterable[AttemptRecord]) -> None:
+    def leave_room(self, at: int, parent: int, attempts: Sequence[AttemptRecord]) -> None:
         """Reserve ids for the rows that the mirror derives from a call that ended at ``at``."""
-        rows = 0
+        rows = _ROWS_OF_ATTEMPT * (len(attempts) or 1)
         for one in attempts:
-            rows += _ROWS_OF_ATTEMPT + _ROWS_OF_SINK * len(one.sinks)
-        self.derived.skip(max(at, millisecond_of(parent)), max(rows, _ROWS_OF_ATTEMPT))
+            rows += _ROWS_OF_SINK * len(one.sinks)
+        self.derived.skip(max(at, millisecond_of(parent)), rows)
         self.rise(self.derived.ms)
 
     def begin_run(self) -> None:
@@ -78,6 +78,5 @@ def escaped(name: str) -> str:
     return quote(name, safe=_PLAIN)
 
 
-def fitted(id_: str) -> str:
-    """Return the id, shortened to at most MAX_ID_BYTES."""
-    return unique_within(id_, MAX_ID_BYTES)
+fitted: Callable[[str], str] = partial(unique_within, limit=MAX_ID_BYTES)
+"""Return the id, shortened to at most MAX_ID_BYTES."""

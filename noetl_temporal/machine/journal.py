@@ -23,7 +23,7 @@ COMBINED_BYTES = 10_240
 """The limit for results that no other row has: those of all pages, of a loop, and of the run."""
 
 
-_NO_META: Mapping[str, Any] = {}  # a plain dict, as it is unpacked for every event
+_NO_META: dict[str, Any] = {}  # never changed; a plain dict, as it is unpacked for every event
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -92,14 +92,14 @@ class Journal:
         result: Json = None,
         error: str | None = None,
         span: Span | None = None,
-        context: Mapping[str, Json] = _NO_META,
+        context: dict[str, Json] = _NO_META,
         meta: Mapping[str, Any] = _NO_META,
         **more: Any,
     ) -> int:
         """Record an event and return its id. ``started`` determines its duration; ``more`` is added to ``meta`` without
         its None values.
         """
-        at, found = self._feed.at, {**self._meta, **meta}
+        feed, at, found = self._feed, self._feed.at, {**self._meta, **meta}
         if span is not None:
             found["source"] = {"file": self._file, "line": span.line, "col": span.col}
         if more:
@@ -116,11 +116,11 @@ class Journal:
             None if started is None else (at - started) / 1000,
             result,
             error[:500] if error else None,
-            context=dict(context),
+            context=context,
             meta=found,
         )
         size = len(_encoded(event))
-        self._feed.commands.append(Emit(event, size))
+        feed.commands.append(Emit(event, size))
         self._budget.charge(size)
         return event.id
 

@@ -22,7 +22,7 @@ from noetl_temporal.machine.steps import loops as step_loops
 from noetl_temporal.machine.steps.exits import in_time
 from noetl_temporal.machine.stored import logged_in
 from noetl_temporal.machine.tally import tallied
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 
 __all__ = ["Looping"]
 

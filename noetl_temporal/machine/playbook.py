@@ -41,7 +41,7 @@ from noetl_temporal.machine.steps.execution import Execution, ends_of
 from noetl_temporal.machine.steps.exits import completed, leave, skip
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
 

@@ -22,6 +22,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
+from noetl_temporal.shortening import size_over
 
 __all__ = [
     "LoadedValue",
@@ -204,14 +205,9 @@ def logged(outcome: Mapping[str, Any]) -> dict[str, Json]:
 
 def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
     """Return the size of the result as JSON; None if it has at most ``limit`` bytes."""
-    stored = stored_in(outcome)
-    if stored is not None:
-        return stored.bytes
-    result = outcome.get("result")
-    if result is None or isinstance(result, bool | int | float):
-        return None
-    size = len(msgspec.json.encode(result))
-    return size if size > limit else None
+    if "stored" in outcome:
+        return msgspec.convert(outcome["stored"], StoredRef).bytes
+    return size_over(outcome.get("result"), limit)
 
 
 def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> Json:

@@ -17,14 +17,14 @@ _MAX_DELAY = 100 * 365 * 86_400.0
 """Seconds, so that the time of the next attempt is a date."""
 
 
-def records_of(found: Json) -> list[dict[str, Json]]:
+def records_of(value: Json) -> list[dict[str, Json]]:
     """Return the valid records in a list; empty for any other value."""
-    return [record for one in as_list(found) or () if (record := record_of(one)) is not None]
+    return [record for entry in as_list(value) or () if (record := record_of(entry)) is not None]
 
 
-def record_of(found: Json) -> dict[str, Json] | None:
+def record_of(value: Json) -> dict[str, Json] | None:
     """Return a record with the defaults that history leaves out; None if it has no valid attempt number."""
-    fields = as_map(found)
+    fields = as_map(value)
     number = _whole((fields or {}).get("number", 1))
     if fields is None or number is None or not 0 < number < _MAX_NUMBER:
         return None
@@ -40,16 +40,16 @@ def record_of(found: Json) -> dict[str, Json] | None:
         "delay": _delay(fields.get("delay")),
         "exhausted": True if fields.get("exhausted") is True else None,
         "indeterminate": [as_text(name) for name in as_list(fields.get("indeterminate")) or ()] or None,
-        "sinks": [_sink(sink) for one in as_list(fields.get("sinks")) or () if (sink := as_map(one)) is not None],
+        "sinks": [_sink(sink) for item in as_list(fields.get("sinks")) or () if (sink := as_map(item)) is not None],
         "worker": as_text(fields.get("worker")),
     }
 
 
-def error_of(found: Json) -> dict[str, Json] | None:
+def error_of(value: Json) -> dict[str, Json] | None:
     """Return an error with its message and traceback converted to text."""
-    fields = as_map(found)
+    fields = as_map(value)
     if fields is None:
-        return None if found is None else {"message": as_text(found)}
+        return None if value is None else {"message": as_text(value)}
     return {**fields, **{name: as_text(fields[name]) for name in ("message", "traceback") if name in fields}}
 
 
@@ -65,11 +65,11 @@ def _sink(record: dict[str, Json]) -> dict[str, Json]:
     return {**record, **checked}
 
 
-def _whole(found: Json) -> int | None:
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+def _whole(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _delay(found: Json) -> float | None:
-    if isinstance(found, bool) or not isinstance(found, int | float):
+def _delay(value: Json) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(min(max(found, 0), _MAX_DELAY))
+    return float(min(max(value, 0), _MAX_DELAY))

@@ -180,17 +180,17 @@ class _Attempt:
             "indeterminate": record.get("indeterminate"),
             "attempt": record["number"],
         }
-        found = {name: value for name, value in meta.items() if value is not None}
+        fields = {name: value for name, value in meta.items() if value is not None}
         if record.get("do") in REPEATS and not record.get("exhausted"):
-            found["retry"] = self._next_attempt()
-        self._write_row("policy.task.evaluated", self.ended, "COMPLETED", meta=found)
+            fields["retry"] = self._next_attempt()
+        self._write_row("policy.task.evaluated", self.ended, "COMPLETED", meta=fields)
 
     # ---- meta -----------------------------------------------------------------------------------------------------
 
     def _retry_at_start(self) -> dict[str, Json]:
         """The ``retry`` of the seed's worker-side metadata, as far as it is known at an attempt's start."""
         rule = self.call.repeating(self.record.get("rule"))
-        found: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "has_config": bool(rule),
             "attempt_number": self.record["number"],
             "call_number": self.calls + self.record["number"] if self.call.page is not None else None,
@@ -198,7 +198,7 @@ class _Attempt:
             "retry_type": self._retry_type(rule) if rule else None,
             "parent_event_id": str(self.previous) if self.previous else None,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
     def _retry_at_end(self) -> dict[str, Json]:
         """The same once the attempt has ended."""
@@ -210,14 +210,14 @@ class _Attempt:
         """The ``retry`` of the seed's queued job: the attempt or page to come."""
         rule = self.call.rule(self.record.get("rule"))
         is_page = self.record["do"] == "again"
-        found: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "type": self._retry_type(rule),
             "attempt_number": 1 + self.record["number"] + (self.calls if is_page else 0),
             "max_attempts": written(rule.get("attempts")),
             "parent_event_id": str(self.previous or self.first),
         }
-        found |= {"continuation": "pagination"} if is_page else self._backoff()
-        return {name: value for name, value in found.items() if value is not None}
+        fields |= {"continuation": "pagination"} if is_page else self._backoff()
+        return {name: value for name, value in fields.items() if value is not None}
 
     def _backoff(self) -> dict[str, Json]:
         delay: float = self.record.get("delay") or 0.0

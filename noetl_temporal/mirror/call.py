@@ -61,34 +61,34 @@ class Call:
 
     def meta(self) -> dict[str, Json]:
         """The correlation ids that the machine's own events of the task have. In a loop within a loop, whose items run
-        in the same workflow, only those events tell the iteration.
+        in the same workflow, only those events have the iteration.
         """
-        found: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
+        fields: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
         if names := _credentials_in(self.json.get("auth")):
-            found["credentials"] = names
+            fields["credentials"] = names
         if self._step_run:
-            found["step_run_id"] = self._step_run
+            fields["step_run_id"] = self._step_run
         iteration = self.json.get("iteration")
         if self.page is not None:
-            found["page"] = self.page
+            fields["page"] = self.page
         if self._loop_id:
-            found["loop_id"] = self._loop_id
+            fields["loop_id"] = self._loop_id
         if iteration is not None:
-            found |= {"iteration": iteration, "iteration_id": f"{self._loop_id}/{iteration}"}
+            fields |= {"iteration": iteration, "iteration_id": f"{self._loop_id}/{iteration}"}
         meta = self._begun.meta if self._begun else {}
-        return found | {name: meta[name] for name in _OF_THE_ITERATION if name in meta}
+        return fields | {name: meta[name] for name in _OF_THE_ITERATION if name in meta}
 
     def context(self) -> dict[str, Json]:
         """The rendered inputs, for the record of an attempt (whitepaper 7.3)."""
         json = self.json
-        found = {
+        context = {
             "step": json["step"],
             "task": json["task"],
             "input": json.get("input"),
             "config": json.get("config"),
             "retry_config": self.retry_config,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in context.items() if value}
 
     def rule(self, index: int | None) -> dict[str, Json]:
         """The rule with that index in the task's policy; empty when there is none."""
@@ -102,8 +102,8 @@ class Call:
         return self._first(lambda rule: rule["do"] in REPEATS)
 
     def _first(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
-        found: dict[str, Json] = {}
-        return next(filter(test, self.rules), found)
+        fields: dict[str, Json] = {}
+        return next(filter(test, self.rules), fields)
 
 
 def _credentials_in(auth: Json) -> list[str]:
@@ -112,5 +112,5 @@ def _credentials_in(auth: Json) -> list[str]:
         return [auth] if _NAME.fullmatch(auth) else []
     fields = as_map(auth) or {}
     own = [auth for key in ("credential", "key", "name") if isinstance(auth := fields.get(key), str)]
-    found = [name for one in (*own, *filter(as_map, fields.values())) for name in _credentials_in(one)]
-    return list(dict.fromkeys(found))
+    credentials = [name for value in (*own, *filter(as_map, fields.values())) for name in _credentials_in(value)]
+    return list(dict.fromkeys(credentials))

@@ -59,8 +59,8 @@ async def _restore_texts(failure: Failure, converter: DataConverter) -> None:
 async def _decrypted(payload: Payload, converter: DataConverter) -> Payload:
     if converter.payload_codec is None:
         raise missing_key(payload)
-    [found] = await converter.payload_codec.decode([payload])
-    return found
+    [decoded] = await converter.payload_codec.decode([payload])
+    return decoded
 
 
 def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:
@@ -69,15 +69,15 @@ def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:
         yield message
     if isinstance(message, Payload):
         return
-    for field, found in message.ListFields():
+    for field, content in message.ListFields():
         if field.message_type is not None:
-            for inner in _messages(found):
+            for inner in _messages(content):
                 yield from parts_of(inner, kind)
 
 
-def _messages(found: Any) -> Iterable[Message]:
+def _messages(value: Any) -> Iterable[Message]:
     """Return the messages in a field: one, a list of them, or the values of a map."""
-    if isinstance(found, Message):
-        return [found]
-    values = cast("Mapping[Any, Any]", found).values() if isinstance(found, Mapping) else cast("Iterable[Any]", found)
-    return [one for one in values if isinstance(one, Message)]
+    if isinstance(value, Message):
+        return [value]
+    values = cast("Mapping[Any, Any]", value).values() if isinstance(value, Mapping) else cast("Iterable[Any]", value)
+    return [message_value for message_value in values if isinstance(message_value, Message)]

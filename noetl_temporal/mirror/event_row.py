@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 
-from noetl_temporal.event_ids import DERIVED, event_id, millisecond_of
+from noetl_temporal.event_ids import DERIVED, millisecond_of
 from noetl_temporal.limits import PREVIEW_BYTES
 from noetl_temporal.mirror.payloads import Json, Reference, as_map
 from noetl_temporal.mirror.raw import milliseconds
@@ -136,8 +136,7 @@ class RowWriter:
 
         The id stands above the parent's, and not below the millisecond ``above``.
         """
-        ms, ordinal = self.state.clock.next(max(at, above, millisecond_of(parent or 0)))
-        id_ = event_id(ms, self.state.slot, DERIVED + ordinal)
+        id_ = self.state.clock.next(max(at, above, millisecond_of(parent or 0)), self.state.slot, DERIVED)
         named = {"id": id_, "at": at, "type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
         self.domain({**named, **fields}, worker, stack_trace)
         return id_

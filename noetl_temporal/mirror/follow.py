@@ -21,9 +21,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS, reason_of
-from noetl_temporal.mirror.raw import LOOP, WorkflowRun, at_end, ended_children, settled
+from noetl_temporal.mirror.raw import WorkflowRun, at_end, ended_children, settled
 from noetl_temporal.mirror.running_calls import RunningCalls
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
+from noetl_temporal.naming import LOOP_WORKFLOW
 
 __all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
 
@@ -93,10 +94,10 @@ class Follower:
         client: Client,
         store: Store,
         polls: Polls,
-        found: Callable[[WorkflowRun], asyncio.Task[None]],
+        on_found: Callable[[WorkflowRun], asyncio.Task[None]],
         calls: RunningCalls | None = None,
     ) -> None:
-        self.client, self.store, self.polls, self.found, self.calls = client, store, polls, found, calls
+        self.client, self.store, self.polls, self.found, self.calls = client, store, polls, on_found, calls
 
     async def follow(self, run: WorkflowRun) -> None:
         """Store the history of a run until the run is closed; for a loop, also those of the runs that continue it.
@@ -144,10 +145,10 @@ class Follower:
 
     async def _store(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
         """Store a batch, and follow the runs that it mentions."""
-        found = await uninterrupted(self.store.ingest(run, events)) if events else []
+        gaps = await uninterrupted(self.store.ingest(run, events)) if events else []
         if self.calls is not None and events:
             self.calls.take(run, events)
-        for link in found:
+        for link in gaps:
             children.followed[link] = self.found(link)
         children.ended |= ended_children(events)
 
@@ -173,8 +174,8 @@ class _Children:
 
     def awaited(self) -> list[asyncio.Task[None]]:
         """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
-        found = self.followed.items()
-        return [task for link, task in found if link.workflow_type == LOOP or link.run_id in self.ended]
+        followers = self.followed.items()
+        return [task for link, task in followers if link.workflow_type == LOOP_WORKFLOW or link.run_id in self.ended]
 
 
 async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:

@@ -24,8 +24,8 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.owners import references
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK
 from noetl_temporal.mirror.storable import storable_text
+from noetl_temporal.visibility import NOETL_WORKFLOWS
 
 __all__ = ["BlockingRun", "Needed", "needed", "retention"]
 
@@ -83,14 +83,14 @@ async def needed(client: Client, connection: Connection, cutoff: datetime) -> Ne
         for start in range(0, len(runs), _DESCRIBED):
             some = runs[start : start + _DESCRIBED]
             checks = (_blocking(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in some)
-            blocking += [one for one in await asyncio.gather(*checks) if one is not None]
+            blocking += [error for error in await asyncio.gather(*checks) if error is not None]
     return Needed(executions, await _scheduled(client), min(blocking, default=None))
 
 
 async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
     """All runs of the namespace that can be mirrored, some at a time."""
     batch: list[WorkflowExecution] = []
-    async for run in client.list_workflows(f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')", page_size=_BATCH):
+    async for run in client.list_workflows(NOETL_WORKFLOWS, page_size=_BATCH):
         if storable_text(run.id) == run.id:
             batch.append(run)
         if len(batch) == _BATCH:
@@ -103,15 +103,15 @@ async def _executions(client: Client, connection: Connection, runs: Sequence[Wor
     """Return the executions of the runs; for a run unknown to the mirror, that of its parent or root workflow."""
     workflows = {name for run in runs for name in (run.id, run.parent_id, run.root_id) if name}
     names = list(map(storable_text, workflows))
-    found = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, names)
-    return {record["execution_id"] for record in found}
+    records = await connection.fetch(sql.query("executions_of_workflows"), client.namespace, names)
+    return {record["execution_id"] for record in records}
 
 
 async def _progress(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> dict[str, _Progress]:
     """Return the progress of the runs that the mirror knows, by run id."""
     columns = [run.id for run in runs], [run.run_id for run in runs]
-    found = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
-    return {record["run_id"]: _Progress(*record[1:]) for record in found}
+    records = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
+    return {record["run_id"]: _Progress(*record[1:]) for record in records}
 
 
 async def _blocking(

@@ -12,7 +12,8 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
-from noetl_temporal.mirror.raw import LOOP, WorkflowRun, continues, is_reset
+from noetl_temporal.mirror.raw import WorkflowRun, continues, is_reset
+from noetl_temporal.naming import LOOP_WORKFLOW
 
 __all__ = ["note_origin", "note_parent"]
 
@@ -31,7 +32,7 @@ async def note_parent(connection: Connection, run: WorkflowRun, links: Iterable[
     """Store whose chunks these are, before anything has been read of them. In the transaction that stores the run's
     events, but before it locks the execution's row: who reads a chunk locks that after the chunk's cursor.
     """
-    chunks = [link for link in links if link.workflow_type == LOOP and link.workflow_id != run.workflow_id]
+    chunks = [link for link in links if link.workflow_type == LOOP_WORKFLOW and link.workflow_id != run.workflow_id]
     if chunks:
         columns = [[chunk[place] for chunk in chunks] for place in range(3)]
         await connection.execute(sql.query("note_parent"), run.run_id, *columns)

@@ -56,8 +56,12 @@ def references(message: Message) -> set[str]:
     """Return the keys of the references to external storage anywhere in a message."""
     if REFERENCE not in message.SerializeToString():  # most have none, and the search takes ten times as long
         return set()
-    found = (value(payload) for payload in parts_of(message, Payload))
-    return {one.claim["key"] for one in found if isinstance(one, Reference) and "key" in one.claim}
+    references = (value(payload) for payload in parts_of(message, Payload))
+    return {
+        reference.claim["key"]
+        for reference in references
+        if isinstance(reference, Reference) and "key" in reference.claim
+    }
 
 
 async def own(connection: Connection, execution_id: int, events: Iterable[ReadEvent]) -> None:

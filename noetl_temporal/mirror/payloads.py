@@ -4,7 +4,7 @@ Values travel as payloads, ``json/plain`` or a packed trail unless someone confi
 ``plain`` turns those others into ``json/plain`` with the client's data converter, so that the fold need not wait for
 anything. What is encrypted has been decrypted before (decryption.py).
 noetl.history keeps the event as the server has it; a reference whose storage is not configured stays one, and
-``value`` tells so.
+``value`` says so.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def value(payload: Payload) -> Json:
     storage as a Reference; None for anything else, and for JSON that is nested too deeply.
     """
     if payload.metadata.get("messageType") == REFERENCE:
-        found = msgspec.json.decode(payload.data)
-        return Reference(found.get("driverName", ""), found.get("claimData", {}))
+        content = msgspec.json.decode(payload.data)
+        return Reference(content.get("driverName", ""), content.get("claimData", {}))
     if is_packed(payload):
         return msgspec.to_builtins(from_payload(payload))
     if payload.metadata.get("encoding") != _PLAIN:
@@ -90,37 +90,37 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
     They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody. The input of a schedule has no
     execution id: each of its runs has its own."""
     started = event.workflow_execution_started_event_attributes
-    parts = [as_map(value(one)) for one in started.input.payloads[:_ARGUMENTS]]
-    found: dict[str, Json] = {}
+    parts = [as_map(value(payload)) for payload in started.input.payloads[:_ARGUMENTS]]
+    fields: dict[str, Json] = {}
     for part in parts:
         if part is None:
             return None
-        found |= part
-    if "graph" in found and not found.get("execution_id"):
+        fields |= part
+    if "graph" in fields and not fields.get("execution_id"):
         began = event.event_time.ToDatetime(UTC)
-        found["execution_id"] = scheduled_execution_id(began, started.first_execution_run_id)
-    return found or None
+        fields["execution_id"] = scheduled_execution_id(began, started.first_execution_run_id)
+    return fields or None
 
 
-def trail_of(found: Json) -> list[Json]:
+def trail_of(value: Json) -> list[Json]:
     """Return the events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
-    mapping = as_map(found)
+    mapping = as_map(value)
     return [] if mapping is None else unpack(msgspec.convert(mapping, PackedTrail), storable)
 
 
-def as_map(found: Json) -> dict[str, Json] | None:
+def as_map(value: Json) -> dict[str, Json] | None:
     """Return the value if it is a mapping, else None."""
-    return cast("dict[str, Json]", found) if isinstance(found, dict) else None
+    return cast("dict[str, Json]", value) if isinstance(value, dict) else None
 
 
-def as_list(found: Json) -> list[Json] | None:
+def as_list(value: Json) -> list[Json] | None:
     """Return the value if it is a list, else None."""
-    return cast("list[Json]", found) if isinstance(found, list) else None
+    return cast("list[Json]", value) if isinstance(value, list) else None
 
 
-def as_text(found: Json) -> str | None:
+def as_text(value: Json) -> str | None:
     """Return text and None as they are, any other value as JSON."""
-    return found if found is None or isinstance(found, str) else msgspec.json.encode(found).decode()
+    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:

@@ -96,7 +96,7 @@ async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: boo
         await _check(clients, older_than)
         before = await connection.fetchval("SELECT now() - $1::interval", max(older_than, GRACE))
         ended = await _ended(connection, before)
-        needs = [await needed(one, connection, before) for one in clients]
+        needs = [await needed(entry, connection, before) for entry in clients]
         return await remove(connection, before, ended, _all(needs), dry_run=dry_run)
     finally:
         await connection.close()
@@ -124,8 +124,8 @@ async def remove(
 
 
 async def _namespaces(client: Client, connection: Connection) -> list[str]:
-    found = {record["namespace"] for record in await connection.fetch(sql.query("namespaces"))}
-    return sorted({client.namespace, *found})
+    names = {record["namespace"] for record in await connection.fetch(sql.query("namespaces"))}
+    return sorted({client.namespace, *names})
 
 
 def _inside(client: Client, namespace: str) -> Client:
@@ -145,14 +145,16 @@ async def _check(clients: Sequence[Client], older_than: timedelta) -> None:
 
 
 async def _ended(connection: Connection, before: datetime) -> set[int]:
-    found = await connection.fetch(sql.query("ended_executions"), before)
-    return {record["execution_id"] for record in found}
+    records = await connection.fetch(sql.query("ended_executions"), before)
+    return {record["execution_id"] for record in records}
 
 
 def _all(needs: Sequence[Needed]) -> Needed:
-    executions = set[int]().union(*(one.executions for one in needs))
-    keys = set[str]().union(*(one.keys for one in needs))
-    return Needed(executions, keys, min((one.blocked_by for one in needs if one.blocked_by is not None), default=None))
+    executions = set[int]().union(*(need.executions for need in needs))
+    keys = set[str]().union(*(need.keys for need in needs))
+    return Needed(
+        executions, keys, min((need.blocked_by for need in needs if need.blocked_by is not None), default=None)
+    )
 
 
 # ---- removing --------------------------------------------------------------------------------------------------------

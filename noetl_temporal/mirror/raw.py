@@ -10,9 +10,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType, WorkflowTaskFailedCause
 from temporalio.api.history.v1 import HistoryEvent
 
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
+
 __all__ = [
-    "LOOP",
-    "PLAYBOOK",
     "WorkflowRun",
     "at_end",
     "closes",
@@ -25,9 +25,6 @@ __all__ = [
     "settled",
     "to_row",
 ]
-
-PLAYBOOK = "noetl.playbook"
-LOOP = "noetl.loop"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CLOSED_BY_ITSELF = {
@@ -121,8 +118,8 @@ def is_reset(event: HistoryEvent) -> bool:
 
 def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
     """Return runs of this project that the events mention: children, and the run that continues this one."""
-    found = [link for event in events for link in _links(run, event)]
-    return [link for link in found if link.workflow_type in (PLAYBOOK, LOOP)]
+    run_links = [link for event in events for link in _links(run, event)]
+    return [link for link in run_links if link.workflow_type in (PLAYBOOK_WORKFLOW, LOOP_WORKFLOW)]
 
 
 def ended_children(events: Iterable[HistoryEvent]) -> set[str]:

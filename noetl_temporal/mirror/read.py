@@ -129,8 +129,9 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True):
-    """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's. A step
-    that only an earlier run has run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
+    """A step over all its runs. ``status`` (STARTED while it runs) is the last run's. ``duration_seconds`` is the sum
+    of the runs that have ended; where they overlap, at most the time that passed. A step that only an earlier run has
+    run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
     """
 
     step: str
@@ -205,7 +206,7 @@ async def position_before_last(database: Database, execution_id: int, count: int
 async def event_widths(database: Database, execution_id: int, place: LogPosition) -> EventWidths:
     """Return the widths of the columns for the events after ``place``."""
     record = await database.fetchrow(sql.query("event_widths"), execution_id, *place)
-    return EventWidths(*(found or 0 for found in record or (0, 0, 0, 0)))
+    return EventWidths(*(width or 0 for width in record or (0, 0, 0, 0)))
 
 
 async def event_counts(database: Database, execution_id: int) -> EventCounts:
@@ -223,14 +224,14 @@ async def playbook_text(database: Database, execution_id: int) -> tuple[str, str
 async def called_runs(database: Database, execution_id: int, limit: int) -> tuple[list[CalledRun], int]:
     """The first runs that an execution has called, and how many there are in all."""
     records = await database.fetch(sql.query("called_runs"), execution_id, limit)
-    found = [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
-    return found, records[0]["total"] if records else 0
+    runs = [CalledRun(record["execution_id"], record["path"], record["status"].lower()) for record in records]
+    return runs, records[0]["total"] if records else 0
 
 
 async def open_runs_below(database: Database, execution_id: int, limit: int) -> list[CalledRun]:
     """The runs that have not ended of those that an execution has called, and those have called, the oldest first."""
     records = await database.fetch(sql.query("open_runs_below"), execution_id, limit)
-    return [CalledRun(one["execution_id"], one["path"], one["status"].lower()) for one in records]
+    return [CalledRun(record["execution_id"], record["path"], record["status"].lower()) for record in records]
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
@@ -248,9 +249,9 @@ async def problems(database: Database) -> list[ReadProblem]:
 async def read_progress(database: Database, namespace: str, workflow_id: str, run_id: str) -> ReadProgress:
     """Return how far the mirror has read a playbook's workflow, whose last run is ``run_id``."""
     records = [dict(record) for record in await database.fetch(sql.query("read_progress"), namespace, workflow_id)]
-    found = [msgspec.convert(record, ReadProblem) for record in records if record["problem"] is not None]
+    problems = [msgspec.convert(record, ReadProblem) for record in records if record["problem"] is not None]
     is_known = any(record["run_id"] == run_id for record in records)
-    return ReadProgress(is_known and not found and all(record["is_closed"] for record in records), found)
+    return ReadProgress(is_known and not problems and all(record["is_closed"] for record in records), problems)
 
 
 class EventTail:

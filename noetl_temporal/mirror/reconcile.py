@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from temporalio.client import Client
 
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.store import Store, Stored
+from noetl_temporal.visibility import NOETL_WORKFLOWS
 
 __all__ = ["Gap", "reconcile"]
 
@@ -19,7 +20,7 @@ _BATCH = 500
 class Gap(NamedTuple):
     """A run that is closed at the server, which has ``expected`` events of it, and not as a whole in the store.
 
-    ``is_open`` when it has not been read to its end: it is read now, or nobody reads it.
+    ``is_open`` when it has not been read to its end: it is read now or never.
     """
 
     run: WorkflowRun
@@ -37,7 +38,11 @@ async def reconcile(client: Client, store: Store, since: datetime | None = None)
     gaps: list[Gap] = []
     async for lengths in _closed(client, since):
         stored = await store.stored(list(lengths))
-        gaps += [Gap(run, lengths[run], one) for run, one in stored.items() if one != Stored(True, lengths[run], True)]
+        gaps += [
+            Gap(run, lengths[run], stored_history)
+            for run, stored_history in stored.items()
+            if stored_history != Stored(True, lengths[run], True)
+        ]
     for gap in gaps:
         if not gap.is_open:
             await store.rewind(gap.run)
@@ -46,14 +51,16 @@ async def reconcile(client: Client, store: Store, since: datetime | None = None)
 
 async def _closed(client: Client, since: datetime | None) -> AsyncIterator[dict[WorkflowRun, int]]:
     """Closed runs with the length of their history, some at a time."""
-    query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}') AND ExecutionStatus != 'Running'"
+    query = f"{NOETL_WORKFLOWS} AND ExecutionStatus != 'Running'"
     if since is not None:
         query += f" AND CloseTime >= '{since.astimezone(UTC).isoformat()}'"
     batch: dict[WorkflowRun, int] = {}
-    async for one in client.list_workflows(query, page_size=_BATCH):
-        if one.close_time is None:  # paused in Temporal
+    async for workflow in client.list_workflows(query, page_size=_BATCH):
+        if workflow.close_time is None:  # paused in Temporal
             continue
-        batch[WorkflowRun(one.namespace, one.id, one.run_id, one.workflow_type)] = one.history_length
+        batch[WorkflowRun(workflow.namespace, workflow.id, workflow.run_id, workflow.workflow_type)] = (
+            workflow.history_length
+        )
         if len(batch) == _BATCH:
             yield batch
             batch = {}

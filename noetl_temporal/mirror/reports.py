@@ -115,8 +115,8 @@ def _timed_out(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
 def records_in(details: Json) -> list[dict[str, Json]]:
     """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
     info = as_map(details) or {}
-    found = [as_map(one) for one in (info.get("first"), *(as_list(info.get("records")) or ()))]
-    return records_of([one for one in found if one is not None and "started" in one])
+    records = [as_map(record) for record in (info.get("first"), *(as_list(info.get("records")) or ()))]
+    return records_of([record for record in records if record is not None and "started" in record])
 
 
 def _with_last(
@@ -140,13 +140,13 @@ def _with_lost_attempts(records: list[dict[str, Json]], seen: ActivityTimes) -> 
     last = max(known, default=0)
     if last - len(known) > _MAX_LOST:
         return [known[number] for number in sorted(known)]
-    found: list[dict[str, Json]] = []
+    attempts: list[dict[str, Json]] = []
     started = seen.scheduled
     for number in range(1, last + 1):
         record = known.get(number) or {"number": number, "started": started, "status": "lost"}
-        found.append(record)
+        attempts.append(record)
         started = record.get("ended") or record["started"]
-    return found
+    return attempts
 
 
 def _record_of_server(seen: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:

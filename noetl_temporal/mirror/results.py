@@ -28,15 +28,15 @@ async def with_results(connection: Connection, stream: str, rows: Sequence[Event
         return list(rows)
     execution_id = rows[0].execution_id
     records = await connection.fetch(sql.query("results"), execution_id, sorted(wanted), stream)
-    found: dict[int, dict[str, Json]] = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
+    results: dict[int, dict[str, Json]] = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
     filled: list[EventRow] = []
     for row in sorted(rows, key=lambda row: row.event_type != _ATTEMPT):
         named = _row_with_result(row)
-        if named is not None and int(named) in found:
-            row = replace(row, result={**found[int(named)], "status": row.status})
+        if named is not None and int(named) in results:
+            row = replace(row, result={**results[int(named)], "status": row.status})
         own = row.parent_event_id if row.event_type == _ATTEMPT else row.event_id
         if own in wanted and row.result is not None:
-            found[own] = row.result
+            results[own] = row.result
         filled.append(row)
     return sorted(filled, key=lambda row: (row.position, row.ordinal))
 

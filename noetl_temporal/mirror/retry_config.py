@@ -35,13 +35,13 @@ def configs_of_run(given: dict[str, Json]) -> dict[str, Json]:
     """``retry_config`` of the tasks that may be repeated, by ``<step>/<task>``. ``given`` is the input of the run."""
     around = given.get("graph", given)
     steps = [*around.get("steps", {}).values(), *([given["step"]] if "step" in given else [])]
-    found: dict[str, Json] = {}
+    configs: dict[str, Json] = {}
     for step in steps:
         for task in step.get("tasks", ()):
             config = _config_of(task.get("policy") or {})
             if config:
-                found[f"{step['name']}/{task['label']}"] = config
-    return found
+                configs[f"{step['name']}/{task['label']}"] = config
+    return configs
 
 
 def config_of_rules(rules: Iterable[dict[str, Json]]) -> list[Json]:
@@ -64,10 +64,10 @@ def _config_of(policy: dict[str, Json]) -> Json:
 
 def _without_sinks(clause: Json) -> Json:
     if isinstance(clause, list):
-        return [_without_sinks(one) for one in cast("list[Json]", clause)]
+        return [_without_sinks(item) for item in cast("list[Json]", clause)]
     if isinstance(clause, dict):
         mapping = cast("dict[str, Json]", clause)
-        return {key: _without_sinks(one) for key, one in mapping.items() if key not in _SINKS}
+        return {key: _without_sinks(value) for key, value in mapping.items() if key not in _SINKS}
     return clause
 
 
@@ -76,5 +76,5 @@ def _source(when: Json) -> Json:
 
 
 def _then(rule: dict[str, Json]) -> Json:
-    found = {word: written(rule[field]) for field, word in _WORDS.items() if rule.get(field) is not None}
-    return found if rule.get("collect") is None else {**found, "collect": rule["collect"]}
+    fields = {word: written(rule[field]) for field, word in _WORDS.items() if rule.get(field) is not None}
+    return fields if rule.get("collect") is None else {**fields, "collect": rule["collect"]}

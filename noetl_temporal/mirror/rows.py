@@ -6,7 +6,7 @@ rows that they add. There are two kinds of rows:
 * domain events, which the interpreter wrote and which travel through history (the trail): in the header of the
   activity or child that was started next, where there are many in a marker, at the run's end in its result, failure or
   memo, at continue-as-new in its input;
-* derived rows, which nobody wrote: the attempts of a tool call, and the end of a run that could not tell its own.
+* derived rows, which are not in history: the attempts of a tool call, and the end of a run that could not log its own.
 
 The items of a frame have both kinds in the segments that its activity stored (frames.py).
 
@@ -90,9 +90,22 @@ def _workload(given: dict[str, Json]) -> dict[str, Json]:
     size.
     """
     kept: dict[str, dict[str, Json]] = given.get("kept", {})
-    sizes = {name: {"_truncated": True, "_size": one.get("bytes", 0)} for name, one in kept.items()}
     found = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
-    return {**found, **{name: size for name, size in sizes.items() if name in found}}
+    for place, one in kept.items():
+        keys = [key.replace("~1", "/").replace("~0", "~") for key in place.split("/")[1:]]
+        found = _with_size(found, keys, {"_truncated": True, "_size": one.get("bytes", 0)})
+    return found
+
+
+def _with_size(found: dict[str, Json], keys: Sequence[str], size: Json) -> dict[str, Json]:
+    """Put the size in the place of a stored value, unless that has been left out or cut."""
+    key, *inner = keys
+    if key not in found:
+        return found
+    if not inner:
+        return {**found, key: size}
+    below = as_map(found[key])
+    return found if below is None else {**found, key: _with_size(below, inner, size)}
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:

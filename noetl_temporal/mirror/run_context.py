@@ -46,6 +46,6 @@ def _result(event: dict[str, Json], meta: dict[str, Json]) -> Json:
     """Return whether a step has a result, and its type, not the result itself."""
     result = event.get("result")
     has_data = result is not None or "left_out" in meta
-    found: dict[str, Json] = {"has_data": has_data, "status": _STATUSES[event["type"]]}
+    fields: dict[str, Json] = {"has_data": has_data, "status": _STATUSES[event["type"]]}
     type_ = meta.get("data_type") or (None if result is None else type(result).__name__)
-    return found if type_ is None else {**found, "data_type": type_}
+    return fields if type_ is None else {**fields, "data_type": type_}

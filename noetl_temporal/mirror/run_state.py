@@ -35,11 +35,11 @@ class RunState(msgspec.Struct, omit_defaults=True):
     is in flight. ``early`` has what ended before its beginning was read: a marker stands after the commands beside it.
     ``pages`` maps a paginating task to its last page. ``started`` is the row that a row about
     the run as a whole has as its parent: the playbook's first, or the loop's beginning. ``ended`` says whether the
-    playbook has told its end. A loop's run has a ``loop_id``, its step's name in ``node``, and the run of that step in
+    playbook has logged its end. A loop's run has a ``loop_id``, its step's name in ``node``, and that step run in
     ``loop_run``. ``workload``, ``vars`` and ``step_results`` are what rows have in their context (run_context.py).
     ``task_attempt`` is that of the workflow task that runs, ``task_began`` the millisecond in which it was started,
     ``timeouts`` how many of them timed out in a row, ``incident`` the row of the incident that is open. ``paused`` if
-    the playbook has told that a person paused it.
+    the playbook has logged that a person paused it.
     ``retry_configs`` has the retry clauses of tasks (retry_config.py).
     """
 

@@ -1,9 +1,9 @@
 """The mirror as a service: finds runs, follows them, and catches up on what it missed.
 
 Runs are found in two ways. The visibility list has every run that was started; a run's own history links to the
-loops and sub-playbooks it starts and to the run that goes on after it, but not to the run in which a reset goes on.
-Who watches a run tells of it (announcements.py), which only saves the wait for the list. Whatever is found is
-remembered before it is read, so that a mirror which starts again goes on with all that was open.
+loops and sub-playbooks it starts and to the run that continues it, but not to the run that continues after a reset.
+Whoever watches a run announces it (announcements.py), which only saves the wait for the list. Whatever is found is
+remembered before it is read, so that a mirror that restarts continues with all open runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from temporalio.client import Client
 from noetl_temporal.database_errors import reason_of
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.reconcile import Gap, reconcile
 from noetl_temporal.mirror.running_calls import RunningCalls, watch
 from noetl_temporal.mirror.store import Store, open_store
+from noetl_temporal.visibility import NOETL_WORKFLOWS
 
 __all__ = ["Mirror", "follow_execution", "mirroring"]
 
@@ -50,10 +51,10 @@ class Mirror:
         self._client = client
         self._store = store
         self._group = group
-        calls = RunningCalls(client, store)
+        calls = RunningCalls(client, store, TRANSIENT_ERRORS)
         self._follower = Follower(client, store, Polls(max_polls), self.follow, calls)
         self._followed: dict[WorkflowRun, asyncio.Task[None]] = {}
-        tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls, TRANSIENT_ERRORS))
+        tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls))
         self._searches = [group.create_task(task) for task in tasks]
 
     def follow(self, run: WorkflowRun) -> asyncio.Task[None]:
@@ -120,11 +121,14 @@ class Mirror:
             await asyncio.sleep(SLOW_SECONDS)
 
     async def _listed(self, since: datetime | None) -> set[WorkflowRun]:
-        query = f"WorkflowType IN ('{PLAYBOOK}', '{LOOP}')"
+        query = NOETL_WORKFLOWS
         if since is not None:
             query += f" AND StartTime >= '{since.isoformat()}'"
         listed = self._client.list_workflows(query, page_size=1000)
-        return {WorkflowRun(one.namespace, one.id, one.run_id, one.workflow_type) async for one in listed}
+        return {
+            WorkflowRun(workflow.namespace, workflow.id, workflow.run_id, workflow.workflow_type)
+            async for workflow in listed
+        }
 
     async def _reconcile(self) -> None:
         """Every RECONCILE_SECONDS, read runs again of which events are missing. Never returns."""

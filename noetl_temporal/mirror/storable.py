@@ -1,8 +1,8 @@
 """Replaces what Postgres cannot store in a text: neither text nor jsonb takes NUL, and jsonb takes no half of a
 surrogate pair.
 
-Each such character becomes U+FFFD, which stands for what cannot be shown. The JSON of history is changed before it is
-decoded: so the fold goes on from a state that was stored as it would from one that was not. Texts that history has
+Each such character becomes U+FFFD, the replacement character. The JSON of history is changed before it is
+decoded: so the fold continues from a stored state as from one in memory. Texts that history has
 outside of JSON, such as messages and identities, are changed when they are written.
 """
 
@@ -25,8 +25,8 @@ def storable(json: bytes) -> bytes:
     return _ESCAPE.sub(_replace_nul, json) if b"\\u" in json else json
 
 
-def _replace_nul(found: re.Match[bytes]) -> bytes:
-    return found["kept"] or rb"\ufffd"
+def _replace_nul(match: re.Match[bytes]) -> bytes:
+    return match["kept"] or rb"\ufffd"
 
 
 def storable_text(text: str) -> str:

@@ -108,8 +108,8 @@ class Store:
 
     async def stored(self, runs: Sequence[WorkflowRun]) -> dict[WorkflowRun, Stored]:
         """What is stored of each of these runs, known or not; without those whose id cannot be."""
-        found = await self.pool.fetch(sql.query("stored"), *_columns_of(list(filter(_is_storable, runs))))
-        return {WorkflowRun(*record[:4]): Stored(*record[4:]) for record in found}
+        records = await self.pool.fetch(sql.query("stored"), *_columns_of(list(filter(_is_storable, runs))))
+        return {WorkflowRun(*record[:4]): Stored(*record[4:]) for record in records}
 
     async def give_up(self, run: WorkflowRun) -> None:
         """Stop reading a run that the server has removed; unless it was read to its end, that is a problem."""
@@ -128,17 +128,17 @@ class Store:
         async with self.pool.acquire() as connection, connection.transaction():
             cursor = await _lock_cursor(connection, run)
             fresh = [event for event in events if event.event_id > cursor.position]
-            found = links(run, events)
+            run_links = links(run, events)
             if len(fresh) < len(events) or not cursor.position:
                 await _compare(connection, run, events)
             if fresh:
                 _follow_on(run, cursor.position, fresh)
                 await connection.execute(sql.query("add_history"), *run[:3], *zip(*map(to_row, fresh), strict=True))
-                await _enrol(connection, found)
-                await note_parent(connection, run, list(filter(_is_storable, found)))
+                await _enrol(connection, run_links)
+                await note_parent(connection, run, list(filter(_is_storable, run_links)))
                 state = await self.add_rows(connection, run, cursor.state, fresh)
                 await _move_cursor(connection, run, fresh, state)
-        return list(filter(_is_storable, found))
+        return list(filter(_is_storable, run_links))
 
     async def add_rows(
         self, connection: Connection, run: WorkflowRun, state: RunState | None, events: Sequence[HistoryEvent]
@@ -147,7 +147,7 @@ class Store:
 
         The run's execution owns the payloads that the events name."""
         reads = [await self._read(event) for event in events]
-        plain_events = [one.plain for one in reads]
+        plain_events = [event.plain for event in reads]
         if state is None:
             state = begin(run, plain_events[0], await self._state_before(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])
@@ -175,7 +175,7 @@ class Store:
             raise UnreadRunError(previous)
         return _state_of(record)
 
-    async def keep(self, connection: Connection, run: WorkflowRun, state: RunState) -> None:
+    async def save_state(self, connection: Connection, run: WorkflowRun, state: RunState) -> None:
         """Store the state of a run that was derived again."""
         await connection.execute(sql.query("keep_state"), *run[:3], to_json(state))
 
@@ -183,10 +183,10 @@ class Store:
         self, connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]
     ) -> dict[int, HistoryEvent]:
         """The events to which these refer, from among them or from noetl.history."""
-        found = {event.event_id: event for event in events}
-        missing = sorted(needs(events) - found.keys())
+        by_id = {event.event_id: event for event in events}
+        missing = sorted(needs(events) - by_id.keys())
         stored = await self._stored_events(connection, run, missing) if missing else []
-        return found | {event.event_id: event for event in stored}
+        return by_id | {event.event_id: event for event in stored}
 
     async def events_at(self, run: WorkflowRun, ids: Sequence[int]) -> list[HistoryEvent]:
         """The events of noetl.history with these ids, with their values."""
@@ -212,8 +212,8 @@ async def _enrol(connection: Connection, runs: Sequence[WorkflowRun]) -> list[Wo
         if not _is_storable(run):
             await connection.execute(sql.query("give_up"), *map(storable_text, run), UNSTORABLE)
     known = list(filter(_is_storable, runs))
-    found = await connection.fetch(sql.query("enrol"), *_columns_of(known)) if known else []
-    return [WorkflowRun(*record) for record in found]
+    records = await connection.fetch(sql.query("enrol"), *_columns_of(known)) if known else []
+    return [WorkflowRun(*record) for record in records]
 
 
 def _is_storable(run: WorkflowRun) -> bool:

@@ -1,7 +1,7 @@
-"""The clocks of a run on Temporal: each of its workflows has one of its own, which moves on over timers and delays.
+"""The clocks of a run on Temporal: each of its workflows has one, which skips timers and delays.
 
-The clock of a workflow stands still while it calls something, a loop in a child workflow too. While a test has
-something left to send, its clocks move one timer at a time, and not beyond the moment of the next request.
+The clock of a workflow stops while it calls something, also a loop in a child workflow. While a test has something left
+to send, its clocks advance one timer at a time, and not beyond the moment of the next request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Handle: TypeAlias = WorkflowHandle[Any, Any]
 class WorkflowClock:
     """One workflow. ``calls`` are its activities, ``running`` those that do not wait for their next attempt, and
     ``children`` its child workflows; it ``is_at_work`` while a
-    workflow task is under way. ``moves`` where its clock moves by itself. ``events`` are those of its history, but for
+    workflow task is under way. ``moves`` if its clock skips waits. ``events`` are those of its history, but for
     those that ``Clocks`` has caused.
     """
 
@@ -56,16 +56,16 @@ class Clocks:
 
     async def read(self) -> list[WorkflowClock]:
         """Return the clocks of its open workflows, the playbook's first; empty when it has ended."""
-        found: list[WorkflowClock] = []
+        clocks: list[WorkflowClock] = []
         pending = [self._id]
         while pending:
             clock = await self._of(pending.pop(0))
             if clock is not None:
-                found.append(clock)
+                clocks.append(clock)
                 pending += clock.children
-            elif not found:
+            elif not clocks:
                 return []
-        return found
+        return clocks
 
     async def _of(self, workflow_id: str) -> WorkflowClock | None:
         """Return the clock of a workflow; None if it has ended. One that its parent is about to start counts as
@@ -83,11 +83,11 @@ class Clocks:
             return None
         waiting = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
         calls = len(raw.pending_activities)
-        running = sum(one.state != waiting or one.attempt == 1 for one in raw.pending_activities)
+        running = sum(activity.state != waiting or activity.attempt == 1 for activity in raw.pending_activities)
         extended = raw.workflow_extended_info
         skipping = extended.time_skipping_info if extended.HasField("time_skipping_info") else None
         now = skipping.current_time.ToDatetime(UTC) if skipping else datetime.now(UTC)
-        children = tuple(one.workflow_id for one in raw.pending_children)
+        children = tuple(child.workflow_id for child in raw.pending_children)
         at_work = raw.HasField("pending_workflow_task")
         moves = skipping is not None and skipping.effective_config.enabled
         events = described.history_length - self._caused[workflow_id]
@@ -97,7 +97,7 @@ class Clocks:
         """Move the first clock that can move to its next timer, the one that is behind first; no clock beyond
         ``until``. Whether one has moved.
         """
-        for clock in sorted(clocks, key=lambda one: one.now):
+        for clock in sorted(clocks, key=lambda clock: clock.now):
             is_there = until is not None and clock.now >= until
             if clock.running or clock.children or is_there:
                 continue
@@ -111,7 +111,7 @@ class Clocks:
         return False
 
     async def _has_moved(self, before: WorkflowClock) -> bool:
-        """Whether the clock has moved as often as allowed, and so stands still again; otherwise it is stopped."""
+        """Whether the clock has moved as often as allowed, and so has stopped again; otherwise it is stopped."""
         after = await self._of(before.handle.id)
         if after is None or not after.moves:
             self._caused[before.handle.id] += 1
@@ -120,7 +120,7 @@ class Clocks:
         return False
 
     async def release(self) -> None:
-        """Let all clocks move by themselves from now on, those of later children as well."""
+        """Let all clocks skip waits from now on, those of later children as well."""
         for clock in await self.read():
             await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MOST_SKIPS))
 
@@ -143,7 +143,7 @@ class Clocks:
 
 
 class SkippingTime(Interceptor):
-    """Workflows that start have clocks that move by themselves, or that stand until they are moved."""
+    """Workflows that start have clocks that skip waits, or that stop until they are moved."""
 
     def __init__(self, *, moves: bool) -> None:
         self._config = TimeSkippingConfig(enabled=moves, max_session_skip_count=MOST_SKIPS)

@@ -26,8 +26,8 @@ Reached = frozenset[Part]
 def parts_of(graph: Graph) -> list[Part]:
     """Return everything that tests can reach, in the order of the text. What the compiler added is left out."""
     steps = [step for step in graph.steps.values() if not step.injected]
-    found = [part for step in steps for part in (_of_step(step), *_routes(step), *_admissions(step), *_rules(step))]
-    return sorted(dict.fromkeys(found), key=lambda one: one.span)
+    parts = [part for step in steps for part in (_of_step(step), *_routes(step), *_admissions(step), *_rules(step))]
+    return sorted(dict.fromkeys(parts), key=lambda part: part.span)
 
 
 def reached(graph: Graph, runs: Iterable[TrialRun]) -> Reached:
@@ -84,7 +84,7 @@ def _reached_by(event: DomainEvent, step: Step) -> Iterator[Part]:
     elif event.type == "policy.admit.evaluated" and isinstance(rule := event.meta.get("rule"), int):
         yield list(_admissions(step))[rule]
     elif event.type == "next.evaluated":
-        taken = [_identity(one) for one in event.meta.get("arcs") or () if one["matched"]]
+        taken = [_identity(arc) for arc in event.meta.get("arcs") or () if arc["matched"]]
         yield from (_route(step, arc) for arc in _arcs(step) if _identity_of(arc) in taken)
 
 
@@ -102,7 +102,7 @@ def _matched(graph: Graph, made: MadeCall) -> Iterator[Part]:
     policy = next((task.policy for task in step.tasks if task.label == made.call.task), None)
     if made.report is None or policy is None:
         return
-    for index in {made.report.rule, *(one.rule for one in made.report.attempts)} - {None}:
+    for index in {made.report.rule, *(rule.rule for rule in made.report.attempts)} - {None}:
         if index is not None and index < len(policy.rules):
             rule = policy.rules[index]
             yield Part("rule", f"{made.call.task} of {step.name}: {rule.do}", rule.span)

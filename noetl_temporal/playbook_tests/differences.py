@@ -18,7 +18,7 @@ __all__ = ["ABSENT", "ANYTHING", "Difference", "differences", "is_like", "span_a
 ANYTHING = "..."
 
 Path: TypeAlias = tuple[str | int, ...]
-"""Keys and indices on the way to a value."""
+"""The path of a value: keys and indices."""
 
 
 class _Absent:
@@ -78,23 +78,23 @@ def _in_list(expected: list[Any], got: list[Any], path: Path) -> Iterator[Differ
         expected = expected[:-1]
         got = got[: len(expected)]
     for index in range(max(len(expected), len(got))):
-        one = expected[index] if index < len(expected) else ABSENT
+        item = expected[index] if index < len(expected) else ABSENT
         other = got[index] if index < len(got) else ABSENT
-        if one is ABSENT:
+        if item is ABSENT:
             yield Difference((*path, index), ABSENT, other)
         else:
-            yield from differences(one, other, (*path, index))
+            yield from differences(item, other, (*path, index))
 
 
 def span_at(node: Node, path: Path) -> Span:
     """Return the place of a value, or of the mapping or list that lacks it."""
     for part in path:
-        found: Node | None = None
+        nearest: Node | None = None
         if isinstance(node, MappingNode):
-            found = node.get(str(part))
+            nearest = node.get(str(part))
         elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.items):
-            found = node.items[part]
-        if found is None:
+            nearest = node.items[part]
+        if nearest is None:
             break
-        node = found
+        node = nearest
     return node.span

@@ -42,10 +42,10 @@ class TrialProblem:
 
 def place_of(graph: Graph, step: str, task: str | None = None) -> str:
     """Return the place of the step, or of its task."""
-    found = graph.steps.get(step)
-    if found is None:
+    steps = graph.steps.get(step)
+    if steps is None:
         return ""
-    span = next((one.span for one in found.tasks if one.label == task), found.span)
+    span = next((item.span for item in steps.tasks if item.label == task), steps.span)
     return f"{graph.source.file}:{span.line}:{span.col}"
 
 
@@ -65,8 +65,14 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: 
 
 
 def _different(what: str, node: Node, got: Any, place: str = "") -> Iterator[TrialProblem]:
-    for one in differences(plain(node), got):
-        yield TrialProblem(span_at(node, one.path), f"{what}{_shown(one.path)} differs", one.expected, one.got, place)
+    for difference in differences(plain(node), got):
+        yield TrialProblem(
+            span_at(node, difference.path),
+            f"{what}{_shown(difference.path)} differs",
+            difference.expected,
+            difference.got,
+            place,
+        )
 
 
 def _shown(path: Path) -> str:
@@ -92,7 +98,7 @@ def _status(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialPr
 def _whole(expected: dict[str, Node], run: TrialRun, world: StubbedWorld) -> dict[str, Any]:
     """Return the values that are compared as a whole, by key, as far as the test names them."""
     named = _keys(expected.get("results"))
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "route": route_of(run),
         "result": run.finish.result,
         "results": {name: result for name, result in run.results.items() if name in named},
@@ -100,7 +106,7 @@ def _whole(expected: dict[str, Node], run: TrialRun, world: StubbedWorld) -> dic
         "delays": run.delays,
         "failures": _failures(expected.get("failures"), run),
     }
-    return {key: got for key, got in found.items() if key in expected}
+    return {key: got for key, got in fields.items() if key in expected}
 
 
 def _keys(node: Node | None) -> set[str]:
@@ -129,11 +135,11 @@ def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
 
 def route_of(run: TrialRun) -> list[str]:
     """Return the steps of the playbook that started, in order."""
-    return [one.node for one in run.events if one.type == "step.started" and not one.meta.get("synthetic")]
+    return [event.node for event in run.events if event.type == "step.started" and not event.meta.get("synthetic")]
 
 
 def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[TrialProblem]:
-    expected = [str(plain(one)) for one in _items(node)]
+    expected = [str(plain(item)) for item in _items(node)]
     for index, name in enumerate(expected):
         if name not in (*route, ANYTHING):
             yield TrialProblem(span_at(node, (index,)), f"{name} did not start", place=place_of(graph, name))
@@ -149,45 +155,47 @@ def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[Tri
         wanted: dict[str, Json] = {"type": plain(item)}
         if isinstance(item, MappingNode):
             wanted = cast("dict[str, Json]", plain(item))
-        found = next((at for at in range(after, len(events)) if _is_event(wanted, events[at])), None)
-        if found is None:
-            left = [f"{one.type} {one.node}" for one in events[after:]]
+        index = next((at for at in range(after, len(events)) if _is_event(wanted, events[at])), None)
+        if index is None:
+            left = [f"{event.type} {event.node}" for event in events[after:]]
             place = place_of(graph, str(wanted.get("node")))
             yield TrialProblem(item.span, "there is no such event here", wanted, _listed(left), place)
             return
-        after = found + 1
+        after = index + 1
 
 
 def _is_event(wanted: dict[str, Json], event: DomainEvent) -> bool:
-    found = msgspec.structs.asdict(event)
-    return is_like(wanted, {key: found[key] for key in wanted})
+    fields = msgspec.structs.asdict(event)
+    return is_like(wanted, {key: fields[key] for key in wanted})
 
 
 def _failures(node: Node | None, run: TrialRun) -> list[Json]:
     """Return, for each failure, the fields that the test names; for further ones, those that identify them."""
-    named = [[key.text for key, _ in one.entries] for one in _items(node) if isinstance(one, MappingNode)]
-    found = [msgspec.structs.asdict(one) for one in run.finish.failures.kept]
+    named = [[key.text for key, _ in item.entries] for item in _items(node) if isinstance(item, MappingNode)]
+    failures = [msgspec.structs.asdict(failure) for failure in run.finish.failures.kept]
     usual = ["step", "kind", "message"]
-    return [{key: one[key] for key in (named[at] if at < len(named) else usual)} for at, one in enumerate(found)]
+    return [
+        {key: failure[key] for key in (named[at] if at < len(named) else usual)} for at, failure in enumerate(failures)
+    ]
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
 def _calls(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) -> Iterator[TrialProblem]:
-    named = [one for one in made if is_named(expected.calls, one.call)]
+    named = [performed for performed in made if is_named(expected.calls, performed.call)]
     place = place_of(graph, expected.calls.step.text, expected.calls.task.text if expected.calls.task else None)
     if not named and expected.times != 0:
-        there = _listed([_name(one) for one in made])
+        there = _listed([_name(performed) for performed in made])
         yield TrialProblem(expected.span, "there is no such call", str(expected.calls), there, place)
     elif expected.times is not None and len(named) != expected.times:
         yield TrialProblem(
             expected.span, f"number of calls of {expected.calls} differs", expected.times, len(named), place
         )
-    for one in named:
-        found = {"attempts": one.attempts, "config": one.call.config, "input": one.call.input}
+    for call in named:
+        fields = {"attempts": call.attempts, "config": call.call.config, "input": call.call.input}
         for key, node in expected.has.items():
-            yield from _different(f"{_name(one)}: {key}", node, found[key], place)
+            yield from _different(f"{_name(call)}: {key}", node, fields[key], place)
 
 
 def _name(made: MadeCall) -> str:

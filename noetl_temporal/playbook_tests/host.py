@@ -73,7 +73,7 @@ class World(Protocol):
         """Return the playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
-    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
         """Start sending the requests of people and programs."""
         ...
 
@@ -110,7 +110,7 @@ async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict
     """Run to the end, and note in ``run`` what happens. Raises what the world raises."""
     machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
     host = _Host(machine, world, run)
-    world.attend(machine, run, host.tell)
+    world.attend(machine, run, host.receive)
     try:
         run.finish = await host.drive(payload)
     finally:
@@ -158,7 +158,7 @@ class _Host:
                 raise event
             commands = self._machine.feed(event)
 
-    def tell(self, fact: Event) -> None:
+    def receive(self, fact: Event) -> None:
         self._inbox.put_nowait(fact)
 
     def cancel(self) -> None:
@@ -200,15 +200,15 @@ class _Host:
         """Pass on a message between a loop and its playbook."""
         match command:
             case OpenWait(wait) if self._parent is not None:
-                self._parent.tell(WaitOpened(self._now(), wait))
+                self._parent.receive(WaitOpened(self._now(), wait))
             case CloseWait(wait_id, is_answered, returned, request) if self._parent is not None:
-                self._parent.tell(WaitClosed(self._now(), wait_id, is_answered, returned, request))
-            case AnswerWait(chunk_id, wait_id, answer):
-                self._loops[chunk_id].tell(Answered(self._now(), wait_id, answer))
+                self._parent.receive(WaitClosed(self._now(), wait_id, is_answered, returned, request))
+            case AnswerWait(chunk_id, wait_ids, answer):
+                self._loops[chunk_id].receive(Answered(self._now(), wait_ids, answer))
             case PauseChildren(is_paused, by, reason):
                 fact = PauseRequested if is_paused else UnpauseRequested
                 for loop in self._loops.values():
-                    loop.tell(fact(self._now(), by=by, reason=reason))
+                    loop.receive(fact(self._now(), by=by, reason=reason))
             case _:
                 raise AssertionError(f"a run in memory has no payload store: {command}")
 
@@ -253,10 +253,10 @@ class _Host:
     async def _playbook(self, made: MadeCall) -> ToolReport:
         """Run a called playbook, which is a run of its own."""
         made.attempts += 1
-        call, found = made.call, self._world.playbook(made.call)
-        if isinstance(found, ToolReport):
-            return found
-        host = _Host(Machine(found, execution_id=call.execution_id), self._world, TrialRun())
+        call, playbook = made.call, self._world.playbook(made.call)
+        if isinstance(playbook, ToolReport):
+            return playbook
+        host = _Host(Machine(playbook, execution_id=call.execution_id), self._world, TrialRun())
         try:
             finish = await host.drive(call.input, call.config.get("return_step") or "")
         finally:

@@ -12,17 +12,17 @@ from noetl_temporal.playbook_tests.trial import TrialResult
 __all__ = ["junit"]
 
 
-def junit(found: Sequence[tuple[LoadedSuite, Sequence[TrialResult]]]) -> str:
+def junit(suites: Sequence[tuple[LoadedSuite, Sequence[TrialResult]]]) -> str:
     """Return a suite for each file. One that could not be run has an error instead of tests."""
     root = Xml.Element("testsuites", name="noetl test")
-    for loaded, verdicts in found:
+    for loaded, verdicts in suites:
         root.append(_suite(loaded, verdicts))
     Xml.indent(root)
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _suite(loaded: LoadedSuite, verdicts: Sequence[TrialResult]) -> Xml.Element:
-    failed = sum(not one.is_passed for one in verdicts)
+    failed = sum(not verdict.is_passed for verdict in verdicts)
     is_broken = loaded.graph is None
     suite = Xml.Element(
         "testsuite",
@@ -30,13 +30,13 @@ def _suite(loaded: LoadedSuite, verdicts: Sequence[TrialResult]) -> Xml.Element:
         tests=str(len(verdicts) + is_broken),
         failures=str(failed),
         errors=str(int(is_broken)),
-        time=_seconds(sum(one.seconds for one in verdicts)),
+        time=_seconds(sum(verdict.seconds for verdict in verdicts)),
     )
-    for one in verdicts:
-        suite.append(_case(loaded, one))
+    for verdict in verdicts:
+        suite.append(_case(loaded, verdict))
     if is_broken:
         case = Xml.SubElement(suite, "testcase", name="the tests can be run", classname=_clean(loaded.file))
-        lines = [str(one) for result in loaded.wrong for one in result.diagnostics]
+        lines = [str(diagnostic) for result in loaded.wrong for diagnostic in result.diagnostics]
         Xml.SubElement(case, "error", message="no test was run").text = _clean("\n".join((*lines, *loaded.refused)))
     return suite
 
@@ -53,7 +53,7 @@ def _case(loaded: LoadedSuite, verdict: TrialResult) -> Xml.Element:
     )
     if verdict.problems:
         first = verdict.problems[0]
-        text = "\n".join(line for one in verdict.problems for line in problem_lines(loaded.file, one))
+        text = "\n".join(line for problem in verdict.problems for line in problem_lines(loaded.file, problem))
         Xml.SubElement(case, "failure", message=_clean(first.message)).text = _clean(text)
     return case
 

@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import DataConverter
 
 from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal.frames.segments import read
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -62,10 +63,12 @@ class RecordedRun:
 
     def after(self, earlier: RecordedRun) -> RecordedRun:
         """Return this rerun and what it took over from the earlier run as one run."""
-        taken_over = [one.scheduled for one in earlier.calls.values() if one.call.step == self.rerun_from]
+        taken_over = [call.scheduled for call in earlier.calls.values() if call.call.step == self.rerun_from]
         end = min(taken_over, default=self.started)
-        calls = {key: one for key, one in earlier.calls.items() if one.scheduled < end}
-        requests = [one for one in earlier.requests if one.at <= end]  # one that led to the step has its time
+        calls = {key: call for key, call in earlier.calls.items() if call.scheduled < end}
+        requests = [
+            request for request in earlier.requests if request.at <= end
+        ]  # one that led to the step has its time
         return replace(
             earlier,
             graph=self.graph,
@@ -87,32 +90,34 @@ class _Entry(msgspec.Struct):
 async def recorded_run(client: Client, converter: DataConverter, workflow_id: str) -> RecordedRun:
     """Raises RPCError, and LookupError for values that are gone or a run of which nothing is left."""
     values = ValueStore(converter)
-    found: RecordedRun | None = None
+    run: RecordedRun | None = None
     requests: dict[int, RecordedRequest] = {}
     calls: list[tuple[int, RecordedCall]] = []
     async for history in histories_of(client, workflow_id):
         started = history.events[0].workflow_execution_started_event_attributes
         if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
             given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
-            found = found or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
-            payload = {**given.payload, **await _loaded(given, values)}
-            found.graph, found.payload = playbook.graph, payload or found.payload
+            run = run or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
+            payload = await _loaded_payload(given, values)
+            run.graph, run.payload = playbook.graph, payload or run.payload
             if given.rerun is not None:
-                found.rerun_of, found.rerun_from = given.rerun.execution_id, given.rerun.step
+                run.rerun_of, run.rerun_from = given.rerun.execution_id, given.rerun.step
             async for request in recorded_requests(history, converter, playbook.graph):
                 requests.setdefault(request.id, request)
-        calls += [one async for one in _calls(history, converter, values)]
-    if found is None:
+        calls += [call async for call in _calls(history, converter, values)]
+    if run is None:
         raise LookupError(f"Temporal has no history of {workflow_id}")
-    for _, one in sorted(calls, key=lambda timed: timed[0]):
-        found.calls[one.call.key] = one
-    found.requests = sorted(requests.values(), key=lambda request: request.at)
-    return found
+    for _, call in sorted(calls, key=lambda timed: timed[0]):
+        run.calls[call.call.key] = call
+    run.requests = sorted(requests.values(), key=lambda request: request.at)
+    return run
 
 
-async def _loaded(given: RunInput, values: ValueStore) -> dict[str, Json]:
-    """Return the values of the request that are stored."""
-    return {name: msgspec.json.decode(await load_json(values, one)) for name, one in given.kept.items()}
+async def _loaded_payload(given: RunInput, values: ValueStore) -> dict[str, Json]:
+    """Return the request with the values in it that are stored."""
+    loaded = {place: msgspec.json.decode(await load_json(values, one)) for place, one in given.kept.items()}
+    payload: dict[str, Json] = with_values_at(given.payload, loaded)
+    return payload
 
 
 async def _calls(

@@ -13,7 +13,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
 
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
+from noetl_temporal.control_requests import DecidedRuns, DecisionRequest, HeldRequest, PauseRequest, SignalRequest
 from noetl_temporal.naming import (
     CANCEL_SIGNAL,
     DECIDE_UPDATE,
@@ -41,11 +41,14 @@ _ITEM = re.compile(r" (\d+):")
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request that the run accepted ``at`` milliseconds since the epoch, in the keys of a test."""
+    """A request that the run accepted ``at`` milliseconds since the epoch, in the keys of a test. A decision about all
+    held steps is that of ``count`` requests, each about the next of them.
+    """
 
     id: int
     at: int
     keys: dict[str, Json]
+    count: int = 1
 
 
 async def recorded_requests(
@@ -56,12 +59,25 @@ async def recorded_requests(
         if (reason := await _cancel_reason(event, converter)) is not None:
             keys = _without_empty({"do": "cancel", "reason": reason})
             yield RecordedRequest(event.event_id, event.event_time.ToMilliseconds(), keys)
-        asked = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
-        kind = _KINDS.get(asked.name)
-        if kind is None or not asked.args.payloads:
+        payloads = event.workflow_execution_update_accepted_event_attributes.accepted_request.input
+        kind = _KINDS.get(payloads.name)
+        if kind is None or not payloads.args.payloads:
             continue
-        [request] = await converter.decode(asked.args.payloads[:1], [kind])
-        yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), _keys(asked.name, request, graph))
+        [request] = await converter.decode(payloads.args.payloads[:1], [kind])
+        count = await _held_runs(history, request, converter) if isinstance(request, HeldRequest) and request.all else 1
+        keys = _keys(payloads.name, request, graph)
+        yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), keys, count)
+
+
+async def _held_runs(history: WorkflowHistory, request: HeldRequest, converter: DataConverter) -> int:
+    """The number of held runs that a decision about all of them was about: its answer."""
+    for event in history.events:
+        completed = event.workflow_execution_update_completed_event_attributes
+        if completed.meta.update_id == str(request.id):
+            answer: DecidedRuns
+            [answer] = await converter.decode(completed.outcome.success.payloads[:1], [DecidedRuns])
+            return answer.count
+    return 0
 
 
 async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str | None:
@@ -76,20 +92,20 @@ async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str |
 
 
 def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
-    found: dict[str, Json]
+    keys: dict[str, Json]
     match request:
         case SignalRequest():
             signal = request.signal
             return _without_empty({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
         case DecisionRequest():
-            found = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
-            return _without_empty({**found, "by": request.by, "reason": request.reason, "form": request.form})
+            keys = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
+            return _without_empty({**keys, "by": request.by, "reason": request.reason, "form": request.form})
         case HeldRequest():
             data = request.data if update == SKIP_UPDATE else None
-            found = {"do": update, **held_place(request.step, graph), "data": data}
+            keys = {"do": update, **held_place(request.step, graph), "data": data}
         case _:
-            found = {"do": update}
-    return _without_empty({**found, "by": request.by, "reason": request.reason})
+            keys = {"do": update}
+    return _without_empty({**keys, "by": request.by, "reason": request.reason})
 
 
 def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
@@ -107,8 +123,8 @@ def held_place(step: str, graph: Graph) -> dict[str, Json]:
         return {"step": step}
     around, _, own = step.partition("#")[0].rpartition("/")
     name, _, item = own.rstrip("]").partition("[")
-    found = item or around.rpartition("/")[2]
-    return {"step": unquote(name), "iteration": int(found) if found.isdigit() else None}
+    place = item or around.rpartition("/")[2]
+    return {"step": unquote(name), "iteration": int(place) if place.isdigit() else None}
 
 
 def _without_empty(keys: dict[str, Json]) -> dict[str, Json]:

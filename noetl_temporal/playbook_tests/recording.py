@@ -41,13 +41,13 @@ _WIDTH = 120
 def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[TrialProblem, ...]]:
     """The text of a test file, and what of the test fails when it is run now.
 
-    Requests are sent as soon as the run waits for them, a pause or a cancel during the call that it came to. Where that
-    does not come to the same, each is sent at its time, and calls take theirs.
+    Requests are sent as soon as the run waits for them, a pause or a cancel during the call in which it
+    arrived. If the test then differs from the run, each is sent at its recorded time, and calls take theirs.
     """
-    if all(one.keys["do"] not in UNAWAITED or _step_at(run, one) for one in run.requests):
-        found = _record_and_run(run, report, tools, is_timed=False)
-        if not found[1] or not run.requests:
-            return found
+    if all(request.keys["do"] not in UNAWAITED or _step_at(run, request) for request in run.requests):
+        test = _record_and_run(run, report, tools, is_timed=False)
+        if not test[1] or not run.requests:
+            return test
     return _record_and_run(run, report, tools, is_timed=True)
 
 
@@ -59,7 +59,8 @@ def _record_and_run(
         test["payload"] = run.payload
     test["stubs"] = _stubs(run, is_timed=is_timed)
     if run.requests:
-        test["requests"] = [_request(run, one, is_timed=is_timed) for one in run.requests]
+        requests = [request for recorded in run.requests for request in [recorded] * recorded.count]
+        test["requests"] = [_request(run, request, is_timed=is_timed) for request in requests]
     test["expect"] = _expectation(run, report)
     document: dict[str, Json] = {"playbook": _file_name(run.graph.source.file), "tests": [test]}
     [read] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests
@@ -70,16 +71,16 @@ def _record_and_run(
     return _yaml(document), verdict.problems
 
 
-def _request(run: RecordedRun, one: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
+def _request(run: RecordedRun, request: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
     if is_timed:
-        return {**one.keys, "at": max(0, one.at - run.started) / 1000}
-    step = _step_at(run, one) if one.keys["do"] in UNAWAITED else None
-    return {**one.keys, "step": step} if step else one.keys
+        return {**request.keys, "at": max(0, request.at - run.started) / 1000}
+    step = _step_at(run, request) if request.keys["do"] in UNAWAITED else None
+    return {**request.keys, "step": step} if step else request.keys
 
 
 def _step_at(run: RecordedRun, request: RecordedRequest) -> str | None:
     """The step of a call during which the request came."""
-    return next((one.call.step for one in run.calls.values() if one.runs_at(request.at)), None)
+    return next((call.call.step for call in run.calls.values() if call.runs_at(request.at)), None)
 
 
 def _file_name(source: str) -> str:
@@ -94,17 +95,19 @@ def _yaml(document: dict[str, Json]) -> str:
 
 def _expectation(run: RecordedRun, report: RunReport) -> dict[str, Json]:
     steps = run.graph.steps
-    started = [name for name, one in report.steps.items() if one["status"] != "skipped"]
-    found: dict[str, Json] = {
+    started = [name for name, step in report.steps.items() if step["status"] != "skipped"]
+    expected: dict[str, Json] = {
         "status": report.status,
         "steps": [name for name in started if name in steps and not steps[name].is_synthetic],
     }
     if report.status in SUCCEEDED:
-        found["result"] = _without_times(report.result)
+        expected["result"] = _without_times(report.result)
     kept = report.failures.kept
     if report.failures.total == len(kept):
-        found["failures"] = [_failure(one.step, one.kind, one.message, one.iteration) for one in kept]
-    return found
+        expected["failures"] = [
+            _failure(failure.step, failure.kind, failure.message, failure.iteration) for failure in kept
+        ]
+    return expected
 
 
 _DECISION = frozenset({"approved", "by", "at", "reason", "form"})
@@ -113,14 +116,14 @@ _DECISION = frozenset({"approved", "by", "at", "reason", "form"})
 def _without_times(value: Json) -> Json:
     """The value with any time of its decisions: they come at another one in a test."""
     if isinstance(value, dict):
-        found = {key: _without_times(one) for key, one in cast("dict[str, Json]", value).items()}
-        return {**found, "at": ANYTHING} if found.keys() == _DECISION else found
-    return [_without_times(one) for one in cast("list[Json]", value)] if isinstance(value, list) else value
+        cleaned = {key: _without_times(item) for key, item in cast("dict[str, Json]", value).items()}
+        return {**cleaned, "at": ANYTHING} if cleaned.keys() == _DECISION else cleaned
+    return [_without_times(item) for item in cast("list[Json]", value)] if isinstance(value, list) else value
 
 
 def _failure(step: str, kind: str, message: str, iteration: int | None) -> dict[str, Json]:
-    found: dict[str, Json] = {"step": step, "kind": kind, "message": message, "iteration": iteration}
-    return {key: value for key, value in found.items() if value is not None}
+    fields: dict[str, Json] = {"step": step, "kind": kind, "message": message, "iteration": iteration}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 # ---- stubs -----------------------------------------------------------------------------------------------------------
@@ -128,9 +131,9 @@ def _failure(step: str, kind: str, message: str, iteration: int | None) -> dict[
 
 def _stubs(run: RecordedRun, *, is_timed: bool) -> list[dict[str, Json]]:
     """One for each attempt that answered. Of several with the same names each is used once, in their order."""
-    found = [stub for one in run.calls.values() for stub in _of_call(one, is_timed=is_timed)]
-    counts = Counter(_names(stub) for stub in found)
-    return [_used_once(stub) if counts[_names(stub)] > 1 else stub for stub in found]
+    stubs = [stub for call in run.calls.values() for stub in _of_call(call, is_timed=is_timed)]
+    counts = Counter(_names(stub) for stub in stubs)
+    return [_used_once(stub) if counts[_names(stub)] > 1 else stub for stub in stubs]
 
 
 _NAMES = ("step", "task", "iteration", "page", "attempt")
@@ -145,8 +148,8 @@ def _used_once(stub: dict[str, Json]) -> dict[str, Json]:
     return {**names, "times": 1, **stub}
 
 
-def _of_call(one: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
-    call, report = one.call, one.report
+def _of_call(recorded: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
+    call, report = recorded.call, recorded.report
     if call.kind == _NOOP or call.store is not None:
         return
     places = {"iteration": call.iteration, "page": call.page}
@@ -197,8 +200,8 @@ def _response(outcome: dict[str, Any]) -> dict[str, Json]:
     meta: dict[str, Json] = outcome.get("meta") or {}
     body: Json = cast("dict[str, Json]", result).get("data") if isinstance(result, dict) else meta.get("body")
     headers = {name: value for name, value in http.get("headers", {}).items() if name not in _UNTOLD_HEADERS}
-    found: dict[str, Json] = {"status": http["status"], "headers": headers, "body": body}
-    return {key: value for key, value in found.items() if value not in (None, {})}
+    fields: dict[str, Json] = {"status": http["status"], "headers": headers, "body": body}
+    return {key: value for key, value in fields.items() if value not in (None, {})}
 
 
 def _error(error: dict[str, Any]) -> dict[str, Json]:

@@ -40,28 +40,28 @@ def problem_lines(file: str, problem: TrialProblem) -> Iterator[str]:
 
 def summary(verdicts: Sequence[TrialResult], broken: int) -> str:
     """Return how many passed, and how long all of them took."""
-    failed = sum(not one.is_passed for one in verdicts)
-    seconds = sum(one.seconds for one in verdicts)
+    failed = sum(not verdict.is_passed for verdict in verdicts)
+    seconds = sum(verdict.seconds for verdict in verdicts)
     parts = [f"{len(verdicts) - failed} passed"]
     parts += [f"{failed} failed"] if failed else []
     parts += [f"{broken} {'files' if broken > 1 else 'file'} could not be run"] if broken else []
     return f"{', '.join(parts)} in {_time(seconds)}"
 
 
-def coverage_lines(graph: Graph, found: Reached) -> Iterator[str]:
+def coverage_lines(graph: Graph, reached: Reached) -> Iterator[str]:
     """Yield how much of a playbook is reached, and what is not."""
     parts = parts_of(graph)
-    counts = (_count(kind, parts, found) for kind in ("step", "route", "rule"))
+    counts = (_count(kind, parts, reached) for kind in ("step", "route", "rule"))
     yield printable_line(f"coverage of {graph.source.file}: {', '.join(counts)}")
     for part in parts:
-        if part not in found:
+        if part not in reached:
             place = f"{graph.source.file}:{part.span.line}:{part.span.col}"
             yield printable_line(f"        {place}: not reached: {part.kind} {part.text}")
 
 
-def _count(kind: str, parts: Sequence[Part], found: Reached) -> str:
-    those = [one for one in parts if one.kind == kind]
-    return f"{kind}s {sum(one in found for one in those)} of {len(those)}"
+def _count(kind: str, parts: Sequence[Part], reached: Reached) -> str:
+    those = [part for part in parts if part.kind == kind]
+    return f"{kind}s {sum(part in reached for part in those)} of {len(those)}"
 
 
 def _time(seconds: float) -> str:

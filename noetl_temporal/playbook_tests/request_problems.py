@@ -49,7 +49,7 @@ def _place(graph: Graph, request: Request) -> str:
     return place_of(graph, request.step.text) if request.step else ""
 
 
-# ---- a run that cannot go on -----------------------------------------------------------------------------------------
+# ---- a run that cannot continue -------------------------------------------------------------------------------------
 
 
 def stuck_problems(test: PlaybookTest, graph: Graph, last: Situation | None) -> Iterator[TrialProblem]:

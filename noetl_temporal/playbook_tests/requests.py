@@ -81,17 +81,17 @@ class Requests:
 
     def first(self) -> Iterator[Due]:
         """Yield the requests that are sent when the run starts."""
-        for request in [one for one in self.left if one.is_first]:
+        for request in [request for request in self.left if request.is_first]:
             yield self._taken(request, "")
 
     def moments(self) -> list[float]:
         """The seconds after the start at which requests are due."""
-        return sorted({one.at for one in self.left if one.at is not None})
+        return sorted({moment.at for moment in self.left if moment.at is not None})
 
-    def due(self, found: Situation) -> Due | None:
+    def due(self, situation: Situation) -> Due | None:
         """The first request that is due, which is then sent."""
         for request in self.left:
-            target = self._target(request, found)
+            target = self._target(request, situation)
             if target is not None:
                 return self._taken(request, target)
         return None
@@ -102,7 +102,7 @@ class Requests:
 
     async def sent_before(self, step: str) -> None:
         """Wait until all requests are sent that must be sent before a call of the step ends."""
-        while any(one.is_first or (one.do in UNAWAITED and _is_for(one, step)) for one in self.left):
+        while any(request.is_first or (request.do in UNAWAITED and _is_for(request, step)) for request in self.left):
             sent = asyncio.get_running_loop().create_future()
             self._held_back.append(sent)
             await sent
@@ -110,14 +110,14 @@ class Requests:
     @property
     def held_back(self) -> int:
         """The calls that wait in ``sent_before``."""
-        return sum(not one.done() for one in self._held_back)
+        return sum(not future.done() for future in self._held_back)
 
     def accepted(self) -> None:
         """The accepted request has been sent: delayed calls may end."""
         held_back, self._held_back = self._held_back, []
-        for one in held_back:
-            if not one.done():
-                one.set_result(None)
+        for future in held_back:
+            if not future.done():
+                future.set_result(None)
 
     def _taken(self, request: Request, target: str) -> Due:
         self.left.remove(request)
@@ -128,15 +128,15 @@ class Requests:
         self._number += 1
         return Due(self._number, request, target)
 
-    def _target(self, request: Request, found: Situation) -> str | None:
+    def _target(self, request: Request, situation: Situation) -> str | None:
         """What the request is for, None while it is not due."""
         if request.at is not None:
-            return None if found.seconds < request.at else self._waited(request, found.standing) or ""
+            return None if situation.seconds < request.at else self._waited(request, situation.standing) or ""
         if request.do in UNAWAITED:
-            return "" if request.step is not None and request.step.text in found.started else None
+            return "" if request.step is not None and request.step.text in situation.started else None
         if request.do == "resume":
-            return "" if found.standing.pause is not None and not found.is_busy else None
-        return self._waited(request, found.standing)
+            return "" if situation.standing.pause is not None and not situation.is_busy else None
+        return self._waited(request, situation.standing)
 
     def _waited(self, request: Request, standing: OpenWaits) -> str | None:
         """The id of the wait or of the held run that the request ends; None for one that ends neither."""
@@ -144,10 +144,10 @@ class Requests:
             return None
         if request.do in ("retry", "skip"):
             may_be = standing.pause is None or request.do == "skip"
-            runs = [one.run for one in standing.held if _is_held(request, one)] if may_be else []
+            runs = [held.run for held in standing.held if _is_held(request, held)] if may_be else []
             return next((run for run in runs if run not in self._answered), None)
         ends = _is_signalled if request.do == "signal" else _is_decided
-        return next((one.id for one in standing.waits if one.id not in self._answered and ends(request, one)), None)
+        return next((wait.id for wait in standing.waits if wait.id not in self._answered and ends(request, wait)), None)
 
 
 def _is_for(request: Request, step: str) -> bool:
@@ -199,12 +199,12 @@ def fact_of(due: Due, machine: Machine, at: int) -> Event:
             return UnpauseRequested(at, number, *who)
         case "retry":
             _accept(retry_problem(state, []))
-            return RetryRequested(at, number, _held(due, machine), *who)
+            return RetryRequested(at, number, (_held(due, machine),), *who)
         case "cancel":
             return CancelRequested(at, request.reason)
         case _:
             _accept(skip_problem(request.data))
-            return SkipRequested(at, number, _held(due, machine), request.data, *who)
+            return SkipRequested(at, number, (_held(due, machine),), request.data, *who)
 
 
 def _held(due: Due, machine: Machine) -> str:

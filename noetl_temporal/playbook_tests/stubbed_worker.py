@@ -66,27 +66,27 @@ class StubbedRun:
         self.deliveries += 1
         info = activity.info()
         key = info.workflow_id, info.activity_id, info.scheduled_time.timestamp()
-        found = self._calls.get(key)
-        if found is None:
-            found = self._calls[key] = _StubbedCall(MadeCall(call))
-            self.run.calls.append(found.made)
+        calls = self._calls.get(key)
+        if calls is None:
+            calls = self._calls[key] = _StubbedCall(MadeCall(call))
+            self.run.calls.append(calls.made)
         now = info.started_time.timestamp()
-        if found.due - now > EARLY_SECONDS:
-            raise _delayed(found.due - now)
+        if calls.due - now > EARLY_SECONDS:
+            raise _delayed(calls.due - now)
         try:
-            found.made.report = await found.attempt(call, self.world)
+            calls.made.report = await calls.attempt(call, self.world)
         except NoStubError as missing:
             self.fault = self.fault or missing
             raise ApplicationError(str(missing), type="no_stub", non_retryable=True) from missing
         except _TakesTime as taking:
-            found.due = now + taking.seconds
+            calls.due = now + taking.seconds
             raise _delayed(taking.seconds) from None
         except ApplicationError as again:
             delay = again.next_retry_delay or timedelta()
-            found.due = now + delay.total_seconds()
+            calls.due = now + delay.total_seconds()
             self.delays.append((now * 1000, delay.total_seconds()))
             raise
-        return found.made.report
+        return calls.made.report
 
 
 def _delayed(seconds: float) -> ApplicationError:
@@ -176,9 +176,9 @@ class _Watching(Interceptor):
 
         class Watched(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
-                found = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
-                if found is not None:
-                    cast("Carrier", workflow.instance()).trail.watch = _noting(found.run)
+                run_ = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
+                if run_ is not None:
+                    cast("Carrier", workflow.instance()).trail.watch = _noting(run_.run)
                 return await super().execute_workflow(input)
 
         return Watched

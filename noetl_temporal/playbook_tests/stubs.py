@@ -100,27 +100,27 @@ class StubbedWorld:
         outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
         return ToolReport(plain(outcome), is_decided=False)
 
-    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
         for due in self.requests.first():
             if fact := self._fact(due, machine):
-                tell(fact)
+                receive(fact)
         for seconds in self.requests.moments():
             loop.call_later(seconds, lambda: None)
-        loop.idle = lambda: self._send_due_request(machine, run, tell)
+        loop.idle = lambda: self._send_due_request(machine, run, receive)
 
-    def _send_due_request(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> bool:
+    def _send_due_request(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> bool:
         """Whether a request was sent, as nothing else is to be done now."""
         is_busy = any(made.report is None for made in run.calls)
-        started = (one.node for one in run.events if one.type == "step.started")
+        started = (event.node for event in run.events if event.type == "step.started")
         seconds = asyncio.get_running_loop().time()
         self.last = situation_of(machine, started, is_busy=is_busy, seconds=seconds)
         due = self.requests.due(self.last)
         if due is not None:
             fact = self._fact(due, machine)
             if fact is not None:
-                tell(fact)
+                receive(fact)
             self.requests.accepted()
             return True
         return False
@@ -233,7 +233,7 @@ class _Sinks:
         place = str(config.get("table") or config.get("statement") or kind)
         rows = cast("list[Any]", rows_of(config, result))
         self._stored.setdefault(place, []).extend(rows)
-        return Stored(len(rows), place, is_kept=True)
+        return Stored(len(rows), place, is_in_ledger=True)
 
     async def find(
         self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext

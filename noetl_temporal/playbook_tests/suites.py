@@ -44,8 +44,8 @@ class LoadedSuite:
 
 def suite_files(paths: Iterable[Path]) -> list[Path]:
     """Return the files that are named, and those of tests below the folders that are named, each once."""
-    found = (file for path in paths for file in (_below(path) if path.is_dir() else [path]))
-    return list({file.resolve(): file for file in found}.values())
+    files = (file for path in paths for file in (_below(path) if path.is_dir() else [path]))
+    return list({file.resolve(): file for file in files}.values())
 
 
 def _below(folder: Path) -> list[Path]:
@@ -78,7 +78,7 @@ def load(file: Path, tools: Tools) -> LoadedSuite:
 def _playbook_of(suite: Suite, file: Path) -> Path:
     if suite.playbook is not None:
         return file.parent / suite.playbook.text
-    suffix = next((one for one in SUFFIXES if file.name.endswith(one)), file.suffix)
+    suffix = next((ending for ending in SUFFIXES if file.name.endswith(ending)), file.suffix)
     return file.with_name(file.name.removesuffix(suffix) + Path(suffix).suffix)
 
 
@@ -88,7 +88,7 @@ def _playbook_of(suite: Suite, file: Path) -> Path:
 def _unknown_names(suite: Suite, graph: Graph) -> Iterator[Diagnostic]:
     """Yield steps and tasks that the playbook does not have."""
     for test in suite.tests:
-        for calls in (*(stub.calls for stub in test.stubs), *(one.calls for one in test.calls)):
+        for calls in (*(stub.calls for stub in test.stubs), *(expected_calls.calls for expected_calls in test.calls)):
             yield from _unknown_call(suite, graph, calls)
         for stub in test.stubs:
             yield from _foreign_answer(suite, graph, stub)
@@ -144,7 +144,7 @@ def _impossible(suite: Suite, graph: Graph, request: Request) -> Iterator[Diagno
 
 def _steps_of(test: PlaybookTest) -> Iterator[Name]:
     for key in ("route", "steps"):
-        yield from (_name(one) for one in _items(test.expected.get(key)))
+        yield from (_name(item) for item in _items(test.expected.get(key)))
     results = test.expected.get("results")
     if isinstance(results, MappingNode):
         yield from (_name(key) for key, _ in results.entries)

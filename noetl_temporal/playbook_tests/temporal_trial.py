@@ -115,8 +115,8 @@ class _Trial:
         handle = await client.submit(self._graph, self._test.payload, queues=queues, execution_id=self._execution_id)
         problems = await self._follow(handle)
         run = self._stubbed.run
-        found = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
-        ordered = tuple(sorted(found, key=lambda one: one.span))
+        found_problems = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
+        ordered = tuple(sorted(found_problems, key=lambda problem: problem.span))
         return TrialResult(self._test, time.perf_counter() - began, ordered, run)
 
     async def _follow(self, handle: RunHandle) -> list[TrialProblem]:
@@ -151,7 +151,7 @@ class _Trial:
         records: dict[str, Any] = state.get("records", {})
         run.results = {step: record["outcome"].get("result") for step, record in records.items()}
         kept: Mapping[str, list[Any]] = state.get("signals", {})
-        run.untaken = [msgspec.convert(one, Signal) for queue in kept.values() for one in queue]
+        run.untaken = [msgspec.convert(signal, Signal) for queue in kept.values() for signal in queue]
         timers = await delays_of_timers(self._client, handle.workflow_id)
         run.delays = [seconds for _, seconds in sorted([*self._stubbed.delays, *timers], key=lambda timed: timed[0])]
 
@@ -163,17 +163,17 @@ class _Trial:
             await self._send(handle, first)
         self._requests.accepted()
         clocks = Clocks(self._client, handle.workflow_id)
-        while self._requests.left and (found := await clocks.read()):
-            situation = await self._situation(handle, found) if self._is_settled(found) else None
+        while self._requests.left and (clocks_read := await clocks.read()):
+            situation = await self._situation(handle, clocks_read) if self._is_settled(clocks_read) else None
             if situation is None:
                 await asyncio.sleep(LOOK_SECONDS)
             elif (due := self._requests.due(situation)) is not None:
                 await self._send(handle, due)
-                await self._wait_for_pause(due.request, found)
+                await self._wait_for_pause(due.request, clocks_read)
                 self._requests.accepted()
-            elif await clocks.move(found, self._until()):
-                await self._something_happens(clocks, found)
-            elif not await self._something_happens(clocks, found):
+            elif await clocks.move(clocks_read, self._until()):
+                await self._something_happens(clocks, clocks_read)
+            elif not await self._something_happens(clocks, clocks_read):
                 self._is_stuck = situation
                 return
         if self._test.requests:
@@ -184,44 +184,44 @@ class _Trial:
         """Wait a while; return whether there was progress. Timers fire some time after the clock has moved."""
         seen, until = self._progress(before), time.monotonic() + STILL_SECONDS
         while time.monotonic() < until:
-            found = await clocks.read()
+            clocks_read = await clocks.read()
             moment = self._until()
-            is_reached = moment is not None and bool(found) and _time_of(found) >= moment
-            if self._progress(found) != seen or is_reached:
+            is_reached = moment is not None and bool(clocks_read) and _time_of(clocks_read) >= moment
+            if self._progress(clocks_read) != seen or is_reached:
                 return True
             await asyncio.sleep(LOOK_SECONDS)
         return False
 
     async def _until_still(self, handle: RunHandle, clocks: Clocks) -> None:
         """Wait until the run has ended or cannot continue."""
-        while found := await clocks.read():
-            happens = await self._something_happens(clocks, found)
-            if not happens and self._is_settled(found):
-                self._is_stuck = await self._situation(handle, found)
+        while clocks_read := await clocks.read():
+            happens = await self._something_happens(clocks, clocks_read)
+            if not happens and self._is_settled(clocks_read):
+                self._is_stuck = await self._situation(handle, clocks_read)
                 return
 
-    def _progress(self, found: list[WorkflowClock]) -> tuple[Any, ...]:
+    def _progress(self, clocks: list[WorkflowClock]) -> tuple[Any, ...]:
         """Return a value that changes whenever the run makes progress."""
-        return self._stubbed.deliveries, [(one.handle.id, one.events) for one in found]
+        return self._stubbed.deliveries, [(clock.handle.id, clock.events) for clock in clocks]
 
-    def _is_settled(self, found: list[WorkflowClock]) -> bool:
+    def _is_settled(self, clocks: list[WorkflowClock]) -> bool:
         """Whether the run makes no progress until a request is sent."""
-        running = sum(one.running for one in found)
-        return not any(one.is_at_work for one in found) and running == self._requests.held_back
+        running = sum(clock.running for clock in clocks)
+        return not any(clock.is_at_work for clock in clocks) and running == self._requests.held_back
 
     def _until(self) -> datetime | None:
         moments = self._requests.moments()
         return datetime.fromtimestamp(self._began + moments[0], UTC) if moments else None
 
-    async def _situation(self, handle: RunHandle, found: list[WorkflowClock]) -> Situation | None:
+    async def _situation(self, handle: RunHandle, clocks: list[WorkflowClock]) -> Situation | None:
         """Return the situation of the run; None if it has ended."""
         try:
             standing = await handle.suspensions(timedelta(seconds=10))
         except RunOverError:
             return None
-        started = frozenset(one.node for one in self._stubbed.run.events if one.type == "step.started")
-        seconds = _time_of(found).timestamp() - self._began
-        return Situation(standing, started, any(one.calls for one in found), seconds)
+        started = frozenset(event.node for event in self._stubbed.run.events if event.type == "step.started")
+        seconds = _time_of(clocks).timestamp() - self._began
+        return Situation(standing, started, any(clock.calls for clock in clocks), seconds)
 
     async def _send(self, handle: RunHandle, due: Due) -> None:
         try:
@@ -233,23 +233,23 @@ class _Trial:
         except RequestRefusedError as error:
             self._requests.refuse(due.request, str(error))
 
-    async def _wait_for_pause(self, request: Request, found: list[WorkflowClock]) -> None:
+    async def _wait_for_pause(self, request: Request, clocks: list[WorkflowClock]) -> None:
         """Wait until the loops of the run have received its pause."""
         if request.do not in ("pause", "resume"):
             return
         until = time.monotonic() + STILL_SECONDS
-        for one in found[1:]:
+        for clock in clocks[1:]:
             while time.monotonic() < until:
-                if await _is_paused(one.handle) is not (request.do == "resume"):
+                if await _is_paused(clock.handle) is not (request.do == "resume"):
                     break
                 await asyncio.sleep(LOOK_SECONDS)
 
 
-def _time_of(found: list[WorkflowClock]) -> datetime:
+def _time_of(clocks: list[WorkflowClock]) -> datetime:
     """Return the time of the workflow that is behind the others. The clock of one that waits for its loops stands
     still.
     """
-    return min((one.now for one in found if not one.children), default=found[0].now)
+    return min((clock.now for clock in clocks if not clock.children), default=clocks[0].now)
 
 
 async def _is_paused(handle: WorkflowHandle[Any, Any]) -> bool | None:

@@ -23,15 +23,15 @@ async def delays_of_timers(client: Client, workflow_id: str) -> list[tuple[float
     """Return (time, seconds) of each delay: the time of its end or, before a page or jump, of its start, in
     milliseconds since the epoch.
     """
-    found: list[tuple[float, float]] = []
+    timers: list[tuple[float, float]] = []
     async for history in histories_of(client, workflow_id):
         summaries: dict[int, str] = {}
         for event in history.events:
             if event.user_metadata.summary.data:
                 [text] = await client.data_converter.decode([event.user_metadata.summary], [str])
                 summaries[event.event_id] = text
-        found += _delays(list(history.events), summaries)
-    return found
+        timers += _delays(list(history.events), summaries)
+    return timers
 
 
 def _delays(events: list[HistoryEvent], summaries: dict[int, str]) -> Iterator[tuple[float, float]]:

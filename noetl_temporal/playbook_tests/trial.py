@@ -44,7 +44,9 @@ def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> TrialResult:
     began = time.perf_counter()
     world, run = StubbedWorld(test.stubs, tools, Requests(list(test.requests))), TrialRun()
     problems = _run(test, graph, world, run) or problems_of(test, graph, world, run)
-    return TrialResult(test, time.perf_counter() - began, tuple(sorted(problems, key=lambda one: one.span)), run)
+    return TrialResult(
+        test, time.perf_counter() - began, tuple(sorted(problems, key=lambda problem: problem.span)), run
+    )
 
 
 def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -> list[TrialProblem]:

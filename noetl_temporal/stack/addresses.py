@@ -87,7 +87,7 @@ class Addresses(msgspec.Struct, frozen=True):
     ``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
 
     ``sockets`` is the folder of Postgres's Unix socket. ``ports`` are all TCP ports on which the servers listen, of
-    which Temporal chooses some by itself: what reaches one of them can command the stack. ``credentials`` is what
+    Temporal chooses some itself: whoever reaches one of them can command the stack. ``credentials`` is what
     NOETL_CREDENTIALS named when it started.
     """
 

@@ -1,8 +1,8 @@
 """Give a cluster to the account that Postgres runs as, when another account has made it.
 
 Other processes of that account may be at work in it. So each folder changes its owner before its entries are looked at:
-from then on nobody else adds, renames or replaces one. Only what belonged to that account is given away, no link is
-followed, and a link, a file with a second name or a special file is an error.
+from then on no other account adds, renames or replaces one. Only what belonged to that account is given away, no link
+is followed, and a link, a file with a second name or a special file is an error.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def _change_owner(folder: Path, parent: int | None, former: Container[int], acco
 
 
 def _change_entry(path: Path, parent: int, former: Container[int], account: Account) -> None:
-    found = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
-    if stat.S_ISDIR(found.st_mode):
+    status = os.stat(path.name, dir_fd=parent, follow_symlinks=False)
+    if stat.S_ISDIR(status.st_mode):
         _change_owner(path, parent, former, account)
-    elif found.st_uid in former:
-        refuse_unless_plain(path, found)
+    elif status.st_uid in former:
+        refuse_unless_plain(path, status)
         os.chown(path.name, *account, dir_fd=parent, follow_symlinks=False)

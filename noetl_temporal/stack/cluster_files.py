@@ -40,11 +40,11 @@ RECOVERY = ("standby.signal", "recovery.signal")
 
 def checked_folder(folder: Path, where: PostgresLocation) -> None:
     """Raises StackError where ``folder`` is a link, or of an account that Postgres neither runs nor ran as."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
         raise StackError(f"{folder} is not a folder: remove it")
     owners = {where.accounts.server.uid, *where.accounts.former} if where.accounts else {os.geteuid()}
-    if found.st_uid not in owners:
+    if status.st_uid not in owners:
         raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
 
 

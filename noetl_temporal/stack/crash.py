@@ -9,13 +9,14 @@ from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import read_text, write_whole
 from noetl_temporal.stack.home import Home
+from noetl_temporal.utc_time import utc_text
 
 __all__ = ["clear_crash", "crash_reason", "record_crash"]
 
 
 def record_crash(home: Home, error: StackError) -> None:
     """Record the error and the time."""
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    now = utc_text(datetime.now(UTC))
     write_whole(home.fall, f"the stack crashed at {now}: {error}\n")
 
 

@@ -71,9 +71,9 @@ def check_entries(folder: Path) -> None:
     with _opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):  # its owner may be at work
-                found = entry.stat(follow_symlinks=False)
-                if not stat.S_ISDIR(found.st_mode):
-                    _refuse_unless_own(folder / entry.name, found)
+                status = entry.stat(follow_symlinks=False)
+                if not stat.S_ISDIR(status.st_mode):
+                    _refuse_unless_own(folder / entry.name, status)
 
 
 def open_file(path: Path, flags: int) -> int:
@@ -119,9 +119,9 @@ def replace_text(path: Path, text: str) -> None:
     try:
         kept = None
         with suppress(FileNotFoundError):
-            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            refuse_unless_plain(path, found)
-            kept = stat.S_IMODE(found.st_mode)
+            status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            refuse_unless_plain(path, status)
+            kept = stat.S_IMODE(status.st_mode)
         _replace(folder, path, text, 0o666, lambda draft: None if kept is None else os.fchmod(draft, kept))
     finally:
         os.close(folder)
@@ -160,8 +160,8 @@ def _opened_folder(folder: Path) -> Generator[int]:
     with _full_name(folder):
         descriptor = os.open(folder, OF_A_FOLDER)
     try:
-        found = os.fstat(descriptor)
-        _refuse_unless_ours(folder, found)
+        status = os.fstat(descriptor)
+        _refuse_unless_ours(folder, status)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -172,23 +172,23 @@ def _refuse_link(folder: Path) -> None:
         raise UnsafeFileError(folder, "it is a link")
 
 
-def _refuse_unless_own(path: Path, found: os.stat_result) -> None:
-    refuse_unless_plain(path, found)
-    _refuse_unless_ours(path, found)
+def _refuse_unless_own(path: Path, status: os.stat_result) -> None:
+    refuse_unless_plain(path, status)
+    _refuse_unless_ours(path, status)
 
 
-def refuse_unless_plain(path: Path, found: os.stat_result) -> None:
+def refuse_unless_plain(path: Path, status: os.stat_result) -> None:
     """Raises UnsafeFileError for a link, a hard link, and anything but a file; ``found`` is its status."""
-    if not stat.S_ISREG(found.st_mode):
-        raise UnsafeFileError(path, f"it is {kind_of(found)}")
-    if found.st_nlink > 1:
-        raise UnsafeFileError(path, f"it is a hard link: the file has {found.st_nlink} names")
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeFileError(path, f"it is {kind_of(status)}")
+    if status.st_nlink > 1:
+        raise UnsafeFileError(path, f"it is a hard link: the file has {status.st_nlink} names")
 
 
-def _refuse_unless_ours(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise UnsafeFileError(path, f"it belongs to another user (uid {found.st_uid})")
-    if found.st_mode & OTHERS_MAY_WRITE:
+def _refuse_unless_ours(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise UnsafeFileError(path, f"it belongs to another user (uid {status.st_uid})")
+    if status.st_mode & OTHERS_MAY_WRITE:
         raise UnsafeFileError(path, "other users can write to it (run chmod go-w)")
 
 

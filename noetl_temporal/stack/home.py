@@ -87,10 +87,10 @@ class Home:
     def ports(self) -> dict[str, int]:
         """Return the ports that the servers of ``noetl dev up`` last had, by name; empty before its first start."""
         try:
-            found = json.loads(read_text(self._ports_file))
+            content = json.loads(read_text(self._ports_file))
         except (FileNotFoundError, ValueError):
             return {}
-        ports = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        ports = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
         return {name: port for name, port in ports.items() if isinstance(port, int) and 0 < port < 2**16}
 
     def keep_ports(self, ports: Mapping[str, int]) -> None:
@@ -137,9 +137,9 @@ class Home:
         wait = Wait(lambda: f"waiting for the process that locked {self.owner_file} to write its id")
         deadline = time.monotonic() + OWNER_SECONDS
         while is_locked(self.owner_file, fcntl.LOCK_SH):
-            found = self._named_owner()
-            if found:
-                return found
+            named = self._named_owner()
+            if named:
+                return named
             if time.monotonic() > deadline:
                 raise StackError(self._foreign(self.owner_file))
             wait.pause()
@@ -149,11 +149,11 @@ class Home:
         """Return the message that names the process that owns the folder."""
         if not is_locked(self.owner_file, fcntl.LOCK_EX):
             return f"another process has just released the stack in {self.root}"
-        found = self._named_owner()
-        if found is None:
+        named = self._named_owner()
+        if named is None:
             return self._foreign(self.owner_file)
-        command = "noetl dev up" if found.mode == "dev" else "noetl run"
-        return f"process {found.pid} (`{command}`) owns the stack in {self.root}"
+        command = "noetl dev up" if named.mode == "dev" else "noetl run"
+        return f"process {named.pid} (`{command}`) owns the stack in {self.root}"
 
     @contextmanager
     def user_lock(self) -> Generator[None]:
@@ -191,5 +191,5 @@ class Home:
 
 def _started(pid: int) -> str | None:
     """Return when the process started; None if it belongs to another account."""
-    found = identity(pid)
-    return found.started if found and found.uid == os.getuid() else None
+    running = identity(pid)
+    return running.started if running and running.uid == os.getuid() else None

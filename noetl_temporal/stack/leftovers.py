@@ -39,19 +39,19 @@ class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
 
     def runs(self) -> bool:
         """Whether this very process still runs."""
-        found = identity(self.pid)
-        return found is not None and (found.uid, found.started) == (self.uid, self.started)
+        current = identity(self.pid)
+        return current is not None and (current.uid, current.started) == (self.uid, self.started)
 
     def is_marked(self) -> bool:
         """Whether its command line still says that it is the stack's."""
-        found = identity(self.pid)
-        return found is not None and self.marker in found.command
+        current = identity(self.pid)
+        return current is not None and self.marker in current.command
 
 
 def record_processes(path: Path, servers: Sequence[Server]) -> None:
     """Note which processes run, for a later owner to find should this one be killed."""
-    found = [(server, identity(server.process.pid)) for server in servers]
-    known = [_record_of(server, process) for server, process in found if process]
+    identities = [(server, identity(server.process.pid)) for server in servers]
+    known = [_record_of(server, process) for server, process in identities if process]
     write_whole(path, msgspec.json.encode(known).decode())
 
 
@@ -68,9 +68,9 @@ def recorded_processes(path: Path) -> list[ProcessRecord]:
 
 def end_leftovers(path: Path) -> None:
     """End the processes noted at ``path`` that still run, and forget them."""
-    running = [one for one in recorded_processes(path) if one.runs() and one.is_marked()]
-    _ended([one for one in running if one.service], signal.SIGKILL)
-    stubborn = _ended([one for one in running if not one.service], signal.SIGINT)
+    running = [process for process in recorded_processes(path) if process.runs() and process.is_marked()]
+    _ended([process for process in running if process.service], signal.SIGKILL)
+    stubborn = _ended([process for process in running if not process.service], signal.SIGINT)
     _ended(stubborn, signal.SIGKILL)
     path.unlink(missing_ok=True)
 
@@ -94,9 +94,9 @@ def _working_in(folder: Path) -> Iterator[ProcessRecord]:
         with contextlib.suppress(OSError):
             if not (process / "cwd").samefile(folder):
                 continue
-            pid, found = int(process.name), identity(int(process.name))
-            if found and found.uid == owner and (program := _program(found)) in POSTGRES:
-                yield ProcessRecord(pid, program, True, found.uid, found.started)
+            pid, current = int(process.name), identity(int(process.name))
+            if current and current.uid == owner and (program := _program(current)) in POSTGRES:
+                yield ProcessRecord(pid, program, True, current.uid, current.started)
 
 
 def _program(process: Identity) -> str:
@@ -106,16 +106,16 @@ def _program(process: Identity) -> str:
 
 def _ended(processes: list[ProcessRecord], how: signal.Signals) -> list[ProcessRecord]:
     """Send a signal and wait; the processes that have not ended since. SIGKILL takes their groups along."""
-    for one in processes:
-        if not one.runs():
+    for process in processes:
+        if not process.runs():
             continue
         with contextlib.suppress(ProcessLookupError):
-            if how == signal.SIGKILL and os.getpgid(one.pid) == one.pid:
-                os.killpg(one.pid, how)
+            if how == signal.SIGKILL and os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, how)
             else:
-                os.kill(one.pid, how)
+                os.kill(process.pid, how)
     deadline = time.monotonic() + STOP_SECONDS
     while processes and time.monotonic() < deadline:
-        processes = [one for one in processes if one.runs()]
+        processes = [process for process in processes if process.runs()]
         time.sleep(POLL_SECONDS)
     return processes

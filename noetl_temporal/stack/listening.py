@@ -32,7 +32,9 @@ def listens(pid: int, port: int, account: int | None = None) -> bool:
     ``account`` is one that only our servers have, its socket says as much."""
     if port in listening_ports(pid):
         return True
-    return account is not None and any(one.port == port and one.account == account for one in _listeners(pid))
+    return account is not None and any(
+        listener.port == port and listener.account == account for listener in _listeners(pid)
+    )
 
 
 def listening_ports(pid: int) -> set[int]:
@@ -41,7 +43,7 @@ def listening_ports(pid: int) -> set[int]:
     """
     if (PROC / "self").exists():
         own = _sockets(pid)
-        return {one.port for one in _listeners(pid) if one.inode in own}
+        return {listener.port for listener in _listeners(pid) if listener.inode in own}
     return _by_lsof(pid)
 
 
@@ -65,9 +67,9 @@ def _by_lsof(pid: int) -> set[int]:
 
 def _sockets(pid: int) -> set[str]:
     """Return the inodes of a process's sockets; files that close while they are looked at are not counted."""
-    found: set[str] = set()
+    inodes: set[str] = set()
     with contextlib.suppress(OSError):
         for file in (PROC / f"{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                found.add(str(file.readlink()).removeprefix("socket:[").removesuffix("]"))
-    return found
+                inodes.add(str(file.readlink()).removeprefix("socket:[").removesuffix("]"))
+    return inodes

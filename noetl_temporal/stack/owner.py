@@ -36,17 +36,17 @@ def _on_stderr(line: str) -> None:
 
 
 class Stack:
-    """The processes this one owns: the two servers, and what is added to them."""
+    """The processes of a stack: the two servers, and the services that are added."""
 
-    def __init__(self, home: Home, tell: Callable[[str], None] = _on_stderr) -> None:
+    def __init__(self, home: Home, report: Callable[[str], None] = _on_stderr) -> None:
         self.home = home
-        self.tell = tell
+        self.report = report
         self._servers: list[Server] = []
         self._added: list[Server] = []
         self._guard = Guard()
 
     def start(self, mode: Mode) -> Addresses:
-        """Start both servers; again, on other ports, when one ends while it starts.
+        """Start both servers; retry on other ports if one ends while it starts.
 
         A port may go to another program between choosing it and listening on it, and Temporal chooses some by itself,
         which two that start at once may choose alike. Raises CrashedError after TRIES, StackError."""
@@ -55,14 +55,14 @@ class Stack:
             try:
                 return self._start_once(mode, ports)
             except CrashedError as crash_error:
-                self.tell(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {TRIES})")
+                self.report(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {TRIES})")
                 stop(self._servers)
                 self._servers.clear()
                 ports = _ports({})
         return self._start_once(mode, ports)
 
     def start_clock_server(self) -> str:
-        """Start Temporal alone, with clocks that tests move on; its address. Raises CrashedError, StackError."""
+        """Start Temporal with clocks that tests advance, and return its address. Raises CrashedError, StackError."""
         ports = _ports({})
         server = self._record_and_release(
             start_temporal(self.home, ports["temporal"], ports["ui"], skips_time=True), self._servers
@@ -71,7 +71,7 @@ class Stack:
         return f"127.0.0.1:{ports['temporal']}"
 
     def add(self, server: Server) -> Server:
-        """Let ``server``, a service, begin, and have it ended with the others, and before them."""
+        """Start a service, which is stopped before the servers."""
         return self._record_and_release(server, self._added)
 
     def remove(self, server: Server) -> None:
@@ -104,7 +104,7 @@ class Stack:
         record_processes(self.home.servers, [*self._servers, *self._added])
 
     def _run_to_end(self, server: Server) -> None:
-        """Let a program begin and wait for its end."""
+        """Start a program and wait for its end."""
         self.add(server)
         server.process.wait()
         self.remove(server)

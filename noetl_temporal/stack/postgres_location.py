@@ -1,9 +1,9 @@
 """Locates the programs and data of Postgres.
 
 For root it runs as an account of its own (``server_account.py``), which must reach both its data and its programs, and
-folders on the way may be closed to others (a home of root, a temporary folder). None of them is opened:
+folders above it may be closed to others (a home of root, a temporary folder). None of them is opened:
 
-- the data is reached without a way: the process starts in it, and is told that its data is ``/proc/self/cwd``;
+- the data needs no path: the process starts in it, with the data folder ``/proc/self/cwd``;
 - the programs are copied, once a version, to /var/lib/noetl, which only root can have made. The copy is open to all
   accounts whatever the umask, as it holds nothing but what anybody can download.
 """

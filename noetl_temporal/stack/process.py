@@ -26,7 +26,7 @@ FOR_THE_OWNER = 0o077
 """The umask of what is started: only its account reads the files it makes."""
 
 # The program begins when a line comes. Should the owner die before it has noted this process, the pipe closes and
-# this process ends by itself: at no moment does a server run that nobody knows of.
+# this process ends by itself: so no server ever runs that is not recorded.
 HOLD = 'read -r _ && exec "$@" </dev/null'
 
 

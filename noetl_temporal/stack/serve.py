@@ -87,7 +87,7 @@ class _Service:
         elif self.server.process.poll() is not None:
             self._stack.remove(self.server)
             self._pause = RESTART_SECONDS if now - self._began > LASTING_SECONDS else self._pause
-            self._stack.tell(
+            self._stack.report(
                 f"{self.server.crash_error('ended unexpectedly').line}; restarting it in {self._pause:g} s"
             )
             self.server, self._due = None, now + self._pause

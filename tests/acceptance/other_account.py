@@ -1,6 +1,6 @@
 """What another account of the machine tries with a stack, as a program: ``... other_account.py UID FACTS``.
 
-Everything is imported before the account is changed, as Python itself may lie where only root looks. It prints what
+Everything is imported before the account is changed, as Python itself may be in a folder of root. It prints what
 came of each attempt as JSON.
 """
 
@@ -43,7 +43,7 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    sys.stdout.write(json.dumps({"uid": os.geteuid(), **{name: one(facts) for name, one in ATTEMPTS.items()}}))
+    sys.stdout.write(json.dumps({"uid": os.geteuid(), **{name: attempt(facts) for name, attempt in ATTEMPTS.items()}}))
     sys.stdout.flush()
     os._exit(0)  # Temporal's client has threads that may crash the interpreter while it ends
 

@@ -59,7 +59,7 @@ class ProcessSearch:
         """``is_below_worker`` when a worker has started it: a copy of the worker until its own program begins."""
         command = _read(pid, "cmdline")
         self._commands.add(command)
-        is_worker = any(one in command for one in WORKERS)
+        is_worker = any(worker in command for worker in WORKERS)
         if is_worker:
             self.workers.add(command)
         elif is_below_worker:
@@ -69,10 +69,10 @@ class ProcessSearch:
 
 
 def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
+    children: dict[int, list[int]] = {}
     for pid, parent in _parents():
-        found.setdefault(parent, []).append(pid)
-    return found
+        children.setdefault(parent, []).append(pid)
+    return children
 
 
 def _parents() -> Iterator[tuple[int, int]]:

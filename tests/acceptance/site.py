@@ -40,9 +40,9 @@ class Site(NamedTuple):
         """``noetl run --json``: the object it prints."""
         done = self.noetl("run", str(playbook), "--json", *args)
         assert done.returncode in (0, 1), done.stderr
-        told: dict[str, Any] = json.loads(done.stdout)
-        assert done.returncode == (0 if told["status"] in ("completed", "partial") else 1)
-        return told
+        report: dict[str, Any] = json.loads(done.stdout)
+        assert done.returncode == (0 if report["status"] in ("completed", "partial") else 1)
+        return report
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start a command and let it run."""
@@ -57,9 +57,9 @@ class Site(NamedTuple):
 
     def addresses(self) -> Addresses:
         """Where this folder's stack is."""
-        found = Addresses.read(self.home.stack)
-        assert found is not None
-        return found
+        addresses = Addresses.read(self.home.stack)
+        assert addresses is not None
+        return addresses
 
 
 class Api(NamedTuple):

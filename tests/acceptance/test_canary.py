@@ -237,19 +237,19 @@ class Echo(BaseHTTPRequestHandler):
         kind, _, value = sent.partition(" ")
         plain = base64.b64decode(value).decode() if kind == "Basic" else sent
         spelled = [sent, plain, plain.upper(), quote(plain, safe=""), plain.encode().hex(), json.dumps(plain)]
-        told: dict[str, Any] = {"you": spelled}
+        answer: dict[str, Any] = {"you": spelled}
         if kind == "Basic" or PLANTS["bearer"] in sent:  # whose credentials have it
-            told[PLANTS["neutral"]] = PLANTS["neutral"]
+            answer[PLANTS["neutral"]] = PLANTS["neutral"]
         if PLANTS["environment"] in sent:
             spelled += [PLANTS["query"], quote(PLANTS["query"], safe=""), PLANTS["vault"]]
         way = self.path.partition("?")[0].strip("/")
         if PLANTS["fetched"] in sent:
             seen = [self.path, *(self.headers[name] for name in ("X-Client", "X-Kept"))]
-            self.resolved.update((way, name) for name, one in PLANTS.items() if one in f"{sent} {seen}")
+            self.resolved.update((way, name) for name, secret in PLANTS.items() if secret in f"{sent} {seen}")
             spelled += seen
         body = {
-            "json": json.dumps(told),
-            "deep": '{"a":' * 90 + json.dumps(told) + "}" * 90,
+            "json": json.dumps(answer),
+            "deep": '{"a":' * 90 + json.dumps(answer) + "}" * 90,
             "long": "." * 9_995 + plain + "." * 50,
         }.get(way, " ".join(spelled))
         self.send_response({"error": 401, "long": 500, "redirect": 302}.get(way, 200), f"for {plain}")
@@ -279,12 +279,12 @@ def spellings(secret: str) -> set[bytes]:
     shifted = {base64.b64encode(bytes(before) + raw)[4:-4] for before in range(3)}
     halves = {raw[: len(raw) // 2 + 1], raw[len(raw) // 2 :]} - {b"canary", b"canary-"}
     plain = {raw, *halves, raw.hex().encode(), quote(secret, safe="").encode(), json.dumps(secret)[1:-1].encode()}
-    return {*shifted, *plain, *(one.upper() for one in plain)}
+    return {*shifted, *plain, *(spelling.upper() for spelling in plain)}
 
 
 def planted_in(text: bytes) -> set[str]:
     """The names of the secrets that stand somewhere in it."""
-    return {name for name, secret in PLANTS.items() if any(one in text for one in spellings(secret))}
+    return {name for name, secret in PLANTS.items() if any(spelling in text for spelling in spellings(secret))}
 
 
 async def tables_of(dsn: str) -> bytes:
@@ -295,10 +295,10 @@ async def tables_of(dsn: str) -> bytes:
             "select format('%I.%I', schemaname, tablename) from pg_tables "
             "where schemaname not in ('pg_catalog', 'information_schema')"
         )
-        found = [await connection.fetch(f"select t::text, to_json(t)::text from {name} t") for [name] in named]
+        records = [await connection.fetch(f"select t::text, to_json(t)::text from {name} t") for [name] in named]
         stored = [await connection.fetch(f"select * from {name}") for [name] in named]
         values = [value for rows in stored for row in rows for value in row.values() if isinstance(value, bytes)]
-        return b"\n".join([str(found).encode(), *values])
+        return b"\n".join([str(records).encode(), *values])
     finally:
         await connection.close()
 
@@ -306,18 +306,18 @@ async def tables_of(dsn: str) -> bytes:
 async def histories_of(address: str) -> bytes:
     """Every payload of every run, and the rest of its history."""
     client = await connect_temporal(address)
-    found: list[bytes] = []
+    histories: list[bytes] = []
     async for run in client.list_workflows():
         history = await client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history()
-        found += (event.SerializeToString() for event in history.events)
-    return b"\n".join(found)
+        histories += (event.SerializeToString() for event in history.events)
+    return b"\n".join(histories)
 
 
 @pytest.fixture
 def search() -> Iterator[ProcessSearch]:
     """Of the processes of the test, while it runs."""
-    with ProcessSearch(os.getpid()) as found:
-        yield found
+    with ProcessSearch(os.getpid()) as process_search:
+        yield process_search
 
 
 async def test_planted_secrets_are_found_nowhere(
@@ -330,18 +330,22 @@ async def test_planted_secrets_are_found_nowhere(
     search.roots.add(bare.addresses().pid)
     printed: list[str] = []
     for name, text, ways in (("stored", STORED, WELL), ("failing", FAILING, BADLY), ("keychain", KEYCHAIN, WELL)):
-        asked = [{"path": way, "auth": auth} for way in ways for auth in AUTHS]
+        requests = [{"path": way, "auth": auth} for way in ways for auth in AUTHS]
         playbook = bare.write(text, f"{name}.yaml")
-        given = ("--set", f"url={echo}", "--set", f"ways={json.dumps(asked)}", "--credentials", str(file))
+        given = ("--set", f"url={echo}", "--set", f"ways={json.dumps(requests)}", "--credentials", str(file))
         done = bare.noetl("run", str(playbook), "--json", *given)
         assert "***" in done.stdout, done.stderr
-        told = json.loads(done.stdout)
+        report = json.loads(done.stdout)
         printed += [done.stdout, done.stderr]
         for command in ("status", "events"):
-            shown = bare.noetl(command, str(told["execution_id"]))
-            printed += [shown.stdout, shown.stderr]
-        assert told["steps"]["ask"]["status"] == "completed", done.stdout
-    assert [told["steps"][name]["status"] for name in ("start", "count", "raise")] == ["completed", "failed", "failed"]
+            completed = bare.noetl(command, str(report["execution_id"]))
+            printed += [completed.stdout, completed.stderr]
+        assert report["steps"]["ask"]["status"] == "completed", done.stdout
+    assert [report["steps"][name]["status"] for name in ("start", "count", "raise")] == [
+        "completed",
+        "failed",
+        "failed",
+    ]
     called = (*WELL, "framed", "error")
     assert Echo.resolved == {(way, name) for way in called for name in ("readable", "client", "fetched", "only")}
     addresses = bare.addresses()
@@ -372,7 +376,7 @@ async def test_planted_secrets_are_in_no_command_line_and_in_no_environment_of_a
         search.roots.add(addresses.pid)
         given = ("--set", f"url={echo}", "--set", f"seen={seen}", "--credentials", str(file))
         run = bare.start("run", str(bare.write(HELD, "held.yaml")), "--json", *given)
-        assert wait_until(lambda: all(one in search.commands for one in SEEN) or run.poll() is not None, 120)
+        assert wait_until(lambda: all(secret in search.commands for secret in SEEN) or run.poll() is not None, 120)
         seen.touch()
         printed = run.communicate(timeout=120)
         assert run.returncode == 0, printed
@@ -381,9 +385,9 @@ async def test_planted_secrets_are_in_no_command_line_and_in_no_environment_of_a
     assert search.workers
     assert search.environments.count(b"PATH=") >= len(SEEN)
     keys = [addresses.postgres_password, addresses.playbooks_password, addresses.reader_password]
-    for shown in (search.commands, search.environments):
-        assert planted_in(shown) == set()
-        assert [key for key in keys if key.encode() in shown] == []
+    for texts in (search.commands, search.environments):
+        assert planted_in(texts) == set()
+        assert [key for key in keys if key.encode() in texts] == []
 
 
 @HAS_PROC

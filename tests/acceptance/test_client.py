@@ -12,7 +12,7 @@ from tests.acceptance.site import ROOT, Site
 
 def test_the_readmes_program_runs(site: Site) -> None:
     programs = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    (program,) = [one for one in programs if "NoetlClient" in one]
+    (program,) = [candidate for candidate in programs if "NoetlClient" in candidate]
     environment = {**os.environ, **site.addresses().environment()}
     ran = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60

@@ -35,8 +35,8 @@ def test_each_format(bare: Site, form: str, begins: str) -> None:
 
 
 def test_the_credentials_that_are_named_are_listed(bare: Site) -> None:
-    told, as_json = bare.noetl("compile", ETL), bare.noetl("compile", ETL, "--format", "json")
-    assert "\ncredentials: workload.credential (default pg_local)\n" in told.stdout
+    completed, as_json = bare.noetl("compile", ETL), bare.noetl("compile", ETL, "--format", "json")
+    assert "\ncredentials: workload.credential (default pg_local)\n" in completed.stdout
     assert json.loads(as_json.stdout)["credentials"] == [{"name": "pg_local", "template": "workload.credential"}]
 
 
@@ -74,9 +74,9 @@ def test_findings_in_a_pipe_have_colours_where_they_are_asked_for(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    told = bare.noetl("compile", str(bare.write(ODD))).stderr
-    assert ("\x1b[1;33mwarning[NT113]\x1b[0m: the value NO" in told) is is_coloured
-    assert is_coloured or "\x1b" not in told
+    errors = bare.noetl("compile", str(bare.write(ODD))).stderr
+    assert ("\x1b[1;33mwarning[NT113]\x1b[0m: the value NO" in errors) is is_coloured
+    assert is_coloured or "\x1b" not in errors
 
 
 def test_a_folder_is_checked_whole_and_other_yaml_is_left_out(bare: Site) -> None:
@@ -106,14 +106,14 @@ def test_stdin_is_read(bare: Site) -> None:
     assert done.stdout.startswith("hello (examples/hello)")
 
 
-def test_what_is_no_text_on_stdin_is_reported(bare: Site) -> None:
+def test_bytes_on_stdin_that_are_not_text_are_reported(bare: Site) -> None:
     done = subprocess.run([*NOETL, "compile", "-"], cwd=bare.folder, input=b"\xff\xfe\x00", capture_output=True)
     assert done.returncode == 2
     assert b"not UTF-8 text" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
-def test_a_cost_is_foretold_for_the_given_sizes(bare: Site) -> None:
+def test_costs_are_estimated_for_the_given_sizes(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--forecast", "--items", "fetch_all=10000", "--pages", "fetch_all=4")
     assert "assumed: nothing fails" in done.stdout
     assert "10,000  90,000" in done.stdout
@@ -125,8 +125,12 @@ def test_guarantees_are_reported_with_their_reasons(bare: Site) -> None:
     done = bare.noetl("compile", ETL, "--guarantees")
     assert "at least once: repeated when a worker is lost after the server has answered" in done.stdout
     as_json = bare.noetl("compile", ETL, "--guarantees", "--format", "json")
-    found = {one["task"]: one["guarantee"] for one in json.loads(as_json.stdout)}
-    assert (found["create_table"], found["reset_flaky"], found["first_page"]) == ("exactly once", "at least once", None)
+    report = {entry["task"]: entry["guarantee"] for entry in json.loads(as_json.stdout)}
+    assert (report["create_table"], report["reset_flaky"], report["first_page"]) == (
+        "exactly once",
+        "at least once",
+        None,
+    )
 
 
 def test_a_step_is_explained(bare: Site) -> None:
@@ -217,7 +221,7 @@ def test_an_output_replaces_a_plain_file_and_leaves_no_draft(bare: Site) -> None
     assert [file.name for file in (bare.folder / "shown").iterdir()] == ["etl.txt"]
 
 
-def test_a_reader_that_leaves_early_is_no_accident(bare: Site) -> None:
+def test_a_reader_that_closes_early_is_not_an_error(bare: Site) -> None:
     command = shlex.join([*NOETL, "compile", str(EXAMPLES), str(ROOT / "tests/compiler/corpus/ok")])
     done = subprocess.run(["bash", "-c", f"{command} 2>errors | head -1"], cwd=bare.folder, capture_output=True)
     assert done.stdout.startswith(b"# ")
@@ -235,18 +239,18 @@ def test_calls_are_checked_against_a_catalog(bare: Site) -> None:
     assert 'did you mean "examples/hello"?' in done.stderr
 
 
-def test_findings_for_programs_stand_alone_on_stdout(bare: Site) -> None:
+def test_findings_for_programs_are_all_that_is_on_stdout(bare: Site) -> None:
     file = bare.write("kind: Playbook\nworkflow: 3\n")
     as_json = bare.noetl("compile", str(file), "--diagnostics", "json")
     assert as_json.returncode == 1
     assert as_json.stderr == ""
-    assert {one["severity"] for one in json.loads(as_json.stdout)} == {"error"}
+    assert {entry["severity"] for entry in json.loads(as_json.stdout)} == {"error"}
     as_sarif = bare.noetl("compile", ETL, "--diagnostics", "sarif", "-o", "findings.sarif")
     assert as_sarif.returncode == 0
     assert json.loads((bare.folder / "findings.sarif").read_text())["version"] == "2.1.0"
 
 
-def test_of_very_many_findings_the_errors_are_shown(bare: Site) -> None:
+def test_of_many_findings_the_errors_are_shown(bare: Site) -> None:
     warned = "".join(f"  - {{step: s{index}, tool: {{kind: noop}}}}\n" for index in range(2000))
     wrong = "  - {step: last, tool: {kind: nop}}\n"
     file = bare.write(f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: x}}\nworkflow:\n{warned}{wrong}")
@@ -269,7 +273,7 @@ workflow:
 """
 
 
-def test_code_that_lies_elsewhere_is_shown_and_checked(bare: Site) -> None:
+def test_code_in_another_file_is_shown_and_checked(bare: Site) -> None:
     file = bare.write(SCRIPTED)
     (file.parent / "lib").mkdir()
     (file.parent / "lib" / "one.py").write_text("result = 1\n")

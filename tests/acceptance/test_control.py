@@ -60,8 +60,8 @@ def playbook(path: str, tmp_path: Path) -> str:
 def submitted(site: Site, *args: str) -> dict[str, Any]:
     done = site.noetl("submit", "--json", *args)
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def lines_of(text: str) -> list[dict[str, Any]]:
@@ -69,10 +69,10 @@ def lines_of(text: str) -> list[dict[str, Any]]:
 
 
 def test_a_run_that_is_left_is_waited_for(site: Site, playbook: str, path: str) -> None:
-    told = site.noetl("submit", playbook)
-    found = re.fullmatch(r"submitted: execution (\d+), workflow (\S+)\n", told.stdout)
-    assert found is not None, told.stderr
-    execution, workflow = found.groups()
+    completed = site.noetl("submit", playbook)
+    match = re.fullmatch(r"submitted: execution (\d+), workflow (\S+)\n", completed.stdout)
+    assert match is not None, completed.stderr
+    execution, workflow = match.groups()
     waited = site.noetl("wait", execution)
     assert (waited.returncode, waited.stderr) == (0, "")
     assert "\ncompleted in " in waited.stdout
@@ -113,8 +113,8 @@ def test_a_key_makes_one_run(site: Site, playbook: str) -> None:
     again = submitted(site, playbook, "--key", "today")
     assert again == {**first, "is_new": False}
     assert site.noetl("wait", first["execution_id"]).returncode == 0
-    said = site.noetl("submit", playbook, "--key", "today").stdout
-    assert said.startswith(f"this key already has a run: execution {first['execution_id']}, ")
+    output = site.noetl("submit", playbook, "--key", "today").stdout
+    assert output.startswith(f"this key already has a run: execution {first['execution_id']}, ")
     refused = site.noetl("submit", playbook, "--key", "today", "--set", "seconds=1")
     assert refused.returncode == 2
     assert f"belongs to run {first['execution_id']}, which was submitted with another payload" in refused.stderr
@@ -123,10 +123,10 @@ def test_a_key_makes_one_run(site: Site, playbook: str) -> None:
 
 def test_many_processes_with_one_key_make_one_run(site: Site, playbook: str, path: str) -> None:
     starting = [site.start("submit", playbook, "--key", "k", "--json") for _ in range(6)]
-    told = [json.loads(one.communicate(timeout=120)[0]) for one in starting]
-    assert len({one["execution_id"] for one in told}) == 1
-    assert [one["is_new"] for one in told].count(True) == 1
-    assert site.noetl("wait", told[0]["workflow_id"]).returncode == 0
+    submissions = [json.loads(entry.communicate(timeout=120)[0]) for entry in starting]
+    assert len({run["execution_id"] for run in submissions}) == 1
+    assert [entry["is_new"] for entry in submissions].count(True) == 1
+    assert site.noetl("wait", submissions[0]["workflow_id"]).returncode == 0
     assert len(site.noetl("list", "--path", path, "--json").stdout.splitlines()) == 1
 
 
@@ -136,32 +136,32 @@ def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
     for execution in (well, badly):
         site.noetl("wait", execution)
     listed = lines_of(site.noetl("list", "--path", path, "--json").stdout)
-    assert [(one["execution_id"], one["status"]) for one in listed] == [(badly, "failed"), (well, "completed")]
+    assert [(run["execution_id"], run["status"]) for run in listed] == [(badly, "failed"), (well, "completed")]
     only = lines_of(site.noetl("list", "--path", f"{path[:-2]}*", "--status", "failed", "--json").stdout)
-    assert [one["execution_id"] for one in only] == [badly]
+    assert [run["execution_id"] for run in only] == [badly]
     table = site.noetl("list", "--path", path, "--since", "1h").stdout.splitlines()
     assert table[0].split() == ["execution", "status", "path", "started", "(UTC)", "seconds"]
     assert [line.split()[:3] for line in table[1:]] == [[badly, "failed", path], [well, "completed", path]]
     nothing = site.noetl("list", "--path", path, "--since", "2100-01-01")
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "no runs\n")
-    for options, found in (
+    for options, expected in (
         (("--status", "failed", "--ended-since", "1h"), [badly]),
         (("--status", "terminated", "--since", "1h"), []),
         (("--ended-since", "2100-01-01"), []),
     ):
-        for fail_if, status in (("any", int(bool(found))), ("none", int(not found))):
+        for fail_if, status in (("any", int(bool(expected))), ("none", int(not expected))):
             watched = site.noetl("list", "--path", path, *options, "--fail-if", fail_if, "--json")
-            ids = [one["execution_id"] for one in lines_of(watched.stdout)]
-            assert (watched.returncode, ids) == (status, found), watched.stderr
+            ids = [run["execution_id"] for run in lines_of(watched.stdout)]
+            assert (watched.returncode, ids) == (status, expected), watched.stderr
     wrong = site.noetl("list", "--since", "yesterday")
     assert (wrong.returncode, "'yesterday' is neither an age, such as 2h or 3d" in wrong.stderr) == (2, True)
 
 
-def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None:
+def test_logs_are_shown_while_the_run_continues(site: Site, playbook: str) -> None:
     execution = submitted(site, playbook, "--set", "seconds=8")["execution_id"]
     assert wait_until(lambda: bool(site.noetl("logs", execution).stdout), 30)
     first = lines_of(site.noetl("logs", execution, "--json").stdout)
-    assert {(one["step"], one["stream"], one["text"]) for one in first} == {
+    assert {(entry["step"], entry["stream"], entry["text"]) for entry in first} == {
         ("start", "stdout", "begun"),
         ("start", "stderr", "WARNING mine: slow"),
     }
@@ -170,8 +170,8 @@ def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None
     assert followed.returncode == 0
     assert [line.partition(" ")[2] for line in followed.stdout.splitlines()][-2:] == ["each[0]: a", "each[1]: b"]
     each = lines_of(site.noetl("logs", execution, "--step", "each", "--json").stdout)
-    assert [(one["iteration"], one["attempt"], one["text"]) for one in each] == [(0, 1, "a"), (1, 1, "b")]
-    assert {one["execution_id"] for one in each} == {execution}
+    assert [(entry["iteration"], entry["attempt"], entry["text"]) for entry in each] == [(0, 1, "a"), (1, 1, "b")]
+    assert {run["execution_id"] for run in each} == {execution}
     nothing = site.noetl("logs", execution, "--step", "end")
     assert (nothing.returncode, nothing.stdout, nothing.stderr) == (
         0,
@@ -201,7 +201,7 @@ def test_logs_are_shown_while_the_run_goes_on(site: Site, playbook: str) -> None
     ],
     ids=" ".join,
 )
-def test_a_run_that_is_not_there_is_told_alike(site: Site, command: list[str], run: str) -> None:
+def test_all_commands_report_an_unknown_run_alike(site: Site, command: list[str], run: str) -> None:
     """By all commands with the status for a wrong command line: 1 would say something about a run."""
     done = site.noetl(*command, run)
     assert (done.returncode, done.stdout, done.stderr[:7]) == (2, "", "Error: "), done.stderr
@@ -261,8 +261,8 @@ def test_without_an_event_log_temporal_lists_the_runs(site: Site, playbook: str,
     def noetl(*args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*program, *args], cwd=site.folder, env=environment, capture_output=True, text=True)
 
-    [found] = lines_of(noetl("list", "--path", path, "--json").stdout)
-    assert (found["execution_id"], found["status"], found["path"]) == (execution, "completed", path)
+    [report] = lines_of(noetl("list", "--path", path, "--json").stdout)
+    assert (report["execution_id"], report["status"], report["path"]) == (execution, "completed", path)
     assert noetl("logs", execution).stderr.startswith("Error: no logs to read: set NOETL_POSTGRES")
     keyed = noetl("submit", playbook, "--key", "k")
     assert (keyed.returncode, "a key needs an event log: set NOETL_POSTGRES" in keyed.stderr) == (2, True)

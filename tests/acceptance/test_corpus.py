@@ -29,14 +29,14 @@ async def fresh(playbooks: asyncpg.Connection) -> None:
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("file", [file.replace("test_pagination_loop", "test_loop") for file in FILES])
 def test_completes(site: Site, api: Api, file: str) -> None:
-    told = site.run(CORPUS / file, "--set", f"api_url={api.url}")
-    assert told["status"] == "completed", told["failures"]
+    report = site.run(CORPUS / file, "--set", f"api_url={api.url}")
+    assert report["status"] == "completed", report["failures"]
 
 
 def test_the_seed_of_this_project(site: Site, api: Api) -> None:
     """Three endpoints of 35 items, in pages of 10, 15 and 20: 4 + 3 + 2 calls."""
     file = CORPUS / DECEMBER / "loop_with_pagination/test_loop_with_pagination.yaml"
-    told = site.run(file, "--set", f"api_url={api.url}")
-    assert told["status"] == "completed", told["failures"]
+    report = site.run(file, "--set", f"api_url={api.url}")
+    assert report["status"] == "completed", report["failures"]
     assert api.calls("/api/v1/assessments") == 9
-    assert told["steps"]["fetch_all_endpoints"]["attempts"] == 9
+    assert report["steps"]["fetch_all_endpoints"]["attempts"] == 9

@@ -18,10 +18,10 @@ pytestmark = [
 
 async def test_pages_make_more_rows_to_claim(site: Site, api: Api, playbooks: asyncpg.Connection) -> None:
     """Each row is a page; a page that has a next one adds a row for it. The playbook itself checks what came of all."""
-    told = site.run(FILE, "--set", f"api_url={api.url}", "--set", "patient_count=2")
-    assert told["status"] == "completed", told["failures"]
+    report = site.run(FILE, "--set", f"api_url={api.url}", "--set", "patient_count=2")
+    assert report["status"] == "completed", report["failures"]
     works = await playbooks.fetch("SELECT status, attempt_count FROM public.pft_page_continuation_work")
     assert {tuple(row) for row in works} == {("done", 1)}
-    assert told["result"] is not None
+    assert report["result"] is not None
     calls = sum(api.calls(f"/api/v1/patient/{kind}") for kind in ("assessments", "conditions", "medications"))
     assert calls >= 6

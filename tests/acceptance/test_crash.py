@@ -25,13 +25,13 @@ PLAYBOOK = str(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml")
 
 def pid_of(site: Site, marker: str) -> int:
     """The process of the stack whose command line has ``marker``."""
-    return next(one.pid for one in reversed(recorded_processes(site.home.servers)) if marker in one.marker)
+    return next(process.pid for process in reversed(recorded_processes(site.home.servers)) if marker in process.marker)
 
 
 def status(site: Site) -> dict[str, Any]:
     """The latest run."""
-    told: dict[str, Any] = json.loads(site.noetl("status", "--json").stdout)
-    return told
+    report: dict[str, Any] = json.loads(site.noetl("status", "--json").stdout)
+    return report
 
 
 async def stored(dsn: str) -> list[tuple[int, int]]:
@@ -66,9 +66,9 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
     out, errors = run.communicate(timeout=100)
     assert run.returncode == 3
     assert "the run continues when its stack is up" in errors
-    told = json.loads(out)
-    assert told["status"] == "unknown"
-    assert f"to find out: noetl status {told['execution_id']}" in errors
+    report = json.loads(out)
+    assert report["status"] == "unknown"
+    assert f"to find out: noetl status {report['execution_id']}" in errors
     assert "Traceback" not in errors
     assert bare.noetl("dev", "up").returncode == 0
     try:
@@ -79,16 +79,16 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
         bare.noetl("dev", "down")
 
 
-def test_a_run_whose_own_stack_falls(bare: Site, api: Api) -> None:
+def test_a_run_whose_own_stack_crashes(bare: Site, api: Api) -> None:
     """Nothing but the run keeps that stack up; the run is continued by whoever starts it again."""
     run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
     assert wait_until(lambda: api.calls(ASSESSMENTS) >= 3)
     os.kill(bare.addresses().temporal_pid, signal.SIGKILL)
     out, errors = run.communicate(timeout=100)
-    told = json.loads(out)
-    assert (run.returncode, told["status"]) == (3, "unknown"), errors
-    assert "the run continues when its stack is up" in told["reason"]
-    assert f"to find out: noetl status {told['execution_id']}" in errors
+    report = json.loads(out)
+    assert (run.returncode, report["status"]) == (3, "unknown"), errors
+    assert "the run continues when its stack is up" in report["reason"]
+    assert f"to find out: noetl status {report['execution_id']}" in errors
     assert "Traceback" not in errors
 
 

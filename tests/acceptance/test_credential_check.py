@@ -46,6 +46,6 @@ def test_a_credential_that_they_have(site: Site, tmp_path: Path) -> None:
     assert site.noetl("run", playbook_of(tmp_path, "pg_local")).returncode == 0
 
 
-def test_a_name_that_only_the_run_knows_is_not_asked_for(site: Site, tmp_path: Path) -> None:
+def test_a_credential_named_by_a_template_is_not_checked(site: Site, tmp_path: Path) -> None:
     done = site.noetl("run", playbook_of(tmp_path, '"{{ workload.names[0] }}"'))
     assert done.returncode == 1, done.stderr

@@ -52,18 +52,18 @@ workflow:
 @pytest.mark.parametrize("auth", ["pg_local", "pg_k8s", "test_postgres"])
 async def test_a_playbook_cannot_touch_the_log(site: Site, log: asyncpg.Connection, auth: str) -> None:
     before = await log.fetchval("SELECT count(*) FROM noetl.event")
-    told = site.run(site.write(STATEMENT), "--set", "query=DELETE FROM noetl.event", "--set", f"auth={auth}")
-    assert told["status"] == "failed"
-    assert "SQLSTATE 42P01" in str(told["failures"])
+    report = site.run(site.write(STATEMENT), "--set", "query=DELETE FROM noetl.event", "--set", f"auth={auth}")
+    assert report["status"] == "failed"
+    assert "SQLSTATE 42P01" in str(report["failures"])
     rows = "SELECT count(*) FROM noetl.event WHERE execution_id = $1"
     assert await log.fetchval("SELECT count(*) FROM noetl.event") > before
-    assert await log.fetchval(rows, int(told["execution_id"])) > 0
+    assert await log.fetchval(rows, int(report["execution_id"])) > 0
 
 
 def test_the_stack_has_a_default_credential(site: Site) -> None:
     """Semantics 31. Of tasks and of sinks."""
-    told = site.run(site.write(WITHOUT_AUTH, "without_auth.yaml"))
-    assert (told["status"], told["result"]["rows"]) == ("completed", [{"n": 7}]), told["failures"]
+    report = site.run(site.write(WITHOUT_AUTH, "without_auth.yaml"))
+    assert (report["status"], report["result"]["rows"]) == ("completed", [{"n": 7}]), report["failures"]
 
 
 @pytest.mark.parametrize("query", REFUSED)
@@ -133,8 +133,8 @@ async def by_tcp(addresses: Addresses, name: str) -> asyncpg.Connection:
 @pytest.mark.parametrize("name", ["noetl", "noetl_test", "demo_noetl"])
 async def test_playbooks_may_create_schemas_of_any_name(site: Site, playbooks: asyncpg.Connection, name: str) -> None:
     query = f"CREATE SCHEMA {name}; CREATE TABLE {name}.event (id int); DROP SCHEMA {name} CASCADE"
-    told = site.run(site.write(STATEMENT), "--set", f"query={query}")
-    assert told["status"] == "completed", told["failures"]
+    report = site.run(site.write(STATEMENT), "--set", f"query={query}")
+    assert report["status"] == "completed", report["failures"]
     assert await playbooks.fetchval("SELECT current_database()") == "playbooks"
 
 
@@ -142,8 +142,8 @@ async def test_a_playbook_may_read_the_log_and_only_read_it(site: Site) -> None:
     read = site.run(site.write(STATEMENT), "--set", "auth=pg_noetl_k8s", "--set", "query=SELECT 1 FROM noetl.event")
     assert read["status"] == "completed", read["failures"]
     query = "SET TRANSACTION READ WRITE; DELETE FROM noetl.event"
-    told = site.run(site.write(STATEMENT), "--set", "auth=pg_noetl_k8s", "--set", f"query={query}")
-    assert told["status"] == "failed"
+    report = site.run(site.write(STATEMENT), "--set", "auth=pg_noetl_k8s", "--set", f"query={query}")
+    assert report["status"] == "failed"
     addresses = site.addresses()
     reader = await asyncpg.connect(addresses.postgres, user="reader", password=addresses.reader_password)
     try:

@@ -31,7 +31,7 @@ async def _rows(log: asyncpg.Connection, report: Json, view: str = "event") -> l
 
 
 def _run(site: Site, text: str, *settings: str) -> Json:
-    return site.run(site.write(text, "flow.yaml"), *(part for one in settings for part in ("--set", one)))
+    return site.run(site.write(text, "flow.yaml"), *(part for setting in settings for part in ("--set", setting)))
 
 
 # ---- Retry Handling (Canonical v10) ----------------------------------------------------------------------------------
@@ -83,13 +83,13 @@ async def test_the_rules_of_a_task_decide_each_attempt(
     """1, 2 and 3.1: the first rule that matches; 4: backoff."""
     report = _run(site, FETCH, f"api_url={api.url}", f'error="{error}"')
     rows = [row for row in await _rows(log, report) if row["node_name"] == "fetch_page"]
-    told = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
-    assert [(meta["do"], meta["rule"], meta.get("delay")) for meta in told] == decisions
+    logged = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
+    assert [(meta["do"], meta["rule"], meta.get("delay")) for meta in logged] == decisions
     assert report["status"] == ("completed" if error == "none" else "failed")
     assert report["result"] == (200 if error == "none" else None)
 
 
-async def test_an_attempt_is_told_between_its_start_and_the_decision(
+async def test_an_attempt_is_logged_between_its_start_and_the_decision(
     site: Site, api: Api, log: asyncpg.Connection
 ) -> None:
     """5.2 Detailed attempt flow, 6 Observability: attempts belong to one run of the step."""
@@ -168,7 +168,7 @@ END = '  - {step: end, type: python, code: "def main(): return 3"}\n'
 
 
 @pytest.mark.parametrize(
-    ("workflow", "told"),
+    ("workflow", "expected"),
     [
         (ONE + OK % ", next: end" + END, ["step_completed", "step_completed", "step_completed", "completed"]),
         (ONE + OK % "", ["step_completed", "step_completed", "step_completed", "completed"]),
@@ -178,12 +178,12 @@ END = '  - {step: end, type: python, code: "def main(): return 3"}\n'
     ids=["success", "no end and no next", "failure", "failure and no end"],
 )
 async def test_all_paths_converge_at_the_end(
-    site: Site, log: asyncpg.Connection, workflow: str, told: list[str]
+    site: Site, log: asyncpg.Connection, workflow: str, expected: list[str]
 ) -> None:
     """Event Flow; Testing: the four cases."""
     report = _run(site, V1 + workflow)
     rows = await _rows(log, report, "event_legacy")
-    *steps, last = told
+    *steps, last = expected
     wanted = [*zip(steps, ("step1", "step2", "end"), strict=True)]
     wanted += [(f"workflow_{last}", "workflow"), (f"playbook_{last}", "designs/flow")]
     ends = {kind for kind, _ in wanted} | {"workflow_failed", "workflow_completed"}
@@ -196,7 +196,7 @@ async def test_all_paths_converge_at_the_end(
         )
 
 
-async def test_a_failed_call_that_no_attempt_mends_fails_its_step_once(site: Site, log: asyncpg.Connection) -> None:
+async def test_a_call_whose_attempts_all_fail_fails_its_step_once(site: Site, log: asyncpg.Connection) -> None:
     """Failure Routing: after all retries step_failed with step and error, and no workflow_failed before the end."""
     rows = await _rows(log, _run(site, V1 + ONE + FAILS + END), "event_legacy")
     kinds = [row["event_type"] for row in rows]
@@ -413,7 +413,7 @@ async def test_case_and_next_take_the_first_rule_that_matches_and_say_so(site: S
     assert case[-3:] == ["CaseStarted", "CaseEvaluated", "NextEvaluated"]
 
 
-async def test_the_case_of_a_failed_step_is_told_where_a_rule_asks_about_failures(
+async def test_the_case_of_a_failed_step_is_logged_where_a_rule_reads_failures(
     site: Site, log: asyncpg.Connection
 ) -> None:
     """4.4 case rules: the last error."""
@@ -465,7 +465,7 @@ async def test_a_loop_clause_has_a_mode_and_a_limit(site: Site, log: asyncpg.Con
     ],
     ids=["template", "routing", "tool"],
 )
-async def test_a_terminal_error_is_told_and_ends_the_run(
+async def test_a_terminal_error_is_logged_and_ends_the_run(
     site: Site, log: asyncpg.Connection, text: str, message: str
 ) -> None:
     """Formal specification, 9 Error handling."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noetl_temporal.stack.leftovers import recorded_processes
-from tests.acceptance.processes import alive, wait_until, was_told
+from tests.acceptance.processes import alive, got_signal, wait_until
 from tests.acceptance.site import ROOT, Site
 
 pytestmark = pytest.mark.stack
@@ -65,7 +65,7 @@ def test_two_runs_at_once_share_a_stack(bare: Site) -> None:
 
 
 def pid_of(site: Site, marker: str) -> int:
-    return next(one.pid for one in recorded_processes(site.home.servers) if marker in one.marker)
+    return next(process.pid for process in recorded_processes(site.home.servers) if marker in process.marker)
 
 
 @pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "unix_socket_directories=")])
@@ -74,17 +74,17 @@ def test_the_cause_of_a_crash_is_reported(bare: Site, server: str, marker: str) 
     os.kill(pid_of(bare, marker), signal.SIGKILL)
     try:
         assert wait_until(lambda: bare.noetl("dev", "status").stdout.startswith("down"))
-        told = bare.noetl("dev", "status").stdout
-        assert f"{server} ended unexpectedly (killed by SIGKILL):" in told
-        assert told.splitlines()[1].startswith("the stack crashed at 20")
-        assert len(told.splitlines()) > 2, "the end of its log is missing"
+        output = bare.noetl("dev", "status").stdout
+        assert f"{server} ended unexpectedly (killed by SIGKILL):" in output
+        assert output.splitlines()[1].startswith("the stack crashed at 20")
+        assert len(output.splitlines()) > 2, "the end of its log is missing"
         up = bare.noetl("dev", "up")
         assert up.returncode == 0
         assert f"{server} ended unexpectedly" in up.stderr
     finally:
         bare.noetl("dev", "down")
-    told = bare.noetl("dev", "status").stdout.split("up elsewhere")[0]
-    assert told.split() == ["down", "folder", str(bare.folder.resolve()), "data", str(bare.home.root)]
+    output = bare.noetl("dev", "status").stdout.split("up elsewhere")[0]
+    assert output.split() == ["down", "folder", str(bare.folder.resolve()), "data", str(bare.home.root)]
 
 
 def test_a_stack_whose_process_was_killed_reports_the_crash(bare: Site) -> None:
@@ -92,9 +92,9 @@ def test_a_stack_whose_process_was_killed_reports_the_crash(bare: Site) -> None:
     pid = bare.addresses().pid
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not alive(pid))
-    told = bare.noetl("dev", "status")
-    assert told.returncode == 1
-    assert f"its process ({pid}) was killed" in told.stdout
+    completed = bare.noetl("dev", "status")
+    assert completed.returncode == 1
+    assert f"its process ({pid}) was killed" in completed.stdout
     assert bare.noetl("dev", "down").stdout == "no stack is running here\n"
 
 
@@ -118,7 +118,7 @@ def test_who_serves_a_stack_that_another_owns_leaves_without_a_word(bare: Site) 
 
 
 def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
-    """Its process is held until it is told to end: it may else be up before ``down`` looks."""
+    """Its process is held until it gets the signal to end: otherwise it may be up before ``down`` looks."""
     home = bare.home
     up = bare.start("dev", "up")
     assert wait_until(lambda: home.root.exists() and home.owner() is not None)
@@ -126,10 +126,10 @@ def test_down_stops_a_stack_that_is_starting(bare: Site) -> None:
     assert owner is not None
     os.kill(owner.pid, signal.SIGSTOP)
     down = bare.start("dev", "down")
-    assert wait_until(lambda: was_told(owner.pid, signal.SIGTERM))
+    assert wait_until(lambda: got_signal(owner.pid, signal.SIGTERM))
     os.kill(owner.pid, signal.SIGCONT)
-    told, _ = down.communicate(timeout=60)
-    assert told == "down\n"
+    output, _ = down.communicate(timeout=60)
+    assert output == "down\n"
     up.communicate(timeout=60)
     assert up.returncode == 1
     assert home.owner() is None
@@ -154,7 +154,11 @@ def says(log: Path, text: str) -> bool:
 
 
 def begun_again(site: Site, old: int) -> bool:
-    mirrors = [one for one in recorded_processes(site.home.servers) if "cli mirror" in one.marker and one.pid != old]
+    mirrors = [
+        process
+        for process in recorded_processes(site.home.servers)
+        if "cli mirror" in process.marker and process.pid != old
+    ]
     return bool(mirrors) and says(site.home.log("mirror"), "mirroring")
 
 

@@ -28,8 +28,8 @@ def test_a_run_with_a_key_is_read_with_it_and_the_key_is_named_without_it(
     up = bare.noetl("dev", "up")
     assert up.returncode == 0, up.stderr
     try:
-        told = bare.run(HELLO, "--set", "name=canary-77b1")
-        assert "canary-77b1" in json.dumps(told["result"])
+        report = bare.run(HELLO, "--set", "name=canary-77b1")
+        assert "canary-77b1" in json.dumps(report["result"])
         monkeypatch.delenv(ENCRYPTION_KEYS_VARIABLE)
         status = bare.noetl("status")
         assert status.returncode == 2, status.stdout
@@ -85,7 +85,7 @@ def test_a_run_that_the_workers_could_not_read_is_not_started(
     )
 
 
-async def test_a_stack_without_the_key_says_so_of_the_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stack_without_the_key_reports_that_of_the_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python client does not ask the workers first."""
     monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, KEYS)
     stack = site.addresses()
@@ -105,10 +105,10 @@ def test_the_codec_server_answers_pages_of_its_origin(site: Site, monkeypatch: p
         url = line.split()[4].rstrip(";")
         plain = {"metadata": {"encoding": base64.b64encode(b"json/plain").decode()}, "data": "ImhlbGxvIg=="}
         with httpx.Client(base_url=url, headers={"Origin": ORIGIN}) as page:
-            asked = page.options("/decode", headers={"Access-Control-Request-Method": "POST"})
-            assert asked.status_code == 204
-            assert asked.headers["Access-Control-Allow-Origin"] == ORIGIN
-            assert "x-namespace" in asked.headers["Access-Control-Allow-Headers"]
+            options = page.options("/decode", headers={"Access-Control-Request-Method": "POST"})
+            assert options.status_code == 204
+            assert options.headers["Access-Control-Allow-Origin"] == ORIGIN
+            assert "x-namespace" in options.headers["Access-Control-Allow-Headers"]
             encoded = page.post("/encode", json={"payloads": [plain]}).json()
             assert base64.b64decode(encoded["payloads"][0]["metadata"]["encoding"]) == b"binary/encrypted"
             assert page.post("/decode", json=encoded).json() == {"payloads": [plain]}

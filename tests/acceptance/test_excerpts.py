@@ -1,4 +1,4 @@
-"""What a person sees of a failure: the line of the playbook, and what the other side said."""
+"""What is shown of a failure: the line of the playbook, and the response of the server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ KILLED = """  - step: start
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         (
             PYTHON,
@@ -67,19 +67,19 @@ KILLED = """  - step: start
     ],
     ids=["python", "sql", "timeout", "signal"],
 )
-def test_a_failure_and_its_line(site: Site, text: str, shown: list[str]) -> None:
+def test_a_failure_and_its_line(site: Site, text: str, expected: list[str]) -> None:
     done = site.noetl("run", str(site.write(HEAD + text)))
     lines = done.stdout.splitlines()
     assert done.returncode == 1
-    [at] = [index for index, line in enumerate(lines) if shown[0] in line]
-    told = [lines[at][lines[at].index(shown[0]) :], *lines[at + 1 : at + len(shown)]]
-    assert told == shown, done.stdout
+    [at] = [index for index, line in enumerate(lines) if expected[0] in line]
+    lines_shown = [lines[at][lines[at].index(expected[0]) :], *lines[at + 1 : at + len(expected)]]
+    assert lines_shown == expected, done.stdout
 
 
-def test_a_credential_that_stands_in_the_line_is_masked() -> None:
+def test_a_credential_in_the_line_is_masked() -> None:
     text = "a\nuser: me, password: hunter2\n"
     playbook = Playbook(compile_or_raise(HEAD + SLOW, "p.yaml"), text, (Span(2, 21, 2, 28),))
     failure = Failure("start", "no", file="p.yaml", line=2, col=1)
     assert playbook.excerpt(failure) == ["  |", "2 | user: me, password: *******", "  | ^" + "~" * 26]
     elsewhere = [msgspec.structs.replace(failure, file="q.yaml"), msgspec.structs.replace(failure, line=0)]
-    assert [playbook.excerpt(one) for one in elsewhere] == [[], []]
+    assert [playbook.excerpt(excerpt_line) for excerpt_line in elsewhere] == [[], []]

@@ -1,4 +1,4 @@
-"""Runs that Temporal no longer has: what is told of them, and what ``noetl prune`` removes and keeps."""
+"""Runs that Temporal no longer has: what is shown of them, and what ``noetl prune`` removes and keeps."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ async def _age(log: asyncpg.Connection, execution_id: int) -> None:
 def _json(site: Site, *args: str) -> dict[str, Any]:
     done = site.noetl(*args, "--json")
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 async def test_a_run_that_temporal_has_no_longer(site: Site) -> None:
@@ -116,11 +116,11 @@ async def test_the_values_of_an_old_run_are_removed_and_its_log_is_kept(site: Si
     refused = site.noetl("prune", "--older-than", "7d")
     assert refused.returncode == 2
     assert "use --older-than 30d or more" in refused.stderr
-    told = _json(site, "prune", "--dry-run")
-    assert (told["dry_run"], told["executions"]) == (True, 1)
-    assert told["payloads"] >= 2
-    assert told["bytes"] > 400_000
-    assert f"removed {told['payloads']} payloads, " in site.noetl("prune").stdout
+    counts = _json(site, "prune", "--dry-run")
+    assert (counts["dry_run"], counts["executions"]) == (True, 1)
+    assert counts["payloads"] >= 2
+    assert counts["bytes"] > 400_000
+    assert f"removed {counts['payloads']} payloads, " in site.noetl("prune").stdout
     assert _json(site, "prune")["payloads"] == 0
 
     status = _json(site, "status", str(old["execution_id"]))

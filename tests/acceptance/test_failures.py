@@ -1,4 +1,4 @@
-"""A run of which much fails tells how much, and the first and the last."""
+"""A run with many failures shows their number, the first and the last."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ PLAYBOOK = ROOT / "tests/acceptance/playbooks/many_failures.yaml"
 
 
 def test_a_thousand_failed_items_are_counted_and_the_first_and_last_are_kept(site: Site, api: Api) -> None:
-    told = site.run(PLAYBOOK, "--set", f"api_url={api.url}")
-    assert told["status"] == "failed"
-    assert told["failure_counts"] == [
+    report = site.run(PLAYBOOK, "--set", f"api_url={api.url}")
+    assert report["status"] == "failed"
+    assert report["failure_counts"] == [
         {"step": "after", "kind": "not_found", "count": 1, "handled": 0},
         {"step": "load", "kind": "not_found", "count": 998, "handled": 998},
         {"step": "load", "kind": "template", "count": 2, "handled": 2},
     ]
-    assert len(told["failures"]) == 100
-    assert "nothing" in told["failures"][3]["message"]
-    assert told["failures"][-1]["step"] == "after"
+    assert len(report["failures"]) == 100
+    assert "nothing" in report["failures"][3]["message"]
+    assert report["failures"][-1]["step"] == "after"
 
-    shown = site.noetl("status", str(told["execution_id"])).stdout
-    assert "load: 1,000 items failed: 998 not_found, 2 template (handled); the first and the last:" in shown
-    assert f"{PLAYBOOK.name}:" in shown
-    assert "load/load_task[0]: " in shown
-    assert "load/load_task[999]: " in shown
-    assert "after/after_task: " in shown
+    output = site.noetl("status", str(report["execution_id"])).stdout
+    assert "load: 1,000 iterations failed: 998 not_found, 2 template (handled); the first and the last:" in output
+    assert f"{PLAYBOOK.name}:" in output
+    assert "load/load_task[0]: " in output
+    assert "load/load_task[999]: " in output
+    assert "after/after_task: " in output
 
     events = [
-        json.loads(line) for line in site.noetl("events", str(told["execution_id"]), "--json").stdout.splitlines()
+        json.loads(line) for line in site.noetl("events", str(report["execution_id"]), "--json").stdout.splitlines()
     ]
-    assert sum(one["event_type"] == "loop.iteration.failed" for one in events) == 1000
-    [ended] = [one for one in events if one["event_type"] == "playbook.failed"]
+    assert sum(event["event_type"] == "loop.iteration.failed" for event in events) == 1000
+    [ended] = [event for event in events if event["event_type"] == "playbook.failed"]
     assert ended["meta"]["failed_steps"] == ["after"]
-    assert [one["count"] for one in ended["meta"]["failures"]] == [1, 998, 2]
+    assert [count_["count"] for count_ in ended["meta"]["failures"]] == [1, 998, 2]
     assert "404" in ended["error"]

@@ -69,7 +69,7 @@ def test_a_project_has_a_folder_in_the_users_data(tmp_path: Path, monkeypatch: p
 
 
 def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would lie in the project."""
+    """It would be in the project."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for relative in ("", ".", "data", "~/data"):
@@ -90,7 +90,7 @@ def test_a_project_name_cannot_leave_the_data_folder(monkeypatch: pytest.MonkeyP
         assert folder.name[0] not in "-."
 
 
-def test_a_folder_says_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_names_its_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
     home = Home()
@@ -109,16 +109,16 @@ def test_a_folder_that_is_not_ours_alone_is_refused(trap: str, tmp_path: Path) -
     make_folder(tmp_path / "theirs")
     if trap == "link":
         root.symlink_to(tmp_path / "theirs")
-        told = "it is a link"
+        message = "it is a link"
     elif trap == "open":
         root.mkdir()
         root.chmod(0o777)
-        told = "other users can write to it"
+        message = "other users can write to it"
     else:
         root.mkdir()
         os.mkfifo(root / "temporal.db")
-        told = "temporal.db: it is a pipe"
-    with pytest.raises(StackError, match=f"cannot use the folder {root}: {told}"), Home(root).owner_lock("run"):
+        message = "temporal.db: it is a pipe"
+    with pytest.raises(StackError, match=f"cannot use the folder {root}: {message}"), Home(root).owner_lock("run"):
         pytest.fail("it was used")
     assert list((tmp_path / "theirs").iterdir()) == []
 
@@ -172,8 +172,8 @@ def test_a_run_whose_stack_cannot_start_was_not_started(bare: Site, monkeypatch:
 def test_the_owner_is_distinguished_from_the_holder_of_the_lock(home: Home) -> None:
     with home.owner_lock("run"):
         assert home.owner() == Owner(os.getpid(), "run")
-        told = rf"process {os.getpid()} \(`noetl run`\) owns the stack"
-        with pytest.raises(BusyError, match=told), home.owner_lock("run"):
+        message = rf"process {os.getpid()} \(`noetl run`\) owns the stack"
+        with pytest.raises(BusyError, match=message), home.owner_lock("run"):
             pytest.fail("it was owned twice")
     assert home.owner() is None
 
@@ -184,19 +184,19 @@ def test_a_lock_of_another_program_is_not_trusted(home: Home, text: str, monkeyp
     before = time.monotonic()
     with held(home.owner_file) as holder:
         home.owner_file.write_text(text.format(pid=holder))
-        told = f"{home.owner_file} is locked by a process that is not noetl"
-        with pytest.raises(StackError, match=told):
+        message = f"{home.owner_file} is locked by a process that is not noetl"
+        with pytest.raises(StackError, match=message):
             home.owner()
-        with pytest.raises(BusyError, match=told), home.owner_lock("dev"):
+        with pytest.raises(BusyError, match=message), home.owner_lock("dev"):
             pytest.fail("it was owned")
         assert identity(holder), "the holder was ended"
     assert time.monotonic() - before < 60
 
 
 def test_waiting_for_a_shared_lock_is_reported(home: Home) -> None:
-    told = f"{home.owner_file} is locked by a process that is not noetl"
+    message = f"{home.owner_file} is locked by a process that is not noetl"
     home.owner_file.touch(mode=0o600)
-    with held(home.owner_file, "sh"), pytest.raises(BusyError, match=told), home.owner_lock("dev"):
+    with held(home.owner_file, "sh"), pytest.raises(BusyError, match=message), home.owner_lock("dev"):
         pytest.fail("it was owned")
 
 
@@ -207,13 +207,13 @@ def test_a_process_that_owns_the_folder_and_serves_no_stack_is_not_ended(
     home.prepare()
     monkeypatch.setenv("NOETL_HOME", str(home.root))
     with held(home.owner_file) as holder:
-        found = identity(holder)
-        assert found is not None
-        home.owner_file.write_text(f"{holder} dev {found.started}")
+        started = identity(holder)
+        assert started is not None
+        home.owner_file.write_text(f"{holder} dev {started.started}")
         down = bare.noetl("dev", "down")
         assert down.returncode == 1
         assert f"process {holder} holds {home.owner_file}, and is not `noetl dev serve`" in down.stderr
-        assert identity(holder) == found
+        assert identity(holder) == started
 
 
 def test_a_held_lock_delays_commands_only_for_a_limited_time(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,7 +251,7 @@ def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
 
 
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
-    """What the words about a foreign lock advise: remove the file."""
+    """The remedy in the message about a foreign lock: remove the file."""
     with held(home.owner_file):
         home.owner_file.unlink()
         with home.owner_lock("run"):

@@ -78,10 +78,10 @@ def test_a_hostile_payload_is_refused_with_a_message(name: str, tmp_path: Path) 
 def test_a_hostile_setting_is_refused_with_a_message(name: str) -> None:
     setting, says = SETTINGS[name]
     began = time.process_time()
-    with pytest.raises(click.UsageError, match=says) as told:
+    with pytest.raises(click.UsageError, match=says) as raised:
         read_payload(None, [setting])
     assert time.process_time() - began < SECONDS
-    assert len(str(told.value)) < 400
+    assert len(str(raised.value)) < 400
 
 
 def test_all_settings_share_one_limit() -> None:
@@ -209,8 +209,10 @@ def parameters_of(command: click.Command) -> Iterator[click.Parameter]:
 
 
 def test_text_that_is_not_unicode_is_refused_wherever_it_is_not_a_path_of_a_file() -> None:
-    texts = [one for one in parameters_of(cli) if not isinstance(one.type, click.Path | click.types.BoolParamType)]
-    assert {"reason", "by", "step", "name", "fields", "settings"} <= {one.name for one in texts}
+    texts = [
+        event for event in parameters_of(cli) if not isinstance(event.type, click.Path | click.types.BoolParamType)
+    ]
+    assert {"reason", "by", "step", "name", "fields", "settings"} <= {parameter.name for parameter in texts}
     for parameter in texts:
         with pytest.raises(click.BadParameter):
             parameter.type.convert("abcdef\udcff", parameter, None)
@@ -218,7 +220,7 @@ def test_text_that_is_not_unicode_is_refused_wherever_it_is_not_a_path_of_a_file
 
 @pytest.mark.parametrize("name", ["step", "by", "key", "path"])
 def test_a_name_is_not_empty(name: str) -> None:
-    for parameter in (one for one in parameters_of(cli) if one.name == name and one.type is NAME):
+    for parameter in (event for event in parameters_of(cli) if event.name == name and event.type is NAME):
         with pytest.raises(click.BadParameter, match="1 to 1,000 characters"):
             parameter.type.convert("", parameter, None)
 

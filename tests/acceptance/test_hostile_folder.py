@@ -112,7 +112,7 @@ def test_relative_entries_of_the_python_path_are_left_out(
     done = subprocess.run(program("--version"), cwd=hostile.folder, env=environment, capture_output=True, text=True)
     assert (done.returncode, hostile.imported()) == (0, [])
     kept = import_path()["PYTHONPATH"].split(os.pathsep)
-    assert kept == [one for one in os.environ["PYTHONPATH"].split(os.pathsep) if one.startswith("/")] or kept == [""]
+    assert kept == [text for text in os.environ["PYTHONPATH"].split(os.pathsep) if text.startswith("/")] or kept == [""]
 
 
 @pytest.mark.stack
@@ -139,8 +139,12 @@ def _runs_again(site: Site, service: str, old: int) -> bool:
 
 def _running(site: Site, service: str) -> int:
     """The process id of a service that runs, 0 when none does."""
-    found = [one for one in recorded_processes(site.home.servers) if f"cli {service}" in one.marker and one.runs()]
-    return found[-1].pid if found else 0
+    matching = [
+        process
+        for process in recorded_processes(site.home.servers)
+        if f"cli {service}" in process.marker and process.runs()
+    ]
+    return matching[-1].pid if matching else 0
 
 
 @pytest.mark.parametrize("command", [["dev", "status"], ["dev", "down"], ["dev", "list"], ["status"], ["events"]])

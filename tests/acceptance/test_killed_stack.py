@@ -25,16 +25,16 @@ KILLS = 8
 
 def processes_of(home: Home) -> dict[int, str]:
     """The processes that have the folder in their command line, their environment or as the folder they work in."""
-    found: dict[int, str] = {}
+    commands: dict[int, str] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            told = [(process / name).read_bytes() for name in ("cmdline", "environ")]
-            told.append(os.fsencode((process / "cwd").readlink()))
+            texts = [(process / name).read_bytes() for name in ("cmdline", "environ")]
+            texts.append(os.fsencode((process / "cwd").readlink()))
         except OSError:
             continue
-        if int(process.name) != os.getpid() and any(os.fsencode(home.root) in text for text in told):
-            found[int(process.name)] = told[0].replace(b"\0", b" ").decode(errors="replace")
-    return found
+        if int(process.name) != os.getpid() and any(os.fsencode(home.root) in text for text in texts):
+            commands[int(process.name)] = texts[0].replace(b"\0", b" ").decode(errors="replace")
+    return commands
 
 
 @pytest.fixture
@@ -90,7 +90,9 @@ def test_killed_at_any_moment(site: Site) -> None:
     owner_pid = site.addresses().pid
     assert {pid for pid, command in processes_of(home).items() if "dev serve" in command} == {owner_pid}
     commands = list(processes_of(home).values())
-    assert len([one for one in commands if "start-dev" in one]) == 1, commands
-    assert len([one for one in commands if "-D" in one and "unix_socket_directories=" in one]) == 1, commands
+    assert len([command for command in commands if "start-dev" in command]) == 1, commands
+    assert len([command for command in commands if "-D" in command and "unix_socket_directories=" in command]) == 1, (
+        commands
+    )
     assert site.noetl("dev", "down").returncode == 0
     assert not [path.name for path in home.root.rglob("*.new")], "a draft was left behind"

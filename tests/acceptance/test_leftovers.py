@@ -17,7 +17,7 @@ from noetl_temporal.stack.leftovers import end_leftovers, end_processes_in, reco
 from noetl_temporal.stack.process import Server, start, stop
 from tests.acceptance.processes import wait_until
 
-HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system does not tell folders of processes")
+HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the system does not show folders of processes")
 
 
 @pytest.fixture
@@ -44,10 +44,16 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def note_of(process: subprocess.Popen[bytes], **changed: object) -> list[object]:
-    found = identity(process.pid)
-    assert found is not None
-    told = {"pid": process.pid, "marker": "sleep 600", "service": False, "uid": found.uid, "started": found.started}
-    return list((told | changed).values())
+    started = identity(process.pid)
+    assert started is not None
+    record = {
+        "pid": process.pid,
+        "marker": "sleep 600",
+        "service": False,
+        "uid": started.uid,
+        "started": started.started,
+    }
+    return list((record | changed).values())
 
 
 def written(folder: Path, *notes: object) -> Path:

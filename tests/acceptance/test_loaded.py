@@ -66,12 +66,14 @@ def loaded(site: Site, *args: str) -> set[str]:
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"]])
 def test_a_list_of_commands_needs_none_of_them(bare: Site, args: list[str]) -> None:
-    found = loaded(bare, *args)
-    assert found & (SERVING | COMPILER | {"asyncio", "asyncpg", "msgspec", "rich", "temporalio"}) == set()
-    assert {f"noetl_temporal.cli.{one.target.partition(':')[0]}" for one in COMMANDS.values()} & found == set()
+    modules = loaded(bare, *args)
+    assert modules & (SERVING | COMPILER | {"asyncio", "asyncpg", "msgspec", "rich", "temporalio"}) == set()
+    assert {
+        f"noetl_temporal.cli.{command.target.partition(':')[0]}" for command in COMMANDS.values()
+    } & modules == set()
 
 
-def test_the_list_says_what_each_command_says_of_itself() -> None:
+def test_the_list_of_commands_has_the_summary_of_each() -> None:
     with cli.make_context("noetl", ["run"], resilient_parsing=True) as context:
         for name, listed in COMMANDS.items():
             command = cli.get_command(context, name)
@@ -88,14 +90,14 @@ FRONT_ENDS = {"noetl_compiler.dialects.v1.step", "noetl_compiler.dialects.legacy
 
 
 def test_only_the_front_end_of_the_dialect_is_loaded(bare: Site) -> None:
-    found = loaded(bare, "compile", str(bare.write(HELLO)))
-    assert found & (FRONT_ENDS | {"noetl_compiler.dialects.v10"}) == {"noetl_compiler.dialects.v10"}
+    modules = loaded(bare, "compile", str(bare.write(HELLO)))
+    assert modules & (FRONT_ENDS | {"noetl_compiler.dialects.v10"}) == {"noetl_compiler.dialects.v10"}
 
 
 def test_compiling_needs_the_compiler_alone(bare: Site) -> None:
-    found = loaded(bare, "compile", str(bare.write(HELLO)))
-    assert found >= COMPILER
-    assert found & (SERVING | {"asyncio", "asyncpg", "rich", "temporalio"}) == set()
+    modules = loaded(bare, "compile", str(bare.write(HELLO)))
+    assert modules >= COMPILER
+    assert modules & (SERVING | {"asyncio", "asyncpg", "rich", "temporalio"}) == set()
 
 
 @pytest.mark.parametrize(
@@ -103,18 +105,18 @@ def test_compiling_needs_the_compiler_alone(bare: Site) -> None:
     [("{kind: python, code: result = 1}", "pyflakes.checker"), ("{kind: duckdb, query: select 1}", "sqlglot")],
 )
 def test_code_and_sql_are_read_by_the_library_for_each(bare: Site, tool: str, library: str) -> None:
-    found = loaded(bare, "compile", str(bare.write(HELLO.replace("{kind: noop}", tool))))
-    assert found & {"pyflakes.checker", "sqlglot", "duckdb", "asyncio"} == {library}
+    modules = loaded(bare, "compile", str(bare.write(HELLO.replace("{kind: noop}", tool))))
+    assert modules & {"pyflakes.checker", "sqlglot", "duckdb", "asyncio"} == {library}
 
 
 @pytest.mark.stack
 def test_on_a_stack_that_is_up_nothing_is_loaded_that_serves(site: Site, tmp_path: Path) -> None:
     playbook = tmp_path / "loaded.yaml"
     playbook.write_text(HELLO)
-    told = site.run(playbook)
+    report = site.run(playbook)
     assert loaded(site, "run", str(playbook)) & (SERVING | {"importlib.metadata"}) == set()
-    assert loaded(site, "status", str(told["execution_id"])) & (SERVING | COMPILER) == set()
-    assert loaded(site, "events", str(told["execution_id"])) & (SERVING | COMPILER | {"temporalio"}) == set()
+    assert loaded(site, "status", str(report["execution_id"])) & (SERVING | COMPILER) == set()
+    assert loaded(site, "events", str(report["execution_id"])) & (SERVING | COMPILER | {"temporalio"}) == set()
 
 
 def test_the_collector_is_held_back_while_modules_are_imported() -> None:

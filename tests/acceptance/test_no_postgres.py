@@ -32,7 +32,7 @@ def without_postgres(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NOETL_POSTGRES")
 
 
-def test_a_stored_report_is_told_to_be_in_postgres(site: Site, bare: Site) -> None:
+def test_a_report_stored_in_postgres_needs_the_dsn(site: Site, bare: Site) -> None:
     done = bare.noetl("run", str(bare.write(LARGE)))
     assert (done.returncode, done.stdout) == (3, "")
     assert "has ended, but its report is large and was stored in Postgres: set NOETL_POSTGRES" in done.stderr

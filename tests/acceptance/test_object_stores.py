@@ -65,8 +65,8 @@ def credentials(site: Site, store: ObjectStore, **fields: str) -> str:
 def test_code_in_a_store_is_fetched_with_the_credential_of_the_command(
     site: Site, store: ObjectStore, file: str
 ) -> None:
-    told = site.run(CORPUS / file, "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
-    assert told["status"] == "completed", told
+    report = site.run(CORPUS / file, "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
+    assert report["status"] == "completed", report
     assert store.asked == [f"GET /{BUCKET}/scripts/hello_world.py"]
 
 
@@ -76,10 +76,10 @@ def test_code_that_the_store_refuses_starts_nothing(site: Site, store: ObjectSto
     given = credentials(site, store, type="gcs", token=f"not-{TOKEN}")
     done = site.noetl("run", str(CORPUS / FILES[0]), "--credentials", given)
     assert done.returncode == 2
-    shown = done.stdout + done.stderr
-    assert f"cannot fetch gs://{BUCKET}/scripts/hello_world.py: it returned 403 Forbidden (AccessDenied)" in shown
-    assert "nothing was started" in shown
-    assert TOKEN not in shown
+    errors = done.stdout + done.stderr
+    assert f"cannot fetch gs://{BUCKET}/scripts/hello_world.py: it returned 403 Forbidden (AccessDenied)" in errors
+    assert "nothing was started" in errors
+    assert TOKEN not in errors
 
 
 @of_upstream
@@ -94,11 +94,11 @@ def test_a_credential_that_the_command_lacks_is_named(site: Site) -> None:
 
 
 def test_a_run_puts_a_value_and_gets_it_back(site: Site, store: ObjectStore) -> None:
-    told = site.run(site.write(ARTIFACTS), "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
-    assert told["status"] == "completed", told
-    assert told["result"]["data"] == {"rows": [1, 2, 3]}
-    assert told["result"]["uri"] == f"gs://scripts/runs/{told['execution_id']}.json.gz"
-    events = site.noetl("events", told["execution_id"], "--json").stdout
-    assert told["result"]["sha256"] in events
+    report = site.run(site.write(ARTIFACTS), "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
+    assert report["status"] == "completed", report
+    assert report["result"]["data"] == {"rows": [1, 2, 3]}
+    assert report["result"]["uri"] == f"gs://scripts/runs/{report['execution_id']}.json.gz"
+    events = site.noetl("events", report["execution_id"], "--json").stdout
+    assert report["result"]["sha256"] in events
     assert KEYS["secret_access_key"] not in events
     assert "Signature=" not in events

@@ -1,4 +1,4 @@
-"""What a worker tells whoever operates it: health, metrics, and a log for programs."""
+"""Operating a worker: health, metrics, and a log for programs."""
 
 from __future__ import annotations
 
@@ -63,31 +63,31 @@ class Watched:
 
     def value(self, name: str, **labels: str) -> float:
         """Of a metric, summed over all other labels."""
-        found = 0.0
+        total = 0.0
         for line in self.get("/metrics").text.splitlines():
             match = re.fullmatch(rf"{name}{{(.*)}} (\S+)", line)
             if match and all(f'{key}="{value}"' in match[1] for key, value in labels.items()):
-                found += float(match[2])
-        return found
+                total += float(match[2])
+        return total
 
 
 @pytest.fixture
 def watched(cluster: None, bare: Site) -> Iterator[Watched]:
     """The only worker."""
     del cluster
-    with watching(Watched(bare, "worker", "--log-format", "json")) as found:
-        yield found
+    with watching(Watched(bare, "worker", "--log-format", "json")) as watched_worker:
+        yield watched_worker
 
 
 @contextmanager
-def watching(found: Watched) -> Generator[Watched]:
+def watching(watched: Watched) -> Generator[Watched]:
     try:
-        assert wait_until(found.is_ready)
-        yield found
+        assert wait_until(watched.is_ready)
+        yield watched
     finally:
-        if found.process.poll() is None:
-            found.process.kill()
-        found.process.communicate()
+        if watched.process.poll() is None:
+            watched.process.kill()
+        watched.process.communicate()
 
 
 def test_calls_and_runs_are_counted(watched: Watched, bare: Site) -> None:

@@ -1,4 +1,4 @@
-"""A second account of the same machine, which is really taken on, and a root with a strict umask."""
+"""A second account of the same machine, which the test really uses, and a root with a strict umask."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def open_site(bare: Site, open_folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def attempted(uid: int, site: Site) -> dict[str, Any]:
-    """What came of everything that ``other_account`` tries."""
-    addresses, found = site.addresses(), list(site.home.root.rglob("*"))
+    """The outcomes of everything that ``other_account`` tries."""
+    addresses, paths = site.addresses(), list(site.home.root.rglob("*"))
     facts = {
-        "files": [str(path) for path in found if path.is_file()],
-        "folders": [str(path) for path in found if path.is_dir()],
+        "files": [str(path) for path in paths if path.is_file()],
+        "folders": [str(path) for path in paths if path.is_dir()],
         "sockets": addresses.sockets,
         "postgres_port": addresses.postgres_port,
         "temporal": addresses.temporal,
@@ -75,8 +75,8 @@ def attempted(uid: int, site: Site) -> dict[str, Any]:
     environment = {**os.environ, "HOME": "/nonexistent"}  # asyncpg looks for files of its own there
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def test_another_account_reads_nothing_connects_to_nothing_and_runs_nothing(open_site: Site) -> None:

@@ -59,19 +59,21 @@ def posts() -> Iterator[str]:
 async def test_upstreams_transfers_store_every_row(
     site: Site, playbooks: asyncpg.Connection[asyncpg.Record], posts: str, file: str, table: str
 ) -> None:
-    told = await asyncio.to_thread(site.run, CORPUS / file, "--set", f"api_url={posts}")
-    assert told["status"] == "completed", told["failures"]
-    found = await playbooks.fetch(f"select post_id, user_id, title, body from public.{table} order by post_id")
-    assert [tuple(row) for row in found] == [(one["id"], one["userId"], one["title"], one["body"]) for one in POSTS]
+    report = await asyncio.to_thread(site.run, CORPUS / file, "--set", f"api_url={posts}")
+    assert report["status"] == "completed", report["failures"]
+    records = await playbooks.fetch(f"select post_id, user_id, title, body from public.{table} order by post_id")
+    assert [tuple(row) for row in records] == [
+        (post["id"], post["userId"], post["title"], post["body"]) for post in POSTS
+    ]
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
 async def test_upstreams_playbook_of_a_bucket(bare: Site, nats_address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_CREDENTIAL_NATS_CREDENTIAL", json.dumps({"type": "nats", "url": nats_address, **LOGIN}))
     async with bucket(nats_address, "sessions"):
-        told = await asyncio.to_thread(bare.run, CORPUS / "e2e@HEAD/fixtures/playbooks/test_nats_kv.yaml")
-    assert told["status"] == "completed", told["failures"]
-    assert list(told["steps"]) == ["start", "kv_put", "kv_get", "kv_delete", "end"]
+        report = await asyncio.to_thread(bare.run, CORPUS / "e2e@HEAD/fixtures/playbooks/test_nats_kv.yaml")
+    assert report["status"] == "completed", report["failures"]
+    assert list(report["steps"]) == ["start", "kv_put", "kv_get", "kv_delete", "end"]
 
 
 SWEEP = """\
@@ -102,6 +104,6 @@ workflow:
 
 
 def test_a_sweep_of_a_circuit(site: Site) -> None:
-    told = site.run(site.write(SWEEP, "sweep.yaml"))
-    assert told["status"] == "completed", told["failures"]
-    assert told["result"] == [{"0": 100}, {"1": 100}]
+    report = site.run(site.write(SWEEP, "sweep.yaml"))
+    assert report["status"] == "completed", report["failures"]
+    assert report["result"] == [{"0": 100}, {"1": 100}]

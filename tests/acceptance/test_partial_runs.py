@@ -32,32 +32,32 @@ workflow:
 """
 
 
-def told(site: Site, *command: str) -> tuple[int, dict[str, Any]]:
+def reported(site: Site, *command: str) -> tuple[int, dict[str, Any]]:
     done = site.noetl(*command, "--json")
     return done.returncode, json.loads(done.stdout)
 
 
-def test_every_command_says_partial(site: Site) -> None:
-    code, run = told(site, "run", str(site.write(HALF, "half.yaml")))
+def test_every_command_shows_partial(site: Site) -> None:
+    code, run = reported(site, "run", str(site.write(HALF, "half.yaml")))
     assert (code, run["status"], run["result"]) == (0, "partial", ["start"])
     assert [failure["message"] for failure in run["failures"]] == ["ValueError: half of it (line 1 of the code)"]
     id_ = run["execution_id"]
-    assert told(site, "status", id_)[1]["status"] == "partial"
-    code, waited = told(site, "wait", id_)
+    assert reported(site, "status", id_)[1]["status"] == "partial"
+    code, waited = reported(site, "wait", id_)
     assert (code, waited["status"]) == (0, "partial")
     listed = [json.loads(line) for line in site.noetl("list", "--status", "partial", "--json").stdout.splitlines()]
-    assert [(one["execution_id"], one["status"], one["error"]) for one in listed] == [
+    assert [(run["execution_id"], run["status"], run["error"]) for run in listed] == [
         (id_, "partial", "ValueError: half of it (line 1 of the code)")
     ]
     events = [json.loads(line) for line in site.noetl("events", id_, "--json").stdout.splitlines()]
-    assert [(one["event_type"], one["status"]) for one in events[-2:]] == [
+    assert [(event["event_type"], event["status"]) for event in events[-2:]] == [
         ("workflow.finished", "PARTIAL"),
         ("playbook.completed", "PARTIAL"),
     ]
     assert "partial in " in site.noetl("status", id_).stdout
 
 
-def test_a_word_that_is_no_status_fails_the_run_at_its_place(site: Site) -> None:
+def test_a_word_that_is_not_a_status_fails_the_run_at_its_place(site: Site) -> None:
     done = site.noetl("run", str(site.write(HALF, "half.yaml")), "--set", "word=nearly")
     assert done.returncode == 1
     assert "half.yaml:9:13: end: status is 'nearly', expected completed, partial or failed" in done.stdout + done.stderr
@@ -65,11 +65,11 @@ def test_a_word_that_is_no_status_fails_the_run_at_its_place(site: Site) -> None
 
 def test_a_playbook_that_calls_a_partial_one_completes(site: Site) -> None:
     site.write(HALF, "half.yaml")
-    code, run = told(site, "run", str(site.write(CALLER, "caller.yaml")))
+    code, run = reported(site, "run", str(site.write(CALLER, "caller.yaml")))
     assert (code, run["status"], run["result"]) == (0, "completed", ["start"])
 
 
 @pytest.mark.parametrize(("word", "code"), [("completed", 0), ("failed", 1)])
 def test_the_final_step_gives_the_other_words_too(site: Site, word: str, code: int) -> None:
-    found, run = told(site, "run", str(site.write(HALF, "half.yaml")), "--set", f"word={word}")
-    assert (found, run["status"]) == (code, word)
+    report, run = reported(site, "run", str(site.write(HALF, "half.yaml")), "--set", f"word={word}")
+    assert (report, run["status"]) == (code, word)

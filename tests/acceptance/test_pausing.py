@@ -31,24 +31,24 @@ workflow:
 
 
 def status(site: Site, *run: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(site.noetl("status", *run, "--json").stdout)
-    return found
+    report: dict[str, Any] = json.loads(site.noetl("status", *run, "--json").stdout)
+    return report
 
 
 def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     running = site.start("run", str(site.write(LOAD, "load.yaml")))
     assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["status"] == "paused")
     run = str(status(site)["execution_id"])
-    told = site.noetl("status", run).stdout
-    assert "load#1 is held until" in told
-    assert "no such table" in told
-    assert f"noetl retry {run} --step 'load#1', or noetl skip {run} 'load#1' --data JSON" in told
+    output = site.noetl("status", run).stdout
+    assert "load#1 is held until" in output
+    assert "no such table" in output
+    assert f"noetl retry {run} --step 'load#1', or noetl skip {run} 'load#1' --data JSON" in output
     assert run in site.noetl("list", "--status", "paused").stdout
-    assert site.noetl("skip", run, "gate").stderr == f"Error: run {run}: step 'gate' is not held: held are load#1\n"
+    assert site.noetl("skip", run, "gate").stderr == f"Error: run {run}: step 'gate' is not held: held are 'load'\n"
     assert site.noetl("resume", run).stderr == f"Error: run {run}: the run is not paused\n"
 
     assert site.noetl("retry", run).stdout == f"run {run}: retrying load#1\n"
-    assert wait_until(lambda: any(one["run"] == "load#2" for one in status(site, run)["suspensions"]))
+    assert wait_until(lambda: any(entry["run"] == "load#2" for entry in status(site, run)["suspensions"]))
     skipped = site.noetl("skip", run, "load", "--data", '{"rows": 4}', "--reason", "loaded by hand")
     assert skipped.stdout == f"run {run}: skipped load#2\n"
     assert wait_until(lambda: status(site, run)["waits"] != [])
@@ -57,8 +57,8 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     assert paused.stdout == f"run {run}: paused; to resume it: noetl resume {run}\n"
     assert site.noetl("pause", run).stderr == f"Error: run {run}: the run is paused already\n"
     site.noetl("signal", run, "go")
-    told = site.noetl("status", run).stdout
-    assert f"paused by {getpass.getuser()} (the database moves): noetl resume {run}" in told
+    output = site.noetl("status", run).stdout
+    assert f"paused by {getpass.getuser()} (the database moves): noetl resume {run}" in output
     assert site.noetl("resume", run, "--as", "bob").stdout == f"run {run}: resumed\n"
 
     out, errors = running.communicate(timeout=60)

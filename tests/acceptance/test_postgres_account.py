@@ -42,8 +42,8 @@ def attempted(uid: int, gid: int, pid: int) -> dict[str, str]:
     command = [sys.executable, "-P", str(Path(nobody.__file__)), str(uid), str(gid), str(pid)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    told: dict[str, str] = json.loads(done.stdout)
-    return told
+    report: dict[str, str] = json.loads(done.stdout)
+    return report
 
 
 def postmaster(home: Home) -> int:
@@ -52,11 +52,11 @@ def postmaster(home: Home) -> int:
 
 def owners(folder: Path) -> set[tuple[int, int]]:
     """The accounts and groups of all that lies in a folder, and of itself."""
-    found = [path.lstat() for path in (folder, *folder.rglob("*"))]
-    return {(one.st_uid, one.st_gid) for one in found}
+    statuses = [path.lstat() for path in (folder, *folder.rglob("*"))]
+    return {(status.st_uid, status.st_gid) for status in statuses}
 
 
-def test_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path: Path) -> None:
+def test_the_account_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     with owned_stack(home, "run"):
         server = postmaster(home)
@@ -65,32 +65,34 @@ def test_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path: Path) -> No
         assert attempted(uid, gid, server) == dict.fromkeys(nobody.ATTEMPTS, "done")
 
 
-def test_nobody_reaches_no_cluster_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_account_nobody_cannot_access_a_cluster_during_initdb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """``initdb`` has the uid of ``nobody``, so others of it may send it signals; its group keeps them from the rest."""
-    found = during_initdb(monkeypatch, lambda pid: attempted(NOBODY.pw_uid, NOBODY.pw_gid, pid))
+    attempts = during_initdb(monkeypatch, lambda pid: attempted(NOBODY.pw_uid, NOBODY.pw_gid, pid))
     with owned_stack(Home(tmp_path / "home"), "run"):
-        assert found == [REFUSED | {"reload": "done"}]
+        assert attempts == [REFUSED | {"reload": "done"}]
 
 
 def during_initdb(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], dict[str, str]]) -> list[dict[str, str]]:
     """What ``look`` finds of the process of ``initdb`` before it is let go."""
-    found: list[dict[str, str]] = []
+    attempts: list[dict[str, str]] = []
     add = Stack.add
 
     def look_and_add(stack: Stack, server: Server) -> Server:
         if server.name == "initdb":
-            found.append(look(server.process.pid))
+            attempts.append(look(server.process.pid))
         return add(stack, server)
 
     monkeypatch.setattr(Stack, "add", look_and_add)
-    return found
+    return attempts
 
 
 def test_its_account_differs_from_those_of_tasks() -> None:
     accounts = server_accounts()
     tasks = range(FIRST_ACCOUNT, FIRST_ACCOUNT + MOST_PROCESSES + 1)
-    assert accounts.server.uid not in {*tasks} | {one.pw_uid for one in pwd.getpwall()}
-    assert accounts.server.gid == accounts.initdb.gid not in {*tasks} | {one.gr_gid for one in grp.getgrall()}
+    assert accounts.server.uid not in {*tasks} | {account.pw_uid for account in pwd.getpwall()}
+    assert accounts.server.gid == accounts.initdb.gid not in {*tasks} | {group.gr_gid for group in grp.getgrall()}
 
 
 # ---- a cluster that Postgres made as nobody ------------------------------------------------------------------------
@@ -150,9 +152,9 @@ def fifo(path: Path, outside: Path) -> None:
     os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid)
 
 
-@pytest.mark.parametrize(("plant", "told"), [(link, "a link"), (hard_link, "a hard link"), (fifo, "a pipe")])
+@pytest.mark.parametrize(("plant", "expected"), [(link, "a link"), (hard_link, "a hard link"), (fifo, "a pipe")])
 def test_only_regular_files_are_taken_over(
-    former: Home, tmp_path: Path, plant: Callable[[Path, Path], None], told: str
+    former: Home, tmp_path: Path, plant: Callable[[Path, Path], None], expected: str
 ) -> None:
     outside, planted = tmp_path / "outside", former.postgres / "data/base/planted"
     outside.touch()
@@ -161,7 +163,7 @@ def test_only_regular_files_are_taken_over(
     before = outside.stat()
     with pytest.raises((StackError, OSError)) as raised, owned_stack(former, "run"):
         pass
-    assert f"it is {told}" in str(raised.value)
+    assert f"it is {expected}" in str(raised.value)
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
@@ -180,7 +182,7 @@ WITHOUT_PTRACE = "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 19); os.ex
 """Drops CAP_SYS_PTRACE from what the program that follows may have, as containers do."""
 
 
-def test_root_of_a_container_knows_its_server(bare: Site) -> None:
+def test_root_of_a_container_finds_its_server(bare: Site) -> None:
     """It sees no open files of another account's process."""
     command = [sys.executable, "-c", WITHOUT_PTRACE, *NOETL, "run", str(ROOT / "dev/examples/hello.yaml")]
     done = subprocess.run(command, cwd=bare.folder, capture_output=True, text=True, timeout=120)
@@ -192,9 +194,9 @@ def test_a_container_with_few_accounts_has_one_too(tmp_path: Path, monkeypatch: 
     for kind in ("uid", "gid"):
         (tmp_path / f"{kind}_map").write_text("         0     100000      65536\n")
     monkeypatch.setattr(server_account, "PROC", tmp_path)
-    found = server_accounts()
-    assert found.server == (65_533, 65_533)
-    assert found.former == {*found.former, NOBODY.pw_uid, 0x71000000}
+    accounts = server_accounts()
+    assert accounts.server == (65_533, 65_533)
+    assert accounts.former == {*accounts.former, NOBODY.pw_uid, 0x71000000}
     (tmp_path / "gid_map").write_text("0 100000 100\n")
     with pytest.raises(StackError, match="there is no account 1895825408 or 65533: run noetl as another user"):
         server_accounts()

@@ -94,9 +94,9 @@ def _read(terminal: int) -> bytes:
 def test_a_graph_in_every_form(bare: Site, form: str) -> None:
     playbook = str(bare.write(PLAYBOOK))
     for printed in (bytes_printed, on_terminal):
-        shown = printed(bare, "compile", playbook, "--format", form)
-        assert "fails" in shown
-        assert not OBEYED.search(shown)
+        output = printed(bare, "compile", playbook, "--format", form)
+        assert "fails" in output
+        assert not OBEYED.search(output)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_a_graph_in_every_form(bare: Site, form: str) -> None:
         ("--guarantees", "--format", "json"),
     ],
 )
-def test_what_else_is_told_of_a_graph(bare: Site, args: tuple[str, ...]) -> None:
-    shown = bytes_printed(bare, "compile", str(bare.write(PLAYBOOK)), *args)
-    assert shown
-    assert not OBEYED.search(shown)
+def test_other_output_about_a_graph_is_printable(bare: Site, args: tuple[str, ...]) -> None:
+    output = bytes_printed(bare, "compile", str(bare.write(PLAYBOOK)), *args)
+    assert output
+    assert not OBEYED.search(output)
 
 
 def test_json_of_a_graph_has_the_same_value_on_a_terminal(bare: Site) -> None:
@@ -137,9 +137,9 @@ def test_json_of_a_graph_has_the_same_value_on_a_terminal(bare: Site) -> None:
 )
 def test_errors_about_arguments_are_printable(bare: Site, args: tuple[str, ...]) -> None:
     bare.write(PLAYBOOK)
-    shown = bytes_printed(bare, *(arg.replace("ATTACK", HOSTILE) for arg in args))
-    assert r"a\u2028b\u2029c\x85d" in shown, "not all of it is quoted"
-    assert not OBEYED.search(shown)
+    output = bytes_printed(bare, *(arg.replace("ATTACK", HOSTILE) for arg in args))
+    assert r"a\u2028b\u2029c\x85d" in output, "not all of it is quoted"
+    assert not OBEYED.search(output)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -155,9 +155,9 @@ def test_errors_about_arguments_are_printable(bare: Site, args: tuple[str, ...])
 def test_errors_that_depend_on_the_argument(bare: Site, args: tuple[str, ...], attack: str) -> None:
     """What is quoted of it, and whether it is an error, depends on its length and its characters."""
     bare.write(PLAYBOOK)
-    shown = bytes_printed(bare, *(arg.replace("ATTACK", ATTACKS[attack]) for arg in args))
-    assert shown
-    assert not OBEYED.search(shown)
+    output = bytes_printed(bare, *(arg.replace("ATTACK", ATTACKS[attack]) for arg in args))
+    assert output
+    assert not OBEYED.search(output)
 
 
 def test_a_finding_of_a_file_is_one_line_however_the_file_is_called(bare: Site) -> None:
@@ -206,18 +206,18 @@ def ran(site: Site, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path
     """A run whose result, names and error are hostile: what it printed, its playbook, and its account."""
     playbook = tmp_path_factory.mktemp("hostile") / "playbook.yaml"
     playbook.write_text(PLAYBOOK, encoding="utf-8")
-    shown = bytes_printed(site, "run", str(playbook), "--payload", json.dumps({"given": HOSTILE}))
-    told = json.loads(site.noetl("status", "--json").stdout)
-    return shown, playbook, told
+    output = bytes_printed(site, "run", str(playbook), "--payload", json.dumps({"given": HOSTILE}))
+    report = json.loads(site.noetl("status", "--json").stdout)
+    return output, playbook, report
 
 
 @pytest.mark.stack
 def test_the_progress_and_the_end_of_a_run(ran: tuple[str, Path, dict[str, Any]]) -> None:
-    shown, _, told = ran
-    assert told["status"] == "failed"
-    assert r"\x1b[2J" in shown
-    assert r"pay\u202e" in shown
-    assert not OBEYED.search(shown)
+    output, _, report = ran
+    assert report["status"] == "failed"
+    assert r"\x1b[2J" in output
+    assert r"pay\u202e" in output
+    assert not OBEYED.search(output)
 
 
 @pytest.mark.stack
@@ -227,26 +227,26 @@ def test_the_report_of_a_run_is_printable(
 ) -> None:
     execution = str(ran[2]["execution_id"])
     for printed in (bytes_printed, on_terminal):
-        shown = printed(site, args[0], execution, *args[1:])
-        assert "2J" in shown
-        assert not OBEYED.search(shown)
+        output = printed(site, args[0], execution, *args[1:])
+        assert "2J" in output
+        assert not OBEYED.search(output)
 
 
 @pytest.mark.stack
-def test_json_of_a_run_has_its_very_texts(site: Site, ran: tuple[str, Path, dict[str, Any]]) -> None:
+def test_json_of_a_run_has_the_unchanged_texts(site: Site, ran: tuple[str, Path, dict[str, Any]]) -> None:
     execution = str(ran[2]["execution_id"])
-    told = json.loads(site.noetl("status", execution, "--json").stdout)
-    assert NAME in told["steps"]
-    assert any(ATTACKS["link"] in one["message"] for one in told["failures"])
+    report = json.loads(site.noetl("status", execution, "--json").stdout)
+    assert NAME in report["steps"]
+    assert any(ATTACKS["link"] in failure["message"] for failure in report["failures"])
     rows = [json.loads(line) for line in site.noetl("events", execution, "--json").stdout.splitlines()]
     assert any(row["node_name"] == NAME for row in rows)
 
 
 @pytest.mark.stack
 def test_progress_on_a_terminal(site: Site, ran: tuple[str, Path, dict[str, Any]]) -> None:
-    shown = on_terminal(site, "run", str(ran[1]), "--payload", json.dumps({"given": HOSTILE}))
-    assert "http://evil.example" in shown
-    assert not OBEYED.search(shown)
+    output = on_terminal(site, "run", str(ran[1]), "--payload", json.dumps({"given": HOSTILE}))
+    assert "http://evil.example" in output
+    assert not OBEYED.search(output)
 
 
 @pytest.mark.stack

@@ -1,4 +1,4 @@
-"""What a person sees of a run, from the rows of its event log."""
+"""What is shown of a run, from the rows of its event log."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ LOOP = [
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "expected"),
     [
         ([], ""),
         ([row("task.done")], ""),
@@ -78,18 +78,18 @@ LOOP = [
         ([retried(False)], ""),
     ],
 )
-def test_what_a_step_has_done(rows: list[Row], told: str) -> None:
+def test_what_a_step_has_done(rows: list[Row], expected: str) -> None:
     progress = Progress()
-    for one in [row("step.started"), *rows]:
-        progress.feed(one)
-    assert progress.steps["fetch"].counts() == told
+    for event in [row("step.started"), *rows]:
+        progress.feed(event)
+    assert progress.steps["fetch"].counts() == expected
 
 
 def test_the_end_of_a_loop_has_no_counts_of_rows_that_may_come_later() -> None:
     progress = Progress()
     end = row("step.done", duration=1)
     stats = {"total": 3, "success": 2, "failed": 1, "skipped": 0}
-    lines = [progress.feed(one) for one in [row("step.started"), *LOOP, row("loop.done", stats=stats), end]]
+    lines = [progress.feed(event) for event in [row("step.started"), *LOOP, row("loop.done", stats=stats), end]]
     assert lines[-1] == "fetch completed in 1.00 s (3/3 iterations, 1 failed)"
 
 
@@ -113,11 +113,11 @@ def test_a_step_is_waiting_while_one_of_its_items_waits() -> None:
     assert progress.steps["fetch"].status == "completed"
 
 
-def test_lines_tell_beginnings_retries_and_ends() -> None:
+def test_lines_show_starts_retries_and_ends() -> None:
     out = io.StringIO()
     lines = Lines(PrintableConsole(file=out, width=80))
-    for one in [row("step.started"), retried(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
-        lines.feed(one)
+    for event in [row("step.started"), retried(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
+        lines.feed(event)
     assert out.getvalue().splitlines() == [
         "fetch ...",
         "fetch retrying: attempt 1 failed: HTTP 503",
@@ -148,19 +148,19 @@ def test_the_iterations_of_a_loop_of_chunks_are_its_chunks(monkeypatch: pytest.M
     assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/3 iterations)"
 
 
-def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_loop_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    progress, told = Progress(), list[str | None]()
+    progress, lines = Progress(), list[str | None]()
     rows = [
         row("step.started"),
         row("loop.started", iterator={"collection_size": 9}),
         *[row("loop.iteration.done")] * 6,
     ]
-    for one in rows:
-        told.append(progress.feed(one))
+    for event in rows:
+        lines.append(progress.feed(event))
         clock[0] += 4.0
-    assert [line for line in told if line] == [
+    assert [line for line in lines if line] == [
         "fetch ...",
         "fetch running for 12 s (2/9 iterations)",
         "fetch running for 24 s (5/9 iterations)",
@@ -168,7 +168,7 @@ def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(
-    ("ends", "told"),
+    ("ends", "expected"),
     [
         ([], ""),
         ([0], ""),
@@ -180,19 +180,19 @@ def test_a_long_loop_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         ([1, 2, 3], "1.0/s"),
     ],
 )
-def test_how_fast_a_loop_goes(ends: list[int], told: str) -> None:
+def test_how_fast_a_loop_goes(ends: list[int], expected: str) -> None:
     progress = Progress()
     began = row("loop.started", iterator={"collection_size": 3})
     items = [row("loop.iteration.done")._replace(event_time=began.event_time + datetime.timedelta(0, s)) for s in ends]
-    for one in [row("step.started"), began, *items]:
-        progress.feed(one)
-    assert progress.steps["fetch"].pace() == told
+    for event in [row("step.started"), began, *items]:
+        progress.feed(event)
+    assert progress.steps["fetch"].pace() == expected
 
 
-def test_a_final_step_after_a_failure_says_so() -> None:
+def test_a_final_step_after_a_failure_is_shown_as_such() -> None:
     progress = Progress()
     start, end = Row("step.started", "end", {"routed_to_end": True}), Row("step.done", "end", {}, 0.5)
-    assert [progress.feed(one) for one in (start, end)] == [
+    assert [progress.feed(case) for case in (start, end)] == [
         "end (after failure) ...",
         "end (after failure) completed in 0.50 s",
     ]
@@ -210,16 +210,16 @@ def test_a_list_of_workflows_names_path_and_version(version: str, summary: str) 
 def on_screen(rows: list[Row]) -> str:
     out = io.StringIO()
     with Screen(PrintableConsole(file=out, width=120, force_terminal=True, color_system=None)) as screen:
-        for one in rows:
-            screen.feed(one)
+        for row in rows:
+            screen.feed(row)
     return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", out.getvalue()).rsplit("\r", 1)[-1]
 
 
 def test_a_loop_is_a_bar_that_stays() -> None:
-    shown = on_screen([row("step.started"), *LOOP, retried(True), row("step.done", duration=2.0)])
-    assert "fetch" in shown
-    assert "━" in shown
-    assert "2/3 iterations, 1 failed, 2 pages, 1 retry" in shown
+    output = on_screen([row("step.started"), *LOOP, retried(True), row("step.done", duration=2.0)])
+    assert "fetch" in output
+    assert "━" in output
+    assert "2/3 iterations, 1 failed, 2 pages, 1 retry" in output
 
 
 def test_rows_of_a_step_that_never_began_are_ignored() -> None:
@@ -233,8 +233,8 @@ def ended(**rest: Any) -> RunSummary:
 
 
 def test_json_has_every_field_and_plain_failures() -> None:
-    told = json.loads(ended(failures=FailureLog().with_failure(FAILURE)).json())
-    assert set(told) == {
+    document = json.loads(ended(failures=FailureLog().with_failure(FAILURE)).json())
+    assert set(document) == {
         "superseded",
         "execution_id",
         "workflow_id",
@@ -260,11 +260,11 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "rerun_of",
         "rerun_from",
     }
-    assert told["execution_id"] == "7", "a number would be rounded by who reads it as a float"
-    assert told["failures"] == [
+    assert document["execution_id"] == "7", "a number would be rounded by who reads it as a float"
+    assert document["failures"] == [
         {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
     ]
-    assert told["failure_counts"] == [{"step": "fetch", "kind": "", "count": 1, "handled": 0}]
+    assert document["failure_counts"] == [{"step": "fetch", "kind": "", "count": 1, "handled": 0}]
 
 
 def test_ids_are_texts_and_values_of_the_playbook_stay() -> None:
@@ -301,7 +301,7 @@ STEPS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_calls_retries_and_iterations_are_told_apart() -> None:
+def test_calls_retries_and_iterations_have_different_lines() -> None:
     out = io.StringIO()
     ended(steps=STEPS).show(PrintableConsole(file=out, width=100))
     assert [line.split() for line in out.getvalue().splitlines()[:4]] == [
@@ -322,17 +322,19 @@ def test_calls_retries_and_iterations_are_told_apart() -> None:
         ("terminated", {}, None),
     ],
 )
-def test_where_a_run_stopped_and_how_to_go_on(status: str, steps: dict[str, dict[str, Any]], where: str | None) -> None:
+def test_a_stopped_run_shows_where_it_is_and_how_to_continue(
+    status: str, steps: dict[str, dict[str, Any]], where: str | None
+) -> None:
     out = io.StringIO()
     msgspec.structs.replace(ended(steps=steps), status=status).show(PrintableConsole(file=out, width=200))
     lines = out.getvalue().splitlines()
     assert [line for line in lines if line.startswith("stopped")] == ([where] if where else [])
     step = where.split()[-1] if where else ""
     logs = f"noetl logs 7 --step {step}" if step else "noetl logs 7"
-    told = [f"what its tasks printed: {logs}; what happened: noetl events 7"]
+    message = [f"what its tasks printed: {logs}; what happened: noetl events 7"]
     if step in steps:
-        told.append(f"to run it again from there, with the same playbook: noetl rerun 7 --from {step}")
-    assert lines[-len(told) :] == told
+        message.append(f"to run it again from there, with the same playbook: noetl rerun 7 --from {step}")
+    assert lines[-len(message) :] == message
 
 
 def test_a_run_that_completed_needs_no_advice() -> None:
@@ -365,7 +367,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
             MANY,
             [
                 "p.yaml:12:9: fetch/page: HTTP 503 [x]",
-                "load: 1,500 items failed: 1,498 http, 2 timeout; the first and the last:",
+                "load: 1,500 iterations failed: 1,498 http, 2 timeout; the first and the last:",
                 "  p.yaml:3:5: load[0]: no 0",
                 "  p.yaml:3:5: load[1499]: no 1499",
             ],
@@ -373,7 +375,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
         (
             [*(item(index) for index in range(100)), FAILURE, *(item(index, handled=True) for index in range(100))],
             [
-                "load: 200 items failed: 200 http (100 handled); the first and the last:",
+                "load: 200 iterations failed: 200 http (100 handled); the first and the last:",
                 "  p.yaml:3:5: load[0]: no 0",
                 "  p.yaml:3:5: load[99]: no 99 (handled)",
                 "fetch: 1 failure: 1 of no kind",
@@ -381,7 +383,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
         ),
     ],
 )
-def test_many_failures_of_a_step_are_told_by_their_counts(failures: list[Failure], lines: list[str]) -> None:
+def test_many_failures_of_a_step_are_shown_as_counts(failures: list[Failure], lines: list[str]) -> None:
     out = io.StringIO()
     log = functools.reduce(FailureLog.with_failure, failures, FailureLog())
     ended(failures=log).show(PrintableConsole(file=out, width=80))
@@ -394,11 +396,11 @@ WARNING = Row(
 TOLD = 'p.yaml:8:9: warning: start: "start.cuont" is undefined'
 
 
-def test_a_warning_is_told_once_while_it_runs_and_at_the_end() -> None:
+def test_a_warning_is_shown_once_while_it_runs_and_at_the_end() -> None:
     out = io.StringIO()
     lines = Lines(PrintableConsole(file=out, width=200))
-    for one in [WARNING, WARNING]:
-        lines.feed(one)
+    for warning in [WARNING, WARNING]:
+        lines.feed(warning)
     ended(warnings=LogFacts([WARNING, WARNING]).warnings).show(PrintableConsole(file=out, width=200))
     assert out.getvalue().splitlines()[:2] == [TOLD, TOLD]
 
@@ -415,7 +417,7 @@ def test_why_a_run_was_stopped(row: Row, reason: str) -> None:
     assert LogFacts([row]).reason == reason
 
 
-def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> None:
+def test_the_time_of_a_stopping_run_is_shown_beside_that_of_its_stop() -> None:
     out = io.StringIO()
     running = msgspec.structs.replace(
         ended(duration_seconds=4.7, cancelling=True, reason="wrong table"), status="running"
@@ -425,7 +427,7 @@ def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> Non
 
 
 @pytest.mark.parametrize(
-    ("type_", "meta", "told"),
+    ("type_", "meta", "expected"),
     [
         (
             "next.evaluated",
@@ -446,10 +448,10 @@ def test_the_time_of_a_run_that_is_stopping_is_told_apart_from_its_stop() -> Non
         ),
     ],
 )
-def test_the_table_of_events_tells_why(type_: str, meta: dict[str, Any], told: str) -> None:
+def test_the_table_of_events_shows_the_reason(type_: str, meta: dict[str, Any], expected: str) -> None:
     moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     event = Event(1, 2, None, None, moment, type_, "start", "step", "COMPLETED", None, None, None, meta, None, None)
-    assert event_details(event) == told
+    assert event_details(event) == expected
 
 
 def test_a_step_that_the_playbook_does_not_have_is_not_shown() -> None:
@@ -471,10 +473,10 @@ def test_what_failed_after_the_cause_is_marked_below_it() -> None:
 def test_a_result_is_labelled_and_json() -> None:
     out = io.StringIO()
     ended(result={"ok": True, "none": None, "long": list(range(30))}).show(PrintableConsole(file=out, width=200))
-    told = out.getvalue()
-    assert told.startswith("result: {")
-    assert '"ok": true' in told
-    assert "... (30 items)" in told
+    output = out.getvalue()
+    assert output.startswith("result: {")
+    assert '"ok": true' in output
+    assert "... (30 items)" in output
     assert "result" not in _shown_without_result()
 
 

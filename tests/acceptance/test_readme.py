@@ -1,4 +1,4 @@
-"""What the README tells a reader to look at is there."""
+"""What the README names can be looked at."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ async def test_the_sql_shows_the_last_run(site: Site, api: Api, log: asyncpg.Con
 
 
 def test_temporals_own_command_finds_runs(site: Site) -> None:
-    told = site.run(ROOT / "dev/examples/hello.yaml")
+    report = site.run(ROOT / "dev/examples/hello.yaml")
     temporal = [str(Path(sys.executable).parent / "temporal"), "workflow"]
     server = ["--address", site.addresses().temporal]
     listed = subprocess.run(
         [*temporal, "list", "--query", 'NoetlPath = "examples/hello"', *server], capture_output=True, text=True
     )
-    assert told["workflow_id"] in listed.stdout, listed.stderr
+    assert report["workflow_id"] in listed.stdout, listed.stderr
     shown = subprocess.run(
-        [*temporal, "show", "--workflow-id", told["workflow_id"], *server], capture_output=True, text=True
+        [*temporal, "show", "--workflow-id", report["workflow_id"], *server], capture_output=True, text=True
     )
     assert "WorkflowExecutionCompleted" in shown.stdout, shown.stderr

@@ -51,8 +51,8 @@ def recorded(site: Site, api: Api, playbook: str, folder: str) -> Path:
     place.mkdir()
     file = place / "p.yaml"
     file.write_text(playbook)
-    told = site.run(file, "--set", f"api_url={api.url}")
-    done = site.noetl("test", "--record", str(told["execution_id"]))
+    report = site.run(file, "--set", f"api_url={api.url}")
+    done = site.noetl("test", "--record", str(report["execution_id"]))
     assert done.returncode == 0, done.stderr
     (place / "p.test.yaml").write_text(done.stdout)
     return place
@@ -142,8 +142,8 @@ def test_a_run_of_the_catalog_is_a_test_of_its_text(site: Site) -> None:
         "workflow: [{step: start, tool: {kind: noop, result: done}}]\n"
     )
     assert site.noetl("register", str(file)).returncode == 0
-    told = json.loads(site.noetl("run", "tests/one@latest", "--json").stdout)
-    done = site.noetl("test", "--record", str(told["execution_id"]))
+    report = json.loads(site.noetl("run", "tests/one@latest", "--json").stdout)
+    done = site.noetl("test", "--record", str(report["execution_id"]))
     (place / "one.test.yaml").write_text(done.stdout)
     (place / "one.yaml").write_text(site.noetl("catalog", "show", "tests/one").stdout)
     done = site.noetl("test", str(place))

@@ -32,39 +32,42 @@ def path() -> str:
     return f"tests/registered/{new_execution_id()}"
 
 
+RHAI = "{kind: rhai, code: '1'}"
+
+
 def write(folder: Path, path: str, message: str, name: str = "a.yaml") -> str:
     file = folder / name
     file.write_text(TEXT.replace("PATH", path).replace("MESSAGE", message))
     return str(file)
 
 
-def told(site: Site, *args: str, status: int = 0) -> str:
+def output_of(site: Site, *args: str, status: int = 0) -> str:
     done = site.noetl(*args)
     assert done.returncode == status, done.stderr
     return done.stdout if status == 0 else done.stderr
 
 
 def lines_of(site: Site, *args: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in told(site, *args, "--json").splitlines()]
+    return [json.loads(line) for line in output_of(site, *args, "--json").splitlines()]
 
 
 def test_versions_are_registered_shown_and_run(site: Site, path: str, tmp_path: Path) -> None:
     file = write(tmp_path, path, "one")
-    assert told(site, "register", file) == f"registered: {path}@1\n"
-    assert told(site, "register", file) == f"unchanged: {path}@1\n"
+    assert output_of(site, "register", file) == f"registered: {path}@1\n"
+    assert output_of(site, "register", file) == f"unchanged: {path}@1\n"
     write(tmp_path, path, "two")
-    [registered] = json.loads(told(site, "register", str(tmp_path), "--json"))["playbooks"]
+    [registered] = json.loads(output_of(site, "register", str(tmp_path), "--json"))["playbooks"]
     assert (registered["version"], registered["is_new"], registered["file"]) == (2, True, file)
-    assert [one["version"] for one in lines_of(site, "catalog", "list", path)] == [2, 1]
-    assert f"{path}@2" in told(site, "catalog", "list", f"{path}*")
-    assert told(site, "catalog", "show", f"{path}@1") == Path(file).read_text().replace("two", "one")
+    assert [entry["version"] for entry in lines_of(site, "catalog", "list", path)] == [2, 1]
+    assert f"{path}@2" in output_of(site, "catalog", "list", f"{path}*")
+    assert output_of(site, "catalog", "show", f"{path}@1") == Path(file).read_text().replace("two", "one")
     for newer in (f"{path}@2", file):
-        difference = told(site, "catalog", "diff", f"{path}@1", newer)
+        difference = output_of(site, "catalog", "diff", f"{path}@1", newer)
         assert '-    tool: {kind: noop, result: "one {{ workload.n }}"}\n' in difference
         assert '+    tool: {kind: noop, result: "two {{ workload.n }}"}\n' in difference
-    assert json.loads(told(site, "run", f"{path}@1", "--set", "n=3", "--json"))["result"] == "one 3"
-    submitted = json.loads(told(site, "submit", f"{path}@latest", "--json"))
-    assert json.loads(told(site, "wait", submitted["execution_id"], "--json"))["result"] == "two 0"
+    assert json.loads(output_of(site, "run", f"{path}@1", "--set", "n=3", "--json"))["result"] == "one 3"
+    submitted = json.loads(output_of(site, "submit", f"{path}@latest", "--json"))
+    assert json.loads(output_of(site, "wait", submitted["execution_id"], "--json"))["result"] == "two 0"
 
 
 def test_what_is_wrong_is_refused(site: Site, path: str, tmp_path: Path) -> None:
@@ -73,52 +76,54 @@ def test_what_is_wrong_is_refused(site: Site, path: str, tmp_path: Path) -> None
     wrong.write_text(TEXT.replace("noop", "nop").replace("PATH", f"{path}/b"))
     worse = tmp_path / "c.yaml"
     worse.write_text(wrong.read_text().replace(f"{path}/b", f"{path}/c"))
-    refused = told(site, "register", str(tmp_path), status=2)
+    refused = output_of(site, "register", str(tmp_path), status=2)
     assert f"{wrong}:7:" in refused
     last = "2 errors in 2 files: nothing was registered"
     assert [line for line in refused.splitlines() if "nothing was registered" in line] == [last]
     worse.unlink()
-    assert "\n1 error: nothing was registered\n" in told(site, "register", str(tmp_path), status=2)
-    assert told(site, "catalog", "list", path) == ""
-    unknown = told(site, "submit", f"{path}@1", status=2)
+    assert "\n1 error: nothing was registered\n" in output_of(site, "register", str(tmp_path), status=2)
+    assert output_of(site, "catalog", "list", path) == ""
+    unknown = output_of(site, "submit", f"{path}@1", status=2)
     assert f"the catalog has no playbook '{path}'" in unknown
     wrong.unlink()
-    told(site, "register", str(tmp_path))
-    assert "in the versions 1, but not in version 7" in told(site, "run", f"{path}@7", status=2)
-    assert "does not use 'm'" in told(site, "run", f"{path}@1", "--set", "m=3", status=2)
+    output_of(site, "register", str(tmp_path))
+    assert "in the versions 1, but not in version 7" in output_of(site, "run", f"{path}@7", status=2)
+    assert "does not use 'm'" in output_of(site, "run", f"{path}@1", "--set", "m=3", status=2)
 
 
 def test_a_schedule_follows_its_path(site: Site, path: str, tmp_path: Path) -> None:
     file = write(tmp_path, path, "one")
-    told(site, "register", file)
-    added = told(site, "schedule", "add", path, "--cron", "0 0 29 2 *", "--set", "n=5", "--time-zone", "Europe/Oslo")
+    output_of(site, "register", file)
+    added = output_of(
+        site, "schedule", "add", path, "--cron", "0 0 29 2 *", "--set", "n=5", "--time-zone", "Europe/Oslo"
+    )
     assert re.search(rf"^playbook +{path}@1, follows the newest$", added, re.MULTILINE)
     assert re.search(r"^times +cron 0 0 29 2 \* \(Europe/Oslo\)$", added, re.MULTILINE)
-    assert wait_until(lambda: path in told(site, "schedule", "list"))
+    assert wait_until(lambda: path in output_of(site, "schedule", "list"))
     write(tmp_path, path, "two")
-    assert f"schedule {path}: moved from {path}@1 to {path}@2\n" in told(site, "register", file)
-    told(site, "schedule", "trigger", path)
+    assert f"schedule {path}: moved from {path}@1 to {path}@2\n" in output_of(site, "register", file)
+    output_of(site, "schedule", "trigger", path)
 
     def execution() -> Any:
         [schedule] = lines_of(site, "schedule", "show", path)
         return schedule["runs"] and schedule["runs"][0]["execution_id"]
 
     assert wait_until(execution)
-    assert json.loads(told(site, "wait", execution(), "--json"))["result"] == "two 5"
+    assert json.loads(output_of(site, "wait", execution(), "--json"))["result"] == "two 5"
     assert wait_until(lambda: [run["schedule"] for run in lines_of(site, "list", "--path", path)] == [path])
-    assert path in told(site, "list", "--path", path)
+    assert path in output_of(site, "list", "--path", path)
     for command, word in (("pause", "paused"), ("resume", "resumed"), ("delete", "deleted")):
-        assert told(site, "schedule", command, path) == f"schedule {path}: {word}\n"
-    assert "there is no schedule" in told(site, "schedule", "show", path, status=2)
+        assert output_of(site, "schedule", command, path) == f"schedule {path}: {word}\n"
+    assert "there is no schedule" in output_of(site, "schedule", "show", path, status=2)
 
 
 def test_a_schedule_that_cannot_be_is_refused(site: Site, path: str, tmp_path: Path) -> None:
-    assert "--cron or --every is required" in told(site, "schedule", "add", path, status=2)
-    assert "the catalog has no playbook" in told(site, "schedule", "add", path, "--every", "1h", status=2)
-    told(site, "register", write(tmp_path, path, "one"))
-    assert "Temporal refuses" in told(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
-    assert "is not a duration" in told(site, "schedule", "add", path, "--every", "soon", status=2)
-    assert "is not a time" in told(site, "schedule", "backfill", path, "--from", "x", "--to", "y", status=2)
+    assert "--cron or --every is required" in output_of(site, "schedule", "add", path, status=2)
+    assert "the catalog has no playbook" in output_of(site, "schedule", "add", path, "--every", "1h", status=2)
+    output_of(site, "register", write(tmp_path, path, "one"))
+    assert "Temporal refuses" in output_of(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
+    assert "is not a duration" in output_of(site, "schedule", "add", path, "--every", "soon", status=2)
+    assert "is not a time" in output_of(site, "schedule", "backfill", path, "--from", "x", "--to", "y", status=2)
 
 
 @pytest.mark.parametrize(
@@ -135,24 +140,31 @@ def test_a_schedule_that_cannot_be_is_refused(site: Site, path: str, tmp_path: P
 )
 def test_a_command_about_a_schedule_that_is_not_there_ends_with_2(site: Site, path: str, command: list[str]) -> None:
     named = [path if word == "NAME" else word for word in command]
-    assert f"there is no schedule {path!r}" in told(site, "schedule", *named, status=2)
+    assert f"there is no schedule {path!r}" in output_of(site, "schedule", *named, status=2)
 
 
 def test_a_schedule_that_is_there_already_is_refused_with_2(site: Site, path: str, tmp_path: Path) -> None:
-    told(site, "register", write(tmp_path, path, "one"))
-    told(site, "schedule", "add", path, "--every", "1d", "--paused")
+    output_of(site, "register", write(tmp_path, path, "one"))
+    output_of(site, "schedule", "add", path, "--every", "1d", "--paused")
     try:
-        assert "already" in told(site, "schedule", "add", path, "--every", "1d", status=2)
+        assert "already" in output_of(site, "schedule", "add", path, "--every", "1d", status=2)
     finally:
-        told(site, "schedule", "delete", path)
+        output_of(site, "schedule", "delete", path)
+
+
+def test_a_schedule_of_a_playbook_that_cannot_run_is_refused_with_2(site: Site, path: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(TEXT.replace("PATH", path).replace('{kind: noop, result: "MESSAGE {{ workload.n }}"}', RHAI))
+    output_of(site, "register", str(file))
+    assert "rhai" in output_of(site, "schedule", "add", path, "--every", "1h", status=2)
 
 
 def test_a_schedule_needs_the_credentials_of_its_playbook(site: Site, path: str, tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     tool = "{kind: postgres, auth: warehouse, command: SELECT 1}"
     file.write_text(TEXT.replace("PATH", path).replace('{kind: noop, result: "MESSAGE {{ workload.n }}"}', tool))
-    told(site, "register", str(file))
-    refused = told(site, "schedule", "add", path, "--every", "1h", status=2)
+    output_of(site, "register", str(file))
+    refused = output_of(site, "schedule", "add", path, "--every", "1h", status=2)
     assert refused.startswith(f"{path}@1:7:")
     assert "warehouse" in refused
-    assert "there is no schedule" in told(site, "schedule", "show", path, status=2)
+    assert "there is no schedule" in output_of(site, "schedule", "show", path, status=2)

@@ -51,9 +51,9 @@ class Load:
 
     def fail(self) -> str:
         """The execution id of a run that has failed."""
-        told = self.site.run(self.file)
-        assert told["status"] == "failed"
-        return str(told["execution_id"])
+        report = self.site.run(self.file)
+        assert report["status"] == "failed"
+        return str(report["execution_id"])
 
 
 @pytest.fixture
@@ -80,9 +80,9 @@ async def test_a_failed_run_continues_once_its_cause_is_cured(
     status = site.noetl("status", execution)
     assert f"\nrerun of {failed} from load\n" in status.stdout
     assert "completed (reused)" in status.stdout
-    told = json.loads(site.noetl("status", execution, "--json").stdout)
-    assert (told["rerun_of"], told["rerun_from"]) == (failed, "load")
-    assert {name: (one.get("reused"), one["attempts"]) for name, one in told["steps"].items()} == {
+    report = json.loads(site.noetl("status", execution, "--json").stdout)
+    assert (report["rerun_of"], report["rerun_from"]) == (failed, "load")
+    assert {name: (step.get("reused"), step["attempts"]) for name, step in report["steps"].items()} == {
         "extract": (True, 0),
         "each": (True, 0),
         "load": (None, 1),
@@ -93,12 +93,12 @@ async def test_a_failed_run_continues_once_its_cause_is_cured(
     assert await audit_execution(site.addresses().postgres, int(execution)) == []
     query = "SELECT node_name FROM noetl.event WHERE execution_id = $1 AND event_type = 'step.reused' ORDER BY event_id"
     assert [row["node_name"] for row in await log.fetch(query, int(execution))] == ["extract", "each"]
-    shown = site.noetl("events", execution).stdout
-    assert f"rerun of {failed}" in shown
+    output = site.noetl("events", execution).stdout
+    assert f"rerun of {failed}" in output
     assert site.noetl("list", "--path", load.path).stdout.count(load.path) == 2
 
 
-def test_a_refusal_says_why_and_starts_nothing(load: Load) -> None:
+def test_a_refusal_has_a_reason_and_starts_nothing(load: Load) -> None:
     site, failed = load.site, load.fail()
     before = site.noetl("list", "--path", load.path, "--json").stdout
     unknown = site.noetl("rerun", failed, "--from", "laod")
@@ -116,7 +116,7 @@ def test_a_refusal_says_why_and_starts_nothing(load: Load) -> None:
 def test_a_rerun_is_reported_as_json(load: Load) -> None:
     site, failed = load.site, load.fail()
     done = site.noetl("rerun", failed, "--from", "each", "--json")
-    told = json.loads(done.stdout)
-    assert (told["path"], told["rerun_of"], told["rerun_from"]) == (load.path, failed, "each")
-    assert told["reused"] == {"extract": "completed"}
-    assert site.noetl("wait", told["execution_id"]).returncode == 1
+    report = json.loads(done.stdout)
+    assert (report["path"], report["rerun_of"], report["rerun_from"]) == (load.path, failed, "each")
+    assert report["reused"] == {"extract": "completed"}
+    assert site.noetl("wait", report["execution_id"]).returncode == 1

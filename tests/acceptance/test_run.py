@@ -25,13 +25,13 @@ HELD = asyncio.run(isolation())
 
 
 def test_completed(site: Site) -> None:
-    told = site.run(HELLO, "--set", "name=Ada")
-    assert told["status"] == "completed"
-    assert told["result"] == {"said": "Hello, Ada!"}
-    assert told["workflow_id"] == f"examples/hello/{told['execution_id']}"
-    assert told["failures"] == []
-    assert told["ui_url"].startswith(site.addresses().ui)
-    assert {name: (step["status"], step["attempts"]) for name, step in told["steps"].items()} == {
+    report = site.run(HELLO, "--set", "name=Ada")
+    assert report["status"] == "completed"
+    assert report["result"] == {"said": "Hello, Ada!"}
+    assert report["workflow_id"] == f"examples/hello/{report['execution_id']}"
+    assert report["failures"] == []
+    assert report["ui_url"].startswith(site.addresses().ui)
+    assert {name: (step["status"], step["attempts"]) for name, step in report["steps"].items()} == {
         "start": ("completed", 1),
         "end": ("completed", 1),
     }
@@ -46,11 +46,11 @@ def test_what_the_user_sees(site: Site) -> None:
 
 
 @pytest.mark.parametrize("stack", ["joined", "own"])
-def test_failed_is_told_with_its_place(site: Site, bare: Site, stack: str) -> None:
-    told = (site if stack == "joined" else bare).run(PLAYBOOKS / "fails.yaml")
-    assert (told["ui_url"] is None) == (stack == "own"), "a link to a server that has stopped"
-    (failure,) = told["failures"]
-    assert told["status"] == "failed"
+def test_a_failure_is_shown_with_its_place(site: Site, bare: Site, stack: str) -> None:
+    report = (site if stack == "joined" else bare).run(PLAYBOOKS / "fails.yaml")
+    assert (report["ui_url"] is None) == (stack == "own"), "a link to a server that has stopped"
+    (failure,) = report["failures"]
+    assert report["status"] == "failed"
     assert (failure["step"], failure["line"], failure["col"]) == ("start", 9, 9)
     assert failure["file"].endswith("fails.yaml")
     assert "no such luck" in failure["message"]
@@ -69,28 +69,28 @@ workflow:
 @pytest.mark.parametrize("stack", ["joined", "own"])
 def test_what_a_task_prints_is_in_the_log_of_its_worker(site: Site, bare: Site, stack: str) -> None:
     where = site if stack == "joined" else bare
-    told = where.run(where.write(PRINTS))
+    report = where.run(where.write(PRINTS))
     log = where.home.log("worker" if stack == "joined" else "run").read_text()
-    assert f"execution {told['execution_id']}, step start, attempt 1 printed:\n  | look 42\n" in log
+    assert f"execution {report['execution_id']}, step start, attempt 1 printed:\n  | look 42\n" in log
 
 
-def test_status_and_events_tell_of_a_run_later(site: Site) -> None:
-    told = site.run(HELLO)
-    id_ = str(told["execution_id"])
-    assert json.loads(site.noetl("status", id_, "--json").stdout) == told
+def test_status_and_events_show_a_run_later(site: Site) -> None:
+    report = site.run(HELLO)
+    id_ = str(report["execution_id"])
+    assert json.loads(site.noetl("status", id_, "--json").stdout) == report
     events = [json.loads(line) for line in site.noetl("events", id_, "--json").stdout.splitlines()]
-    assert (len(events), told["events_complete"]) == (told["events"], True)
+    assert (len(events), report["events_complete"]) == (report["events"], True)
     assert events[0]["event_type"] == "playbook.execution.requested"
     assert events[-1]["event_type"] == "playbook.completed"
     assert site.noetl("status", "123456789012345678").returncode == 2
 
 
 def test_a_run_that_takes_too_long_is_cancelled_in_report_status_and_log(site: Site, api: Api) -> None:
-    told = site.run(PLAYBOOKS / "slow.yaml", "--set", f"api_url={api.url}", "--timeout", "1")
-    assert (told["status"], told["reason"]) == ("cancelled", "timed out after 1 s (--timeout)")
-    shown = json.loads(site.noetl("status", str(told["execution_id"]), "--json").stdout)
-    assert (shown["status"], shown["reason"]) == (told["status"], told["reason"])
-    last = json.loads(site.noetl("events", str(told["execution_id"]), "--json").stdout.splitlines()[-1])
+    report = site.run(PLAYBOOKS / "slow.yaml", "--set", f"api_url={api.url}", "--timeout", "1")
+    assert (report["status"], report["reason"]) == ("cancelled", "timed out after 1 s (--timeout)")
+    shown = json.loads(site.noetl("status", str(report["execution_id"]), "--json").stdout)
+    assert (shown["status"], shown["reason"]) == (report["status"], report["reason"])
+    last = json.loads(site.noetl("events", str(report["execution_id"]), "--json").stdout.splitlines()[-1])
     assert (last["event_type"], last["status"]) == ("playbook.cancelled", "CANCELLED")
 
 
@@ -113,14 +113,14 @@ def test_ctrl_c_cancels_the_run(site: Site, bare: Site, api: Api, stack: str) ->
 
 
 def test_every_attempt_is_in_the_event_log(site: Site, api: Api) -> None:
-    told = site.run(PLAYBOOKS / "flaky.yaml", "--set", f"api_url={api.url}")
+    report = site.run(PLAYBOOKS / "flaky.yaml", "--set", f"api_url={api.url}")
     events = [
-        json.loads(line) for line in site.noetl("events", str(told["execution_id"]), "--json").stdout.splitlines()
+        json.loads(line) for line in site.noetl("events", str(report["execution_id"]), "--json").stdout.splitlines()
     ]
-    attempts = [one for one in events if one["event_type"].startswith("task.attempt.")]
-    assert told["status"] == "completed"
-    assert told["steps"]["fetch"]["attempts"] == 2
-    assert [(one["event_type"], one["meta"]["retry"]["attempt_number"]) for one in attempts] == [
+    attempts = [event for event in events if event["event_type"].startswith("task.attempt.")]
+    assert report["status"] == "completed"
+    assert report["steps"]["fetch"]["attempts"] == 2
+    assert [(attempt["event_type"], attempt["meta"]["retry"]["attempt_number"]) for attempt in attempts] == [
         ("task.attempt.started", 1),
         ("task.attempt.failed", 1),
         ("task.attempt.started", 2),
@@ -164,7 +164,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_a_credential_that_is_missing_is_told_before_anything_starts(site: Site) -> None:
+def test_a_missing_credential_is_reported_before_anything_starts(site: Site) -> None:
     """Where the run brings its own credentials, so that its tools are served here."""
     credentials = site.write("mine: {type: bearer, token: t}\n", "credentials.yaml")
     playbook = site.write(
@@ -204,14 +204,14 @@ workflow:
     assert site.run(playbook, "--credentials", str(credentials))["status"] == "completed"
     assert "no credential 'mine'" in site.noetl("run", str(playbook)).stderr
     monkeypatch.setenv("NOETL_CREDENTIALS", str(credentials))
-    told = site.noetl("run", str(playbook))
-    assert "NOETL_CREDENTIALS is ignored here: it is read where the worker starts" in told.stderr
-    assert "add it to the file named by --credentials or NOETL_CREDENTIALS" in told.stderr
-    told = site.noetl("run", str(playbook), "--credentials", str(credentials))
-    assert "NOETL_CREDENTIALS" not in told.stderr
+    completed = site.noetl("run", str(playbook))
+    assert "NOETL_CREDENTIALS is ignored here: it is read where the worker starts" in completed.stderr
+    assert "add it to the file named by --credentials or NOETL_CREDENTIALS" in completed.stderr
+    completed = site.noetl("run", str(playbook), "--credentials", str(credentials))
+    assert "NOETL_CREDENTIALS" not in completed.stderr
 
 
-def test_events_are_told_in_the_order_they_happened(site: Site, api: Api) -> None:
+def test_events_are_in_the_order_they_happened(site: Site, api: Api) -> None:
     playbook = site.write(
         """\
 apiVersion: noetl.io/v10
@@ -227,9 +227,9 @@ workflow:
     )
     id_ = str(site.run(playbook, "--set", f"api_url={api.url}")["execution_id"])
     events = [json.loads(line) for line in site.noetl("events", id_, "--json").stdout.splitlines()]
-    moments = [(datetime.fromisoformat(one["event_time"]), int(one["event_id"])) for one in events]
+    moments = [(datetime.fromisoformat(event["event_time"]), int(event["event_id"])) for event in events]
     assert moments == sorted(moments)
-    ids = [int(one["event_id"]) for one in events]
+    ids = [int(event["event_id"]) for event in events]
     assert ids != sorted(ids), "nothing was stored later than it happened"
     times = [line.split()[0] for line in site.noetl("events", id_).stdout.splitlines()[1:]]
     assert times == sorted(times)

@@ -33,9 +33,9 @@ pytestmark = pytest.mark.stack
     ],
 )
 def test_upstreams_playbooks_complete(site: Site, file: str, given: dict[str, str], steps: str) -> None:
-    told = site.run(CORPUS / file, *(word for name, value in given.items() for word in ("--set", f"{name}={value}")))
-    assert told["status"] == "completed", told["failures"]
-    assert list(told["steps"]) == steps.split()
+    report = site.run(CORPUS / file, *(word for name, value in given.items() for word in ("--set", f"{name}={value}")))
+    assert report["status"] == "completed", report["failures"]
+    assert list(report["steps"]) == steps.split()
 
 
 FAILS = """\
@@ -86,13 +86,15 @@ async def test_the_credential_of_a_task_is_kept_nowhere(bare: Site, monkeypatch:
     monkeypatch.setenv("NOETL_CREDENTIAL_PLANTED", json.dumps({"type": "bearer", "token": SECRET}))
     assert bare.noetl("dev", "up").returncode == 0
     done = bare.noetl("run", str(bare.write(LEAKS)), "--json")
-    told = json.loads(done.stdout)
-    assert told["status"] == "failed"
-    assert told["result"]["stdout"].startswith("***\nTOKEN=***\n***\n")
-    shown = [bare.noetl(command, str(told["execution_id"])) for command in ("status", "events")]
+    report = json.loads(done.stdout)
+    assert report["status"] == "failed"
+    assert report["result"]["stdout"].startswith("***\nTOKEN=***\n***\n")
+    completed = [bare.noetl(command, str(report["execution_id"])) for command in ("status", "events")]
     addresses = bare.addresses()
-    found = {
-        "printed": "".join([done.stdout, done.stderr, *(one.stdout + one.stderr for one in shown)]).encode(),
+    texts = {
+        "printed": "".join(
+            [done.stdout, done.stderr, *(completed.stdout + completed.stderr for completed in completed)]
+        ).encode(),
         "log": await tables_of(addresses.postgres),
         "history": await histories_of(addresses.temporal),
     }
@@ -100,8 +102,8 @@ async def test_the_credential_of_a_task_is_kept_nowhere(bare: Site, monkeypatch:
     files = [path for root in (bare.folder, bare.home.root) for path in root.rglob("*") if path.is_file()]
     logged = b"".join(path.read_bytes() for path in files if path.suffix == ".log")
     assert b"  | TOKEN=***" in logged
-    found |= {str(path): path.read_bytes() for path in files}
-    assert [where for where, text in found.items() if _is_in(text)] == []
+    texts |= {str(path): path.read_bytes() for path in files}
+    assert [where for where, text in texts.items() if _is_in(text)] == []
 
 
 def _is_in(text: bytes) -> bool:

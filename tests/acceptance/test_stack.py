@@ -160,8 +160,8 @@ def test_a_first_start_that_was_interrupted_starts_over(home: Home) -> None:
 async def test_closed_runs_are_kept_for_thirty_days(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
         client = await Client.connect(addresses.temporal)
-        asked = DescribeNamespaceRequest(namespace="default")
-        described = await client.workflow_service.describe_namespace(asked)
+        namespace_request = DescribeNamespaceRequest(namespace="default")
+        described = await client.workflow_service.describe_namespace(namespace_request)
         assert described.config.workflow_execution_retention_ttl.ToTimedelta() == timedelta(days=30)
 
 
@@ -191,21 +191,25 @@ def test_a_start_is_tried_again_on_other_ports(home: Home, name: str, monkeypatc
             return next(chosen) or free_port() if preferred == owner_module.PREFERRED[name] else free_port()
 
         monkeypatch.setattr(owner_module, "free_port", choose)
-        told: list[str] = []
+        attempts: list[str] = []
         with home.owner_lock("dev"):
-            stack = Stack(home, told.append)
+            stack = Stack(home, attempts.append)
             try:
                 stack.start("dev")
             finally:
                 stack.stop()
-    assert len(told) == 1
-    assert "ended while starting (exit status" in told[0]
-    assert "restarting on other ports (attempt 2 of 3)" in told[0]
-    assert "\n" not in told[0]
+    assert len(attempts) == 1
+    assert "ended while starting (exit status" in attempts[0]
+    assert "restarting on other ports (attempt 2 of 3)" in attempts[0]
+    assert "\n" not in attempts[0]
 
 
-def _ports(found: Addresses) -> dict[str, int]:
-    return {"temporal": found.temporal_port, "ui": int(found.ui.rpartition(":")[2]), "postgres": found.postgres_port}
+def _ports(addresses: Addresses) -> dict[str, int]:
+    return {
+        "temporal": addresses.temporal_port,
+        "ui": int(addresses.ui.rpartition(":")[2]),
+        "postgres": addresses.postgres_port,
+    }
 
 
 def test_a_stack_that_stays_has_its_ports_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,14 +219,14 @@ def test_a_stack_that_stays_has_its_ports_again(home: Home, monkeypatch: pytest.
         taken.bind(("127.0.0.1", preferred["ui"]))
         taken.listen()
         monkeypatch.setattr(owner_module, "PREFERRED", preferred)
-        with owned_stack(home, "dev") as (_, found):
-            first = _ports(found)
+        with owned_stack(home, "dev") as (_, addresses):
+            first = _ports(addresses)
     assert first["ui"] != preferred["ui"]
     assert first == {**preferred, "ui": first["ui"]}
-    with owned_stack(home, "run") as (_, found):
-        assert not set(_ports(found).values()) & set(first.values())
-    with owned_stack(home, "dev") as (_, found):
-        assert _ports(found) == first
+    with owned_stack(home, "run") as (_, addresses):
+        assert not set(_ports(addresses).values()) & set(first.values())
+    with owned_stack(home, "dev") as (_, addresses):
+        assert _ports(addresses) == first
     (home.root / "ports.json").write_text('{"ui": "no port", "temporal": 0}')
     assert home.ports() == {}
 
@@ -233,29 +237,29 @@ def test_a_cluster_of_another_postgres_version_is_reported(home: Home) -> None:
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("17\n")
     postgres_location.place().own(data)
-    told: list[str] = []
+    warnings: list[str] = []
     with home.owner_lock("run"):
-        stack = Stack(home, told.append)
+        stack = Stack(home, warnings.append)
         try:
             with pytest.raises(StackError, match=r"created by Postgres 17, and this is Postgres 18.*`noetl dev rm`"):
                 stack.start("run")
         finally:
             stack.stop()
-    assert told == []
+    assert warnings == []
 
 
 def test_a_server_that_never_starts_is_reported_after_three_attempts(home: Home) -> None:
     home.prepare()
     home.database.write_text("this is no database")
-    told: list[str] = []
+    warnings: list[str] = []
     with home.owner_lock("run"):
-        stack = Stack(home, told.append)
+        stack = Stack(home, warnings.append)
         try:
             with pytest.raises(CrashedError, match="Temporal ended while starting"):
                 stack.start("run")
         finally:
             stack.stop()
-    assert [line.rpartition("(")[2] for line in told] == ["attempt 2 of 3)", "attempt 3 of 3)"]
+    assert [line.rpartition("(")[2] for line in warnings] == ["attempt 2 of 3)", "attempt 3 of 3)"]
 
 
 def test_four_stacks_start_at_once(tmp_path: Path) -> None:
@@ -330,8 +334,8 @@ def test_checking_the_owner_does_not_prevent_owning(home: Home) -> None:
             with home.owner_lock("run"):
                 pass
         looking.clear()
-        for one in looks:
-            one.result()
+        for owner_look in looks:
+            owner_look.result()
 
 
 def test_programs_are_copied_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,10 +61,10 @@ class Impostor:
 
     def _talk(self, client: socket.socket) -> None:
         client.settimeout(5)
-        asked = client.recv(1000)
-        if len(asked) == 8:  # for TLS, or for GSS: neither
+        data = client.recv(1000)
+        if len(data) == 8:  # for TLS, or for GSS: neither
             client.sendall(b"N")
-            asked = client.recv(1000)
+            data = client.recv(1000)
         client.sendall(b"R\0\0\0\x08\0\0\0\x03")
         self.heard += client.recv(1000)
 
@@ -72,9 +72,9 @@ class Impostor:
 @contextmanager
 def impostor() -> Generator[Impostor]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        found = Impostor(listener)
-        threading.Thread(target=found.serve, daemon=True).start()
-        yield found
+        impostor = Impostor(listener)
+        threading.Thread(target=impostor.serve, daemon=True).start()
+        yield impostor
 
 
 def test_a_process_on_the_port_of_postgres_gets_no_password(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,13 +120,13 @@ def test_a_process_on_the_port_of_temporal_is_not_used(home: Home) -> None:
         try:
             assert owner.stdout is not None
             assert owner.stdout.readline() == "ready\n"
-            found = running(home)
-            assert found is not None
-            os.kill(found.temporal_pid, signal.SIGKILL)
-            assert wait_until(lambda: not listening_ports(found.temporal_pid))
+            addresses = running(home)
+            assert addresses is not None
+            os.kill(addresses.temporal_pid, signal.SIGKILL)
+            assert wait_until(lambda: not listening_ports(addresses.temporal_pid))
             with socket.socket() as taken:
                 taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                assert wait_until(lambda: listens_at(taken, found.temporal_port))
+                assert wait_until(lambda: listens_at(taken, addresses.temporal_port))
                 assert running(home) is None
         finally:
             owner.kill()
@@ -211,7 +211,7 @@ def test_control_without_the_setting_the_http_api_of_temporal_is_enabled(
 
 
 @PROC
-def test_tools_know_every_port_of_the_stack(home: Home) -> None:
+def test_tools_have_every_port_of_the_stack(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
         listened = {port for pid in server_pids(home) for port in listening_ports(pid)}
         assert len(listened) > 4

@@ -36,14 +36,14 @@ def test_stacks_are_listed_and_removed(bare: Site, monkeypatch: pytest.MonkeyPat
     assert bare.noetl("dev", "list").stdout.startswith("there is no stack in ")
     one, two = (project(bare.folder, name, monkeypatch) for name in ("one", "two"))
     listed = json.loads(bare.noetl("dev", "list", "--json").stdout)
-    assert [(found["project"], found["folder"], found["state"]) for found in listed] == [
+    assert [(entry["project"], entry["folder"], entry["state"]) for entry in listed] == [
         (str(bare.folder.resolve() / name), str(home.root), "not running")
         for name, home in (("one", one), ("two", two))
     ]
-    assert all(found["bytes"] > 2_000_000 for found in listed)
-    shown = bare.noetl("dev", "list").stdout
-    assert f"not running       2 MB  {bare.folder.resolve() / 'one'}\n" in shown
-    assert str(two.root) in shown
+    assert all(entry["bytes"] > 2_000_000 for entry in listed)
+    output = bare.noetl("dev", "list").stdout
+    assert f"not running       2 MB  {bare.folder.resolve() / 'one'}\n" in output
+    assert str(two.root) in output
     removed = bare.noetl("dev", "rm", "one")
     assert removed.stdout == f"removed {one.root} of {bare.folder.resolve() / 'one'}\n"
     assert (one.root.exists(), two.root.exists()) == (False, True)
@@ -63,7 +63,9 @@ def test_here_is_meant_where_no_project_is_named(bare: Site, monkeypatch: pytest
 def test_a_stack_that_is_owned_is_kept(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     up, other = (project(bare.folder, name, monkeypatch) for name in ("up", "other"))
     with up.owner_lock("dev"):
-        states = {found["folder"]: found["state"] for found in json.loads(bare.noetl("dev", "list", "--json").stdout)}
+        states = {
+            report["folder"]: report["state"] for report in json.loads(bare.noetl("dev", "list", "--json").stdout)
+        }
         assert states == {str(up.root): "up (dev)", str(other.root): "not running"}
         done = bare.noetl("dev", "rm", "--all")
     assert done.returncode == 1
@@ -117,6 +119,13 @@ def test_a_folder_that_noetl_home_names_is_not_removed(bare: Site, monkeypatch: 
     assert done.returncode == 2
     assert f"NOETL_HOME names {bare.folder}: remove that folder yourself" in done.stderr
     assert bare.folder.exists()
+
+
+def test_a_stack_in_noetl_home_is_listed_too(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    project(bare.folder, "one", monkeypatch)
+    monkeypatch.setenv("NOETL_HOME", str(bare.folder))
+    listed = json.loads(bare.noetl("dev", "list", "--json").stdout)
+    assert [stack["folder"] for stack in listed[1:]] == [str(bare.folder)]
 
 
 def test_a_name_with_escapes_is_not_printed_raw(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:

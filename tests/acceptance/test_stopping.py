@@ -1,4 +1,4 @@
-"""Stopping a run: by Ctrl-C, by --timeout, from another terminal; and what is told of it afterwards."""
+"""Stopping a run: by Ctrl-C, by --timeout, from another terminal; and its status afterwards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Running:
         sets = [word for setting in (f"api_url={api.url}", *settings) for word in ("--set", setting)]
         self.site, self.process = site, site.start("run", str(CLEANUP), "--json", *sets)
         assert wait_until(lambda: api.calls(PROBE) == 1)
-        self.id = str(told(site, "status")["execution_id"])
+        self.id = str(status_of(site, "status")["execution_id"])
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -42,15 +42,15 @@ class Running:
         return json.loads(out), errors
 
 
-def told(site: Site, *args: str) -> dict[str, Any]:
+def status_of(site: Site, *args: str) -> dict[str, Any]:
     done = site.noetl(*args, "--json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
-def steps(told: dict[str, Any]) -> dict[str, str]:
-    return {name: step["status"] for name, step in told["steps"].items()}
+def steps(report: dict[str, Any]) -> dict[str, str]:
+    return {name: step["status"] for name, step in report["steps"].items()}
 
 
 def test_ctrl_c_waits_for_the_cleanup(site: Site, api: Api) -> None:
@@ -60,7 +60,7 @@ def test_ctrl_c_waits_for_the_cleanup(site: Site, api: Api) -> None:
     assert "cancelling; waiting for the cleanup of step end (Ctrl-C again to skip it)" in errors
     assert (account["status"], steps(account)) == ("cancelled", {"wait": "cancelled", "end": "completed"})
     assert api.calls(PROBE) == 2
-    assert told(site, "status", run.id) == account
+    assert status_of(site, "status", run.id) == account
 
 
 def test_a_second_ctrl_c_skips_the_cleanup(site: Site, api: Api) -> None:
@@ -74,7 +74,7 @@ def test_a_second_ctrl_c_skips_the_cleanup(site: Site, api: Api) -> None:
     assert steps(account)["end"] == "cancelled"
 
 
-def test_ctrl_c_before_a_run_was_submitted_says_so(bare: Site) -> None:
+def test_ctrl_c_before_a_run_was_submitted_is_reported(bare: Site) -> None:
     run = bare.start("run", str(HELLO), "--json")
     assert wait_until(bare.home.root.exists)
     run.send_signal(signal.SIGINT)
@@ -84,7 +84,7 @@ def test_ctrl_c_before_a_run_was_submitted_says_so(bare: Site) -> None:
     assert bare.noetl("dev", "status").returncode == 1
 
 
-def test_ctrl_c_after_its_end_changes_nothing_of_what_is_told(bare: Site) -> None:
+def test_ctrl_c_after_the_end_changes_nothing_in_the_report(bare: Site) -> None:
     """The report is there before the worker and the servers of the run stop. Several signals, as one of them has to
     arrive while the worker stops: that left tasks which never ended."""
     run = bare.start("run", str(HELLO), "--json")
@@ -107,16 +107,16 @@ def test_a_timeout_waits_for_the_cleanup(site: Site, api: Api) -> None:
 
 def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
     run = Running(site, api, "cleanup=60")
-    assert steps(told(site, "status", run.id)) == {"wait": "running"}
-    assert "waiting for the cleanup" in site.noetl("cancel", run.id, "--reason", "wrong table").stdout
+    assert steps(status_of(site, "status", run.id)) == {"wait": "running"}
+    assert site.noetl("cancel", run.id, "--reason", "wrong table").stdout == f"run {run.id}: cancel requested\n"
     assert wait_until(lambda: api.calls(PROBE) == 2)
-    assert told(site, "status", run.id)["reason"] == "wrong table"
-    assert "skipping the cleanup" in site.noetl("cancel", run.id).stdout
+    assert status_of(site, "status", run.id)["reason"] == "wrong table"
+    assert "the cleanup is skipped" in site.noetl("cancel", run.id).stdout
     account, _ = run.ended(1)
     assert (account["status"], account["reason"]) == ("cancelled", "wrong table")
     assert "stopped by cancel, reason wrong table" in site.noetl("events", run.id).stdout
     again = site.noetl("cancel", run.id)
-    assert (again.returncode, "has already ended" in again.stderr) == (1, True)
+    assert (again.returncode, "the run has ended" in again.stderr) == (1, True)
     assert "has no run 123456789012345678" in site.noetl("cancel", "123456789012345678").stderr
 
 
@@ -126,7 +126,7 @@ def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
     account, _ = run.ended(1)
     assert (account["status"], steps(account)) == ("terminated", {"wait": "cancelled"})
     assert (account["steps"]["wait"]["attempts"], account["reason"]) == (1, "stuck")
-    assert told(site, "status", run.id) == account
+    assert status_of(site, "status", run.id) == account
 
 
 @pytest.fixture
@@ -147,11 +147,11 @@ def test_a_run_without_an_event_log_is_reported(
     assert "timed out" in run.stderr.readline()
     status = bare.noetl("status")
     assert re.match(r"running for [0-9.]+ s \(now cancelling\)", status.stdout)
-    found = told(bare, "status")
-    assert (found["status"], found["cancelling"]) == ("running", True)
+    report = status_of(bare, "status")
+    assert (report["status"], report["cancelling"]) == ("running", True)
     run.kill()
     run.communicate()
-    assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
+    assert bare.noetl("terminate", str(report["execution_id"])).returncode == 0
 
 
 def test_an_unused_event_log_is_reported(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,23 +160,23 @@ def test_an_unused_event_log_is_reported(site: Site, monkeypatch: pytest.MonkeyP
         assert site.noetl(*command).stderr.splitlines()[0].startswith("NOETL_POSTGRES is ignored, because")
 
 
-def test_a_run_that_nobody_serves_says_so_and_is_left_at_the_third_ctrl_c(unserved: Addresses, bare: Site) -> None:
+def test_a_run_without_workers_is_reported_and_left_at_the_third_ctrl_c(unserved: Addresses, bare: Site) -> None:
     run = bare.start("run", str(HELLO), "--json")
     assert run.stderr is not None
     assert (
         "waiting for a worker for workflows (none is polling): start one with `noetl worker`" in run.stderr.readline()
     )
-    found = told(bare, "status")
-    assert [one["kind"] for one in found["problems"]] == ["no_worker"]
+    report = status_of(bare, "status")
+    assert [problem["kind"] for problem in report["problems"]] == ["no_worker"]
     for says in ("cancelling", "skipping", "leaving"):
         run.send_signal(signal.SIGINT)
         assert says in run.stderr.readline()
     out, errors = run.communicate(timeout=30)
     left = json.loads(out)
     assert (run.returncode, left["status"], left["reason"]) == (3, "unknown", "left while the run was running")
-    assert left["execution_id"] == found["execution_id"]
-    assert f"is unknown; to find out: noetl status {found['execution_id']}" in errors
-    assert bare.noetl("terminate", str(found["execution_id"])).returncode == 0
+    assert left["execution_id"] == report["execution_id"]
+    assert f"is unknown; to find out: noetl status {report['execution_id']}" in errors
+    assert bare.noetl("terminate", str(report["execution_id"])).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -187,17 +187,17 @@ def test_an_unreachable_temporal_is_reported(bare: Site, command: list[str], mon
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
     done = bare.noetl(*command)
-    assert_deployment_is_told(done, "connection refused")
+    assert_deployment_problem(done, "connection refused")
 
 
 def test_an_unreachable_postgres_is_reported(servers: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", servers.temporal)
     monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl:hush@127.0.0.1:1/noetl")
     for command in (["run", str(HELLO)], ["events"], ["mirror"], ["setup"], ["prune"]):
-        assert_deployment_is_told(bare.noetl(*command), "Postgres at 127.0.0.1:1/noetl: connection refused")
+        assert_deployment_problem(bare.noetl(*command), "Postgres at 127.0.0.1:1/noetl: connection refused")
 
 
-def assert_deployment_is_told(done: subprocess.CompletedProcess[str], says: str) -> None:
+def assert_deployment_problem(done: subprocess.CompletedProcess[str], says: str) -> None:
     assert done.returncode == 2, done.stdout + done.stderr
     assert says in done.stderr
     assert "bug" not in done.stderr

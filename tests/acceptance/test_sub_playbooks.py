@@ -91,8 +91,8 @@ def test_status_shows_what_a_called_playbook_asks_of_people(site: Site) -> None:
     run: str = json.loads(site.noetl("submit", book(site, "asker", CALL_ASKS), "--json").stdout)["execution_id"]
 
     def asked(kind: str) -> dict[str, Any]:
-        found: list[dict[str, Any]] = json.loads(site.noetl("status", run, "--json").stdout)[kind]
-        return found[0] if found else {}
+        report: list[dict[str, Any]] = json.loads(site.noetl("status", run, "--json").stdout)[kind]
+        return report[0] if report else {}
 
     wait_until(lambda: bool(asked("waits")))
     child = json.loads(site.noetl("status", run, "--json").stdout)["called"][0]["execution_id"]
@@ -114,10 +114,10 @@ def test_the_playbook_beside_it_is_run(site: Site) -> None:
     done = site.noetl("run", book(site, "each", EACH))
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("called tests/child: completed, execution ") == 2
-    told: dict[str, Any] = json.loads(site.noetl("status", "--json").stdout)
-    assert (told["path"], told["calls"]) == ("tests/each", 2), "the latest run is the one that was submitted"
-    assert told["result"]["results"] == ["3 days in Oslo", "3 days in Rome"]
-    [first, _] = told["called"]
+    report: dict[str, Any] = json.loads(site.noetl("status", "--json").stdout)
+    assert (report["path"], report["calls"]) == ("tests/each", 2), "the latest run is the one that was submitted"
+    assert report["result"]["results"] == ["3 days in Oslo", "3 days in Rome"]
+    [first, _] = report["called"]
     child: dict[str, Any] = json.loads(site.noetl("status", str(first["execution_id"]), "--json").stdout)
     assert (child["status"], child["path"]) == ("completed", "tests/child")
     events = site.noetl("events", str(first["execution_id"])).stdout
@@ -126,11 +126,11 @@ def test_the_playbook_beside_it_is_run(site: Site) -> None:
 
 async def test_the_log_has_the_parent_in_every_table(site: Site, log: asyncpg.Connection) -> None:
     book(site, "child", CHILD)
-    told = site.run(site.write(HEAD.format(name="each") + EACH, "each.yaml"))
-    parent = int(told["execution_id"])
+    report = site.run(site.write(HEAD.format(name="each") + EACH, "each.yaml"))
+    parent = int(report["execution_id"])
     executions = await log.fetch("SELECT * FROM noetl.execution WHERE parent_execution_id = $1", parent)
     assert {
-        (row["status"], str(row["execution_id"]) in [one["execution_id"] for one in told["called"]])
+        (row["status"], str(row["execution_id"]) in [run["execution_id"] for run in report["called"]])
         for row in executions
     } == {("COMPLETED", True)}
     events = await log.fetch("SELECT DISTINCT execution_id FROM noetl.event WHERE parent_execution_id = $1", parent)
@@ -138,18 +138,18 @@ async def test_the_log_has_the_parent_in_every_table(site: Site, log: asyncpg.Co
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         ("path: tests/chil, input: {city: Oslo}", 'error[NT601]: the catalog has no playbook "tests/chil"'),
         ("path: tests/child", 'error[NT604]: the call of "tests/child" lacks the input "city"'),
     ],
     ids=["unknown", "missing input"],
 )
-def test_a_wrong_call_is_refused_before_anything_starts(bare: Site, call: str, said: str) -> None:
+def test_a_wrong_call_is_refused_before_anything_starts(bare: Site, call: str, message: str) -> None:
     book(bare, "child", CHILD)
     done = bare.noetl("run", book(bare, "wrong", f"workflow:\n  - step: start\n    tool: {{kind: playbook, {call}}}\n"))
     assert done.returncode == 2
-    assert f"wrong.yaml:6:34: {said}" in done.stderr
+    assert f"wrong.yaml:6:34: {message}" in done.stderr
     assert "nothing was started" in done.stderr
     assert ('did you mean "tests/child"?' in done.stderr) == ("chil," in call)
 
@@ -173,8 +173,8 @@ def test_a_worker_that_is_killed_while_a_child_runs(bare: Site, api: Api) -> Non
         os.kill(pid_of(bare, "cli worker"), signal.SIGKILL)
         out, errors = run.communicate(timeout=100)
         assert run.returncode == 0, errors
-        told = json.loads(out)
-        assert (told["status"], told["calls"], told["called"][0]["status"]) == ("completed", 1, "completed")
+        report = json.loads(out)
+        assert (report["status"], report["calls"], report["called"][0]["status"]) == ("completed", 1, "completed")
         assert api.calls("/api/v1/assessments") == 4, "what the child had done was not done again"
     finally:
         bare.noetl("dev", "down")

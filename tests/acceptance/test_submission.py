@@ -50,7 +50,7 @@ async def submitting(way: Mute, servers: Addresses, bare: Site) -> AsyncIterator
 
     async def open_runs() -> set[str]:
         query = "NoetlPath = 'examples/hello' AND ExecutionStatus = 'Running'"
-        return {found.id async for found in client.list_workflows(query)}
+        return {workflow.id async for workflow in client.list_workflows(query)}
 
     before = await open_runs()
     process = bare.start(
@@ -86,6 +86,6 @@ async def test_a_second_ctrl_c_prints_the_run_that_may_have_started(submitting: 
     execution = submitting.workflow.id.rpartition("/")[2]
     assert f"may have started; to end it: noetl terminate {execution}" in errors
     assert f"noetl status {execution}" in errors
-    told = json.loads(out)
-    assert (told["execution_id"], told["status"]) == (execution, "unknown")
-    assert told["workflow_id"] == submitting.workflow.id
+    report = json.loads(out)
+    assert (report["execution_id"], report["status"]) == (execution, "unknown")
+    assert report["workflow_id"] == submitting.workflow.id

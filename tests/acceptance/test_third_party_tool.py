@@ -56,13 +56,13 @@ def there(bare: Site, installed: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 def block(language: str, beginning: str = "") -> str:
     """The first block of the page in that language that begins so, without its beginning."""
     blocks: list[str] = re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    return next(one for one in blocks if one.startswith(beginning)).removeprefix(beginning)
+    return next(block for block in blocks if block.startswith(beginning)).removeprefix(beginning)
 
 
 @pytest.mark.parametrize(
     ("language", "file"), [("toml", "pyproject.toml"), ("python", "noetl_jsonl.py"), ("yaml", "playbook.yaml")]
 )
-def test_the_page_shows_this_very_package(language: str, file: str) -> None:
+def test_the_page_shows_this_package(language: str, file: str) -> None:
     assert block(language) == (PACKAGE / file).read_text()
 
 
@@ -111,8 +111,8 @@ def test_the_schema_has_its_fields(there: Site) -> None:
 def test_it_is_explained(there: Site) -> None:
     done = there.noetl("explain", "jsonl")
     assert (done.returncode, done.stderr) == (0, "")
-    shown = block("console", "$ noetl explain jsonl\n")
-    head, _, tail = shown.partition("...\n")
+    example = block("console", "$ noetl explain jsonl\n")
+    head, _, tail = example.partition("...\n")
     assert done.stdout.startswith(head)
     assert done.stdout.endswith(tail)
     assert "Default: append" in there.noetl("explain", "jsonl.mode").stdout
@@ -122,8 +122,8 @@ def test_it_is_explained(there: Site) -> None:
 @pytest.mark.stack
 def test_it_runs(there: Site) -> None:
     file = there.folder / "orders.jsonl"
-    told = there.run(PLAYBOOK, "--set", f"file={file}")
-    assert (told["status"], told["result"]) == ("completed", {"lines": 1})
+    report = there.run(PLAYBOOK, "--set", f"file={file}")
+    assert (report["status"], report["result"]) == ("completed", {"lines": 1})
     [record] = map(json.loads, file.read_text().splitlines())
     assert record == {"key": record["key"], "id": 7, "city": "Oslo"}
 
@@ -131,6 +131,6 @@ def test_it_runs(there: Site) -> None:
 @pytest.mark.stack
 def test_what_a_template_gives_is_checked_when_it_runs(there: Site) -> None:
     text = PLAYBOOK.read_text().replace("record: {id: 7, city: Oslo}", 'record: "{{ workload.file }}"')
-    told = there.run(there.write(text), "--set", f"file={there.folder / 'orders.jsonl'}")
-    assert told["status"] == "failed"
-    assert '"record": Input should be a valid dictionary' in told["failures"][0]["message"]
+    report = there.run(there.write(text), "--set", f"file={there.folder / 'orders.jsonl'}")
+    assert report["status"] == "failed"
+    assert '"record": Input should be a valid dictionary' in report["failures"][0]["message"]

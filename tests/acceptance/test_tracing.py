@@ -102,28 +102,30 @@ class Collector:
         return [span for span in self.spans if span.values["noetl.execution_id"] == execution_id]
 
 
-def _span(found: Any, service: str) -> Span:
-    values = {one.key: one.value.string_value or one.value.int_value for one in found.attributes}
+def _span(expected: Any, service: str) -> Span:
+    values = {
+        attribute.key: attribute.value.string_value or attribute.value.int_value for attribute in expected.attributes
+    }
     return Span(
-        found.span_id.hex(),
-        found.parent_span_id.hex(),
-        found.trace_id.hex(),
-        [link.span_id.hex() for link in found.links],
-        found.name,
+        expected.span_id.hex(),
+        expected.parent_span_id.hex(),
+        expected.trace_id.hex(),
+        [link.span_id.hex() for link in expected.links],
+        expected.name,
         service,
         values,
-        found.status.code == found.status.STATUS_CODE_ERROR,
+        expected.status.code == expected.status.STATUS_CODE_ERROR,
     )
 
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    found = Collector()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.url)
+    collector = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
+    yield collector
+    collector.server.shutdown()
+    collector.server.server_close()
 
 
 def traced_run(site: Site) -> str:
@@ -154,15 +156,19 @@ def test_the_spans_of_a_run_are_one_tree(cluster: None, collector: Collector, ba
     [run] = below(submission)
     assert (run.name, run.values["noetl.status"], run.service) == ("run tests/traced", "failed", "noetl")
     *attempts, loop = sorted(below(run), key=lambda span: (span.name, span.values.get("noetl.attempt", 0)))
-    assert [(one.name, one.values["noetl.attempt"], one.values["noetl.status"]) for one in attempts] == [
+    assert [
+        (attempt.name, attempt.values["noetl.attempt"], attempt.values["noetl.status"]) for attempt in attempts
+    ] == [
         ("call last", 1, "error"),
         ("call last", 2, "error"),
     ]
     assert (loop.name, loop.values["noetl.status"]) == ("loop each", "completed")
-    assert [(one.values["error.type"], one.values["noetl.tool"], one.is_error) for one in attempts] == [
+    assert [(attempt.values["error.type"], attempt.values["noetl.tool"], attempt.is_error) for attempt in attempts] == [
         ("exception", "python", True)
     ] * 2
-    assert {(one.name, one.values["noetl.iteration"]) for one in below(loop)} == {("call each", n) for n in range(3)}
+    assert {(entry.name, entry.values["noetl.iteration"]) for entry in below(loop)} == {
+        ("call each", n) for n in range(3)
+    }
     assert len(spans) == 8  # the submission, the run, the loop, its three calls, two attempts
 
 

@@ -30,15 +30,15 @@ workflow:
 
 def status(site: Site, *run: str) -> dict[str, Any]:
     done = site.noetl("status", *run, "--json")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
 
 
 def waits(site: Site, *run: str) -> list[str]:
     return [wait["name"] for wait in status(site, *run)["waits"]]
 
 
-def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Site) -> None:
+def test_what_a_run_waits_for_is_shown_with_the_command_that_answers_it(site: Site) -> None:
     running = site.start("run", str(site.write(REFUND, "refund.yaml")))
     assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["path"] == "examples/refund")
     run = str(status(site)["execution_id"])
@@ -59,8 +59,8 @@ def test_what_a_run_waits_for_is_told_with_the_command_that_answers_it(site: Sit
 
     assert wait_until(lambda: waits(site, run) == ["review"])
     assert wait_until(lambda: status(site, run)["steps"]["paid"].get("attempts") == 1), "also while it runs"
-    told = site.noetl("status", run).stdout
-    assert f"review waits for an approval (Refund it?): noetl approve {run} review, or noetl reject" in told
+    output = site.noetl("status", run).stdout
+    assert f"review waits for an approval (Refund it?): noetl approve {run} review, or noetl reject" in output
     assert "amount must be a number" in site.noetl("approve", run, "--form", 'amount="x"').stderr
     unknown = site.noetl("approve", run, "--form", "amuont=3")
     assert unknown.returncode == 2
@@ -98,9 +98,9 @@ def test_waits_of_a_playbook_that_a_called_playbook_calls_are_shown_by_the_run_a
     assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["path"] == "examples/shop")
     run = str(status(site)["execution_id"])
     assert wait_until(lambda: waits(site, run) == ["examples/refund: paid"])
-    told = status(site, run)
-    assert told["steps"]["call"]["status"] == "running"
-    answer = told["waits"][0]["answer"]
+    waiting = status(site, run)
+    assert waiting["steps"]["call"]["status"] == "running"
+    answer = waiting["waits"][0]["answer"]
     assert site.noetl(*answer.split()[1:]).returncode == 0
     assert wait_until(lambda: waits(site, run) == ["examples/refund: review"])
     decide = status(site, run)["waits"][0]["answer"].partition(",")[0]
@@ -111,7 +111,7 @@ def test_waits_of_a_playbook_that_a_called_playbook_calls_are_shown_by_the_run_a
     assert f"examples/refund: review waits for an approval (Refund it?): {decide}, or noetl reject" in errors
 
 
-def test_a_rejection_is_told_too(site: Site) -> None:
+def test_a_rejection_is_shown_too(site: Site) -> None:
     file = site.write(REFUND.replace("step: paid\n    tool: {kind: wait, signal: paid}", "step: paid"), "reject.yaml")
     running = site.start("run", str(file), "--json")
     assert wait_until(lambda: status(site)["waits"] != [])

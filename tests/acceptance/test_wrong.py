@@ -1,4 +1,4 @@
-"""A wrong playbook or a wrong call: told, status 2, and nothing is started."""
+"""A wrong playbook or a wrong call: reported with exit status 2, and nothing is started."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ workflow:
 def test_three_mistakes_are_reported_at_once(bare: Site) -> None:
     file = bare.write(THREE_MISTAKES)
     done = bare.noetl("run", str(file))
-    told = [line for line in done.stderr.splitlines() if ": error[" in line]
+    splitlines = [line for line in done.stderr.splitlines() if ": error[" in line]
     assert done.returncode == 2
-    assert [line.removeprefix(f"{file}:").split(":")[0] for line in told] == ["7", "9", "10"]
+    assert [line.removeprefix(f"{file}:").split(":")[0] for line in splitlines] == ["7", "9", "10"]
     assert not bare.home.root.exists(), "a stack was started"
 
 
@@ -174,8 +174,8 @@ def test_no_help_of_a_command_is_cut_off_in_the_list_of_its_group() -> None:
 
 
 def test_a_folder_without_a_stack_is_named(bare: Site) -> None:
-    told = bare.noetl("status").stderr
-    assert f"no stack is running for {bare.folder.resolve()}: start it with `noetl dev up`, or" in told
+    errors = bare.noetl("status").stderr
+    assert f"no stack is running for {bare.folder.resolve()}: start it with `noetl dev up`, or" in errors
 
 
 @pytest.mark.parametrize(

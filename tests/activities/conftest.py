@@ -57,8 +57,8 @@ def request(kind: str, auth: Json = None, limit: float | None = 10, **config: Js
 
 async def echo(web: WebRequest) -> Response:
     body = (await web.body()).decode()
-    found = {"method": web.method, "query": dict(web.query_params), "headers": dict(web.headers), "body": body}
-    return JSONResponse(found)
+    answer = {"method": web.method, "query": dict(web.query_params), "headers": dict(web.headers), "body": body}
+    return JSONResponse(answer)
 
 
 async def around(_web: WebRequest) -> Response:

@@ -117,17 +117,19 @@ def test_which_addresses_are_allowed(address: str, allow: str, allowed: bool) ->
 
 
 def test_the_ranges_have_a_source() -> None:
-    for one in (*SPECIAL_IPV4, *SPECIAL_IPV6):
-        assert re.fullmatch(r"RFC \d+", one.source)
-    named = {str(one.network) for one in (*SPECIAL_IPV4, *SPECIAL_IPV6)}
+    for range_ in (*SPECIAL_IPV4, *SPECIAL_IPV6):
+        assert re.fullmatch(r"RFC \d+", range_.source)
+    named = {str(range_.network) for range_ in (*SPECIAL_IPV4, *SPECIAL_IPV6)}
     special = {"fec0::/10", "3fff::/20", "5f00::/16", "192.88.99.0/24", "192.0.0.0/24", "100:0:0:1::/64"}
     assert special | {"::ffff:0:0:0/96"} <= named
 
 
-@pytest.mark.parametrize("one", [*SPECIAL_IPV4, *SPECIAL_IPV6, *PLATFORM], ids=lambda one: str(one.network))
-def test_the_first_and_the_last_address_of_each_special_range_are_refused(one: Range) -> None:
+@pytest.mark.parametrize(
+    "special_range", [*SPECIAL_IPV4, *SPECIAL_IPV6, *PLATFORM], ids=lambda special: str(special.network)
+)
+def test_the_first_and_the_last_address_of_each_special_range_are_refused(special_range: Range) -> None:
     """The control: a guard that allows the networks lets all of them through that a server may have."""
-    for address in (one.network.network_address, one.network.broadcast_address):
+    for address in (special_range.network.network_address, special_range.network.broadcast_address):
         with pytest.raises(RefusedError):
             AddressGuard().check("internal.test", address)
         if never_called(address) is None:
@@ -146,21 +148,21 @@ async def test_the_call_goes_to_the_address_that_was_judged(web: str, monkeypatc
     """A name that answers differently the second time gains nothing: it is asked once."""
     port = httpx.URL(web).port
     answers = [[(2, 1, 6, "", ("127.0.0.1", port))], [(2, 1, 6, "", ("10.0.0.1", port))]]
-    asked: list[str] = []
+    requests: list[str] = []
 
     async def getaddrinfo(host: str, *_rest: Any, **_named: Any) -> Any:
-        asked.append(host)
-        return answers[len(asked) - 1]
+        requests.append(host)
+        return answers[len(requests) - 1]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
     transport = GuardedTransport(AddressGuard.from_text("127.0.0.1"), StackPorts(), verify=True)
     async with httpx.AsyncClient(transport=transport) as client:
-        found = await client.get(f"http://rebinding.test:{port}/echo")
-    assert found.json()["headers"]["host"] == f"rebinding.test:{port}"
-    assert asked == ["rebinding.test"]
+        response = await client.get(f"http://rebinding.test:{port}/echo")
+    assert response.json()["headers"]["host"] == f"rebinding.test:{port}"
+    assert requests == ["rebinding.test"]
 
 
-async def test_the_next_address_is_tried_when_nobody_listens(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_next_address_is_tried_when_no_server_listens(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
     port = httpx.URL(web).port
 
     async def getaddrinfo(*_given: Any, **_named: Any) -> Any:
@@ -204,8 +206,8 @@ async def test_unreachable_servers_are_reported(url: str, says: str, monkeypatch
     monkeypatch.setattr(loop, "getaddrinfo", unknown)
     try:
         outcome = await TOOL.run(request("http", url=url), Context())
-        told = outcome.error.message if outcome.error else ""
+        message = outcome.error.message if outcome.error else ""
     except (ConfigError, RefusedError) as error:
-        told = str(error)
-    assert told.startswith(says)
-    assert "hush" not in told
+        message = str(error)
+    assert message.startswith(says)
+    assert "hush" not in message

@@ -84,6 +84,17 @@ async def test_an_object_that_unpacks_to_too_much_is_refused(object_store: Objec
         await called(object_store, "get", "large.txt")
 
 
+async def test_an_object_whose_compressed_data_is_cut_off_is_refused(object_store: ObjectStore) -> None:
+    object_store.store("cut.gz", gzip.compress(json.dumps([ORDERS] * 1000).encode())[:-20])
+    with pytest.raises(ConfigError, match=r"is not valid gzip: .*ended before"):
+        await called(object_store, "get", "cut.gz")
+
+
+async def test_an_object_of_several_compressed_parts_is_read_whole(object_store: ObjectStore) -> None:
+    object_store.store("parts.txt.gz", gzip.compress(b"first ") + gzip.compress(b"second"))
+    assert (await called(object_store, "get", "parts.txt.gz")).result["data"] == "first second"
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [

@@ -23,16 +23,16 @@ class Target:
             self.free.set()
 
     async def perform(self, batch: Batch) -> None:
-        numbers = [one.request for one in batch]
+        numbers = [request.request for request in batch]
         self.batches.append(numbers)
         try:
             await self.free.wait()
         except asyncio.CancelledError:
             self.cancelled.append(numbers)
             raise
-        for one in batch:
-            if one.request >= 0:
-                one.respond(2 * one.request)
+        for request in batch:
+            if request.request >= 0:
+                request.respond(2 * request.request)
 
     def became_idle(self) -> None:
         self.idle += 1
@@ -100,7 +100,7 @@ async def test_a_cancelled_call_leaves_the_batch_that_has_not_begun() -> None:
     await settled()
     fourth.cancel()
     target.free.set()
-    assert [await one for one in (first, second, third, fifth)] == [0, 2, 4, 8]
+    assert [await lookup for lookup in (first, second, third, fifth)] == [0, 2, 4, 8]
     assert target.batches == [[0, 1, 2], [4]]
 
 

@@ -27,9 +27,9 @@ def credentials(file: Path | None = None, **environment: Any) -> Credentials:
 async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Path) -> None:
     file = tmp_path / "credentials.yaml"
     file.write_text("a: {type: bearer, token: from-file}\n")
-    found = credentials(file, A={"token": "elsewhere"}, B_C={"token": "from-environment"})
-    assert (await found.resolve("a"))["token"] == "from-file"
-    assert (await found.resolve("b-c"))["token"] == "from-environment"
+    known_credentials = credentials(file, A={"token": "elsewhere"}, B_C={"token": "from-environment"})
+    assert (await known_credentials.resolve("a"))["token"] == "from-file"
+    assert (await known_credentials.resolve("b-c"))["token"] == "from-environment"
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Pat
 )
 def test_an_entry_with_unknown_fields_is_reported_without_values(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(CredentialError) as told:
+    with pytest.raises(CredentialError) as raised:
         read_credentials(tmp_path / "c.yaml")
-    assert str(told.value).startswith(f"{tmp_path}/c.yaml: ")
-    assert says in str(told.value)
-    assert "hush" not in _with_causes(told.value)
+    assert str(raised.value).startswith(f"{tmp_path}/c.yaml: ")
+    assert says in str(raised.value)
+    assert "hush" not in _with_causes(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ async def test_an_entry_of_a_foreign_type_is_refused_only_when_it_is_named(
     tmp_path: Path, entry: str, says: str
 ) -> None:
     (tmp_path / "c.yaml").write_text(f"foreign: {entry}\napi: {{type: bearer, token: mine}}")
-    found = credentials(tmp_path / "c.yaml")
-    assert (await found.resolve("api"))["token"] == "mine"
+    known_credentials = credentials(tmp_path / "c.yaml")
+    assert (await known_credentials.resolve("api"))["token"] == "mine"
     for auth in ("foreign", {"type": "postgres", "credential": "foreign"}):
-        with pytest.raises(CredentialError, match="foreign") as told:
-            await found.resolve(auth)
-        assert f"the credential 'foreign' of {tmp_path}/c.yaml {says}" in str(told.value)
-        assert "hush" not in _with_causes(told.value)
+        with pytest.raises(CredentialError, match="foreign") as raised:
+            await known_credentials.resolve(auth)
+        assert f"the credential 'foreign' of {tmp_path}/c.yaml {says}" in str(raised.value)
+        assert "hush" not in _with_causes(raised.value)
 
 
 def test_every_field_of_a_postgres_login_is_known() -> None:
@@ -139,29 +139,29 @@ async def test_what_vault_answers_is_read_as_its_fields(tmp_path: Path, answer: 
     """As `vault kv get -format=json` prints it, in the environment, and in a file, where a type may stand beside it."""
     file = tmp_path / "credentials.yaml"
     file.write_text(json.dumps({"a": {"type": "basic", **answer}}))
-    found = credentials(file, B=answer)
-    assert await found.resolve("a") == {"type": "basic", **LOGIN}
-    assert await found.resolve("b") == LOGIN
-    assert found.scrubbed("it is hush") != "it is hush"
+    known_credentials = credentials(file, B=answer)
+    assert await known_credentials.resolve("a") == {"type": "basic", **LOGIN}
+    assert await known_credentials.resolve("b") == LOGIN
+    assert known_credentials.scrubbed("it is hush") != "it is hush"
 
 
 @pytest.mark.parametrize("text", ["- hush", "- {name: a, data: hush}", "- {data: {token: hush}}", "- [hush]"])
 async def test_a_list_of_other_entries_is_reported_without_values(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(CredentialError, match=r"c\.yaml: entry 1 is not a credential") as told:
+    with pytest.raises(CredentialError, match=r"c\.yaml: entry 1 is not a credential") as raised:
         await credentials(tmp_path / "c.yaml").resolve("a")
-    assert "hush" not in str(told.value)
+    assert "hush" not in str(raised.value)
 
 
 async def test_errors_are_reported(tmp_path: Path) -> None:
-    found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": "not json"}))
+    known_credentials = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": "not json"}))
     for name, message in [
         ("nope", "NOETL_CREDENTIAL_NOPE"),
         ("bad", "is not JSON"),
         (5, "write the name of a credential"),
     ]:
         with pytest.raises(CredentialError, match=message):
-            await found.resolve(name)
+            await known_credentials.resolve(name)
     (tmp_path / "c.yaml").write_text("a: [")
     with pytest.raises(CredentialError, match=r"c\.yaml:1:\d+: .* not valid YAML"):
         await credentials(tmp_path / "c.yaml").resolve("a")
@@ -205,13 +205,15 @@ async def test_auth_that_is_neither_name_nor_map_is_refused_without_quoting_it(a
 
 
 async def test_fields_beside_an_alias_are_not_those_of_the_credential() -> None:
-    found = await credentials(PG=PG).resolve({"pg": {"key": "pg"}, "db_port": 1})
-    assert "db_password" not in found
+    resolve = await credentials(PG=PG).resolve({"pg": {"key": "pg"}, "db_port": 1})
+    assert "db_password" not in resolve
 
 
 async def test_fields_allowed_beside_a_credential_name() -> None:
-    found = await credentials(API={"token": "hush"}).resolve({"type": "api_key", "key": "api", "header_name": "X-Key"})
-    assert found["header_name"] == "X-Key"
+    resolve = await credentials(API={"token": "hush"}).resolve(
+        {"type": "api_key", "key": "api", "header_name": "X-Key"}
+    )
+    assert resolve["header_name"] == "X-Key"
     with pytest.raises(CredentialError, match="has another type than the one in auth"):
         await credentials(PG=PG).resolve({"type": "basic", "credential": "pg"})
 
@@ -230,12 +232,12 @@ async def test_fields_allowed_beside_a_credential_name() -> None:
 async def test_every_value_is_secret_but_for_the_names_that_are_listed(
     fields: dict[str, Any], secrets: list[str]
 ) -> None:
-    found = credentials(ANY=fields)
-    await found.resolve("any")
+    known_credentials = credentials(ANY=fields)
+    await known_credentials.resolve("any")
     for secret in secrets:
-        assert "***" in found.scrubbed(f"before {secret} after")
-        assert secret not in found.scrubbed({"a": [secret]})["a"][0]
-    assert found.scrubbed("public 5432") == "public 5432"
+        assert "***" in known_credentials.scrubbed(f"before {secret} after")
+        assert secret not in known_credentials.scrubbed({"a": [secret]})["a"][0]
+    assert known_credentials.scrubbed("public 5432") == "public 5432"
 
 
 @pytest.mark.parametrize("fields", [{f"a{n}": f"secret-{n}" for n in range(65)}, {"a": "x" * 20_000}])
@@ -248,9 +250,9 @@ async def test_a_credential_that_is_too_large_is_refused(fields: dict[str, str])
     ("text", "place"), [('{"password": "hush" "more"}', "line 1, column 21"), ('{"password": hush}', "column 14")]
 )
 async def test_a_variable_with_invalid_json_is_reported_by_position(text: str, place: str) -> None:
-    found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": text}))
+    credentials = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": text}))
     with pytest.raises(CredentialError, match=place) as raised:
-        await found.resolve("bad")
+        await credentials.resolve("bad")
     assert "hush" not in _with_causes(raised.value)
 
 
@@ -269,8 +271,8 @@ async def test_a_variable_with_invalid_json_is_reported_by_position(text: str, p
 )
 async def test_invalid_yaml_is_reported_by_position(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    told = rf"c\.yaml:\d+:\d+: the credentials file is not valid YAML: {re.escape(why)}$"
-    with pytest.raises(CredentialError, match=told) as raised:
+    message = rf"c\.yaml:\d+:\d+: the credentials file is not valid YAML: {re.escape(why)}$"
+    with pytest.raises(CredentialError, match=message) as raised:
         await credentials(tmp_path / "c.yaml").resolve("a")
     assert "hush" not in _with_causes(raised.value)
 
@@ -284,11 +286,11 @@ def _with_causes(error: BaseException) -> str:
 )
 async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path, name: str, hint: str) -> None:
     (tmp_path / "c.yaml").write_text("pg_local: {password: hush}\n")
-    with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as told:
+    with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as raised:
         await credentials(tmp_path / "c.yaml", VAULT={"token": "hush"}).resolve(name)
-    assert "hush" not in str(told.value)
+    assert "hush" not in str(raised.value)
 
 
-def test_the_compiler_and_the_worker_agree_on_what_may_stand_beside_a_name() -> None:
+def test_the_compiler_and_the_worker_agree_on_the_fields_beside_a_name() -> None:
     ours = credentials_module.NAMES, credentials_module.BESIDE_A_NAME
     assert ours == (changed_credentials.NAMES, changed_credentials.BESIDE_A_NAME)

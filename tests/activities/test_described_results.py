@@ -32,7 +32,7 @@ def check(kind: str, *results: dict[str, Any]) -> None:
     for result in results:
         assert result.keys() <= table.keys()
         for name, value in result.items():
-            assert not table[name].types or any(isinstance(value, TYPES[one]) for one in table[name].types), name
+            assert not table[name].types or any(isinstance(value, TYPES[type_]) for type_ in table[name].types), name
     assert {name for result in results for name in result} == table.keys()
 
 

@@ -67,7 +67,7 @@ async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
     assert await file.find() is None
     first = await file.run(INSERT)
     second = await file.run(INSERT)
-    assert (first.is_kept, first.is_taken, second.is_taken) == (True, False, True)
+    assert (first.is_in_ledger, first.is_taken, second.is_taken) == (True, False, True)
     assert second.outcome == first.outcome
     assert file.ids() == [1]
     assert await file.find() == second
@@ -77,13 +77,13 @@ async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
 async def test_a_call_that_reads_leaves_no_entry(file: File) -> None:
     for _ in range(2):
         answer = await file.run("set threads = 2; select * from t; show tables")
-        assert (answer.outcome.error, answer.is_kept, answer.is_taken) == (None, False, False)
+        assert (answer.outcome.error, answer.is_in_ledger, answer.is_taken) == (None, False, False)
     assert not file.has_ledger()
 
 
 async def test_an_error_leaves_neither_rows_nor_entry(file: File) -> None:
     failed = await file.run("insert into t values (1); select nope")
-    assert (failed.outcome.status, failed.is_kept) == ("error", False)
+    assert (failed.outcome.status, failed.is_in_ledger) == ("error", False)
     assert file.ids() == []
     assert await file.find() is None
 
@@ -92,12 +92,12 @@ async def test_rivals_take_effect_once(file: File) -> None:
     sql = "insert into t select 1 from range(3000000) having count(*) > 0; select uuid() as id"
     answers = await asyncio.gather(*(file.run(sql) for _ in range(4)))
     assert file.ids() == [1]
-    assert len({one.outcome.result["rows"][0]["id"] for one in answers}) == 1
+    assert len({answer.outcome.result["rows"][0]["id"] for answer in answers}) == 1
 
 
 async def test_concurrent_calls_of_a_file_do_not_conflict(file: File) -> None:
     answers = await asyncio.gather(*(file.run(f"insert into t values ({n})", key=f"42/{n}") for n in range(6)))
-    assert [one.outcome.error for one in answers] == [None] * 6
+    assert [answer.outcome.error for answer in answers] == [None] * 6
     assert file.ids() == [0, 1, 2, 3, 4, 5]
 
 
@@ -112,7 +112,7 @@ async def test_concurrent_calls_of_a_file_do_not_conflict(file: File) -> None:
 async def test_statements_that_refuse_a_transaction_run_again(file: File, sql: str, tmp_path: Path) -> None:
     for _ in range(2):
         answer = await file.run(sql.format(other=tmp_path / "other.duckdb"))
-        assert (answer.outcome.error, answer.is_kept) == (None, False)
+        assert (answer.outcome.error, answer.is_in_ledger) == (None, False)
     assert file.ids() == [1, 1]
 
 
@@ -127,7 +127,7 @@ async def test_the_compiler_reports_before_what_duckdb_reports_then(file: File, 
     csv.write_text("1\n")
     answer = await file.run(sql.format(csv=csv))
     assert answer.outcome.error is None
-    assert answer.is_kept == (sql_effect("duckdb", [sql]).kind == "commits")
+    assert answer.is_in_ledger == (sql_effect("duckdb", [sql]).kind == "commits")
 
 
 async def test_a_file_that_is_missing_is_not_made_by_asking(tmp_path: Path) -> None:

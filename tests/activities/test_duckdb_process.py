@@ -37,9 +37,9 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """That of execution 42."""
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
-    found = tmp_path / "duckdb" / "42"
-    found.mkdir(parents=True)
-    return found
+    folder_path = tmp_path / "duckdb" / "42"
+    folder_path.mkdir(parents=True)
+    return folder_path
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def proc(pid: int, name: str) -> Path:
 async def until(condition: Callable[[], Any]) -> Any:
     """What the condition gives when it holds."""
     deadline = time.monotonic() + 30
-    while not (found := await asyncio.to_thread(condition)):
+    while not (outcome := await asyncio.to_thread(condition)):
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
-    return found
+    return outcome
 
 
 # ---- what it inherits -----------------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ print("_duckdb" in sys.modules or "duckdb" in sys.modules)
 
 
 def test_the_worker_does_not_even_load_duckdb() -> None:
-    told = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    assert told.stdout == "False\n"
+    report = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert report.stdout == "False\n"
 
 
 @LINUX
@@ -99,9 +99,9 @@ async def test_it_has_no_variable_and_no_file_of_the_worker(
         os.set_inheritable(secret.fileno(), True)
         await run("select 1")
         [pid] = processes()
-        files = [str(one.readlink()) for one in proc(pid, "fd").iterdir()]
-    assert {one.partition(":")[0] for one in files} <= {"/dev/null", "pipe"}
-    names = [one.partition("=")[0] for one in proc(pid, "environ").read_text().split("\0")]
+        files = [str(path.readlink()) for path in proc(pid, "fd").iterdir()]
+    assert {file.partition(":")[0] for file in files} <= {"/dev/null", "pipe"}
+    names = [text.partition("=")[0] for text in proc(pid, "environ").read_text().split("\0")]
     assert set(names) <= {"", "PYTHONPATH", "LANG", "LC_ALL", "TZ"}
 
 
@@ -120,7 +120,7 @@ async def test_all_its_threads_are_confined(kept: None) -> None:
     running = asyncio.create_task(run(ENDLESS))
     [pid] = await until(processes)
     await until(lambda: len(list(proc(pid, "task").iterdir())) > 2)
-    states = [(one / "status").read_text() for one in proc(pid, "task").iterdir()]
+    states = [(path / "status").read_text() for path in proc(pid, "task").iterdir()]
     running.cancel()
     await asyncio.wait([running])
     assert all("NoNewPrivs:\t1" in state and "Seccomp:\t2" in state for state in states)
@@ -133,7 +133,7 @@ async def test_its_memory_files_and_core_dumps_are_limited(kept: None, monkeypat
     assert outcome.result["rows"] == [{"value": "512.0 MiB"}]
     [pid] = processes()
     rows = [line.split("  ") for line in proc(pid, "limits").read_text().splitlines()]
-    limits = {row[0]: [one.strip() for one in row[1:] if one.strip()][:2] for row in rows}
+    limits = {row[0]: [text.strip() for text in row[1:] if text.strip()][:2] for row in rows}
     assert limits["Max core file size"] == ["0", "0"]
     assert limits["Max address space"] == [str((3 * 512 + 2048) * 1024**2)] * 2
     assert int(limits["Max open files"][1]) <= 1024

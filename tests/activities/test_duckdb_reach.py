@@ -23,11 +23,11 @@ from .conftest import Context, request
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    found = Site(tmp_path)
+    site = Site(tmp_path)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv(DUCKDB_DIRECTORIES_VARIABLE, str(found.named))
+    monkeypatch.setenv(DUCKDB_DIRECTORIES_VARIABLE, str(site.named))
     monkeypatch.setenv("CANARY", SECRET)
-    return found
+    return site
 
 
 async def run(sql: str, **config: Any) -> Outcome:
@@ -90,9 +90,9 @@ async def test_the_allowed_directories_are_listed(site: Site) -> None:
     )
     outcome = await run("from read_text('/etc/passwd')")
     assert outcome.error is not None
-    told, _, statement = outcome.error.message.partition("\n\n")
-    assert told.startswith('Permission Error: Cannot access file "/etc/passwd"')
-    assert allowed in told
+    message, _, statement = outcome.error.message.partition("\n\n")
+    assert message.startswith('Permission Error: Cannot access file "/etc/passwd"')
+    assert allowed in message
     assert "LINE 1: from read_text('/etc/passwd')" in statement
     with pytest.raises(RefusedError) as refused:
         await run("select 1", database="/etc/other.duckdb")
@@ -178,7 +178,7 @@ async def test_each_execution_has_a_folder_that_only_its_owner_enters(site: Site
 
 
 @pytest.mark.parametrize("execution", ["..", "a/b", "../42", "\0", "x" * 101])
-async def test_an_execution_that_is_no_name_is_refused(site: Site, execution: str) -> None:
+async def test_an_execution_that_is_not_a_name_is_refused(site: Site, execution: str) -> None:
     called = request("duckdb", command="select 1")
     with pytest.raises(ConfigError):
         await duckdb_tool.TOOL.run(type(called)("duckdb", called.config, execution_id=execution), Context())

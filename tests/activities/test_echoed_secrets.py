@@ -115,8 +115,8 @@ async def test_no_part_of_a_secret_is_left(echo: str, way: str, credential: str)
     assert text != msgspec.json.encode(plain).decode() or "cut" in way or "wide" in way
     assert not [part for part in pieces_of(secret) if part in text]
     raw = (bytes(before) + secret.encode() for before in range(3))
-    digits = {base64.b64encode(one).decode()[4:-4] for one in raw}
-    assert not [one for one in digits if one in text or one.translate(str.maketrans("+/", "-_")) in text]
+    digits = {base64.b64encode(secret).decode()[4:-4] for secret in raw}
+    assert not [digit for digit in digits if digit in text or digit.translate(str.maketrans("+/", "-_")) in text]
 
 
 async def test_control_a_tool_that_cuts_first_leaves_half_a_secret(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from noetl_activities.postgres import TOOL as POSTGRES
 from noetl_compiler.language.error_kinds import ERROR_KINDS, http_kind, is_retryable, sql_kind
 from tests.activities.conftest import Context, request
 
-ROOTS = [Path(one.__path__[0]) for one in (noetl_activities, noetl_temporal)]
+ROOTS = [Path(package.__path__[0]) for package in (noetl_activities, noetl_temporal)]
 MAKERS = frozenset({"ErrorInfo", "refusal", "error_outcome", "_undecided", "_refused", "_loop_failed"})
 
 
@@ -42,12 +42,12 @@ def test_all_kinds_that_the_code_names_are_in_the_table() -> None:
     }
     assert {"timeout", "connection", "cancelled", "internal", "exception"} <= named.keys(), "the search finds them"
     assert {kind: where for kind, where in named.items() if kind not in ERROR_KINDS} == {}
-    raised = [one.kind for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.ToolError)]
+    raised = [var.kind for var in vars(errors).values() if isinstance(var, type) and issubclass(var, errors.ToolError)]
     assert set(raised) <= ERROR_KINDS.keys()
 
 
 def test_nothing_but_the_table_says_what_is_retryable() -> None:
-    assert [where for where, call in made() if any(one.arg == "retryable" for one in call.keywords)] == []
+    assert [where for where, call in made() if any(keyword.arg == "retryable" for keyword in call.keywords)] == []
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,9 @@ def test_kinds_of_sqlstates(state: str, kind: str) -> None:
 
 
 def test_each_exception_of_duckdb_has_a_kind() -> None:
-    names = [name for name, one in vars(duckdb).items() if isinstance(one, type) and issubclass(one, duckdb.Error)]
+    names = [
+        name for name, class_ in vars(duckdb).items() if isinstance(class_, type) and issubclass(class_, duckdb.Error)
+    ]
     general = {"Error", "DatabaseError", "OperationalError", "ProgrammingError", "ConnectionException"}
     ours = {"InternalError", "InternalException", "FatalException", "SerializationException"}
     unknown = {name for name in names if duckdb_error_kind(name) == "sql_XX"}

@@ -1,4 +1,4 @@
-"""A Postgres server that lies about types and values ends no worker, and is told of in words."""
+"""A Postgres server that lies about types and values ends no worker, and is reported with a message."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ async def answered(script: Script) -> Outcome:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the stack of a process has another size there")
 @pytest.mark.parametrize(
-    ("guard", "said", "status"),
+    ("guard", "message", "status"),
     [("guarded", f"over {MOST_NESTED_TYPES:,} nested types", 0), ("unguarded", "", -signal.SIGSEGV)],
 )
-async def test_deeply_nested_types_do_not_crash_the_worker(guard: str, said: str, status: int) -> None:
+async def test_deeply_nested_types_do_not_crash_the_worker(guard: str, message: str, status: int) -> None:
     """The control: without the guard the driver ends the process."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CALLING, "40000", guard, stdout=asyncio.subprocess.PIPE
     )
     printed, _ = await asyncio.wait_for(child.communicate(), 60)
-    assert said in printed.decode()
+    assert message in printed.decode()
     assert child.returncode == status
 
 
@@ -69,10 +69,10 @@ async def test_moderately_nested_types_are_read() -> None:
 
 
 def test_the_depth_of_a_type_adds_up_over_descriptions() -> None:
-    one = {"oid": 1, "basetype": None, "elemtype": None, "range_subtype": None, "attrtypoids": [1]}
+    type_row = {"oid": 1, "basetype": None, "elemtype": None, "range_subtype": None, "attrtypoids": [1]}
     depths = TypeDepths()
-    assert not depths.is_exceeded([one] * MOST_NESTED_TYPES)
-    assert depths.is_exceeded([one])
+    assert not depths.is_exceeded([type_row] * MOST_NESTED_TYPES)
+    assert depths.is_exceeded([type_row])
 
 
 @pytest.mark.parametrize("oid", [114, 3802])

@@ -46,15 +46,13 @@ async def test_a_body_that_is_json_as_text(web: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["ture", "maybe", "", "/etc/ssl/certs/ca-certificates.crt", [], 7])
-async def test_what_is_no_boolean_switches_nothing_off(web: str, value: Any) -> None:
+async def test_a_value_that_is_not_a_boolean_disables_no_check(web: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=r"verify_ssl is .*: write true or false"):
         await get(f"{web}/echo", verify_ssl=value)
 
 
 @pytest.mark.parametrize(("value", "status"), [(None, "error"), ("yes", "error"), ("off", "ok"), (False, "ok")])
-async def test_a_certificate_of_nobody_is_refused_unless_that_is_switched_off(
-    https: str, value: Any, status: str
-) -> None:
+async def test_an_untrusted_certificate_is_refused_unless_the_check_is_off(https: str, value: Any, status: str) -> None:
     assert (await get(f"{https}/echo", verify_ssl=value)).status == status
 
 
@@ -70,9 +68,9 @@ async def test_a_certificate_of_nobody_is_refused_unless_that_is_switched_off(
     ],
 )
 async def test_where_data_goes(web: str, config: dict[str, Any], query: dict[str, str], body: Any) -> None:
-    found = (await get(f"{web}/echo", **config)).result["data"]
-    assert found["query"] == query
-    assert (json.loads(found["body"]) if found["body"] else None) == body
+    result = (await get(f"{web}/echo", **config)).result["data"]
+    assert result["query"] == query
+    assert (json.loads(result["body"]) if result["body"] else None) == body
 
 
 @pytest.mark.parametrize(
@@ -87,10 +85,10 @@ async def test_where_data_goes(web: str, config: dict[str, Any], query: dict[str
     ],
 )
 async def test_forms_are_read_as_forms(web: str, config: dict[str, Any], content_type: str) -> None:
-    found = (await get(f"{web}/echo", method="POST", **config)).result["data"]
-    sent = found["headers"]["content-type"]
+    result = (await get(f"{web}/echo", method="POST", **config)).result["data"]
+    sent = result["headers"]["content-type"]
     assert sent.startswith(content_type)
-    assert fields_of(sent, found["body"]) == {"a": "b c"}
+    assert fields_of(sent, result["body"]) == {"a": "b c"}
 
 
 def fields_of(content_type: str, body: str) -> dict[str, Any]:
@@ -101,15 +99,15 @@ def fields_of(content_type: str, body: str) -> dict[str, Any]:
 
 
 async def test_params_join_the_query_of_the_url(web: str) -> None:
-    found = (await get(f"{web}/echo?a=1&b=2", params={"b": 3})).result["data"]
-    assert found["query"] == {"a": "1", "b": "3"}
+    result = (await get(f"{web}/echo?a=1&b=2", params={"b": 3})).result["data"]
+    assert result["query"] == {"a": "1", "b": "3"}
 
 
 async def test_forms_and_texts_go_as_they_are(web: str) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     as_form = await get(f"{web}/echo", method="POST", headers=form, payload={"a": "b c"})
     as_text = await get(f"{web}/echo", method="POST", body="raw")
-    assert [one.result["data"]["body"] for one in (as_form, as_text)] == ["a=b+c", "raw"]
+    assert [answer.result["data"]["body"] for answer in (as_form, as_text)] == ["a=b+c", "raw"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,7 @@ async def test_a_call_sends_its_key_in_the_header_that_is_named(web: str) -> Non
     named = msgspec.structs.replace(plain, idempotency_key="X-Call")
     again = msgspec.structs.replace(named, n=2)
     keys = [
-        (await TOOL.run(one, Context())).result["data"]["headers"]["x-call"] for one in (plain, named, named, again)
+        (await TOOL.run(case, Context())).result["data"]["headers"]["x-call"] for case in (plain, named, named, again)
     ]
     assert keys[0] == "own"
     assert keys[1] == keys[2] != keys[3]
@@ -176,7 +174,7 @@ async def test_retry_after_may_be_a_date(web: str) -> None:
 async def test_timeouts_and_dead_ports_are_retryable_errors(web: str) -> None:
     late = await TOOL.run(request("http", limit=0.2, url=f"{web}/slow"), Context())
     dead = await get("http://127.0.0.1:1/")
-    assert [error_of(one).kind for one in (late, dead)] == ["timeout", "connection"]
+    assert [error_of(outcome).kind for outcome in (late, dead)] == ["timeout", "connection"]
     assert error_of(late).retryable
     assert error_of(dead).retryable
 
@@ -186,7 +184,7 @@ async def test_bodies_that_are_not_json(web: str, kind: str, expected: Any) -> N
     assert (await get(f"{web}/data/{kind}")).result["data"] == expected
 
 
-async def test_a_body_without_end_is_refused(web: str) -> None:
+async def test_an_endless_body_is_refused(web: str) -> None:
     with pytest.raises(ConfigError, match="over 16 MB"):
         await get(f"{web}/large")
 
@@ -224,13 +222,33 @@ async def test_redirects_are_followed_only_when_asked_and_judged_again(web: str)
         await get(f"{web}/away?to=http://169.254.169.254/latest", follow_redirects=True)
 
 
+@pytest.mark.parametrize(
+    ("query", "shown"),
+    [
+        ("?api_key=k1&x=1", "?api_key=***&x=1"),
+        ("?x=1&access_token=t%20t", "?x=1&access_token=***"),
+        ("?api_key=&x=1", "?api_key=&x=1"),
+        ("?page_token=a&nextToken=b&key=c", "?page_token=a&nextToken=b&key=c"),
+    ],
+)
+async def test_the_address_of_a_response_shows_no_secret(web: str, query: str, shown: str) -> None:
+    assert (await get(f"{web}/echo{query}")).result["url"] == f"{web}/echo{shown}"
+    named = web.replace("http://", "http://ada:hush@")
+    assert (await get(f"{named}/echo{query}")).result["url"] == f"{named}/echo{shown}".replace("hush", "***")
+
+
+async def test_secrets_in_params_are_masked_in_the_address(web: str) -> None:
+    outcome = await get(f"{web}/echo", params={"api_key": "k1", "page": 2})
+    assert outcome.result["url"] == f"{web}/echo?api_key=***&page=2"
+
+
 @pytest.mark.parametrize("url", ["", "ftp://example.org/x", "file:///etc/passwd", "nonsense", "http://[::1"])
 async def test_other_urls_than_http_are_refused(url: str) -> None:
     with pytest.raises((ConfigError, RefusedError)):
         await get(url)
 
 
-async def test_redirects_without_end_end(web: str) -> None:
+async def test_endless_redirects_are_ended(web: str) -> None:
     error = error_of(await get(f"{web}/round", follow_redirects=True))
     assert (error.kind, error.retryable) == ("client_error", False)
 

@@ -1,4 +1,4 @@
-"""What a hostile server answers stalls no worker: bodies, encodings, charsets and JSON within bounds, in time."""
+"""Answers of a hostile server stall no worker: bodies, encodings, charsets and JSON have limits of size and time."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_what_bodies_are_read_as(body: bytes, content_type: str, data: Any
 # ---- encodings ----------------------------------------------------------------------------------------------------
 
 
-async def test_encodings_on_top_of_each_other_are_not_undone() -> None:
+async def test_nested_encodings_are_not_decoded() -> None:
     bomb = gzip.compress(gzip.compress(gzip.compress(bytes(2**26), 9), 9), 9)
     assert len(bomb) < 1_000
     kind, message = problem_of(await call(answering(bomb, "Content-Encoding: gzip, gzip, gzip")))
@@ -133,7 +133,7 @@ async def test_a_body_is_unpacked_no_further_than_it_is_read() -> None:
         ("identity", b"x" * 300_000),
     ],
 )
-async def test_one_encoding_is_undone(encoding: str, body: bytes) -> None:
+async def test_one_encoding_is_decoded(encoding: str, body: bytes) -> None:
     outcome = await call(answering(body, f"Content-Encoding: {encoding}"))
     assert outcome.result["data"] == "x" * 300_000
 
@@ -144,7 +144,7 @@ async def test_an_unknown_encoding_is_left_as_it_is() -> None:
 
 
 async def test_a_stream_that_unpacks_to_nothing_ends() -> None:
-    """Empty blocks of deflate: bytes without end that never become a body."""
+    """Empty blocks of deflate: endless bytes that never become a body."""
     packer = zlib.compressobj()
     start, nothing = packer.compress(b"") + packer.flush(zlib.Z_SYNC_FLUSH), b"\x00\x00\x00\xff\xff" * 10_000
 
@@ -183,7 +183,7 @@ async def drip(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.02)
 
 
-async def inform_for_ever(writer: asyncio.StreamWriter) -> None:
+async def send_informational_responses_endlessly(writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
         await writer.drain()
@@ -194,7 +194,9 @@ async def redirect_slowly(writer: asyncio.StreamWriter) -> None:
     writer.write(head("Location: /", status="302 Found"))
 
 
-@pytest.mark.parametrize("answer", [drip_the_head, drip_the_body, drip_an_error, inform_for_ever, redirect_slowly])
+@pytest.mark.parametrize(
+    "answer", [drip_the_head, drip_the_body, drip_an_error, send_informational_responses_endlessly, redirect_slowly]
+)
 async def test_no_response_outlives_the_timeout(answer: Answer) -> None:
     outcome = await call(answer, limit=0.5, follow_redirects=True)
     kind, message = problem_of(outcome)
@@ -269,9 +271,9 @@ async def test_json_of_too_many_values_is_not_parsed(text: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":', '[1,"[",', '["\\\\\\"]",{"]":'])
-async def test_deep_json_is_a_failure_with_words(opening: str) -> None:
+async def test_deep_json_is_a_failure_with_a_message(opening: str) -> None:
     closing = opening.replace('"["', "").replace('"]"', "").replace('"\\\\\\"]"', "")
-    closing = "".join({"[": "]", "{": "}"}.get(one, "") for one in reversed(closing))
+    closing = "".join({"[": "]", "{": "}"}.get(bracket, "") for bracket in reversed(closing))
     for levels in (700, 100_000):
         text = opening * levels + "1" + closing * levels
         with pytest.raises(ConfigError, match="nested deeper than 100 levels"):
@@ -281,14 +283,14 @@ async def test_deep_json_is_a_failure_with_words(opening: str) -> None:
     assert await data_of(fits.encode(), "application/json") == json.loads(fits)
 
 
-async def test_slow_name_servers_keep_no_body_waiting() -> None:
+async def test_slow_name_servers_do_not_delay_bodies() -> None:
     """Their look-ups fill asyncio's own threads, which a body does not need."""
     done = threading.Event()
     loop = asyncio.get_running_loop()
     lookups = [loop.run_in_executor(None, done.wait, SOON) for _ in range(100)]
     try:
         assert await data_of(b"[" + b"1," * 100_000 + b"1]", "application/json") == [1] * 100_001
-        assert not any(one.done() for one in lookups)
+        assert not any(lookup.done() for lookup in lookups)
     finally:
         done.set()
         await asyncio.gather(*lookups)
@@ -324,11 +326,11 @@ async def test_an_invalid_cookie_logs_no_traceback(kind: type[CookieJar], monkey
     """The control: Python's own jar does."""
     monkeypatch.setattr("noetl_activities.guarded_client.QuietCookieJar", kind)
     cookie = f"a=b; expires=01 Jan {'9' * 5000}"
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         outcome = await call(answering(b"ok", f"Set-Cookie: {cookie}"))
     assert outcome.result["data"] == "ok"
-    assert any("http.cookiejar bug" in str(one.message) for one in told) == (kind is CookieJar)
+    assert any("http.cookiejar bug" in str(problem.message) for problem in caught) == (kind is CookieJar)
 
 
 async def test_a_cookie_is_not_kept_for_the_next_call() -> None:
@@ -346,4 +348,4 @@ async def test_a_cookie_is_not_kept_for_the_next_call() -> None:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
         for _ in range(2):
             await TOOL.run(request("http", limit=SOON, url=url, follow_redirects=True), Context())
-    assert [b"Cookie: a=b" in one for one in heads] == [False, True, False, True]
+    assert [b"Cookie: a=b" in request_head for request_head in heads] == [False, True, False, True]

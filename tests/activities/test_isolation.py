@@ -81,8 +81,8 @@ async def test_files_outside_are_out_of_reach(
     secret = tmp_path / "credentials.yaml"
     secret.write_text("pg: {password: secret}")
     reached = {"secret": str(secret), "folder": str(task_folder)}
-    found = await attacked(FILES[attack], **reached)
-    assert found in ("PermissionError", "OSError", "CalledProcessError")
+    effect = await attacked(FILES[attack], **reached)
+    assert effect in ("PermissionError", "OSError", "CalledProcessError")
     assert unconfined(FILES[attack], **reached) == "got through"
 
 

@@ -109,8 +109,8 @@ def attributes_below(place: Path) -> list[object]:
 
 
 def attributes_of(path: Path) -> object:
-    found = path.stat()
-    return found.st_mode, found.st_uid, found.st_gid, found.st_mtime_ns, found.st_ctime_ns, os.listxattr(path)
+    stat = path.stat()
+    return stat.st_mode, stat.st_uid, stat.st_gid, stat.st_mtime_ns, stat.st_ctime_ns, os.listxattr(path)
 
 
 READABLE = "/etc/hosts"

@@ -14,10 +14,10 @@ from noetl_activities.isolation.settings import settings_of
 
 
 def test_what_holds_where_nothing_is_said() -> None:
-    found = settings_of({})
-    assert (found["directories"], found["hidden"]) == ([], [])
-    assert found["ports"] == [53, 80, 443, 8080, 8443]
-    assert found["memory"] == 4 * GIB
+    settings = settings_of({})
+    assert (settings["directories"], settings["hidden"]) == ([], [])
+    assert settings["ports"] == [53, 80, 443, 8080, 8443]
+    assert settings["memory"] == 4 * GIB
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_paths_are_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "NOETL_CREDENTIALS": "credentials.yaml",
         "NOETL_HOME": "none",
     }
-    found = settings_of(environment)
-    assert found["directories"] == [str(tmp_path / "real")] * 2
-    assert found["hidden"] == [str(tmp_path / "credentials.yaml")]
+    settings = settings_of(environment)
+    assert settings["directories"] == [str(tmp_path / "real")] * 2
+    assert settings["hidden"] == [str(tmp_path / "credentials.yaml")]
 
 
-def test_values_that_are_no_paths_are_none() -> None:
+def test_values_that_are_not_paths_are_dropped() -> None:
     environment = {
         "NOETL_CREDENTIAL_PG": "{" * 10_000,
         "NOETL_POSTGRES": "postgresql://u:p@h/d",
@@ -65,9 +65,9 @@ def test_what_is_allowed_is_all_but_what_is_hidden(tmp_path: Path) -> None:
         (tmp_path / name).touch()
     (tmp_path / "data/link").symlink_to("/")
     hidden = [str(tmp_path / "data/deep/secret"), str(tmp_path / "home")]
-    found = allowed_paths([str(tmp_path / "data"), str(tmp_path / "home/venv"), str(tmp_path / "home")], hidden)
+    allowed = allowed_paths([str(tmp_path / "data"), str(tmp_path / "home/venv"), str(tmp_path / "home")], hidden)
     below = sorted(
-        (path.removeprefix(f"{tmp_path}/"), rights) for path, rights in found if path.startswith(f"{tmp_path}/")
+        (path.removeprefix(f"{tmp_path}/"), rights) for path, rights in allowed if path.startswith(f"{tmp_path}/")
     )
     assert below == [
         ("data", LIST),
@@ -90,6 +90,6 @@ def test_what_is_allowed_is_all_but_what_is_hidden(tmp_path: Path) -> None:
         ("NOETL_TASK_MEMORY", "nan"),
     ],
 )
-def test_a_variable_that_says_nothing_is_named(name: str, value: str) -> None:
+def test_a_variable_without_a_valid_value_is_named(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
         settings_of({name: value})

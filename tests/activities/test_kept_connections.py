@@ -47,8 +47,8 @@ async def run(context: Context, sql: str) -> Outcome:
 async def value(context: Context, sql: str) -> Any:
     result: Any = (await run(context, sql)).result
     [row] = result["rows"]
-    [found] = row.values()
-    return found
+    [value] = row.values()
+    return value
 
 
 async def test_each_call_has_a_connection_of_its_own_where_no_worker_serves(context: Context) -> None:
@@ -63,8 +63,8 @@ async def test_the_next_call_has_the_same_connection(context: Context) -> None:
 @pytest.mark.usefixtures("kept")
 async def test_calls_at_the_same_time_have_one_each(context: Context) -> None:
     slow = "select pg_backend_pid() as pid, pg_sleep(0.2)::text as slept"
-    results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
-    assert len({one["rows"][0]["pid"] for one in results}) == 3
+    results: list[Any] = [answer.result for answer in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
+    assert len({result["rows"][0]["pid"] for result in results}) == 3
 
 
 @pytest.mark.usefixtures("kept")
@@ -135,23 +135,23 @@ async def test_a_connection_that_the_server_ended_is_not_used(
 
 def given_back(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
     """The connections that calls give back."""
-    found: list[Connection] = []
+    connections: list[Connection] = []
     really = ConnectionPool.give_back
 
     async def give_back(self: ConnectionPool, arguments: Mapping[str, Any], connection: Connection) -> None:
-        found.append(connection)
+        connections.append(connection)
         await really(self, arguments, connection)
 
     monkeypatch.setattr(ConnectionPool, "give_back", give_back)
-    return found
+    return connections
 
 
 async def sleeping(owner: asyncpg.Connection[asyncpg.Record]) -> int:
     """The process of Postgres that executes SLEEP, once it does."""
     async with asyncio.timeout(30):
-        while not (found := await owner.fetchval(f"select pid from pg_stat_activity where {ASLEEP}")):
+        while not (pid := await owner.fetchval(f"select pid from pg_stat_activity where {ASLEEP}")):
             await asyncio.sleep(0.01)
-    return int(found)
+    return int(pid)
 
 
 async def is_there(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> bool:
@@ -188,8 +188,8 @@ async def test_few_idle_ones_are_kept(
 ) -> None:
     monkeypatch.setattr(postgres_pool, "MAX_IDLE", 1)
     slow = "select pg_backend_pid() as pid, pg_sleep(0.2)::text as slept"
-    results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
-    pids = [one["rows"][0]["pid"] for one in results]
+    results: list[Any] = [answer.result for answer in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
+    pids = [result["rows"][0]["pid"] for result in results]
     async with asyncio.timeout(10):
         while sum([await is_there(owner, pid) for pid in pids]) != 1:
             await asyncio.sleep(0.01)
@@ -199,8 +199,8 @@ async def test_few_idle_ones_are_kept(
 async def test_a_call_waits_while_as_many_are_open_as_may_be(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_pool, "MAX_OPEN", 2)
     slow = "select pg_backend_pid() as pid, pg_sleep(0.05)::text as slept"
-    results: list[Any] = [one.result for one in await asyncio.gather(*(run(context, slow) for _ in range(8)))]
-    assert len({one["rows"][0]["pid"] for one in results}) == 2
+    results: list[Any] = [answer.result for answer in await asyncio.gather(*(run(context, slow) for _ in range(8)))]
+    assert len({result["rows"][0]["pid"] for result in results}) == 2
 
 
 async def test_a_cancel_is_not_lost_where_the_connection_cannot_be_closed_in_time(

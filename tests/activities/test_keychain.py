@@ -30,12 +30,12 @@ SECRETS = {
 class Keepers(BaseHTTPRequestHandler):
     """Vault's key-value engine of version 2, its login by role, and an endpoint for tokens."""
 
-    asked: list[str]
+    requests: list[str]
     fails: int
     expires_in: Any
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requests.append(self.path)
         path = self.path.removeprefix("/v1/")
         if self.headers.get("X-Vault-Token") not in ("root", "by-role"):
             self.answer(403, {"errors": ["permission denied"]})
@@ -48,7 +48,7 @@ class Keepers(BaseHTTPRequestHandler):
             self.answer(404, {"errors": []})
 
     def do_POST(self) -> None:
-        self.asked.append(self.path)
+        self.requests.append(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         if self.path == "/v1/auth/approle/login":
             login = json.loads(body)
@@ -59,7 +59,7 @@ class Keepers(BaseHTTPRequestHandler):
         else:
             form = {name: values[0] for name, values in parse_qs(body).items()}
             good = form.get("client_secret") == "vault-token-1234"
-            token = {"access_token": f"fetched-token-{len(self.asked)}", "expires_in": self.expires_in}
+            token = {"access_token": f"fetched-token-{len(self.requests)}", "expires_in": self.expires_in}
             self.answer(200 if good else 401, token if good else {"error": f"bad {form.get('client_secret')}"})
 
     def answer(self, status: int, body: Any) -> None:
@@ -80,7 +80,7 @@ class Served(Keepers):
 
 @pytest.fixture
 def keepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    Served.asked, Served.fails, Served.expires_in = [], 0, 3600
+    Served.requests, Served.fails, Served.expires_in = [], 0, 3600
     with ThreadingHTTPServer(("127.0.0.1", 0), Served) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.01,))
         serving.start()
@@ -91,7 +91,7 @@ def keepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def credentials(file: Path | None = None, /, **environment: Any) -> Credentials:
-    named = {name: one if isinstance(one, str) else json.dumps(one) for name, one in environment.items()}
+    named = {name: text if isinstance(text, str) else json.dumps(text) for name, text in environment.items()}
     return Credentials(CredentialSource(file, named), KEY)
 
 
@@ -99,8 +99,8 @@ def to(kind: str, *path: str | int, name: str = "billing", form: Any = "value", 
     return written(SecretReference(name, kind, config, path, form), KEY)
 
 
-async def read(found: Credentials, reference: str) -> Any:
-    return await found.with_secrets(reference)
+async def read(credentials: Credentials, reference: str) -> Any:
+    return await credentials.with_secrets(reference)
 
 
 READABLE = {"type": "secret", "token": "t-0123456789", "value": "v-0123456789", "port": 5432, "flag": True}
@@ -109,66 +109,68 @@ READABLE = {"type": "secret", "token": "t-0123456789", "value": "v-0123456789", 
 # ---- places -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_value_stands_where_its_reference_stood() -> None:
-    found = credentials(NOETL_CREDENTIAL_A=READABLE)
+async def test_a_value_replaces_its_reference() -> None:
+    known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     token, port = to("env", "token", name="a"), to("credential", "port", credential="a")
     given = {"a": [f"Bearer {token}", token, 7], "b": {"port": port, "text": f"{port}/{token}"}, "c": None}
-    assert await found.with_secrets(given) == {
+    assert await known_credentials.with_secrets(given) == {
         "a": ["Bearer t-0123456789", "t-0123456789", 7],
         "b": {"port": 5432, "text": "5432/t-0123456789"},
         "c": None,
     }
-    assert found.scrubbed("x t-0123456789 y") == "x *** y"
+    assert known_credentials.scrubbed("x t-0123456789 y") == "x *** y"
 
 
 async def test_a_value_is_json_where_that_is_asked_for() -> None:
-    found = credentials(NOETL_CREDENTIAL_A={"type": "secret", "key": {"private": 'a"b\n'}})
+    known_credentials = credentials(NOETL_CREDENTIAL_A={"type": "secret", "key": {"private": 'a"b\n'}})
     reference = to("env", "key", name="a", form="json")
-    assert await read(found, reference) == '{"private": "a\\"b\\n"}'
-    assert await read(found, f'{{"k": {reference}}}') == '{"k": {"private": "a\\"b\\n"}}'
+    assert await read(known_credentials, reference) == '{"private": "a\\"b\\n"}'
+    assert await read(known_credentials, f'{{"k": {reference}}}') == '{"k": {"private": "a\\"b\\n"}}'
 
 
 async def test_a_reference_of_another_run_stays_text() -> None:
-    found = credentials(NOETL_CREDENTIAL_A=READABLE)
+    known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     other = written(SecretReference("a", "env", {}, ("token",)), "another key")
-    assert await read(found, f"x {other}") == f"x {other}"
+    assert await read(known_credentials, f"x {other}") == f"x {other}"
 
 
 async def test_a_call_without_a_key_has_no_references() -> None:
-    found = Credentials(CredentialSource(environment={}))
-    assert await found.with_secrets({"a": to("env", "token")}) == {"a": to("env", "token")}
+    credentials = Credentials(CredentialSource(environment={}))
+    assert await credentials.with_secrets({"a": to("env", "token")}) == {"a": to("env", "token")}
     with pytest.raises(ConfigError):
-        await found.reference("a", "env", {})
+        await credentials.reference("a", "env", {})
 
 
-async def test_a_value_is_no_reference() -> None:
+async def test_a_value_is_not_a_reference() -> None:
     inner = to("env", "value", name="a")
-    found = credentials(NOETL_CREDENTIAL_A=READABLE, NOETL_CREDENTIAL_B={"type": "secret", "value": inner})
-    assert await read(found, to("env", "value", name="b")) == inner
+    known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE, NOETL_CREDENTIAL_B={"type": "secret", "value": inner})
+    assert await read(known_credentials, to("env", "value", name="b")) == inner
 
 
 @pytest.mark.parametrize("value", ["it's", 'a"b', "a\\b", "a; drop", "a--b", "a/*b", "a\nb", "$$"])
 async def test_a_value_that_could_end_a_text_of_sql_is_refused(value: str) -> None:
-    found = credentials(NOETL_CREDENTIAL_A={"type": "secret", "value": value})
+    known_credentials = credentials(NOETL_CREDENTIAL_A={"type": "secret", "value": value})
     reference = to("env", "value", name="a")
     with pytest.raises(CredentialError, match="SQL cannot hold: bind it with params") as error:
-        await found.with_secrets({"query": f"select '{reference}'"}, "postgres")
+        await known_credentials.with_secrets({"query": f"select '{reference}'"}, "postgres")
     assert value not in str(error.value)
     config = {"query": "select $1", "params": [reference]}
-    assert await found.with_secrets(config, "postgres") == {"query": "select $1", "params": [value]}
+    assert await known_credentials.with_secrets(config, "postgres") == {"query": "select $1", "params": [value]}
 
 
-async def test_a_plain_value_may_stand_in_sql() -> None:
-    found = credentials(NOETL_CREDENTIAL_A={"type": "secret", "value": "GOOG1E/x+y=_-"})
+async def test_a_plain_value_may_be_inserted_into_sql() -> None:
+    known_credentials = credentials(NOETL_CREDENTIAL_A={"type": "secret", "value": "GOOG1E/x+y=_-"})
     config = {"commands": [f"create secret (secret '{to('env', 'value', name='a')}')"]}
-    assert await found.with_secrets(config, "duckdb") == {"commands": ["create secret (secret 'GOOG1E/x+y=_-')"]}
+    assert await known_credentials.with_secrets(config, "duckdb") == {
+        "commands": ["create secret (secret 'GOOG1E/x+y=_-')"]
+    }
 
 
 async def test_python_code_keeps_references() -> None:
-    found = credentials(NOETL_CREDENTIAL_A=READABLE)
+    known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     token = to("env", "token", name="a")
     config = {"code": f"result = '{token}'", "env": {"TOKEN": token}}
-    assert await found.with_secrets(config, "python") == {**config, "env": {"TOKEN": "t-0123456789"}}
+    assert await known_credentials.with_secrets(config, "python") == {**config, "env": {"TOKEN": "t-0123456789"}}
 
 
 # ---- auth -------------------------------------------------------------------------------------------------------
@@ -176,28 +178,28 @@ async def test_python_code_keeps_references() -> None:
 
 async def test_auth_may_be_a_secret_as_a_whole_or_in_parts() -> None:
     bearer = {"type": "bearer", "token": "t-0123456789"}
-    found = credentials(NOETL_CREDENTIAL_A=READABLE, NOETL_CREDENTIAL_LOGIN=bearer)
-    assert await found.resolve(to("credential", credential="login")) == bearer
+    known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE, NOETL_CREDENTIAL_LOGIN=bearer)
+    assert await known_credentials.resolve(to("credential", credential="login")) == bearer
     part = {"type": "bearer", "token": to("env", "token", name="a")}
-    assert await found.resolve(part) == bearer
-    assert await found.resolve({"type": "api_key", "key": to("env", "value", name="a")}) == {
+    assert await known_credentials.resolve(part) == bearer
+    assert await known_credentials.resolve({"type": "api_key", "key": to("env", "value", name="a")}) == {
         "type": "api_key",
         "key": "v-0123456789",
     }
-    assert found.scrubbed(["t-0123456789", "v-0123456789"]) == ["***", "***"]
+    assert known_credentials.scrubbed(["t-0123456789", "v-0123456789"]) == ["***", "***"]
 
 
 async def test_auth_is_no_single_value() -> None:
-    found = credentials(NOETL_CREDENTIAL_A=READABLE)
+    known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     with pytest.raises(CredentialError, match=r'auth is the single value "a.token": write auth: \{type: bearer, token'):
-        await found.resolve(to("env", "token", name="a"))
+        await known_credentials.resolve(to("env", "token", name="a"))
 
 
 @pytest.mark.parametrize(
     "fields", [{"type": "postgres", "db_password": "p-0123456789"}, {"db_password": "p-0123456789"}]
 )
 async def test_parts_of_a_login_cannot_be_read(fields: Mapping[str, str]) -> None:
-    found = credentials(NOETL_CREDENTIAL_PG=fields)
+    known_credentials = credentials(NOETL_CREDENTIAL_PG=fields)
     for entry in (
         to("credential", "db_password", credential="pg"),
         to("credential", credential="pg"),
@@ -205,8 +207,8 @@ async def test_parts_of_a_login_cannot_be_read(fields: Mapping[str, str]) -> Non
         to("secret_manager", "db_password", name="pg", provider="gcp"),
     ):
         with pytest.raises(CredentialError, match="is not of type secret, so templates cannot read its parts"):
-            await read(found, entry)
-    assert await found.resolve(to("credential", credential="pg")) == fields
+            await read(known_credentials, entry)
+    assert await known_credentials.resolve(to("credential", credential="pg")) == fields
 
 
 # ---- keepers ----------------------------------------------------------------------------------------------------
@@ -215,10 +217,10 @@ async def test_parts_of_a_login_cannot_be_read(fields: Mapping[str, str]) -> Non
 async def test_credentials_of_the_worker(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("auth0: {type: secret, client_secret: c-0123456789}\n")
-    found = credentials(file, NOETL_CREDENTIAL_TEST_SECRET={"type": "secret", "anything": "s-0123456789"})
-    assert await read(found, to("credential", "client_secret", credential="auth0")) == "c-0123456789"
+    known_credentials = credentials(file, NOETL_CREDENTIAL_TEST_SECRET={"type": "secret", "anything": "s-0123456789"})
+    assert await read(known_credentials, to("credential", "client_secret", credential="auth0")) == "c-0123456789"
     mapped = to("secret_manager", "key", provider="env", map={"key": "TEST_SECRET"})
-    assert await read(found, mapped) == "s-0123456789"
+    assert await read(known_credentials, mapped) == "s-0123456789"
 
 
 async def test_a_static_secret_is_what_the_playbook_says() -> None:
@@ -227,26 +229,28 @@ async def test_a_static_secret_is_what_the_playbook_says() -> None:
 
 
 async def test_vault(keepers: str) -> None:
-    found = credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root")
-    assert await read(found, to("vault", "token", path="secret/billing")) == "vault-token-1234"
-    assert await read(found, to("vault", "deep", "list", 0, path="secret/data/billing")) == "first-part"
+    known_credentials = credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root")
+    assert await read(known_credentials, to("vault", "token", path="secret/billing")) == "vault-token-1234"
+    assert await read(known_credentials, to("vault", "deep", "list", 0, path="secret/data/billing")) == "first-part"
     mapped = {"a": "secret/billing#port", "b": "secret/one", "token": "secret/billing"}
-    assert [await read(found, to("secret_manager", name, provider="vault", map=mapped)) for name in mapped] == [
+    assert [
+        await read(known_credentials, to("secret_manager", name, provider="vault", map=mapped)) for name in mapped
+    ] == [
         8443,
         "only-value-1234",
         "vault-token-1234",
     ]
-    assert await read(found, to("openbao", "password", path="kv/team/data/mail")) == "team-password-1"
-    assert len(Served.asked) == 3, "a secret is read once"
-    assert found.scrubbed("vault-token-1234 first-part team-password-1") == "*** *** ***"
+    assert await read(known_credentials, to("openbao", "password", path="kv/team/data/mail")) == "team-password-1"
+    assert len(Served.requests) == 3, "a secret is read once"
+    assert known_credentials.scrubbed("vault-token-1234 first-part team-password-1") == "*** *** ***"
 
 
 async def test_vault_by_role(keepers: str) -> None:
     role = {"NOETL_VAULT_ROLE_ID": "role", "NOETL_VAULT_SECRET_ID": "id-of-the-secret"}
-    found = credentials(NOETL_VAULT_ADDRESS=keepers, **role)
+    known_credentials = credentials(NOETL_VAULT_ADDRESS=keepers, **role)
     for path in ("secret/billing", "secret/one"):
-        await read(found, to("vault", path=path))
-    assert Served.asked == ["/v1/auth/approle/login", "/v1/secret/data/billing", "/v1/secret/data/one"]
+        await read(known_credentials, to("vault", path=path))
+    assert Served.requests == ["/v1/auth/approle/login", "/v1/secret/data/billing", "/v1/secret/data/one"]
 
 
 @pytest.mark.parametrize(
@@ -269,22 +273,22 @@ async def test_vault_refuses(keepers: str, environment: dict[str, str], path: st
 
 
 async def test_vault_that_fails_is_asked_again(keepers: str) -> None:
-    found, reference = (
+    credentials_before, reference = (
         credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root"),
         to("vault", path="secret/one"),
     )
     Served.fails = 1
     with pytest.raises(SecretError, match="with status 503") as error:
-        await read(found, reference)
+        await read(credentials_before, reference)
     assert error.value.outcome.error is not None
     assert error.value.outcome.error.retryable
-    assert await read(found, reference) == {"value": "only-value-1234"}
+    assert await read(credentials_before, reference) == {"value": "only-value-1234"}
 
 
 async def test_vault_that_does_not_answer_is_retryable() -> None:
-    found = credentials(NOETL_VAULT_ADDRESS="http://127.0.0.1:1", NOETL_VAULT_TOKEN="root")
+    known_credentials = credentials(NOETL_VAULT_ADDRESS="http://127.0.0.1:1", NOETL_VAULT_TOKEN="root")
     with pytest.raises(SecretError, match=r"Vault at http://127.0.0.1:1 does not respond") as error:
-        await read(found, to("vault", path="secret/one"))
+        await read(known_credentials, to("vault", path="secret/one"))
     assert error.value.outcome.error is not None
     assert (error.value.outcome.error.kind, error.value.outcome.error.retryable) == ("connection", True)
 
@@ -299,25 +303,25 @@ async def test_a_token_is_fetched_once_until_it_expires(keepers: str) -> None:
     source = CredentialSource(environment={"NOETL_VAULT_ADDRESS": keepers, "NOETL_VAULT_TOKEN": "root"})
     reference = token_of(keepers, "access_token")
     for _call in range(2):
-        found = Credentials(source, KEY)
-        assert await found.with_secrets(f"Bearer {reference}") == "Bearer fetched-token-2"
-        assert found.scrubbed("fetched-token-2 vault-token-1234") == "*** ***"
-    assert Served.asked == ["/v1/secret/data/billing", "/token"]
+        credentials = Credentials(source, KEY)
+        assert await credentials.with_secrets(f"Bearer {reference}") == "Bearer fetched-token-2"
+        assert credentials.scrubbed("fetched-token-2 vault-token-1234") == "*** ***"
+    assert Served.requests == ["/v1/secret/data/billing", "/token"]
 
 
 @pytest.mark.parametrize("expires_in", [0, 20, None, "soon"])
 async def test_a_token_that_expires_at_once_is_not_kept(keepers: str, expires_in: Any) -> None:
     Served.expires_in = expires_in
-    found = credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root")
-    assert await read(found, token_of(keepers, "access_token")) == "fetched-token-2"
-    assert await read(found, token_of(keepers, "access_token")) == "fetched-token-3"
+    known_credentials = credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root")
+    assert await read(known_credentials, token_of(keepers, "access_token")) == "fetched-token-2"
+    assert await read(known_credentials, token_of(keepers, "access_token")) == "fetched-token-3"
 
 
 async def test_a_token_that_is_refused(keepers: str) -> None:
-    found = credentials()
+    known_credentials = credentials()
     bad = to("oauth2", "access_token", name="api", endpoint=f"{keepers}/token", data={"client_secret": "wrong-secret"})
     with pytest.raises(SecretError, match=r"the token 'api' cannot be fetched: POST .* returned 401"):
-        await read(found, bad)
+        await read(known_credentials, bad)
 
 
 async def test_a_token_is_fetched_within_the_guards(monkeypatch: pytest.MonkeyPatch, keepers: str) -> None:
@@ -332,16 +336,16 @@ async def test_a_secret_that_workers_cannot_read(kind: str, config: dict[str, An
     manager = config.get("provider", kind)
     with pytest.raises(CredentialError, match=f"'billing' is in '{manager}', which workers cannot read: register a"):
         await read(credentials(), to(kind, "api_key", **config))
-    found = credentials(NOETL_CREDENTIAL_BILLING={"type": "secret", "api_key": "k-0123456789"})
-    assert await read(found, to(kind, "api_key", **config)) == "k-0123456789"
+    known_credentials = credentials(NOETL_CREDENTIAL_BILLING={"type": "secret", "api_key": "k-0123456789"})
+    assert await read(known_credentials, to(kind, "api_key", **config)) == "k-0123456789"
 
 
 async def test_a_part_that_is_not_there() -> None:
-    found = credentials(NOETL_CREDENTIAL_A=READABLE)
+    known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     with pytest.raises(
         CredentialError, match="the secret 'a' has no 'tokn': it has type, token, value, port, flag"
     ) as no:
-        await read(found, to("env", "tokn", name="a"))
+        await read(known_credentials, to("env", "tokn", name="a"))
     assert "0123456789" not in str(no.value)
 
 
@@ -349,10 +353,10 @@ async def test_a_part_that_is_not_there() -> None:
     "path", [("token", 0), ("token", "0"), ("port", "x"), ("list", "x"), ("list", 2), ("list", "0", "a")]
 )
 async def test_a_value_has_no_parts(path: tuple[str | int, ...]) -> None:
-    found = credentials(NOETL_CREDENTIAL_A={**READABLE, "list": ["a", "b"]})
+    known_credentials = credentials(NOETL_CREDENTIAL_A={**READABLE, "list": ["a", "b"]})
     with pytest.raises(CredentialError, match=r"^the secret 'a\.\w+(\.0)?' has no '\w+'$"):
-        await read(found, to("env", *path, name="a"))
-    assert await read(found, to("env", "list", "1", name="a")) == "b"
+        await read(known_credentials, to("env", *path, name="a"))
+    assert await read(known_credentials, to("env", "list", "1", name="a")) == "b"
 
 
 # ---- the secrets tool -------------------------------------------------------------------------------------------
@@ -366,7 +370,7 @@ async def test_the_secrets_tool_yields_a_reference() -> None:
     reference = outcome.result["secret_value"]
     assert outcome.result["value"] == reference
     assert "0123456789" not in reference
-    assert [one.reference.label for one in references_in(reference, KEY)] == ["TEST_SECRET.value"]
+    assert [label.reference.label for label in references_in(reference, KEY)] == ["TEST_SECRET.value"]
     assert await Credentials(source, KEY).with_secrets(f"a {reference}") == "a v-0123456789"
 
 

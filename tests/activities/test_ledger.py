@@ -75,10 +75,10 @@ async def ids(place: Place, connection: asyncpg.Connection[asyncpg.Record]) -> l
 async def test_a_call_finds_what_it_stored(place: Place) -> None:
     assert await place.find() is None
     stored = await place.store({"id": 1})
-    assert (stored.rows, stored.is_kept, stored.rival) == (1, True, None)
-    found = await place.find()
-    assert found is not None
-    assert json.loads(found) == json.loads(OUTCOME)
+    assert (stored.rows, stored.is_in_ledger, stored.rival) == (1, True, None)
+    outcome = await place.find()
+    assert outcome is not None
+    assert json.loads(outcome) == json.loads(OUTCOME)
     assert await place.find(2) is None
 
 
@@ -92,9 +92,9 @@ async def test_a_repeated_call_after_a_good_outcome_has_rows_of_its_own(
 
 async def test_rivals_agree_on_one_outcome(place: Place, connection: asyncpg.Connection[asyncpg.Record]) -> None:
     outcomes = [json.dumps({"status": "ok", "result": n}) for n in range(6)]
-    found = await asyncio.gather(*(place.store({"id": n}, outcome=one) for n, one in enumerate(outcomes)))
-    [winner] = [n for n, one in enumerate(found) if not one.duplicate]
-    assert {one.rival for one in found if one.duplicate} == {outcomes[winner]}
+    answers = await asyncio.gather(*(place.store({"id": n}, outcome=outcome) for n, outcome in enumerate(outcomes)))
+    [winner] = [n for n, answer in enumerate(answers) if not answer.duplicate]
+    assert {answer.rival for answer in answers if answer.duplicate} == {outcomes[winner]}
     assert await ids(place, connection) == [winner]
 
 
@@ -164,11 +164,11 @@ async def test_a_role_that_may_not_create_it_stores_and_is_warned(
     place = Place("postgres", {"table": "t"}, guest)
     for _ in range(2):
         stored = await place.store({"id": 1})
-        assert (stored.rows, stored.is_kept, stored.duplicate) == (1, False, False)
+        assert (stored.rows, stored.is_in_ledger, stored.duplicate) == (1, False, False)
         assert stored.warning is not None
         assert "noetl ledger sql" in stored.warning
     assert await place.find() is None
-    assert len([one for one in caplog.records if "noetl_ledger.outcome" in one.getMessage()]) == 1
+    assert len([record for record in caplog.records if "noetl_ledger.outcome" in record.getMessage()]) == 1
 
 
 async def test_the_sql_makes_the_ledger_for_such_a_role(servers: Addresses, guest: Context) -> None:
@@ -182,5 +182,5 @@ async def test_the_sql_makes_the_ledger_for_such_a_role(servers: Addresses, gues
     finally:
         await owner.close()
     place = Place("postgres", {"table": "t"}, guest)
-    assert (await place.store({"id": 1})).is_kept
+    assert (await place.store({"id": 1})).is_in_ledger
     assert (await place.store({"id": 1})).rival is not None

@@ -62,7 +62,7 @@ async def server(nats_address: str) -> AsyncGenerator[Server]:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "expected"),
     [
         ({"user": 1, "roles": ["a"]}, {"user": 1, "roles": ["a"]}),
         ("text é", "text é"),
@@ -71,9 +71,9 @@ async def server(nats_address: str) -> AsyncGenerator[Server]:
         ([1, None], [1, None]),
     ],
 )
-async def test_a_value_comes_back(server: Server, value: Any, found: Any) -> None:
+async def test_a_value_comes_back(server: Server, value: Any, expected: Any) -> None:
     put = await server.made("kv_put", key="tooling/1.a", value=value)
-    assert await server.made("kv_get", key="tooling/1.a") == {**put, "operation": "kv_get", "value": found}
+    assert await server.made("kv_get", key="tooling/1.a") == {**put, "operation": "kv_get", "value": expected}
 
 
 async def test_bytes_go_by_base64(server: Server) -> None:
@@ -125,9 +125,9 @@ async def test_a_large_object_is_not_fetched(server: Server, monkeypatch: pytest
 
 async def test_a_message_of_a_call_is_taken_once(server: Server) -> None:
     sent = [await server.made("js_publish", subject=server.subject, payload={"id": 1}) for _ in range(2)]
-    assert [(one["sequence"], one["duplicate"]) for one in sent] == [(1, False), (1, True)]
-    found = await server.made("js_get_msg", stream=server.name, subject=server.subject)
-    assert (found["payload"], found["sequence"]) == ({"id": 1}, 1)
+    assert [(answer["sequence"], answer["duplicate"]) for answer in sent] == [(1, False), (1, True)]
+    message = await server.made("js_get_msg", stream=server.name, subject=server.subject)
+    assert (message["payload"], message["sequence"]) == ({"id": 1}, 1)
     assert (await server.made("js_stream_info", stream=server.name))["messages"] == 1
 
 

@@ -84,11 +84,11 @@ async def test_another_credential_is_not_given() -> None:
     assert alone.error.code == "LookupError"
 
 
-async def test_a_credential_that_nobody_has_is_an_error() -> None:
+async def test_an_unknown_credential_is_an_error() -> None:
     with pytest.raises(CredentialError):
         await run(FETCH, auth="ib")
 
 
 async def test_the_package_is_there_for_code_that_imports_it() -> None:
-    found = await run("import importlib.util\nresult = importlib.util.find_spec('noe' + 'tl') is None")
-    assert found.result is True
+    answer = await run("import importlib.util\nresult = importlib.util.find_spec('noe' + 'tl') is None")
+    assert answer.result is True

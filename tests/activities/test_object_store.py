@@ -61,15 +61,15 @@ def test_the_environment_of_the_process_signs_nothing(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("credential", [ACCOUNT, {"type": "gcs", "service_account_json": json.dumps(ACCOUNT)}])
 def test_a_service_account_signs_for_google(credential: Mapping[str, Any]) -> None:
-    found = urlsplit(requested("gs://b-1/a b.py", credential).url)
-    query, _, signature = found.query.partition("&X-Goog-Signature=")
-    canonical = "\n".join(("GET", found.path, query, f"host:{found.netloc}", "", "host", "UNSIGNED-PAYLOAD"))
+    parts = urlsplit(requested("gs://b-1/a b.py", credential).url)
+    query, _, signature = parts.query.partition("&X-Goog-Signature=")
+    canonical = "\n".join(("GET", parts.path, query, f"host:{parts.netloc}", "", "host", "UNSIGNED-PAYLOAD"))
     fields = dict(parse_qsl(query))
     account, _, scope = fields["X-Goog-Credential"].partition("/")
     digest = hashlib.sha256(canonical.encode()).hexdigest()
     text = "\n".join(("GOOG4-RSA-SHA256", fields["X-Goog-Date"], scope, digest))
     PRIVATE.public_key().verify(bytes.fromhex(signature), text.encode(), padding.PKCS1v15(), SHA256())
-    assert (found.netloc, found.path, account) == ("storage.googleapis.com", "/b-1/a%20b.py", ACCOUNT["client_email"])
+    assert (parts.netloc, parts.path, account) == ("storage.googleapis.com", "/b-1/a%20b.py", ACCOUNT["client_email"])
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,9 @@ async def test_every_setting_that_gives_a_statement_another_meaning_is_in_the_lo
     superuser: asyncpg.Connection,
 ) -> None:
     """All that an account may set, but for how a query is planned, what is logged, and how much memory it has."""
-    found = await superuser.fetch(
+    records = await superuser.fetch(
         "SELECT lower(name) FROM pg_settings WHERE context = 'user' AND category ~ "
         "'^(Client Connection Defaults|Version and Platform Compatibility|Connections)'"
     )
     given = {part.partition("=")[0].lower() for part in SESSION.split() if part != "-c"}
-    assert {name for (name,) in found} - given - WITHOUT_MEANING - set(OWN) == set()
+    assert {name for (name,) in records} - given - WITHOUT_MEANING - set(OWN) == set()

@@ -54,7 +54,7 @@ def test_the_driver_reads_the_same(dsn: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dsn", "told"),
+    ("dsn", "expected"),
     [
         ("hush", "it does not begin with postgresql://"),
         ("postgresql://u:hu/sh@h/d", "cannot be parsed from character 21 on"),
@@ -67,8 +67,8 @@ def test_the_driver_reads_the_same(dsn: str) -> None:
         ("postgresql://u:hush@h/d?sslmode=require&passfile=/hush", "parameter 2 after the"),
     ],
 )
-def test_an_invalid_dsn_is_reported_by_position(dsn: str, told: str) -> None:
-    with pytest.raises(DsnError, match=told) as raised:
+def test_an_invalid_dsn_is_reported_by_position(dsn: str, expected: str) -> None:
+    with pytest.raises(DsnError, match=expected) as raised:
         dsn_fields(dsn)
     assert "hu" not in str(raised.value)
 
@@ -80,11 +80,11 @@ PIECES = st.text("ab1:/@?#&=%[] ,", max_size=8)
 def test_no_message_contains_a_part_of_the_password(before: str, after: str, is_ported: bool) -> None:
     password = f"{before}hush{after}"
     dsn = f"postgresql://user:{password}@host{':5432' if is_ported else ''}/base"
-    assert "hush" not in _told(dsn)
+    assert "hush" not in _message(dsn)
     assert dsn_password(dsn) == password
 
 
-def _told(dsn: str) -> str:
+def _message(dsn: str) -> str:
     try:
         dsn_fields(dsn)
         return dsn_place(dsn)

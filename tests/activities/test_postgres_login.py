@@ -1,4 +1,4 @@
-"""What a server is told while we log in, and what of the worker's own environment is never used for it."""
+"""What is sent to a server at login, and what of the worker's own environment is never used for it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def authentication(body: bytes) -> bytes:
 
 
 class Listener:
-    """A server that asks for a login in its own way, and remembers all that it was sent. ``tls`` is what it offers."""
+    """A server with a given login request, which records all that it receives. ``tls`` is what it offers."""
 
-    def __init__(self, asked: bytes, tls: ssl.SSLContext | None) -> None:
-        self.asked = asked
+    def __init__(self, login_request: bytes, tls: ssl.SSLContext | None) -> None:
+        self.login_request = login_request
         self._tls = tls
         self.received = b""
         self.port = 0
@@ -56,7 +56,7 @@ class Listener:
             if self._tls:
                 await writer.start_tls(self._tls)
                 await self._read(reader, 8)
-        writer.write(authentication(self.asked))
+        writer.write(authentication(self.login_request))
         with contextlib.suppress(ConnectionError):
             await writer.drain()
             while await self._read(reader):
@@ -70,8 +70,8 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening(asked: bytes, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Listener]:
-    listener = Listener(asked, tls)
+async def listening(login_request: bytes, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Listener]:
+    listener = Listener(login_request, tls)
     async with await asyncio.start_server(listener.serve, "127.0.0.1", 0) as server:
         listener.port = server.sockets[0].getsockname()[1]
         yield listener
@@ -94,13 +94,13 @@ def far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("far")
-@pytest.mark.parametrize(("asked", "told"), [(CLEARTEXT, "in cleartext"), (MD5, "as MD5")])
-async def test_a_password_is_not_sent_unencrypted(asked: bytes, told: str) -> None:
-    async with listening(asked) as listener:
+@pytest.mark.parametrize(("login_request", "message"), [(CLEARTEXT, "in cleartext"), (MD5, "as MD5")])
+async def test_a_password_is_not_sent_unencrypted(login_request: bytes, message: str) -> None:
+    async with listening(login_request) as listener:
         error = (await run(listener, db_password=SECRET)).error
         assert error is not None
         assert (error.kind, error.retryable) == ("refused", False)
-        assert f"requires the password {told}" in error.message
+        assert f"requires the password {message}" in error.message
         assert b"p\0" not in listener.received
 
 
@@ -150,7 +150,7 @@ async def test_an_untrusted_certificate_is_refused(certificate: Path, sslmode: s
         assert SECRET.encode() not in listener.received
 
 
-async def test_tls_that_is_required_is_not_done_without() -> None:
+async def test_required_tls_is_not_skipped() -> None:
     async with listening(CLEARTEXT) as listener:
         error = (await run(listener, db_password=SECRET, sslmode="require")).error
         assert error is not None
@@ -225,7 +225,7 @@ async def test_control_the_driver_itself_uses_logins_of_the_worker(own_logins: s
 
 @pytest.mark.usefixtures("own_logins")
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"db_user": "u"}, r"needs db_host \(or dsn\)"),
         ({"db_host": "h"}, "needs db_user"),
@@ -240,8 +240,8 @@ async def test_control_the_driver_itself_uses_logins_of_the_worker(own_logins: s
         ({"db_host": "h", "db_user": "u", "sslmode": "verify-ca", "sslrootcert": "/dev/null"}, "not a file with cert"),
     ],
 )
-async def test_missing_or_wrong_fields_are_reported(fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(CredentialError, match=told) as raised:
+async def test_missing_or_wrong_fields_are_reported(fields: dict[str, Any], expected: str) -> None:
+    with pytest.raises(CredentialError, match=expected) as raised:
         await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=fields))
     assert "hush" not in str(raised.value)
     assert raised.value.__cause__ is None or isinstance(raised.value.__cause__, OSError)
@@ -273,9 +273,9 @@ async def test_a_socket_is_reached_by_a_registered_credential_alone(kind: str, t
         "alias": {"pg": fields | {"type": "postgres"}},
     }[kind]
     given: dict[str, Any] = {"query": "select 1"} | (fields if auth is None else {})
-    asked = request("postgres", auth, **given)
+    tool_request = request("postgres", auth, **given)
     with pytest.raises(ConfigError, match="cannot connect to a Unix socket"):
-        await postgres_tool.TOOL.run(asked, Context())
+        await postgres_tool.TOOL.run(tool_request, Context())
     outcome = await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=fields))
     assert outcome.error is not None
     assert outcome.error.kind == "connection", "the control: it was looked for"
@@ -311,7 +311,7 @@ def test_a_server_that_is_not_postgres_is_refused_immediately(data: bytes) -> No
     assert "does not speak the Postgres protocol" in (LoginWatch(is_private=True).refusal(data) or "")
 
 
-def test_a_login_without_end_ends() -> None:
+def test_an_endless_login_is_ended() -> None:
     watch = LoginWatch(is_private=True)
     notice = b"N" + struct.pack("!I", 4 + 1000) + bytes(1000)
     refused = [watch.refusal(notice) for _ in range(MAX_LOGIN_BYTES // len(notice) + 1)]

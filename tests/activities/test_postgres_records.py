@@ -59,7 +59,7 @@ def test_records_are_counted_in_each_message_however_it_arrives(size: int) -> No
     assert not exceeds(row(nested(MOST_RECORDS - 1)) + small + row(nested(MOST_RECORDS - 1)), size)
 
 
-def test_many_rows_of_a_few_records_and_numbers_that_look_alike_are_let_through() -> None:
+def test_many_rows_of_few_records_and_similar_numbers_are_accepted() -> None:
     assert not exceeds(row(nested(3)) * 50_000, 2**18)
     assert not exceeds(row(struct.pack("!I", 2249)) * 50_000, 2**18)
 
@@ -88,7 +88,7 @@ async def forging(port: int, forged: bytes) -> AsyncGenerator[int]:
 
 
 @pytest.mark.parametrize(
-    ("levels", "guard", "said"),
+    ("levels", "guard", "message"),
     [
         (500, "guarded", "nested too deeply"),
         (MOST_RECORDS - 1, "guarded", "nested too deeply"),
@@ -97,7 +97,7 @@ async def forging(port: int, forged: bytes) -> AsyncGenerator[int]:
     ],
 )
 async def test_no_response_of_a_server_crashes_the_worker(
-    servers: Addresses, levels: int, guard: str, said: str
+    servers: Addresses, levels: int, guard: str, message: str
 ) -> None:
     """The control: without the guard the driver ends the process."""
     async with forging(servers.postgres_port, row(nested(levels))) as port:
@@ -107,5 +107,5 @@ async def test_no_response_of_a_server_crashes_the_worker(
             sys.executable, "-c", CALLING, credential, guard, stdout=asyncio.subprocess.PIPE
         )
         printed, _ = await asyncio.wait_for(child.communicate(), 60)
-    assert said in printed.decode()
+    assert message in printed.decode()
     assert child.returncode == (-signal.SIGSEGV if guard == "unguarded" else 0)

@@ -128,9 +128,9 @@ async def test_the_log_has_the_traceback_with_the_cause_of_an_exception() -> Non
 )
 async def test_a_traceback_begins_in_the_code_and_continues_into_libraries(code: str, parts: list[str]) -> None:
     lines = await logged(code)
-    found = "\n".join(lines)
-    assert "python_child" not in found
-    assert [part for part in parts if part not in found] == []
+    text = "\n".join(lines)
+    assert "python_child" not in text
+    assert [part for part in parts if part not in text] == []
 
 
 async def test_the_traceback_of_a_deep_recursion_is_short() -> None:
@@ -162,7 +162,7 @@ async def main(): await VarsCache.set_cached('at', print, execution_id=42)
         (WRITES_NO_JSON, '"ctx.at" is of type builtin_function_or_method'),
     ],
 )
-async def test_a_result_that_is_no_json_value_is_an_error_with_its_path_and_type(code: str, expected: str) -> None:
+async def test_a_result_that_is_not_a_json_value_is_an_error_with_its_path_and_type(code: str, expected: str) -> None:
     outcome = await run(code)
     assert outcome.error is not None
     assert (outcome.status, outcome.error.kind, outcome.error.code) == ("error", "exception", "TypeError")
@@ -203,7 +203,7 @@ async def test_the_process_imports_only_what_every_call_needs(form: str) -> None
     assert outcome.result == []
 
 
-async def test_what_it_prints_is_kept_apart_from_its_result() -> None:
+async def test_output_and_result_of_the_code_are_separate() -> None:
     outcome = await run("print('{\"ok\": true}')\nresult = 1")
     assert (outcome.result, outcome.meta["stdout"]) == (1, '{"ok": true}\n')
 
@@ -222,7 +222,7 @@ async def test_a_result_nested_too_deeply_is_not_an_error_of_the_code(code: str)
     assert outcome.meta["stdout"] == "here\n"
 
 
-async def test_a_recursion_without_end_is_an_error_of_the_code() -> None:
+async def test_an_endless_recursion_is_an_error_of_the_code() -> None:
     outcome = await run("def f():\n    f()\nf()")
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.code) == ("exception", "RecursionError")
@@ -236,9 +236,9 @@ async def test_a_process_that_dies_is_an_error() -> None:
 
 async def test_nothing_secret_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_CREDENTIAL_PG", "hidden")
-    found = (await run("result = sorted(os.environ)")).result
-    assert "NOETL_CREDENTIAL_PG" not in found
-    assert "PATH" in found
+    result = (await run("result = sorted(os.environ)")).result
+    assert "NOETL_CREDENTIAL_PG" not in result
+    assert "PATH" in result
 
 
 async def test_it_works_in_a_folder_of_its_own_that_is_gone_afterwards() -> None:

@@ -34,7 +34,7 @@ class Pids:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    async def told(self) -> list[int]:
+    async def started(self) -> list[int]:
         while not written(self.file):
             await asyncio.sleep(0.02)
         return self.all
@@ -46,9 +46,9 @@ class Pids:
 
 @pytest.fixture
 def pids(task_folder: Path) -> Iterator[Pids]:
-    found = Pids(task_folder / "pids")
-    yield found
-    for pid in filter(is_running, found.all):
+    pids = Pids(task_folder / "pids")
+    yield pids
+    for pid in filter(is_running, pids.all):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -67,7 +67,7 @@ async def test_nothing_outlives_a_killed_worker(work: str, pids: Pids) -> None:
     code = STARTS.format(file=str(pids.file), escapes=sys.platform == "linux") + work
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, code)
     async with asyncio.timeout(30):
-        started = await pids.told()
+        started = await pids.started()
         worker.kill()
         await worker.wait()
         while any(is_running(pid) for pid in started):

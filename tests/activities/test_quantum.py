@@ -132,7 +132,7 @@ def _nothing(_module: str) -> None:
     """No module is found."""
 
 
-async def test_without_qiskit_the_call_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_qiskit_the_call_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quantum, "find_spec", _nothing)
     with pytest.raises(ConfigError, match=r'pip install "noetl-temporal\[quantum\]"'):
         await run(BELL)

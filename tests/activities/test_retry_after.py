@@ -59,5 +59,5 @@ def test_a_date_is_so_many_seconds_from_now() -> None:
 @example("21 Oct 2015 07:28:60 +2400")
 @example(" , ")
 def test_no_header_fails_the_call(header: str) -> None:
-    found = retry_after(header)
-    assert found is None or 0 <= found <= MAX_RETRY_AFTER
+    seconds = retry_after(header)
+    assert seconds is None or 0 <= seconds <= MAX_RETRY_AFTER

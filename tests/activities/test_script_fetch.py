@@ -53,7 +53,7 @@ async def test_the_body_of_the_answer_is_the_script(web: str) -> None:
         ("/away?to=ftp://x/a.py", "cannot fetch"),
     ],
 )
-async def test_what_is_no_script_is_told(web: str, path: str, why: str) -> None:
+async def test_what_is_not_a_script_is_reported(web: str, path: str, why: str) -> None:
     with pytest.raises(ScriptError, match=re.escape(why)) as raised:
         await fetched(f"{web}{path}")
     assert "secret" not in str(raised.value)
@@ -127,9 +127,9 @@ async def test_an_object_that_cannot_be_fetched_is_refused(
 ) -> None:
     with pytest.raises(ScriptError, match=re.escape(why)) as raised:
         await from_store(object_store, url, credential)
-    said = f"{raised.value} {raised.value.hint}"
+    message = f"{raised.value} {raised.value.hint}"
     for hidden in (KEYS["access_key_id"], KEYS["secret_access_key"], "wr0ng", "t0ken", "Signature="):
-        assert hidden not in said
+        assert hidden not in message
 
 
 async def test_a_store_that_is_not_public_is_refused(object_store: ObjectStore) -> None:
@@ -140,7 +140,7 @@ async def test_a_store_that_is_not_public_is_refused(object_store: ObjectStore) 
 
 @pytest.mark.usefixtures("loopback")
 @pytest.mark.parametrize("endpoint", ["ftp://127.0.0.1", "127.0.0.1:9000", "http://user:hush@127.0.0.1", "http://[::1"])
-async def test_an_endpoint_that_is_no_address_is_refused(object_store: ObjectStore, endpoint: str) -> None:
+async def test_an_endpoint_that_is_not_an_address_is_refused(object_store: ObjectStore, endpoint: str) -> None:
     with pytest.raises(ScriptError, match="the endpoint of the store is not an address"):
         await from_store(object_store, f"s3://{PUBLIC}/a.py", NONE, endpoint)
 

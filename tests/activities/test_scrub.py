@@ -33,13 +33,13 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "a form, least": lambda text: quote_plus(text, safe="!$'()*,/:;?@~"),
     "HTML": html.escape,
     "HTML, least": lambda text: html.escape(text, quote=False),
-    "HTML, decimal": lambda text: "".join(f"&#{ord(one)};" for one in text),
-    "HTML, decimal with zeros": lambda text: "".join(f"&#{ord(one):05};" for one in text),
-    "HTML, hexadecimal": lambda text: "".join(f"&#X{ord(one):x};" for one in text),
+    "HTML, decimal": lambda text: "".join(f"&#{ord(character)};" for character in text),
+    "HTML, decimal with zeros": lambda text: "".join(f"&#{ord(character):05};" for character in text),
+    "HTML, hexadecimal": lambda text: "".join(f"&#X{ord(character):x};" for character in text),
     "HTML, names": lambda text: text.replace("&", "&amp;").replace("ü", "&uuml;").replace("+", "&plus;"),
     "JSON": json.dumps,
     "JSON, as it is": lambda text: json.dumps(text, ensure_ascii=False),
-    "JSON, of all": lambda text: "".join(f"\\u{ord(one):04X}" for one in text),
+    "JSON, of all": lambda text: "".join(f"\\u{ord(character):04X}" for character in text),
     "JSON in JSON": lambda text: json.dumps(json.dumps({"a": text})),
     "JSON with slashes": lambda text: json.dumps(text).replace("/", "\\/"),
     "Python": repr,
@@ -74,8 +74,8 @@ def test_a_secret_is_found_in_base64_at_any_offset(before: int, after: int, enco
     for text in (encoded, encoded.rstrip("="), quote(encoded, safe="")):
         left = scrub(f"Basic {text}", {SECRET})
         assert MASK in left
-        known = {one for start in range(3) for one in _decoded(left.replace(MASK, "")[6 + start :])}
-        assert not any(SECRET[:6].encode(encoding) in one for one in known)
+        known = {text for start in range(3) for text in _decoded(left.replace(MASK, "")[6 + start :])}
+        assert not any(SECRET[:6].encode(encoding) in text for text in known)
 
 
 def _decoded(text: str) -> list[bytes]:
@@ -187,6 +187,8 @@ def test_control_a_cut_before_the_mask_leaves_half_a_secret() -> None:
 
 
 def test_values_in_the_query_string_of_a_url_are_secrets() -> None:
-    found = secrets_of({"endpoint": "https://a.b/c?sslmode=verify-full&token=can%2Fary+7f3a91&page=12#x"}, frozenset())
-    assert {"can%2Fary+7f3a91", "can/ary+7f3a91", "can/ary 7f3a91"} <= found
-    assert not {"verify-full", "12"} & found
+    secrets = secrets_of(
+        {"endpoint": "https://a.b/c?sslmode=verify-full&token=can%2Fary+7f3a91&page=12#x"}, frozenset()
+    )
+    assert {"can%2Fary+7f3a91", "can/ary+7f3a91", "can/ary 7f3a91"} <= secrets
+    assert not {"verify-full", "12"} & secrets

@@ -101,7 +101,7 @@ async def test_the_exit_status_of_a_command_is_reported(command: str, message: s
     assert outcome.result["exit_code"] == int(code)
 
 
-async def test_the_message_has_the_end_of_what_went_to_stderr() -> None:
+async def test_the_message_has_the_end_of_stderr() -> None:
     outcome = await run("for n in $(seq 9000); do echo line $n is quite long; done >&2; echo; exit 1")
     assert outcome.error is not None
     assert outcome.error.message.endswith(
@@ -143,8 +143,8 @@ async def test_a_wrong_call_is_refused_without_its_values(config: Any, message: 
 
 async def test_the_longest_texts_are_passed() -> None:
     command = "echo ${#A};#"
-    found = await printed(command + "#" * (LONGEST_TEXT - len(command)), env={"A": "x" * (LONGEST_TEXT - 2)})
-    assert found == f"{LONGEST_TEXT - 2}\n"
+    output = await printed(command + "#" * (LONGEST_TEXT - len(command)), env={"A": "x" * (LONGEST_TEXT - 2)})
+    assert output == f"{LONGEST_TEXT - 2}\n"
 
 
 async def test_variables_that_are_too_much_together_are_a_wrong_call() -> None:
@@ -163,15 +163,15 @@ async def test_a_shell_that_is_not_installed_is_reported(monkeypatch: pytest.Mon
 
 async def test_values_reach_commands_as_variables_and_are_never_run() -> None:
     given = {"name": "$(touch made); '\"\n `id`", "list": [1, {"a": None}], "none": None, "yes": True, "n": 1.5}
-    found = await printed('printf "%s|" "$name" "$list" "$none" "$yes" "$n"; ls', input=given)
-    assert found == f"{given['name']}|{json.dumps(given['list'])}||true|1.5|"
+    output = await printed('printf "%s|" "$name" "$list" "$none" "$yes" "$n"; ls', input=given)
+    assert output == f"{given['name']}|{json.dumps(given['list'])}||true|1.5|"
 
 
 async def test_env_comes_before_input_and_both_before_the_credential() -> None:
-    found = await printed(
+    output = await printed(
         "echo $TOKEN $A $B", auth="api", input={"A": "input", "B": "input", "TOKEN": "own"}, env={"B": "env"}
     )
-    assert found == "own input env\n"
+    assert output == "own input env\n"
 
 
 async def test_nothing_of_the_worker_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ async def test_no_part_of_a_secret_is_in_the_end_of_a_long_output(shift: int) ->
         "exec 3<>/dev/tcp/127.0.0.1/22",
     ],
 )
-async def test_what_lies_outside_is_out_of_reach(command: str) -> None:
+async def test_files_outside_are_out_of_reach(command: str) -> None:
     outcome = await run(command)
     assert outcome.error is not None
     assert any(word in outcome.result["stderr"] for word in ("denied", "not permitted", "Read-only"))

@@ -62,9 +62,9 @@ async def all_started(file: Path) -> list[int]:
     return started_by(file)
 
 
-async def gone(found: list[int]) -> None:
+async def gone(expected: list[int]) -> None:
     async with asyncio.timeout(30):
-        while any(is_running(pid) for pid in found):
+        while any(is_running(pid) for pid in expected):
             await asyncio.sleep(0.02)
 
 
@@ -78,12 +78,12 @@ async def test_what_its_commands_leave_behind_ends_with_it(pids: Path) -> None:
 @pytest.mark.parametrize("then", ["sleep 600", "while :; do :; done", "wait"])
 async def test_a_cancel_ends_all_processes(pids: Path, then: str) -> None:
     running = asyncio.create_task(TOOL.run(request("shell", cmds=STARTS.format(file=pids) + then), Context()))
-    found = await all_started(pids)
-    assert any(map(is_running, found))
+    processes = await all_started(pids)
+    assert any(map(is_running, processes))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await gone(found)
+    await gone(processes)
 
 
 async def test_nothing_outlives_commands_that_kill_what_guards_them(pids: Path) -> None:
@@ -107,8 +107,8 @@ async def test_a_timeout_ends_all_processes(pids: Path) -> None:
 async def test_nothing_outlives_a_killed_worker(work: str, pids: Path) -> None:
     code = STARTS.format(file=pids) + work
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, code)
-    found = await all_started(pids)
-    assert any(map(is_running, found))
+    processes = await all_started(pids)
+    assert any(map(is_running, processes))
     worker.kill()
     await worker.wait()
-    await gone(found)
+    await gone(processes)

@@ -62,7 +62,7 @@ class Table:
             return str(error), None
 
     async def store_all(self, data: Sequence[Any]) -> list[Result]:
-        return list(await asyncio.gather(*(self.store(call, one) for call, one in enumerate(data))))
+        return list(await asyncio.gather(*(self.store(call, row) for call, row in enumerate(data))))
 
     async def find(self, call: object) -> str | None:
         return await self._performer.find("postgres", {}, "pg", self.key(call), 1, self._context)
@@ -91,9 +91,9 @@ async def connection(servers: Addresses) -> AsyncGenerator[Connection]:
 @pytest.fixture
 def make(connection: Connection, postgres: Context) -> Callable[..., Awaitable[Table]]:
     async def table(performer: Sinks | None = None, context: Context = postgres) -> Table:
-        found = Table(connection, context, performer or SinkBatches())
-        await found.make()
-        return found
+        created = Table(connection, context, performer or SinkBatches())
+        await created.make()
+        return created
 
     return table
 
@@ -104,8 +104,8 @@ async def table(make: Callable[..., Awaitable[Table]]) -> Table:
 
 
 async def test_rows_and_entries_of_many_calls_are_one_transaction(table: Table) -> None:
-    found = await table.store_all([{"id": n} for n in range(100)])
-    assert found == [Stored(1, table.name, is_kept=True)] * 100
+    store_all = await table.store_all([{"id": n} for n in range(100)])
+    assert store_all == [Stored(1, table.name, is_in_ledger=True)] * 100
     assert await table.rows() == [(n, None) for n in range(100)]
     assert await table.transactions() == 1
     sql = "select count(distinct xmin::text) from noetl_ledger.outcome where key like $1"
@@ -115,8 +115,8 @@ async def test_rows_and_entries_of_many_calls_are_one_transaction(table: Table) 
 
 async def test_outcomes_of_many_calls_are_found_together(table: Table) -> None:
     await table.store_all([{"id": n} for n in range(3)])
-    found = await asyncio.gather(*(table.find(call) for call in range(5)))
-    assert [one and json.loads(one)["result"] for one in found] == [0, 1, 2, None, None]
+    answers = await asyncio.gather(*(table.find(call) for call in range(5)))
+    assert [entry and json.loads(entry)["result"] for entry in answers] == [0, 1, 2, None, None]
 
 
 CASES: dict[str, tuple[str, dict[str, Any], list[Any]]] = {
@@ -172,19 +172,19 @@ async def test_each_call_has_the_outcome_that_it_would_have_alone(
         table.mode = mode
         table.config |= json.loads(json.dumps(config).replace("TABLE", table.name))
         if performer is sinks:
-            found = [await table.store(call, one) for call, one in enumerate(data)]
+            answers = [await table.store(call, row) for call, row in enumerate(data)]
         else:
-            found = await table.store_all(data)
-        told = repr((found, await table.rows(), await table.entries()))
-        results.append(told.replace(table.name, "TABLE"))
+            answers = await table.store_all(data)
+        state = repr((answers, await table.rows(), await table.entries()))
+        results.append(state.replace(table.name, "TABLE"))
     assert results[1] == results[0]
 
 
 async def test_a_row_that_is_refused_leaves_the_others_in_batches(table: Table) -> None:
     data: list[Any] = [{"id": n} for n in range(64)]
     data[40] = {"id": "five"}
-    found = await table.store_all(data)
-    assert [call for call, one in enumerate(found) if not isinstance(one, Stored)] == [40]
+    store_all = await table.store_all(data)
+    assert [call for call, answer in enumerate(store_all) if not isinstance(answer, Stored)] == [40]
     assert len(await table.rows()) == 63
     assert await table.transactions() <= 7
 
@@ -220,8 +220,8 @@ def test_replace_that_empties_at_each_call_stays_alone() -> None:
 
 
 async def test_of_two_calls_that_exclude_each_other_one_stores(table: Table) -> None:
-    found = await table.store_all([{"id": 1}, {"id": 2}, {"id": 1}])
-    assert sum(isinstance(one, Stored) for one in found) == 2
+    store_all = await table.store_all([{"id": 1}, {"id": 2}, {"id": 1}])
+    assert sum(isinstance(answer, Stored) for answer in store_all) == 2
     assert await table.rows() == [(1, None), (2, None)]
 
 
@@ -229,9 +229,9 @@ async def test_what_was_stored_before_is_not_stored_again(make: Callable[..., Aw
     """As after a crash between commit and report: the call takes what stands there."""
     table = await make()
     await table.store_all([{"id": n} for n in range(10)])
-    found = await table.store_all([{"id": n + 100} for n in range(20)])
-    assert all(isinstance(one, Stored) for one in found)
-    rivals = [one.rival and json.loads(one.rival)["result"] for one in found if isinstance(one, Stored)]
+    store_all = await table.store_all([{"id": n + 100} for n in range(20)])
+    assert all(isinstance(answer, Stored) for answer in store_all)
+    rivals = [answer.rival and json.loads(answer.rival)["result"] for answer in store_all if isinstance(answer, Stored)]
     assert rivals == [*range(10), *[None] * 10]
     assert [row for row, _ in await table.rows()] == [*range(10), *range(110, 120)]
 
@@ -242,11 +242,11 @@ async def test_rival_batches_store_each_row_once(make: Callable[..., Awaitable[T
     rival = Table(table.connection, postgres, SinkBatches())
     rival.name, rival.config = table.name, table.config
     data = [(n, {"id": n}) for n in range(60)]
-    mine = (table.store(call, one) for call, one in data)
-    theirs = (rival.store(call, one) for call, one in reversed(data))
-    found = await asyncio.gather(*mine, *theirs)
-    assert all(isinstance(one, Stored) for one in found)
-    assert sum(one.duplicate for one in found if isinstance(one, Stored)) == 60
+    mine = (table.store(call, row) for call, row in data)
+    theirs = (rival.store(call, row) for call, row in reversed(data))
+    answers = await asyncio.gather(*mine, *theirs)
+    assert all(isinstance(answer, Stored) for answer in answers)
+    assert sum(answer.duplicate for answer in answers if isinstance(answer, Stored)) == 60
     assert [row for row, _ in await table.rows()] == list(range(60))
 
 
@@ -270,10 +270,10 @@ async def test_a_call_that_is_cancelled_stores_nothing_and_the_others_do(table: 
             await until_blocked(table.connection)
             tasks[2].cancel()
             await asyncio.sleep(0)
-        found = await asyncio.gather(*tasks, return_exceptions=True)
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         await holder.close()
-    assert [isinstance(one, Stored) for one in found] == [True, True, False, True, True, True]
+    assert [isinstance(answer, Stored) for answer in answers] == [True, True, False, True, True, True]
     assert [row for row, _ in await table.rows()] == [0, 1, 3, 4, 5]
     assert table.key(2) not in await table.entries()
 
@@ -291,7 +291,7 @@ async def test_a_batch_of_cancelled_calls_is_rolled_back(table: Table, servers: 
             await until_blocked(table.connection, 0)
     finally:
         await holder.close()
-    assert await table.store_all([{"id": n} for n in range(3)]) == [Stored(1, table.name, is_kept=True)] * 3
+    assert await table.store_all([{"id": n} for n in range(3)]) == [Stored(1, table.name, is_in_ledger=True)] * 3
 
 
 async def test_a_row_that_is_locked_keeps_only_its_own_call_waiting(table: Table, servers: Addresses) -> None:
@@ -312,17 +312,17 @@ async def test_a_row_that_is_locked_keeps_only_its_own_call_waiting(table: Table
     assert await table.transactions() == 6  # no half of the batch waited for the lock once more
 
 
-async def test_calls_of_other_tables_and_logins_are_apart(
+async def test_calls_of_other_tables_and_logins_are_in_separate_batches(
     make: Callable[..., Awaitable[Table]], servers: Addresses
 ) -> None:
     batches = SinkBatches()
-    one, two = await make(batches), await make(batches)
+    first, two = await make(batches), await make(batches)
     named = Context(pg={"type": "postgres", "dsn": f"{servers.postgres}?application_name=other"})
     other = await make(batches, named)
-    await asyncio.gather(*(table.store_all([{"id": n} for n in range(5)]) for table in (one, two, other)))
-    assert [len(await table.rows()) for table in (one, two, other)] == [5, 5, 5]
+    await asyncio.gather(*(table.store_all([{"id": n} for n in range(5)]) for table in (first, two, other)))
+    assert [len(await table.rows()) for table in (first, two, other)] == [5, 5, 5]
     xmins = {
-        (await table.connection.fetchval(f"select min(xmin::text) from {table.name}")) for table in (one, two, other)
+        (await table.connection.fetchval(f"select min(xmin::text) from {table.name}")) for table in (first, two, other)
     }
     assert len(xmins) == 3
 
@@ -337,7 +337,7 @@ async def test_every_call_reports_that_the_server_is_unavailable(
         expected = await alone.store(0, {"id": 0})
         assert await table.store_all([{"id": n} for n in range(4)]) == [expected] * 4
         await proxy.open()
-        assert await table.store_all([{"id": n} for n in range(4)]) == [Stored(1, table.name, is_kept=True)] * 4
+        assert await table.store_all([{"id": n} for n in range(4)]) == [Stored(1, table.name, is_in_ledger=True)] * 4
 
 
 async def test_a_connection_that_is_lost_in_the_middle_loses_and_doubles_nothing(
@@ -352,10 +352,10 @@ async def test_a_connection_that_is_lost_in_the_middle_loses_and_doubles_nothing
             await table.connection.fetch(
                 "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock'"
             )
-        found = await storing
+        answers = await storing
     finally:
         await holder.close()
-    assert all(isinstance(one, Stored) for one in found)
+    assert all(isinstance(answer, Stored) for answer in answers)
     assert [row for row, _ in await table.rows()] == list(range(20))
 
 
@@ -364,8 +364,8 @@ async def test_without_a_ledger_each_call_stores_by_itself(table: Table, monkeyp
         return False
 
     monkeypatch.setattr(ledger, "ensure", forbidden)
-    found = await table.store_all([{"id": n} for n in range(4)])
-    assert [one.warning for one in found if isinstance(one, Stored)] == [ledger.NO_LEDGER] * 4
+    store_all = await table.store_all([{"id": n} for n in range(4)])
+    assert [answer.warning for answer in store_all if isinstance(answer, Stored)] == [ledger.NO_LEDGER] * 4
     assert len(await table.rows()) == await table.transactions() == 4
 
 

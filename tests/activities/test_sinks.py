@@ -49,8 +49,8 @@ async def test_the_same_key_stores_once(postgres: Context, table: str) -> None:
 
 async def test_rivals_with_the_same_key_store_once(postgres: Context, table: str) -> None:
     rivals = (sink(postgres, {"table": table, "data": {"id": n}}, key=f"rival {table}") for n in range(8))
-    found = await asyncio.gather(*rivals)
-    assert sorted(one.duplicate for one in found) == [False] + [True] * 7
+    answers = await asyncio.gather(*rivals)
+    assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 7
     assert await rows(postgres, f"select count(*) as n from {table}") == [{"n": 1}]
 
 
@@ -62,20 +62,21 @@ async def test_a_failed_sink_leaves_neither_rows_nor_key(postgres: Context, tabl
 
 
 @pytest.mark.parametrize(
-    ("mapping", "data", "found"),
+    ("mapping", "data", "expected"),
     [
         ({"id": "key", "name": "user.name"}, [{"key": 1, "user": {"name": "Ada"}}], [(1, "Ada")]),
         ({"id": "id", "name": "name"}, [{"id": 1, "name": "Ada", "more": 1}, {"id": 2}], [(1, "Ada"), (2, None)]),
         ({"id": "value"}, [7], [(7, None)]),
         ({"id": "id"}, [], []),
+        ({"id": 5, "name": None}, [{"id": 1, "name": "Ada"}], [(5, None)]),
     ],
 )
-async def test_a_mapping_fills_columns_from_fields(
-    postgres: Context, table: str, mapping: dict[str, str], data: Any, found: list[tuple[int, str | None]]
+async def test_a_mapping_fills_columns_from_fields_and_values(
+    postgres: Context, table: str, mapping: dict[str, Any], data: Any, expected: list[tuple[int, str | None]]
 ) -> None:
     await sink(postgres, {"table": table, "mapping": mapping}, data)
     stored = await rows(postgres, f"select id, name from {table} order by id")
-    assert [(row["id"], row["name"]) for row in stored] == found
+    assert [(row["id"], row["name"]) for row in stored] == expected
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ async def test_numbers_stay_exact(postgres: Context) -> None:
     ]
 
 
-async def test_a_value_that_does_not_fit_says_so(postgres: Context, table: str) -> None:
+async def test_a_value_that_does_not_fit_is_reported(postgres: Context, table: str) -> None:
     with pytest.raises(SinkError, match='invalid input syntax for type integer: "five"') as caught:
         await sink(postgres, {"table": table, "data": {"id": "five"}})
     assert (caught.value.outcome.pg or {})["sqlstate"] == "22P02"
@@ -211,14 +212,14 @@ async def test_text_is_bound_never_spliced(postgres: Context, table: str) -> Non
 async def test_modes(postgres: Context, table: str, mode: str, expected: list[tuple[int, str]]) -> None:
     await sink(postgres, {"table": table, "data": [{"id": 1, "name": "old"}, {"id": 2, "name": "old"}]})
     await sink(postgres, {"table": table, "key": "id", "data": {"id": 1, "name": "new"}}, mode=mode)
-    found = await rows(postgres, f"select id, name from {table} order by id")
-    assert [(one["id"], one["name"]) for one in found] == expected
+    stored = await rows(postgres, f"select id, name from {table} order by id")
+    assert [(entry["id"], entry["name"]) for entry in stored] == expected
 
 
 async def test_a_statement_runs_once_for_each_row(postgres: Context, table: str) -> None:
     sql = f"insert into {table} (id, name) values (:id, :name::text)"
-    found = await sink(postgres, {"statement": sql}, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
-    assert found.rows == 2
+    counts = await sink(postgres, {"statement": sql}, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    assert counts.rows == 2
     assert await rows(postgres, f"select id, name from {table} order by id") == [
         {"id": 1, "name": "a"},
         {"id": 2, "name": "b"},
@@ -302,11 +303,31 @@ async def test_duckdb_runs_the_statements_of_a_sink_once(tmp_path: Path) -> None
     config = {"statement": text, "database": str(file)}
     first = await store("duckdb", config, "insert", Entry("42/k", outcome="{}", call="42/c"), None, None, Context())
     second = await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
-    assert (first.is_kept, first.duplicate, second.duplicate) == (True, False, True)
+    assert (first.is_in_ledger, first.duplicate, second.duplicate) == (True, False, True)
     assert await duckdb_rows(file, "select id from t") == [{"id": 1}]
     bound = {"statement": "insert into t values (?)", "params": [2], "database": str(file)}
     await store("duckdb", bound, "insert", Entry("42/other"), None, None, Context())
     assert await duckdb_rows(file, "select id from t order by id") == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.usefixtures("duckdb_files")
+@pytest.mark.parametrize(
+    ("params", "result", "names"),
+    [
+        ({"id": 1, "name": "it's", "unused": 2}, {"id": 9}, ["it's :id 1"]),
+        (None, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], ["a :id 1", "b :id 1"]),
+        (None, {"id": 1, "name": ["x"]}, ['["x"] :id 1']),
+    ],
+)
+async def test_duckdb_binds_names_of_params_or_of_each_row(
+    tmp_path: Path, params: Any, result: Any, names: list[str]
+) -> None:
+    file = tmp_path / "s.duckdb"
+    make = "create table t (id int, name text)"
+    insert = "insert into t select :id, :name::text || ' :id ' || {'a':one}.a from (select 1 as one)"
+    config = {"statement": f"{make}; {insert}", "params": params, "database": str(file)}
+    await store("duckdb", config, "insert", Entry("42/k"), result, None, Context())
+    assert [row["name"] for row in await duckdb_rows(file, "select name from t order by id")] == names
 
 
 @pytest.mark.usefixtures("duckdb_files")

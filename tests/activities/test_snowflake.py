@@ -37,9 +37,9 @@ served = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        number = found.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        number = listener.getsockname()[1]
     process = subprocess.Popen([PROGRAM, "--server", "--port", str(number)], env={}, stderr=subprocess.DEVNULL)
     try:
         until = time.monotonic() + 60
@@ -146,8 +146,8 @@ async def test_to_postgres_and_back(both: Warehouse, servers: Addresses) -> None
             target={"type": "snowflake", "auth": "sf", "table": "BACK", "mode": "overwrite"},
         )
         assert back.error is None, back.error
-    found = await both.run("select * from BACK order by ID")
-    assert found.result["rows"] == [{"ID": 1, "PRICE": 100.5}, {"ID": 2, "PRICE": 0.25}]
+    report = await both.run("select * from BACK order by ID")
+    assert report.result["rows"] == [{"ID": 1, "PRICE": 100.5}, {"ID": 2, "PRICE": 0.25}]
     await owner.close()
 
 
@@ -181,7 +181,7 @@ def _nothing(_module: str) -> None:
     """No module is found."""
 
 
-async def test_without_the_driver_the_call_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_driver_the_call_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snowflake_session, "find_spec", _nothing)
     with pytest.raises(ConfigError, match=r'pip install "noetl-temporal\[snowflake\]"'):
         await TOOL.run(request("snowflake", "sf", query="select 1"), Context())

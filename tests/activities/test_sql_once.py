@@ -87,7 +87,7 @@ async def test_a_second_attempt_takes_the_outcome(base: Base) -> None:
     assert await base.find() is None
     first = await base.run(INSERT)
     second = await base.run(INSERT)
-    assert (first.is_kept, first.is_taken, second.is_kept, second.is_taken) == (True, False, True, True)
+    assert (first.is_in_ledger, first.is_taken, second.is_in_ledger, second.is_taken) == (True, False, True, True)
     assert second.outcome == first.outcome
     assert first.outcome.result["rows"] == [{"n": 1}]
     assert await base.ids() == [1]
@@ -123,10 +123,10 @@ async def test_whatever_writes_writes_once(base: Base, sql: str, params: tuple[A
 async def test_a_call_that_wrote_nothing_leaves_no_entry(base: Base, sql: str) -> None:
     for _ in range(2):
         answer = await base.run(sql)
-        assert (answer.outcome.status, answer.is_kept, answer.is_taken) == ("ok", False, False)
+        assert (answer.outcome.status, answer.is_in_ledger, answer.is_taken) == ("ok", False, False)
         assert not await base.has_ledger()
     await base.run(INSERT, 2)
-    assert not (await base.run(sql, 3)).is_kept
+    assert not (await base.run(sql, 3)).is_in_ledger
     assert await base.entries() == [2]
 
 
@@ -135,15 +135,15 @@ async def test_rivals_take_effect_once(base: Base) -> None:
     sql = "insert into t values (1); select pg_sleep(0.3); select gen_random_uuid() as id"
     answers = await asyncio.gather(*(base.run(sql) for _ in range(5)))
     assert await base.ids() == [1]
-    assert len({one.outcome.result["rows"][0]["id"] for one in answers}) == 1
-    assert sorted(one.is_taken for one in answers) == [False, True, True, True, True]
+    assert len({answer.outcome.result["rows"][0]["id"] for answer in answers}) == 1
+    assert sorted(answer.is_taken for answer in answers) == [False, True, True, True, True]
 
 
 async def test_a_rival_that_meets_the_row_of_the_first_takes_its_outcome(base: Base) -> None:
     """It waits at the table's own unique key, not at that of the ledger, and would report a duplicate."""
     await base.owner.execute("alter table t add primary key (id)")
     answers = await asyncio.gather(*(base.run("insert into t values (1); select pg_sleep(0.3)") for _ in range(3)))
-    assert [one.outcome.status for one in answers] == ["ok"] * 3
+    assert [answer.outcome.status for answer in answers] == ["ok"] * 3
     assert await base.ids() == [1]
     other = await base.run("insert into t values (1)", 2)
     assert other.outcome.pg is not None
@@ -152,7 +152,7 @@ async def test_a_rival_that_meets_the_row_of_the_first_takes_its_outcome(base: B
 
 async def test_an_error_leaves_no_entry(base: Base) -> None:
     failed = await base.run("insert into t values (1); select 1/0")
-    assert (failed.outcome.status, failed.is_kept) == ("error", False)
+    assert (failed.outcome.status, failed.is_in_ledger) == ("error", False)
     assert await base.find() is None
     assert (await base.run(INSERT)).outcome.result["rows"] == [{"n": 1}]
 
@@ -160,7 +160,7 @@ async def test_an_error_leaves_no_entry(base: Base) -> None:
 async def test_statements_that_refuse_a_transaction_run_again(base: Base) -> None:
     for _ in range(2):
         answer = await base.run("insert into t values (1); vacuum t")
-        assert (answer.outcome.error, answer.is_kept) == (None, False)
+        assert (answer.outcome.error, answer.is_in_ledger) == (None, False)
     assert await base.ids() == [1, 1]
 
 
@@ -189,7 +189,7 @@ async def test_the_compiler_predicts_the_effects_that_postgres_reports(base: Bas
     await base.owner.execute("create procedure p() language plpgsql as 'begin commit; end'")
     answer = await base.run(f"insert into t values (1); {sql}")
     if answer.outcome.error is None:
-        assert answer.is_kept == (sql_effect("postgres", [sql]).kind == "commits")
+        assert answer.is_in_ledger == (sql_effect("postgres", [sql]).kind == "commits")
     else:
         assert await base.ids() == []
 
@@ -207,7 +207,7 @@ async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
@@ -218,10 +218,10 @@ async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
     assert warnings(caplog) == []
     for _ in range(2):
         answer = await base.run(INSERT, context=limited)
-        assert (answer.outcome.status, answer.is_kept) == ("ok", False)
+        assert (answer.outcome.status, answer.is_in_ledger) == ("ok", False)
     assert await base.ids() == [1, 1]
-    [told] = warnings(caplog)
-    assert "noetl ledger sql" in told
+    [warning] = warnings(caplog)
+    assert "noetl ledger sql" in warning
 
 
 @pytest.mark.parametrize("rights", ["", "usage on schema noetl_ledger", "select on noetl_ledger.outcome"])
@@ -236,20 +236,20 @@ async def test_a_role_that_may_not_use_the_ledger_runs_again(base: Base, rights:
     assert await base.ids() == [0, 1, 1]
 
 
-async def test_statements_that_take_another_role_run_all_the_same(base: Base) -> None:
+async def test_statements_that_take_another_role_still_run(base: Base) -> None:
     """The entry would be written by a role that may not: the statements count, not their entry."""
     await base.run("insert into t values (0)", 9)
     name = await base.owner.fetchval("select current_database()")
     answer = await base.run(f"set local role {name}; insert into t values (1)")
-    assert (answer.outcome.error, answer.is_kept) == (None, False)
+    assert (answer.outcome.error, answer.is_in_ledger) == (None, False)
     assert await base.ids() == [0, 1]
     answer = await base.run("set transaction read only; select 1 as one", 2)
-    assert (answer.outcome.error, answer.is_kept) == (None, False)
+    assert (answer.outcome.error, answer.is_in_ledger) == (None, False)
 
 
 async def test_an_unreachable_ledger_is_a_connection_error() -> None:
     gone = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
-    found = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
-    assert found is not None
-    assert found.outcome.error is not None
-    assert (found.outcome.error.kind, found.is_taken) == ("connection", False)
+    failure = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
+    assert failure is not None
+    assert failure.outcome.error is not None
+    assert (failure.outcome.error.kind, failure.is_taken) == ("connection", False)

@@ -65,7 +65,7 @@ async def test_statements_run_in_one_transaction(postgres: Context) -> None:
     sql = "insert into pairs values (1); insert into pairs values (2), (3); select count(*) from pairs"
     outcome = await run(postgres, sql)
     assert outcome.result["rows"] == [{"count": 3}]
-    assert [one["row_count"] for one in outcome.result["statements"]] == [1, 2, 1]
+    assert [statement["row_count"] for statement in outcome.result["statements"]] == [1, 2, 1]
     failed = await run(postgres, "insert into pairs values (4); insert into pairs values (1)")
     assert failed.status == "error"
     assert await rows(postgres, "select count(*) as n from pairs") == [{"n": 3}]
@@ -96,7 +96,7 @@ async def test_an_sql_error_has_its_sqlstate(
 
 
 @pytest.mark.parametrize(
-    ("sql", "position", "line", "told"),
+    ("sql", "position", "line", "message"),
     [
         ("select nope", 8, 1, "at line 1, column 8 of the statement: select nope"),
         ("select 1;\n\nselect 2\n  from nowhere", 17, 4, "at line 2, column 8 of the statement: from nowhere"),
@@ -108,13 +108,13 @@ async def test_an_sql_error_has_its_sqlstate(
     ],
 )
 async def test_an_sql_error_has_its_position(
-    postgres: Context, sql: str, position: int | None, line: int | None, told: str
+    postgres: Context, sql: str, position: int | None, line: int | None, message: str
 ) -> None:
     outcome = await run(postgres, sql)
     assert outcome.pg is not None
     assert outcome.error is not None
     assert (outcome.pg["position"], outcome.pg["line"]) == (position, line)
-    assert told in outcome.error.message
+    assert message in outcome.error.message
     assert ("of the statement" in outcome.error.message) is (position is not None)
 
 
@@ -210,9 +210,9 @@ async def test_params_that_are_missing_are_no_connection_error(postgres: Context
 
 async def test_values_that_json_cannot_represent(postgres: Context) -> None:
     sql = "select 'NaN'::numeric as a, 'infinity'::float8 as b, cidr '10.0.0.0/8' as c"
-    found = plain(await run(postgres, sql))
-    assert found["result"]["rows"] == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
-    assert found["meta"]["warning"].startswith("2 numbers of the result are NaN or infinite")
+    values = plain(await run(postgres, sql))
+    assert values["result"]["rows"] == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
+    assert values["meta"]["warning"].startswith("2 numbers of the result are NaN or infinite")
 
 
 LARGE = {
@@ -264,8 +264,8 @@ async def test_too_many_values_in_few_rows_are_refused(postgres: Context, monkey
 async def test_calls_after_each_other_have_the_limit_for_themselves(postgres: Context) -> None:
     async with pooled_connections():
         for _ in range(3):
-            found = await rows(postgres, "select repeat('x', 1000000) as x from generate_series(1, 40)")
-            assert len(found) == 40
+            stored = await rows(postgres, "select repeat('x', 1000000) as x from generate_series(1, 40)")
+            assert len(stored) == 40
 
 
 @pytest.mark.parametrize(
@@ -420,8 +420,8 @@ async def test_a_closed_port_is_reported_as_connection_refused() -> None:
     auth = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "db_name": "d"}
     outcome = await postgres_tool.TOOL.run(request("postgres", auth, query="SELECT 1"), Context())
     assert outcome.error is not None
-    told = "cannot reach Postgres at 127.0.0.1:1: connection refused"
-    assert (outcome.error.kind, outcome.error.message) == ("connection", told)
+    message = "cannot reach Postgres at 127.0.0.1:1: connection refused"
+    assert (outcome.error.kind, outcome.error.message) == ("connection", message)
 
 
 async def test_an_unreachable_server_is_reported_with_its_credential() -> None:
@@ -444,7 +444,7 @@ async def test_an_unreachable_server_is_reported_with_its_credential() -> None:
     ids=["closed", "in the middle", "shut down"],
 )
 def test_a_server_that_goes_away_is_a_retryable_connection_error(error: Exception) -> None:
-    """As asyncpg told it when Postgres was killed 40 times during a loop of 2,000 sinks."""
-    told = sql_error(error).error
-    assert told is not None
-    assert (told.kind, told.retryable) == ("connection", True)
+    """As asyncpg reported it when Postgres was killed 40 times during a loop of 2,000 sinks."""
+    failure = sql_error(error).error
+    assert failure is not None
+    assert (failure.kind, failure.retryable) == ("connection", True)

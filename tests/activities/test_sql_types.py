@@ -1,4 +1,4 @@
-"""What a value of each type of the databases is in a result: a JSON value, or an error in words."""
+"""Values of each database type in a result: a JSON value, or an error with a message."""
 
 from __future__ import annotations
 
@@ -130,9 +130,9 @@ async def in_postgres(context: Context, sql: str, *params: Any) -> Outcome:
 
 @pytest.mark.usefixtures("home")
 async def test_duckdb() -> None:
-    found = {sql: (await in_duckdb(f"select {sql} as v")) for sql, _ in DUCKDB}
-    assert {sql: one.error for sql, one in found.items() if one.error} == {}
-    assert {sql: one.result["rows"][0]["v"] for sql, one in found.items()} == dict(DUCKDB)
+    outcomes = {sql: (await in_duckdb(f"select {sql} as v")) for sql, _ in DUCKDB}
+    assert {sql: outcome.error for sql, outcome in outcomes.items() if outcome.error} == {}
+    assert {sql: answer.result["rows"][0]["v"] for sql, answer in outcomes.items()} == dict(DUCKDB)
 
 
 @pytest.mark.usefixtures("home")

@@ -59,7 +59,7 @@ async def test_a_port_of_the_stack_is_refused(
 
 
 async def test_the_embedded_stack_is_out_of_reach(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Temporal's own port, with all that the stack tells its worker, which allows loopback."""
+    """Temporal's own port, with all variables that the stack sets for its worker, which allows loopback."""
     monkeypatch.delenv("NOETL_HTTP_ALLOW")
     url = f"http://localhost:{servers.temporal.rpartition(':')[2]}/"
     for name, value in servers.environment().items():
@@ -102,7 +102,7 @@ async def test_elsewhere_a_port_is_just_a_number(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("dsn", "found"),
+    ("dsn", "expected"),
     [
         ("", []),
         ("postgresql://u:p@h/db", [("h", 5432)]),
@@ -118,9 +118,9 @@ async def test_elsewhere_a_port_is_just_a_number(monkeypatch: pytest.MonkeyPatch
         ("postgresql://[", []),
     ],
 )
-def test_where_a_dsn_leads(dsn: str, found: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_dsn_leads(dsn: str, expected: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", dsn)
-    assert [(one.host, one.port) for one in StackPorts.from_environment().services] == found
+    assert [(service.host, service.port) for service in StackPorts.from_environment().services] == expected
 
 
 def test_a_list_that_cannot_be_read_refuses_all(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,10 +50,10 @@ def server(loopback: None) -> Iterator[Server]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is http.server's
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
-        Thread(target=found.serve_forever, daemon=True).start()
-        yield Server(f"http://127.0.0.1:{found.server_port}", got)
-        found.shutdown()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
+        Thread(target=listener.serve_forever, daemon=True).start()
+        yield Server(f"http://127.0.0.1:{listener.server_port}", got)
+        listener.shutdown()
 
 
 async def sink(kind: str, config: dict[str, Any], result: Any = None, auth: Any = None, **entry: Any) -> Any:
@@ -64,7 +64,7 @@ async def sink(kind: str, config: dict[str, Any], result: Any = None, auth: Any 
 
 async def test_http_posts_the_result(server: Server) -> None:
     stored = await sink("http", {"url": f"{server.url}/in"}, {"id": 7})
-    assert (stored.rows, stored.is_kept) == (0, False)
+    assert (stored.rows, stored.is_in_ledger) == (0, False)
     [sent] = server.got
     assert (sent.method, sent.path, sent.body) == ("POST", "/in", {"id": 7})
 

@@ -80,11 +80,11 @@ def test_the_types_of_a_model_are_distinguished() -> None:
 
 def test_a_spec_describes_itself() -> None:
     spec = ToolSpec("greet", "Greets.", Fields, Inner, effects=False, guarantee=("exactly once", "because"), timeout=5)
-    found = spec.describe()
-    assert found.summary == "Greets."
-    assert found.needs == (("text",), ("path",))
-    assert found.result.keys() == {"depth"}
-    assert (found.effect, found.guarantee, found.timeout, found.has_executor) == (
+    description = spec.describe()
+    assert description.summary == "Greets."
+    assert description.needs == (("text",), ("path",))
+    assert description.result.keys() == {"depth"}
+    assert (description.effect, description.guarantee, description.timeout, description.has_executor) == (
         "none",
         ("exactly once", "because"),
         5,
@@ -122,18 +122,18 @@ def test_the_names_that_are_taken_are_those_of_every_call() -> None:
 
 
 def test_a_null_counts_as_absent() -> None:
-    found = read_fields(Fields, Request("greet", {"text": "a", "path": "b", "count": None}))
-    assert (found.count, found.path) == (3, Path("b"))
+    fields = read_fields(Fields, Request("greet", {"text": "a", "path": "b", "count": None}))
+    assert (fields.count, fields.path) == (3, Path("b"))
 
 
 def test_what_is_wrong_is_reported_without_its_value() -> None:
     with pytest.raises(ConfigError) as error:
         read_fields(Fields, Request("greet", {"text": "a", "count": "hunter2", "inner": {"depth": "hunter2"}}))
-    told = str(error.value)
-    assert '"path": Field required' in told
-    assert '"count": Input should be a valid integer' in told
-    assert '"inner.depth"' in told
-    assert "hunter2" not in told
+    message = str(error.value)
+    assert '"path": Field required' in message
+    assert '"count": Input should be a valid integer' in message
+    assert '"inner.depth"' in message
+    assert "hunter2" not in message
 
 
 # ---- what is installed -----------------------------------------------------------------------------------------------
@@ -159,12 +159,12 @@ WRONG = WrongSpec()
 
 
 def register(monkeypatch: pytest.MonkeyPatch, *points: tuple[str, str]) -> None:
-    found = [
+    entry_points_ = [
         EntryPoint(name, f"{__name__}:{value}" if value.isupper() else value, "noetl.tools") for name, value in points
     ]
 
     def entry_points(group: str) -> list[EntryPoint]:
-        return found if group == "noetl.tools" else []
+        return entry_points_ if group == "noetl.tools" else []
 
     monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
 
@@ -192,21 +192,21 @@ def test_an_installed_tool_is_among_them(monkeypatch: pytest.MonkeyPatch) -> Non
         ("rhai", [("rhai", "nowhere:TOOL")], "ModuleNotFoundError"),
     ],
 )
-def test_one_that_cannot_be_used_says_why(
+def test_a_tool_that_cannot_be_loaded_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, kind: str, points: list[tuple[str, str]], problem: str
 ) -> None:
     register(monkeypatch, *points)
-    found = installed_tools()[kind]
-    assert problem in found.problem
-    assert not found.has_executor
+    installed = installed_tools()[kind]
+    assert problem in installed.problem
+    assert not installed.has_executor
 
 
 def test_a_broken_tool_disturbs_only_its_own_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, ("gone", "nowhere:TOOL"))
     text = "kind: Playbook\nmetadata: {name: x}\nworkflow: [{step: start, tool: {kind: %s}}]\n"
     assert compile_text(text % "noop", tools=installed_tools()).graph is not None
-    [found] = compile_text(text % "gone", tools=installed_tools()).diagnostics
-    assert 'tool kind "gone" cannot be used: ?: ModuleNotFoundError' in found.message
+    [diagnostic] = compile_text(text % "gone", tools=installed_tools()).diagnostics
+    assert 'tool kind "gone" cannot be used: ?: ModuleNotFoundError' in diagnostic.message
 
 
 @pytest.mark.parametrize("load", [load_tools, tool_names])

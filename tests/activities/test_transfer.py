@@ -83,7 +83,7 @@ def _text(outcome: Outcome) -> str:
 
 
 @pytest.mark.parametrize(("size", "chunks"), [(1, 3), (2, 2), (3, 1), (1000, 1)])
-async def test_every_type_arrives_as_it_was(postgres: Context, tables: Tables, size: int, chunks: int) -> None:
+async def test_every_type_arrives_unchanged(postgres: Context, tables: Tables, size: int, chunks: int) -> None:
     outcome = await copied(postgres, pg(table=tables.source), pg(table=tables.target), chunk_size=size)
     ends = {"source": "postgres", "target": "postgres"}
     assert outcome == Outcome("ok", {"status": "success", "rows_transferred": 3, "chunks": chunks, **ends})
@@ -113,8 +113,8 @@ async def test_upsert_updates_by_key(postgres: Context, tables: Tables) -> None:
     await tables.owner.execute(f"insert into {tables.target} (id, called) values (1, 'old')")
     target = pg(table=tables.target, key="id", mode="upsert")
     await copied(postgres, pg(query="select 1 as id, 'new' as called union select 4, 'four'"), target)
-    found = await tables.owner.fetch(f"select id, called from {tables.target} order by id")
-    assert [tuple(row) for row in found] == [(1, "new"), (4, "four")]
+    records = await tables.owner.fetch(f"select id, called from {tables.target} order by id")
+    assert [tuple(row) for row in records] == [(1, "new"), (4, "four")]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ async def test_a_target_may_have_a_statement(postgres: Context, tables: Tables, 
     assert await tables.owner.fetchval(f"select called from {tables.target}") == "%sO'Neil"
 
 
-async def test_an_error_on_the_way_stores_nothing(postgres: Context, tables: Tables) -> None:
+async def test_an_error_before_the_commit_stores_nothing(postgres: Context, tables: Tables) -> None:
     query = "select 10 / (3 - n) as id from generate_series(0, 9) as n"
     outcome = await copied(postgres, pg(query=query), pg(table=tables.target), chunk_size=1)
     assert outcome.error is not None
@@ -143,7 +143,7 @@ async def test_an_error_on_the_way_stores_nothing(postgres: Context, tables: Tab
     assert await tables.ids() == []
 
 
-async def test_an_error_of_the_target_says_so(postgres: Context, tables: Tables) -> None:
+async def test_an_error_of_the_target_names_the_target(postgres: Context, tables: Tables) -> None:
     await tables.owner.execute(f"alter table {tables.target} add primary key (id)")
     outcome = await copied(postgres, pg(query="select 1 as id union all select 1"), pg(table=tables.target))
     assert outcome.error is not None
@@ -163,12 +163,12 @@ async def test_what_is_made_again_is_found_and_not_stored_twice(postgres: Contex
     called = request("transfer", source=pg(table=tables.source), target=pg(table=tables.target))
     key = slot(f"42/{tables.target}")
     first, second = [await TOOL.run_once(called, postgres, key) for _ in range(2)]
-    assert (first.is_kept, first.is_taken, second.is_taken) == (True, False, True)
+    assert (first.is_in_ledger, first.is_taken, second.is_taken) == (True, False, True)
     assert first.outcome == second.outcome
     assert await tables.ids() == [1, 2, 3]
-    found = await TOOL.find(called, postgres, key)
-    assert found is not None
-    assert found.outcome == first.outcome
+    outcome = await TOOL.find(called, postgres, key)
+    assert outcome is not None
+    assert outcome.outcome == first.outcome
     assert await TOOL.find(called, postgres, slot("42/other")) is None
 
 
@@ -272,7 +272,7 @@ async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tab
     target = {"type": "duckdb", "database": file, "table": "people"}
     called = request("transfer", source=pg(query=f"select id from {tables.source}"), target=target)
     first, second = [await TOOL.run_once(called, postgres, slot("42/once")) for _ in range(2)]
-    assert (first.is_kept, second.is_taken, second.outcome) == (True, True, first.outcome)
+    assert (first.is_in_ledger, second.is_taken, second.outcome) == (True, True, first.outcome)
     counted = await duckdb.TOOL.run(
         request("duckdb", database=file, query="select count(*) as n from people"), postgres
     )

@@ -1,4 +1,4 @@
-"""Generated attacks are stopped, and what is told of that can be trusted."""
+"""Generated attacks are stopped, and the report of that can be trusted."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.attack.made import BROKEN, CONTROLS, MADE, MISSING
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_every_attack_is_stopped_and_no_control(name: str) -> None:
+def test_every_attack_is_stopped_and_every_control_passes(name: str) -> None:
     if missing := CLASSES[name].missing():
         pytest.skip(missing)
-    found = run_class(CLASSES[name], seed=1, count=30)
-    assert found.through == []
-    assert found.held == []
-    assert found.broken == []
-    assert (found.tried, found.controls) == (30, len(CLASSES[name].controls))
-    assert found.controls >= 2
+    result = run_class(CLASSES[name], seed=1, count=30)
+    assert result.through == []
+    assert result.held == []
+    assert result.broken == []
+    assert (result.tried, result.controls) == (30, len(CLASSES[name].controls))
+    assert result.controls >= 2
 
 
 def test_there_are_enough_attacks() -> None:
@@ -38,29 +38,29 @@ def test_a_seed_makes_the_same_attacks_again_and_another_makes_others(name: str)
     assert made(1) != made(2)
 
 
-def test_whatever_is_no_refusal_counts_as_getting_through() -> None:
-    found = run_class(MADE, seed=1, count=5, cpu_seconds=0.5)
-    assert found.tried == 5
-    assert found.through == [
+def test_everything_but_a_refusal_counts_as_getting_through() -> None:
+    result = run_class(MADE, seed=1, count=5, cpu_seconds=0.5)
+    assert result.tried == 5
+    assert result.through == [
         "endless: took more than 0.5 s",
         "gone: ended the process",
         "failing: KeyError: 'no words of ours'",
         "successful: got through",
     ]
-    assert found.held == ["control"]
-    assert not found.is_fine
+    assert result.held == ["control"]
+    assert not result.is_fine
 
 
-def test_a_control_that_fails_in_another_way_than_it_says_is_broken() -> None:
-    found = run_class(CONTROLS, seed=1, count=0, cpu_seconds=0.5)
-    assert (found.controls, found.held, found.through) == (6, [], [])
-    assert found.broken == [
+def test_a_control_that_fails_otherwise_than_declared_is_broken() -> None:
+    result = run_class(CONTROLS, seed=1, count=0, cpu_seconds=0.5)
+    assert (result.controls, result.held, result.through) == (6, [], [])
+    assert result.broken == [
         "failing: KeyError: 'no words of ours', not got through",
         "slow: took more than 0.5 s, not got through",
         "gone: ended the process, not got through",
         "through without its effect: got through, not RecursionError",
     ]
-    assert not found.is_fine
+    assert not result.is_fine
 
 
 def test_a_broken_control_is_shown_and_fails_the_command(
@@ -82,11 +82,11 @@ def test_only_the_classes_that_are_named_are_run(
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["class", "addresses", "names", "in"]
 
 
-def test_a_control_whose_guard_cannot_be_switched_off_says_nothing() -> None:
+def test_a_control_whose_guard_cannot_be_switched_off_proves_nothing() -> None:
     with pytest.raises(RuntimeError, match="ended the process between two attacks"):
         run_class(BROKEN, seed=1, count=0)
 
 
 def test_what_a_machine_cannot_stop_is_not_run() -> None:
-    found = run_class(MISSING, seed=1, count=5)
-    assert (found.tried, found.controls, found.missing, found.is_fine) == (0, 0, "no such kernel", True)
+    result = run_class(MISSING, seed=1, count=5)
+    assert (result.tried, result.controls, result.missing, result.is_fine) == (0, 0, "no such kernel", True)

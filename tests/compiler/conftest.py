@@ -19,9 +19,9 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     """Compare a text with the golden file, or write it there when asked to."""
     update = bool(request.config.getoption(OPTION, default=False))
 
-    def compare(path: Path, found: str) -> None:
+    def compare(path: Path, expected: str) -> None:
         if update:
-            path.write_text(found, encoding="utf-8")
-        assert found == path.read_text(encoding="utf-8")
+            path.write_text(expected, encoding="utf-8")
+        assert expected == path.read_text(encoding="utf-8")
 
     return compare

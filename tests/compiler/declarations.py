@@ -37,22 +37,24 @@ def tables() -> tuple[Table, ...]:
         for name, table in vars(words).items()
         if isinstance(table, words.Words)
     }
-    boundaries = {one: events.names_of(one) for one in (*events.AFTER_CALL.values(), *events.AFTER_LOOP.values())}
+    boundaries = {
+        boundary: events.names_of(boundary) for boundary in (*events.AFTER_CALL.values(), *events.AFTER_LOOP.values())
+    }
     engine = {
-        name: frozenset(cast("Mapping[str, object]", found))
-        for name, found in vars(names).items()
-        if name != "BEFORE" and name in names.__all__ and isinstance(found, frozenset | Mapping)
+        name: frozenset(cast("Mapping[str, object]", facts))
+        for name, facts in vars(names).items()
+        if name != "BEFORE" and name in names.__all__ and isinstance(facts, frozenset | Mapping)
     }
     sets = {
-        **{f"words.{name}": found for name, found in choices.items()},
-        **{f"events.names_of({name})": found for name, found in boundaries.items()},
+        **{f"words.{name}": facts for name, facts in choices.items()},
+        **{f"events.names_of({name})": facts for name, facts in boundaries.items()},
         "events.CASE_EVENTS": frozenset(events.CASE_EVENTS),
-        **{f"names.{name}": found for name, found in engine.items()},
+        **{f"names.{name}": facts for name, facts in engine.items()},
         "sinks.STORES": sinks.STORES,
         "sinks.KINDS": sinks.KINDS,
         "sinks.EVENT_KINDS": sinks.EVENT_KINDS,
         "sinks.KIND_KEYS": frozenset(sinks.KIND_KEYS),
-        **{f"sinks.VALUE_KEYS[{key}]": frozenset(found) for key, found in sinks.VALUE_KEYS.items()},
+        **{f"sinks.VALUE_KEYS[{key}]": frozenset(facts) for key, facts in sinks.VALUE_KEYS.items()},
         "tools.METHODS": tools.METHODS,
         "tools.SQL_KINDS": tools.SQL_KINDS,
         "tools.SQL_COMMANDS": frozenset(tools.SQL_COMMANDS),
@@ -67,7 +69,7 @@ def tables() -> tuple[Table, ...]:
         "transfers.KIND_KEYS": frozenset(transfers.KIND_KEYS),
         "transfers.SOURCES": frozenset(transfers.SOURCES),
     }
-    small = tuple(Table(name, found, _least(len(found))) for name, found in sets.items() if len(found) > 1)
+    small = tuple(Table(name, facts, _least(len(facts))) for name, facts in sets.items() if len(facts) > 1)
     large = (
         Table("tools.KINDS", frozenset(tools.KINDS), 3),
         Table("keys.ROUTE_INPUT", frozenset(keys.ROUTE_INPUT), 4),
@@ -97,15 +99,15 @@ _KEY_TYPES = re.compile(rf"Mapping\[(?:{'|'.join(name for name in words.__all__ 
 def declared_again(source: str) -> list[Finding]:
     """Each literal of a module that repeats a table: a list of words, a default, a grammar of durations."""
     tree = ast.parse(source)
-    found = [Finding(line, table) for line, listed in _listed(tree) for table in _repeated(listed)]
-    found += [Finding(line, f"defaults.{name}") for line, name in _repeated_defaults(tree)]
+    findings = [Finding(line, table) for line, listed in _listed(tree) for table in _repeated(listed)]
+    findings += [Finding(line, f"defaults.{name}") for line, name in _repeated_defaults(tree)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if _TOLD.search(node.value):
-                found.append(Finding(node.lineno, "defaults"))
+                findings.append(Finding(node.lineno, "defaults"))
             if _UNITS.search(node.value):
-                found.append(Finding(node.lineno, "quantities"))
-    return sorted(set(found))
+                findings.append(Finding(node.lineno, "quantities"))
+    return sorted(set(findings))
 
 
 def _repeated(listed: frozenset[str]) -> Iterator[str]:
@@ -125,8 +127,8 @@ def _listed(tree: ast.Module) -> Iterator[tuple[int, frozenset[str]]]:
         elif isinstance(node, ast.Dict) and id(node) not in functions and _maps_words(node):
             yield node.lineno, _texts(node.keys)
         elif isinstance(node, ast.Call) and "words" in ast.unparse(node.func):
-            told = [one for arg in node.args for one in (arg.keys if isinstance(arg, ast.Dict) else (arg,))]
-            yield node.lineno, _texts(told)
+            args = [element for arg in node.args for element in (arg.keys if isinstance(arg, ast.Dict) else (arg,))]
+            yield node.lineno, _texts(args)
         elif isinstance(node, ast.Call) and (words_of := _split(node.func)):
             yield node.lineno, frozenset(words_of.split())
 
@@ -167,8 +169,8 @@ def _repeated_defaults(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def _given(tree: ast.Module) -> Iterator[tuple[int, str, object]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
-            for one, value in _pairs(node):
-                yield node.lineno, ast.unparse(one), _constant(value)
+            for key, value in _pairs(node):
+                yield node.lineno, ast.unparse(key), _constant(value)
         elif isinstance(node, ast.AnnAssign) and node.value is not None:
             yield node.lineno, ast.unparse(node.target), _constant(node.value)
         elif isinstance(node, ast.keyword) and node.arg:

@@ -22,7 +22,7 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 def marked(text: str, code: Code) -> list[str]:
     """The texts at the places of the findings with a code."""
     source = SourceFile("", text)
-    return [source.slice(found.span) for found in compile_text(text).diagnostics if found.code is code]
+    return [source.slice(diagnostic.span) for diagnostic in compile_text(text).diagnostics if diagnostic.code is code]
 
 
 def steps(*lines: str, head: str = "") -> str:
@@ -46,12 +46,15 @@ def playbooks_in(path: Path) -> list[Path]:
 
 
 def findings_in(path: Path) -> list[Diagnostic]:
-    """All that is told of a case, each file called by its mere name, also in hints."""
-    found = compile_file(path).diagnostics if path.is_file() else _found_among(path)
-    return [replace(one, file=Path(one.file).name, hint=one.hint.replace(f"{path}/", "")) for one in found]
+    """All diagnostics of a case, with file names without folders, also in hints."""
+    diagnostics = compile_file(path).diagnostics if path.is_file() else _found_among(path)
+    return [
+        replace(diagnostic, file=Path(diagnostic.file).name, hint=diagnostic.hint.replace(f"{path}/", ""))
+        for diagnostic in diagnostics
+    ]
 
 
 def _found_among(folder: Path) -> list[Diagnostic]:
     catalog = read_catalog(folder)
     understood = [parse_playbook(read_file(path)[0]) for path in playbooks_in(folder)]
-    return [found for one in understood for found in with_calls(one, catalog).diagnostics]
+    return [found for diagnostic in understood for found in with_calls(diagnostic, catalog).diagnostics]

@@ -29,8 +29,8 @@ class Walk:
 
     def target(self, schema: Schema) -> Schema:
         """What a reference leads to."""
-        found: Schema = self.schema["definitions"][schema["$ref"].removeprefix("#/definitions/")]
-        return found
+        target: Schema = self.schema["definitions"][schema["$ref"].removeprefix("#/definitions/")]
+        return target
 
     def parts(self, schema: Any, instance: Any) -> Iterator[Schema]:
         """The schema, and every schema that applies to the same instance because of it."""
@@ -42,8 +42,8 @@ class Walk:
         beside += [one for one in schema.get("anyOf", []) if self.accepts(one, instance)]
         if "if" in schema:
             beside.append(schema.get("then" if self.accepts(schema["if"], instance) else "else", True))
-        for one in beside:
-            yield from self.parts(one, instance)
+        for part in beside:
+            yield from self.parts(part, instance)
 
     def accepts(self, schema: Schema, instance: Any) -> bool:
         return bool(self.validator.evolve(schema=schema).is_valid(instance))
@@ -52,17 +52,17 @@ class Walk:
         """Every schema that applies at a place of a document."""
         schemas, instance = list(self.parts(self.schema, document)), document
         for token in path:
-            found = [child for one in schemas for child in children(one, token)]
+            reached = [child for schema in schemas for child in children(schema, token)]
             instance = instance[token]
-            schemas = [part for child in found for part in self.parts(child, instance)]
+            schemas = [part for child in reached for part in self.parts(child, instance)]
         return schemas
 
     def alternatives(self, schemas: list[Schema]) -> Iterator[Schema]:
         """These and what would apply in their place if the instance were of another shape."""
-        for one in schemas:
-            yield one
-            if "else" in one:
-                yield from (self.target(one[branch]) for branch in ("then", "else") if "$ref" in one[branch])
+        for schema in schemas:
+            yield schema
+            if "else" in schema:
+                yield from (self.target(schema[branch]) for branch in ("then", "else") if "$ref" in schema[branch])
 
     def words(self, schema: Any) -> Iterator[str | None]:
         """The words that a value may be, whatever else it may be."""
@@ -100,8 +100,8 @@ class Samples:
             if place not in self.seen:
                 self.seen.add(place)
                 yield from self._explore(self.walk.target(schema), place, wrap)
-        for one, told in self._beside(schema):
-            yield from self._explore(one, place, _with(told, wrap))
+        for one, settled in self._beside(schema):
+            yield from self._explore(one, place, _with(settled, wrap))
         for one, around in _inside(schema):
             yield from self._explore(one, place, _around(around, wrap))
         if schema.get("type") != "object" or place in BY_KIND:
@@ -115,34 +115,38 @@ class Samples:
     def _beside(self, schema: Schema) -> Iterator[tuple[Any, dict[str, Any]]]:
         """What else may be said of the same instance, with what the instance needs to have for it."""
         if "then" in schema:
-            yield schema["then"], self._told(schema["if"], schema["then"])
+            yield schema["then"], self._constraints(schema["if"], schema["then"])
         yield from ((one, {}) for one in (*schema.get("anyOf", ()), schema.get("else")))
         yield from ((one, {}) for one in schema.get("allOf", ()) if "if" in one)
         if "properties" not in schema:
             yield from ((one, self._smallest(schema, {})) for one in schema.get("allOf", ()) if "$ref" in one)
 
     def _property(self, schema: Schema, key: str, place: str, wrap: Wrap) -> Iterator[tuple[str, Any]]:
-        told = self._merged(schema)["properties"][key]
-        yield f"{place}.{key}", wrap(self._smallest(schema, {key: self.value(told)}))
-        yield from self._explore(told, f"{place}.{key}", lambda inner: wrap(self._smallest(schema, {key: inner})))
-        for name, inside in self._spread(schema, told):
+        property_ = self._merged(schema)["properties"][key]
+        yield f"{place}.{key}", wrap(self._smallest(schema, {key: self.value(property_)}))
+        yield from self._explore(property_, f"{place}.{key}", lambda inner: wrap(self._smallest(schema, {key: inner})))
+        for name, inside in self._spread(schema, property_):
             given = {name: self.value(inside)}
             yield f"{place}.{key}.{name}", wrap({key: given, **self._smallest(schema, given, without=name)})
 
-    def _spread(self, schema: Schema, told: Any) -> Iterator[tuple[str, Any]]:
+    def _spread(self, schema: Schema, merged: Any) -> Iterator[tuple[str, Any]]:
         """The properties of a place that may also stand inside of one of them."""
-        for one in told.get("anyOf", ()) if told is not True else ():
-            if one is not True and "propertyNames" in one:
-                own, all_of_it = self.walk.target(one["allOf"][0])["properties"], self._merged(schema)["properties"]
-                yield from ((name, all_of_it[name]) for name in one["propertyNames"]["enum"] if name not in own)
+        for option in merged.get("anyOf", ()) if merged is not True else ():
+            if option is not True and "propertyNames" in option:
+                own, all_of_it = self.walk.target(option["allOf"][0])["properties"], self._merged(schema)["properties"]
+                yield from ((name, all_of_it[name]) for name in option["propertyNames"]["enum"] if name not in own)
 
-    def _told(self, test: Schema, then: Schema) -> dict[str, Any]:
+    def _constraints(self, test: Schema, then: Schema) -> dict[str, Any]:
         """What a test asks for: ``{kind: http}``."""
         first = test
         while "anyOf" in first:
             first = first["anyOf"][0]
         known = {**self._merged(self.walk.target(then))["properties"]} if "$ref" in then else {}
-        known |= {key: one for key, one in first.get("properties", {}).items() if {"const", "enum"} & one.keys()}
+        known |= {
+            key: property_
+            for key, property_ in first.get("properties", {}).items()
+            if {"const", "enum"} & property_.keys()
+        }
         return {key: self.value(known[key]) for key in first.get("required", ()) if key in known}
 
     def value(self, schema: Any) -> Any:
@@ -192,7 +196,9 @@ class Samples:
                 lent = self._merged(self.walk.target(one))
                 merged["required"] += lent["required"]
                 merged["groups"] += lent["groups"]
-                merged["properties"].update({key: one for key, one in lent["properties"].items() if _is_told(one)})
+                merged["properties"].update(
+                    {key: property_ for key, property_ in lent["properties"].items() if _is_told(property_)}
+                )
             keys = [branch["required"][0] for branch in one.get("anyOf", ()) if branch.keys() == {"required"}]
             merged["groups"] += [keys] if keys else []
         return merged
@@ -215,8 +221,8 @@ def _around(inner: Wrap, outer: Wrap) -> Wrap:
     return lambda instance: outer(inner(instance))
 
 
-def _with(told: dict[str, Any], wrap: Wrap) -> Wrap:
-    return (lambda inner: wrap({**told, **inner})) if told else wrap
+def _with(instance: dict[str, Any], wrap: Wrap) -> Wrap:
+    return (lambda inner: wrap({**instance, **inner})) if instance else wrap
 
 
 def _is_told(schema: Any) -> bool:

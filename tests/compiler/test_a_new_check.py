@@ -22,7 +22,7 @@ workflow: [{{step: {"a" * 61}, tool: {{kind: noop}}}}]
 result = compile_text(text, "x.yaml")
 [found] = result.diagnostics
 print(json.dumps({
-    "told": [found.code.value, found.severity.value, found.span.line, found.message, found.hint],
+    "finding": [found.code.value, found.severity.value, found.span.line, found.message, found.hint],
     "sarif": "NT114" in sarif(result.diagnostics, "/"),
     "explained": explanation(Code("NT114")),
     "has a graph": result.graph is not None,
@@ -31,9 +31,9 @@ print(json.dumps({
 
 
 def test_it_is_reported_explained_and_counted(tmp_path: Path) -> None:
-    found = answers_after(tmp_path, ["compiler"], ASK, CHECK)
-    assert found["told"][2:] == [4, "the name of this step has 61 characters", "use at most 60"]
-    assert found["told"][:2] == ["NT114", "warning"]
-    assert found["sarif"]
-    assert found["has a graph"]
-    assert "The name of a step has more than 60 characters" in found["explained"]
+    answers = answers_after(tmp_path, ["compiler"], ASK, CHECK)
+    assert answers["finding"][2:] == [4, "the name of this step has 61 characters", "use at most 60"]
+    assert answers["finding"][:2] == ["NT114", "warning"]
+    assert answers["sarif"]
+    assert answers["has a graph"]
+    assert "The name of a step has more than 60 characters" in answers["explained"]

@@ -24,7 +24,7 @@ from noetl_compiler.source import SourceFile
 HEAD = "apiVersion: noetl.io/v2\\nkind: Playbook\\nmetadata: {name: x}\\nworkflow:\\n  - step: start\\n"
 TOOL = "    tool: {kind: noop}\\n"
 
-def told(spec):
+def messages_of(spec):
     found = compile_text(f"{HEAD}    spec: {spec}\\n{TOOL}").diagnostics
     return [f"{one.code.value} {one.message} ({one.hint})" for one in found]
 
@@ -41,9 +41,9 @@ migration = migrate(SourceFile("x.yaml", HEAD + '''    timeout: 5
 graph = compile_text(f"{HEAD}    spec: {{owner: payments}}\\n{TOOL}").graph
 print(json.dumps({
     "schema": json_schema()["definitions"]["step_spec"]["properties"],
-    "right": told("{owner: payments}"),
-    "wrong": told("{owner: [payments]}"),
-    "misspelt": told("{ownr: payments}"),
+    "right": messages_of("{owner: payments}"),
+    "wrong": messages_of("{owner: [payments]}"),
+    "misspelt": messages_of("{ownr: payments}"),
     "entry": explained("step.spec.owner"),
     "misspelt entry": explained("step.spec.ownr"),
     "migrated": migration.text,
@@ -71,7 +71,7 @@ def test_the_schema_describes_it(entered: dict[str, Any]) -> None:
     assert described["responsible"]["deprecated"]
 
 
-def test_the_front_end_knows_it_and_its_type(entered: dict[str, Any]) -> None:
+def test_the_front_end_reads_it_and_checks_its_type(entered: dict[str, Any]) -> None:
     assert entered["right"] == []
     assert entered["wrong"] == ['NT103 "owner" must be text, not a list ()']
 
@@ -95,6 +95,6 @@ def test_migrate_keeps_it_in_its_place_under_its_name(entered: dict[str, Any]) -
     assert note in entered["notes"]
 
 
-def test_the_place_that_uses_it_needs_only_the_way_to_it(tmp_path: Path, entered: dict[str, Any]) -> None:
+def test_only_the_code_that_uses_it_changes(tmp_path: Path, entered: dict[str, Any]) -> None:
     assert "payments answers for it" not in entered["step"]
     assert "payments answers for it" in asked(tmp_path, ENTRY, USE)["step"]

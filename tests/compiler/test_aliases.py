@@ -1,4 +1,4 @@
-"""A finding in an anchor's text is told there, with the aliases that bring the text elsewhere."""
+"""A finding in an anchor's text is reported there, with the aliases that repeat the text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def related(text: str) -> Found:
     """The text at every finding, and at the places it is related to with their lines."""
     source = SourceFile("", text)
     return [
-        (source.slice(one.span), [(other.span.line, source.slice(other.span)) for other in one.related])
-        for one in compile_text(text).diagnostics
+        (source.slice(diagnostic.span), [(other.span.line, source.slice(other.span)) for other in diagnostic.related])
+        for diagnostic in compile_text(text).diagnostics
     ]
 
 
@@ -38,22 +38,22 @@ CASES: list[tuple[list[str], Found]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "found"), CASES)
+@pytest.mark.parametrize(("lines", "expected"), CASES)
 def test_the_aliases_of_a_wrong_anchor_are_reported(
-    lines: list[str], found: list[tuple[str, list[tuple[int, str]]]]
+    lines: list[str], expected: list[tuple[str, list[tuple[int, str]]]]
 ) -> None:
-    told = related(steps(*lines))
-    assert [one for one in told if one[0] != "b"] == found
+    notes = related(steps(*lines))
+    assert [note for note in notes if note[0] != "b"] == expected
 
 
 def test_only_the_first_of_many_aliases_are_reported() -> None:
     many = [USED % f"s{index}" for index in range(9)]
     names = ", ".join(f"s{index}" for index in range(9))
     first = f"{{step: start, tool: &tool {{kind: nop}}, next: {{spec: {{mode: inclusive}}, arcs: [{names}]}}}}"
-    told = dict(related(steps(first, *many)))
-    assert [line for line, _ in told["nop"]] == [6, 7, 8]
+    notes = dict(related(steps(first, *many)))
+    assert [line for line, _ in notes["nop"]] == [6, 7, 8]
 
 
-def test_a_star_in_a_text_is_no_alias() -> None:
+def test_a_star_in_a_text_is_not_an_alias() -> None:
     text = steps("{step: start, tool: {kind: nop, message: 'a & b, *c'}}")
     assert related(text) == [("nop", [])]

@@ -23,6 +23,6 @@ def test_importing_it_loads_nothing_heavy() -> None:
 
 def test_what_it_promises_is_there() -> None:
     for name in noetl_compiler.__all__:
-        found = getattr(noetl_compiler, name)
-        assert found.__name__ == name
-        assert found.__doc__
+        exported = getattr(noetl_compiler, name)
+        assert exported.__name__ == name
+        assert exported.__doc__

@@ -1,4 +1,4 @@
-"""A template that is broken is told at its place, wherever it stands; nothing that looks at templates falls over it."""
+"""A broken template is reported at its place, wherever it is; no check of templates crashes on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 
 
 def places(text: str) -> list[tuple[int, int]]:
-    return [found.span() for found in TEMPLATE.finditer(text)]
+    return [diagnostic.span() for diagnostic in TEMPLATE.finditer(text)]
 
 
 @pytest.mark.parametrize("path", sorted(OK.glob("*.yaml")), ids=lambda path: path.stem)
@@ -26,7 +26,7 @@ def test_every_template_may_be_broken(path: Path) -> None:
     whole = compile_text(text).diagnostics
     for start, end in places(text):
         broken = "{{" + "=" * (end - start - 4) + "}}"
-        found = compile_text(text[:start] + broken + text[end:])
-        if set(found.diagnostics) - set(whole):
+        result = compile_text(text[:start] + broken + text[end:])
+        if set(result.diagnostics) - set(whole):
             line = text.count("\n", 0, start) + 1
-            assert any(one.code in TOLD and one.span.line == line for one in found.diagnostics)
+            assert any(diagnostic.code in TOLD and diagnostic.span.line == line for diagnostic in result.diagnostics)

@@ -61,7 +61,7 @@ def joined(parts: tuple[str, str, str]) -> str:
 
 
 def wider(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    negated = inner.map(lambda one: f"not ({one})")
+    negated = inner.map(lambda operand: f"not ({operand})")
     return st.one_of(negated, st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(joined))
 
 
@@ -82,5 +82,5 @@ def test_a_condition_never_holds_at_an_event_it_does_not_answer_to(source: str, 
         ("{{ event.name == 'step.exit' }}", "{{ event.name == 'step.exit' }}"),
     ],
 )
-def test_another_event_is_let_pass(when: str, also: str) -> None:
+def test_another_event_is_ignored(when: str, also: str) -> None:
     assert also_at(condition(when), "call.done", "call.error").source == also

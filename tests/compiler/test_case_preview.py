@@ -28,7 +28,7 @@ OK = Path(__file__).parent / "corpus" / "ok"
         ("case_loop", "each item: when response.status == 200 and response.data.hot -> warn, pass last, all"),
     ],
 )
-def test_the_tree_says_it(name: str, line: str) -> None:
+def test_the_tree_shows_it(name: str, line: str) -> None:
     graph = compile_file(OK / f"{name}.yaml").graph
     assert graph is not None
     assert line in tree(graph)

@@ -48,12 +48,12 @@ def written(folder: Path, books: dict[str, str]) -> Path:
 
 def found_in(folder: Path, name: str = "main") -> list[Diagnostic]:
     """What the catalog finds in one of its files."""
-    found = with_calls(parse_file(folder / f"{name}.yaml"), read_catalog(folder))
-    return [one for one in found.diagnostics if one.code.value.startswith("NT6")]
+    checked = with_calls(parse_file(folder / f"{name}.yaml"), read_catalog(folder))
+    return [diagnostic for diagnostic in checked.diagnostics if diagnostic.code.value.startswith("NT6")]
 
 
-def told(found: Iterable[Diagnostic]) -> list[str]:
-    return [f"{one.severity.value}[{one.code.value}]: {one.message}" for one in found]
+def lines_of(diagnostics: Iterable[Diagnostic]) -> list[str]:
+    return [f"{diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}" for diagnostic in diagnostics]
 
 
 @pytest.mark.parametrize(
@@ -90,15 +90,15 @@ def told(found: Iterable[Diagnostic]) -> list[str]:
     ],
 )
 def test_calls_are_checked_across_files(tmp_path: Path, books: dict[str, str], expected: list[str]) -> None:
-    found = found_in(written(tmp_path, books))
-    assert told(found) == expected
-    assert {(one.span.line, one.span.col) for one in found} <= {(8, 13)}
+    diagnostics = found_in(written(tmp_path, books))
+    assert lines_of(diagnostics) == expected
+    assert {(diagnostic.span.line, diagnostic.span.col) for diagnostic in diagnostics} <= {(8, 13)}
 
 
-def test_what_a_playbook_binds_itself_is_no_input_that_it_lacks(tmp_path: Path) -> None:
+def test_names_that_a_playbook_binds_itself_are_not_missing_inputs(tmp_path: Path) -> None:
     loop = "workflow:\n  - step: start\n    loop: {in: [{title: a}], iterator: work}\n"
     child = f"{loop}    tool: {{kind: noop, message: '{{{{ work.title }}}}'}}\n"
-    assert told(found_in(written(tmp_path, {"main": calling("child", "{}"), "child": child}))) == []
+    assert lines_of(found_in(written(tmp_path, {"main": calling("child", "{}"), "child": child}))) == []
 
 
 def test_a_misspelt_name_has_a_hint(tmp_path: Path) -> None:
@@ -113,13 +113,15 @@ def test_a_misspelt_name_has_a_hint(tmp_path: Path) -> None:
 
 def test_each_call_of_a_cycle_is_a_place(tmp_path: Path) -> None:
     books = {"main": calling("a", "{}"), "a": calling("b", "{}"), "b": calling("main", "{}")}
-    (found,) = found_in(written(tmp_path, books))
-    assert [(Path(one.file).name, one.span.line, one.message) for one in found.related] == [
+    (diagnostic,) = found_in(written(tmp_path, books))
+    assert [
+        (Path(diagnostic.file).name, diagnostic.span.line, diagnostic.message) for diagnostic in diagnostic.related
+    ] == [
         ("a.yaml", 8, '"a" calls "b"'),
         ("b.yaml", 8, '"b" calls "main"'),
     ]
-    shown = render(found, SourceFile(str(tmp_path / "main.yaml"), (tmp_path / "main.yaml").read_text()))
-    assert f'{tmp_path / "a.yaml"}:8:13: note: "a" calls "b"\n' in shown
+    text = render(diagnostic, SourceFile(str(tmp_path / "main.yaml"), (tmp_path / "main.yaml").read_text()))
+    assert f'{tmp_path / "a.yaml"}:8:13: note: "a" calls "b"\n' in text
 
 
 @pytest.mark.parametrize("path", ["parts/child", "parts/child.yaml", "/parts/child.yaml", "../parts/child.yaml"])
@@ -142,8 +144,8 @@ def test_a_file_is_called_by_its_name(tmp_path: Path, path: str) -> None:
 )
 def test_every_dialect_calls_playbooks(tmp_path: Path, call: str) -> None:
     main = f"workflow:\n  - step: start\n    {call}  - step: end\n"
-    found = found_in(written(tmp_path, {"main": main, "child": CHILD}))
-    assert told(found) == ['warning[NT606]: the call of "child" passes "dais", which it does not use']
+    diagnostics = found_in(written(tmp_path, {"main": main, "child": CHILD}))
+    assert lines_of(diagnostics) == ['warning[NT606]: the call of "child" passes "dais", which it does not use']
 
 
 def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -
         calling("child\n      version: '3'"),
     )
     assert found_in(written(tmp_path, {"main": newest})) == []
-    assert [one.code for one in found_in(written(tmp_path, {"main": older}))] == [Code.MISSING_INPUT]
+    assert [diagnostic.code for diagnostic in found_in(written(tmp_path, {"main": older}))] == [Code.MISSING_INPUT]
     (unknown,) = found_in(written(tmp_path, {"main": missing}))
     assert (unknown.message, unknown.hint) == (
         'the catalog has "child", but not in version "3"',
@@ -168,21 +170,21 @@ def test_two_files_with_one_path_are_reported_in_both(tmp_path: Path) -> None:
     written(tmp_path, {"main": PLAIN})
     (tmp_path / "copy.yaml").write_text(HEAD.format(path="main") + PLAIN)
     for name, other in (("main", "copy.yaml"), ("copy", "main.yaml")):
-        (found,) = found_in(tmp_path, name)
-        assert (found.code, found.span.line) == (Code.DUPLICATE_PLAYBOOK, 3)
-        assert [Path(one.file).name for one in found.related] == [other]
+        (diagnostic,) = found_in(tmp_path, name)
+        assert (diagnostic.code, diagnostic.span.line) == (Code.DUPLICATE_PLAYBOOK, 3)
+        assert [Path(related.file).name for related in diagnostic.related] == [other]
 
 
 def test_a_broken_playbook_is_reported_once_a_file(tmp_path: Path) -> None:
     second = "  - step: two\n    tool: {kind: playbook, path: child}\n"
-    found = found_in(written(tmp_path, {"main": calling("child") + second, "child": BROKEN}))
-    assert [one.code for one in found] == [Code.UNSOUND_PLAYBOOK]
+    diagnostics = found_in(written(tmp_path, {"main": calling("child") + second, "child": BROKEN}))
+    assert [diagnostic.code for diagnostic in diagnostics] == [Code.UNSOUND_PLAYBOOK]
 
 
 def test_a_file_that_cannot_be_read_may_be_the_one_that_is_missing(tmp_path: Path) -> None:
-    (found,) = found_in(written(tmp_path, {"main": calling("a/child"), "broken": UNREADABLE}))
-    assert one_line(found).endswith('error[NT601]: the catalog has no playbook "a/child"')
-    assert found.hint == "1 of its files cannot be read; run noetl compile on the folder to see why"
+    (diagnostic,) = found_in(written(tmp_path, {"main": calling("a/child"), "broken": UNREADABLE}))
+    assert one_line(diagnostic).endswith('error[NT601]: the catalog has no playbook "a/child"')
+    assert diagnostic.hint == "1 of its files cannot be read; run noetl compile on the folder to see why"
 
 
 def test_what_is_compiled_already_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

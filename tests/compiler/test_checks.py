@@ -49,7 +49,7 @@ def test_ways_after_one_that_is_always_taken(start: str, dead: list[str]) -> Non
         ([arcs("step: a", f"step: start, {OK}"), A], []),
     ],
 )
-def test_cycles_without_a_way_out(workflow: list[str], first: list[str]) -> None:
+def test_cycles_without_an_exit(workflow: list[str], first: list[str]) -> None:
     assert marked(steps(*workflow), Code.ENDLESS_CYCLE) == first
 
 
@@ -77,7 +77,7 @@ BREAKS = 'spec: {policy: {rules: [{when: "{{ result }}", then: {do: break}}, {el
         (one(f"[{{name: b, kind: noop, spec: {{policy: {{rules: [{BACK}]}}}}}}, {{name: a, kind: noop}}]"), 0),
     ],
 )
-def test_tasks_that_go_back_for_ever(text: str, count: int) -> None:
+def test_tasks_that_jump_back_endlessly(text: str, count: int) -> None:
     assert len(marked(text, Code.ENDLESS_JUMP)) == count
 
 
@@ -116,7 +116,7 @@ def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "told"),
+    ("rule", "expected"),
     [
         ("do: retry, attempts: 1000", 0),
         ("do: retry, attempts: 1500", 1),
@@ -124,19 +124,19 @@ def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:
         ("do: retry, attempts: '{{ workload.x }}'", 0),
     ],
 )
-def test_a_retry_with_more_attempts_than_the_limit(rule: str, told: int) -> None:
+def test_a_retry_with_more_attempts_than_the_limit(rule: str, expected: int) -> None:
     policy = f"{{rules: [{{when: \"{{{{ output.status == 'error' }}}}\", then: {{{rule}}}}}]}}"
     text = one(f"{{kind: noop, spec: {{policy: {policy}}}}}", "")
-    assert [found.message for found in compile_text(text).diagnostics if found.code is Code.WRONG_VALUE] == [
-        'task "start_task" has more attempts than the limit of 1,000'
-    ] * told
+    assert [
+        diagnostic.message for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.WRONG_VALUE
+    ] == ['task "start_task" has more attempts than the limit of 1,000'] * expected
 
 
 @pytest.mark.parametrize("word", ["deploy", "'deploy'"])
 def test_a_comparison_outside_of_the_braces_is_one(word: str) -> None:
     text = steps(arcs(f'step: a, when: "{{{{ workload.x }}}} == {word}"'), A, head="workload: {x: 1}\n")
     result = compile_text(text)
-    assert [found.code for found in result.diagnostics] == [Code.DEPRECATED_FORM]
+    assert [diagnostic.code for diagnostic in result.diagnostics] == [Code.DEPRECATED_FORM]
     assert result.graph is not None
     when = result.graph.steps["start"].route.arcs[0].when
     assert when is not None
@@ -166,8 +166,8 @@ def test_a_task_of_the_workbook_jumps_among_those_of_its_caller() -> None:
     policy = "spec: {policy: {rules: [{when: '{{ result }}', then: {do: jump, to: a}}, {else: {do: fail}}]}}"
     head = f"workbook: [{{name: w, tool: {{kind: noop, {policy}}}}}]\n"
     assert marked(one("[{name: a, kind: noop}, {kind: workbook, name: w}]", head=head), Code.UNKNOWN_LABEL) == []
-    found = compile_text(one("[{name: b, kind: noop}, {kind: workbook, name: w}]", head=head)).diagnostics
-    assert [one.message for one in found] == ['step "start" has no task "a" to jump to']
+    diagnostics = compile_text(one("[{name: b, kind: noop}, {kind: workbook, name: w}]", head=head)).diagnostics
+    assert [problem.message for problem in diagnostics] == ['step "start" has no task "a" to jump to']
 
 
 def test_an_unused_task_is_reported_only_when_all_calls_lead_somewhere() -> None:
@@ -201,7 +201,7 @@ def test_vars_are_at_home_where_the_playbook_has_some(head: str, more: str) -> N
         ([arcs("step: a"), A, "{step: End, tool: {kind: noop}}"], []),
     ],
 )
-def test_steps_to_which_no_way_leads(workflow: list[str], unreached: list[str]) -> None:
+def test_steps_to_which_no_route_leads(workflow: list[str], unreached: list[str]) -> None:
     assert marked(steps(*workflow), Code.UNREACHABLE_STEP) == unreached
 
 
@@ -224,10 +224,10 @@ def test_the_steps_of_a_loop_know_its_element_and_its_end_the_results() -> None:
     assert marked(region("sequential"), Code.UNDEFINED_NAME) == ["i_gone"]
 
 
-@pytest.mark.parametrize(("tool", "told"), [("kind: http, url: u", True), ("kind: noop", False)])
-def test_what_cannot_fail_needs_no_rule_for_errors(tool: str, told: bool) -> None:
+@pytest.mark.parametrize(("tool", "expected"), [("kind: http, url: u", True), ("kind: noop", False)])
+def test_what_cannot_fail_needs_no_rule_for_errors(tool: str, expected: bool) -> None:
     text = one(f"{{{tool}, spec: {{policy: {{rules: [{{when: '{{{{ workload.known }}}}', then: {{do: break}}}}]}}}}}}")
-    assert bool(marked(text, Code.ERRORS_UNMATCHED)) == told
+    assert bool(marked(text, Code.ERRORS_UNMATCHED)) == expected
 
 
 @pytest.mark.parametrize("when", ["true", "'{{ true }}'", "'{{ 1 == 1 }}'"])
@@ -267,7 +267,7 @@ def test_sinks_into_a_database_without_a_table(sink: str, is_warned: bool) -> No
         ("a", False),
     ],
 )
-def test_a_loop_over_a_default_that_is_no_list(collection: str, *, found: bool) -> None:
+def test_a_loop_over_a_default_that_is_not_a_list(collection: str, *, found: bool) -> None:
     head = (
         "workload: {text: b, number: 3, below: {flag: true}, list: [1], empty: '', zero: 0, mapping: {}, "
         "template: '{{ text }}', a: text}\n"
@@ -288,7 +288,9 @@ def test_a_loop_over_a_default_that_is_no_list(collection: str, *, found: bool) 
 )
 def test_an_unknown_key_in_the_spec_of_a_task(playbook: str, key: str) -> None:
     assert marked(playbook, Code.UNKNOWN_KEY) == [key]
-    hints = [found.hint for found in compile_text(playbook).diagnostics if found.code is Code.UNKNOWN_KEY]
+    hints = [
+        diagnostic.hint for diagnostic in compile_text(playbook).diagnostics if diagnostic.code is Code.UNKNOWN_KEY
+    ]
     assert hints == ['did you mean "policy"?']
 
 
@@ -304,7 +306,7 @@ def test_a_sink_may_say_that_it_stores_batches_and_how_large() -> None:
     sink = "sink: {tool: postgres, table: t, auth: pg, batch: true, chunk_size: 10}"
     text = steps(f"{{step: start, tool: http, url: x, {sink}, next: end}}", "{step: end}")
     result = compile_text(text)
-    assert [(found.code, found.message) for found in result.diagnostics] == [
+    assert [(diagnostic.code, diagnostic.message) for diagnostic in result.diagnostics] == [
         (Code.IGNORED_FIELD, '"batch: true" has no effect in a sink')
     ]
     assert result.graph is not None
@@ -322,8 +324,8 @@ def test_a_sink_may_say_that_it_stores_batches_and_how_large() -> None:
     ],
 )
 def test_templates_in_keys(tool: str, keys: list[str]) -> None:
-    found = marked(one(tool), Code.TEMPLATE_KEY)
-    assert [key.strip('"').startswith(expected) for key, expected in zip(found, keys, strict=True)] == [True] * len(
+    marks = marked(one(tool), Code.TEMPLATE_KEY)
+    assert [key.strip('"').startswith(expected) for key, expected in zip(marks, keys, strict=True)] == [True] * len(
         keys
     )
 
@@ -338,9 +340,9 @@ def test_templates_in_keys(tool: str, keys: list[str]) -> None:
 def test_a_loop_inside_of_a_tool_is_an_older_form(step: str, code: Code) -> None:
     loop = "loop: {in: [1], iterator: i}"
     text = steps(f"{{step: start, tool: {{kind: noop, {loop}}}, {step}}}", "{step: end, tool: {kind: noop}}")
-    [found] = compile_text(text).diagnostics
-    assert found.code is code
-    assert found.hint in ("move it beside the tool", 'write it in the step, beside "tool": loop: ...')
+    [diagnostic] = compile_text(text).diagnostics
+    assert diagnostic.code is code
+    assert diagnostic.hint in ("move it beside the tool", 'write it in the step, beside "tool": loop: ...')
 
 
 def test_a_comment_without_an_end_is_marked() -> None:

@@ -32,8 +32,8 @@ class Section(NamedTuple):
 
 
 def sections() -> list[Section]:
-    found = SECTION.findall(PAGE.read_text(encoding="utf-8") + "\n")
-    return [Section(code, text, dict(BLOCK.findall(text))) for code, _, text in found]
+    matches = SECTION.findall(PAGE.read_text(encoding="utf-8") + "\n")
+    return [Section(code, text, dict(BLOCK.findall(text))) for code, _, text in matches]
 
 
 def test_every_code_is_explained_once_in_order() -> None:
@@ -48,21 +48,23 @@ def test_a_code_leads_to_its_section() -> None:
 
 
 @pytest.mark.parametrize("section", sections(), ids=lambda section: section.code)
-def test_the_page_says_what_the_code_says(section: Section) -> None:
+def test_the_page_has_the_meaning_of_the_code(section: Section) -> None:
     assert Code(section.code).meaning in section.text.replace("\n", " ")
 
 
-@pytest.mark.parametrize("section", [one for one in sections() if one.blocks], ids=lambda section: section.code)
+@pytest.mark.parametrize(
+    "section", [diagnostic for diagnostic in sections() if diagnostic.blocks], ids=lambda section: section.code
+)
 def test_an_example_gives_what_is_shown(section: Section, tmp_path: Path) -> None:
-    """Its documents are a catalog, of which the first is shown."""
+    """Its documents form a catalog; the diagnostics of the first are shown."""
     texts = section.blocks["yaml"].split("---\n")
     for index, text in enumerate(texts):
         (tmp_path / f"{index}.yaml").write_text(text, encoding="utf-8")
     source = SourceFile(str(tmp_path / "0.yaml"), texts[0])
     diagnostics = with_calls(parse_playbook(source), read_catalog(tmp_path)).diagnostics
-    shown = "".join(f"{one_line(found)}\n" for found in diagnostics)
+    shown = "".join(f"{one_line(diagnostic)}\n" for diagnostic in diagnostics)
     assert shown.replace(source.file, "playbook.yaml") == section.blocks["text"]
-    assert section.code in {found.code.value for found in diagnostics}
+    assert section.code in {diagnostic.code.value for diagnostic in diagnostics}
 
 
 def test_every_code_that_can_has_an_example() -> None:
@@ -71,7 +73,7 @@ def test_every_code_that_can_has_an_example() -> None:
 
 def test_a_missing_file_is_a_finding() -> None:
     result = compile_file("no/such/playbook.yaml")
-    assert [found.code for found in result.diagnostics] == [Code.UNREADABLE_FILE]
+    assert [diagnostic.code for diagnostic in result.diagnostics] == [Code.UNREADABLE_FILE]
     assert result.graph is None
 
 
@@ -86,10 +88,14 @@ def test_a_missing_file_is_a_finding() -> None:
 )
 def test_data_that_is_too_large_is_a_finding(value: str, message: str | None) -> None:
     text = f"metadata: {{name: x}}\nworkload:\n  a: {value}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]\n"
-    found = [one for one in compile_text(text).diagnostics if one.code is Code.OVERSIZED_DATA]
-    assert [(one.message, one.span.line, one.span.col) for one in found] == ([(message, 3, 6)] if message else [])
+    diagnostics = [
+        diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.OVERSIZED_DATA
+    ]
+    assert [(diagnostic.message, diagnostic.span.line, diagnostic.span.col) for diagnostic in diagnostics] == (
+        [(message, 3, 6)] if message else []
+    )
 
 
 def test_a_huge_text_is_a_finding() -> None:
     result = compile_text("workflow:\n" + "- " * 10_000)
-    assert Code.BUDGET_EXCEEDED in {found.code for found in result.diagnostics}
+    assert Code.BUDGET_EXCEEDED in {diagnostic.code for diagnostic in result.diagnostics}

@@ -12,6 +12,7 @@ import noetl_compiler
 from noetl_compiler import CompileError, compile_or_raise, compile_text
 from noetl_compiler.diagnostics import Severity
 
+HEADER = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 GOOD = "metadata: {name: x}\nworkflow:\n  - {step: start, tool: {kind: noop}}\n"
 
 
@@ -30,15 +31,46 @@ def test_an_own_end_in_any_case_of_letters_is_kept() -> None:
 
 
 def test_errors_raise_with_their_places() -> None:
-    with pytest.raises(CompileError, match=r'^p\.yaml:3:5: error\[NT102\]: unknown key "a"') as caught:
-        compile_or_raise("metadata: {name: x}\nworkflow:\n  - a: 1\n    step: start\n", "p.yaml")
-    assert [found.severity for found in caught.value.diagnostics] == [Severity.ERROR]
+    with pytest.raises(CompileError, match=r'^p\.yaml:5:5: error\[NT102\]: unknown key "a"') as caught:
+        compile_or_raise(f"{HEADER}metadata: {{name: x}}\nworkflow:\n  - a: 1\n    step: start\n", "p.yaml")
+    assert [diagnostic.severity for diagnostic in caught.value.diagnostics] == [Severity.ERROR]
 
 
 def test_warnings_leave_the_graph() -> None:
-    result = compile_text(GOOD.replace("kind: noop", "kind: rhai, code: x"))
+    result = compile_text(HEADER + GOOD.replace("kind: noop", "kind: rhai, code: x"))
     assert result.graph is not None
-    assert [found.severity for found in result.diagnostics] == [Severity.WARNING]
+    assert [diagnostic.severity for diagnostic in result.diagnostics] == [Severity.WARNING]
+
+
+@pytest.mark.parametrize("name", ["apiVersion", "kind"])
+def test_a_header_that_is_missing_is_a_warning_with_the_line_to_add(name: str) -> None:
+    lines = HEADER.splitlines(keepends=True)
+    [line] = [line for line in lines if line.startswith(name)]
+    result = compile_text("".join(one for one in lines if one != line) + GOOD)
+    assert result.graph is not None
+    assert [(str(one.code.value), one.message, one.hint) for one in result.diagnostics] == [
+        ("NT104", f'the playbook has no "{name}"', f"add the line {line.strip()}")
+    ]
+    assert not compile_text(HEADER + GOOD).diagnostics
+
+
+@pytest.mark.parametrize("header", [HEADER, "apiVersion: unknown\nkind: Playbook\n", ""])
+def test_a_workflow_without_steps_is_an_error_beside_any_warning(header: str) -> None:
+    result = compile_text(f"{header}metadata: {{name: x}}\nworkflow: []\n")
+    assert result.graph is None
+    assert '"workflow" has no steps' in [one.message for one in result.diagnostics]
+
+
+@pytest.mark.parametrize("key", ["x-common: &common {kind: noop}", "steps: []"])
+def test_an_unknown_key_of_the_root_has_a_remedy(key: str) -> None:
+    [found] = compile_text(f"{HEADER}{key}\n{GOOD}").diagnostics
+    assert found.message.startswith("unknown key")
+    assert found.hint.startswith('move it below "metadata", which takes any key')
+
+
+def test_an_anchor_below_metadata_may_be_used_in_steps() -> None:
+    metadata = "metadata: {name: x, x-common: &common {kind: noop, result: 3}}\n"
+    assert not compile_text(f"{HEADER}{metadata}workflow:\n  - {{step: start, tool: *common}}\n").diagnostics
 
 
 def test_importing_the_graph_loads_no_yaml_and_compiling_no_temporal() -> None:

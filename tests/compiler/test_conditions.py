@@ -1,4 +1,4 @@
-"""Conditions in words: what every era says in its own way is told the same, and nothing that is asked is left out."""
+"""Conditions in words: the same condition of every format has the same description, and no part is left out."""
 
 from __future__ import annotations
 

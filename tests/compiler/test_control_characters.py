@@ -33,8 +33,10 @@ CASE = f"{V2}metadata: {{name: x}}\nworkflow:\n  - {{step: start, tool: {{kind: 
 )
 def test_a_name_with_a_control_character_is_refused_at_its_place(text: str, places: int) -> None:
     assert marked(text, Code.CONTROL_CHARACTER) == [ODD] * places
-    told = [found.hint for found in compile_text(text).diagnostics if found.code is Code.CONTROL_CHARACTER]
-    assert told == ["remove it, or use a space or a hyphen"] * places
+    diagnostics = [
+        diagnostic.hint for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.CONTROL_CHARACTER
+    ]
+    assert diagnostics == ["remove it, or use a space or a hyphen"] * places
 
 
 @pytest.mark.parametrize("odd", [r"\0", r"\n", r"\x7f", r"\x9b", r"\u2028", r"\u2029"])

@@ -53,18 +53,20 @@ TRULY_REFUSED = {
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_file_compiles_or_is_truly_refused(dialect: str) -> None:
     refused = {
-        one.path: {found.code for found in one.result.diagnostics if found.severity is Severity.ERROR}
-        for one in upstream()
-        if one.dialect == dialect and one.result.graph is None
+        playbook.path: {
+            diagnostic.code for diagnostic in playbook.result.diagnostics if diagnostic.severity is Severity.ERROR
+        }
+        for playbook in upstream()
+        if playbook.dialect == dialect and playbook.result.graph is None
     }
-    of_dialect = {one.path for one in upstream() if one.dialect == dialect}
+    of_dialect = {playbook.path for playbook in upstream() if playbook.dialect == dialect}
     assert refused == {path: codes for path, codes in TRULY_REFUSED.items() if path in of_dialect}
 
 
 def test_every_dialect_of_the_corpus_is_looked_at() -> None:
-    assert {one.dialect for one in upstream()} == set(DIALECTS)
+    assert {playbook.dialect for playbook in upstream()} == set(DIALECTS)
 
 
 def test_no_file_has_an_unknown_key() -> None:
-    counted = Counter(found.code for one in upstream() for found in one.result.diagnostics)
+    counted = Counter(found.code for diagnostic in upstream() for found in diagnostic.result.diagnostics)
     assert counted[Code.UNKNOWN_KEY] == 0

@@ -42,34 +42,38 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def by_era(playbooks: tuple[Upstream, ...]) -> str:
     """``compiled of all`` for every era and dialect."""
     rows = [("**all**", *(_share(playbooks, None, dialect) for dialect in DIALECTS), _share(playbooks, None, None))]
-    for era in sorted({one.era for one in playbooks}):
+    for era in sorted({playbook.era for playbook in playbooks}):
         cells = (_share(playbooks, era, dialect) for dialect in DIALECTS)
         rows.append((era, *cells, _share(playbooks, era, None)))
     return table(("era", *DIALECTS.values(), "all"), rows)
 
 
 def _share(playbooks: tuple[Upstream, ...], era: str | None, dialect: str | None) -> str:
-    chosen = [one for one in playbooks if era in (None, one.era) and dialect in (None, one.dialect)]
-    compiled = sum(one.result.graph is not None for one in chosen)
+    chosen = [playbook for playbook in playbooks if era in (None, playbook.era) and dialect in (None, playbook.dialect)]
+    compiled = sum(answer.result.graph is not None for answer in chosen)
     return f"{compiled} of {len(chosen)}" if chosen else ""
 
 
 def refusals(playbooks: tuple[Upstream, ...]) -> str:
     rows = [
-        (f"`{one.path}:{found.span.line}:{found.span.col}`", found.code.value, found.message)
-        for one in playbooks
-        for found in one.result.diagnostics
-        if found.severity is Severity.ERROR
+        (f"`{playbook.path}:{diagnostic.span.line}:{diagnostic.span.col}`", diagnostic.code.value, diagnostic.message)
+        for playbook in playbooks
+        for diagnostic in playbook.result.diagnostics
+        if diagnostic.severity is Severity.ERROR
     ]
     return table(("place", "code", "reason"), rows)
 
 
 def unsupported(playbooks: tuple[Upstream, ...]) -> str:
     rows = [
-        (f"`{one.path}:{found.span.line}:{found.span.col}`", found.message.partition(":")[0], found.hint)
-        for one in playbooks
-        for found in one.result.diagnostics
-        if found.code is Code.NO_EXECUTOR
+        (
+            f"`{playbook.path}:{diagnostic.span.line}:{diagnostic.span.col}`",
+            diagnostic.message.partition(":")[0],
+            diagnostic.hint,
+        )
+        for playbook in playbooks
+        for diagnostic in playbook.result.diagnostics
+        if diagnostic.code is Code.NO_EXECUTOR
     ]
     return table(("place", "what cannot run", "why, and what to use instead"), rows)
 
@@ -77,8 +81,8 @@ def unsupported(playbooks: tuple[Upstream, ...]) -> str:
 def findings(playbooks: tuple[Upstream, ...]) -> str:
     total: Counter[Code] = Counter()
     files: Counter[Code] = Counter()
-    for one in playbooks:
-        codes = [found.code for found in one.result.diagnostics]
+    for playbook in playbooks:
+        codes = [diagnostic.code for diagnostic in playbook.result.diagnostics]
         total.update(codes)
         files.update(set(codes))
     rows = [
@@ -88,9 +92,9 @@ def findings(playbooks: tuple[Upstream, ...]) -> str:
     return table(("code", "meaning", "findings", "files"), rows)
 
 
-def test_the_page_says_what_becomes_of_every_playbook(golden: Callable[[Path, str], None]) -> None:
+def test_the_page_lists_the_outcome_of_every_playbook(golden: Callable[[Path, str], None]) -> None:
     playbooks = upstream()
-    compiled = sum(one.result.graph is not None for one in playbooks)
+    compiled = sum(playbook.result.graph is not None for playbook in playbooks)
     head = INTRODUCTION.format(total=len(playbooks), compiled=compiled, refused=len(playbooks) - compiled)
     parts = (
         f"## Graphs by era and dialect\n\n{by_era(playbooks)}",
@@ -102,4 +106,4 @@ def test_the_page_says_what_becomes_of_every_playbook(golden: Callable[[Path, st
 
 
 def test_every_dialect_has_a_column() -> None:
-    assert {one.dialect for one in upstream()} == set(DIALECTS)
+    assert {playbook.dialect for playbook in upstream()} == set(DIALECTS)

@@ -41,6 +41,14 @@ SQL = "kind: postgres, query: select 1"
             ["workload.pg (default pg_local)"],
         ),
         (f"{{{SQL}, auth: sk-{'Ab1' * 12}}}", []),
+        ("{kind: python, script: {uri: 'gs://b/a.py', source: {type: gcs, auth: gcs_code}}}", ["gcs_code"]),
+        ("{kind: python, script: {uri: 'http://h/a.py', source: {type: http, credential: code}}}", ["code"]),
+        (
+            "{kind: python, script: {uri: 's3://b/a.py', source: {type: s3, auth: '{{ workload.pg }}'}}}",
+            ["workload.pg (default pg_local)"],
+        ),
+        ("{kind: python, script: {uri: a.py, source: {type: file, auth: unused}}}", []),
+        ("{kind: python, script: {uri: 'http://h/a.py'}}", []),
     ],
 )
 def test_the_credentials_that_a_tool_names(tool: str, names: list[str]) -> None:
@@ -59,8 +67,8 @@ def test_a_cursor_names_one() -> None:
 def test_a_program_gets_the_name_and_the_template() -> None:
     auths = ("a", "'{{ workload.pg }}'", "'{{ workload.of_tenant }}'")
     tool = f"[{', '.join(f'{{{SQL}, auth: {auth}}}' for auth in auths)}]"
-    found = json.loads(credentials_json(compile_or_raise(one(tool, head=WORKLOAD))))
-    assert found == [
+    credentials = json.loads(credentials_json(compile_or_raise(one(tool, head=WORKLOAD))))
+    assert credentials == [
         {"name": "a", "template": None},
         {"name": "pg_local", "template": "workload.pg"},
         {"name": None, "template": "workload.of_tenant"},

@@ -61,9 +61,11 @@ def test_a_value_is_bound_and_never_spliced(claim: str, query: str, values: list
     ],
 )
 def test_what_cannot_be_bound_is_an_error(claim: str, message: str) -> None:
-    found = compiled(claim)
-    assert found.graph is None
-    assert [one.message for one in found.diagnostics if one.severity.value == "error"] == [message]
+    result = compiled(claim)
+    assert result.graph is None
+    assert [diagnostic.message for diagnostic in result.diagnostics if diagnostic.severity.value == "error"] == [
+        message
+    ]
 
 
 def test_parameters_of_the_author_come_first() -> None:
@@ -81,22 +83,25 @@ def test_parameters_of_the_author_come_first() -> None:
 
 
 def test_giving_back_needs_a_statement() -> None:
-    found = compiled("SELECT 1", "        on_row_error: release\n")
-    assert any('missing "release"' in one.message or "release" in one.message for one in found.diagnostics)
-    assert found.graph is None
+    result = compiled("SELECT 1", "        on_row_error: release\n")
+    assert any(
+        'missing "release"' in diagnostic.message or "release" in diagnostic.message
+        for diagnostic in result.diagnostics
+    )
+    assert result.graph is None
 
 
 def test_the_claim_chooses_and_orders_the_rows() -> None:
     text = HEAD + STEP.replace("KIND", "postgres").replace("CLAIM", "SELECT 1").replace("MORE", "      order_by: id\n")
-    found = compile_text(text + TOOL, "t.yaml")
-    assert [one.code.value for one in found.diagnostics] == ["NT105"]
-    assert found.graph is not None
+    result = compile_text(text + TOOL, "t.yaml")
+    assert [diagnostic.code.value for diagnostic in result.diagnostics] == ["NT105"]
+    assert result.graph is not None
 
 
 def test_other_databases_compile_with_a_warning() -> None:
-    found = compiled("SELECT 1", kind="duckdb")
-    assert found.graph is not None
-    assert [one.code.value for one in found.diagnostics] == ["NT502"]
+    result = compiled("SELECT 1", kind="duckdb")
+    assert result.graph is not None
+    assert [diagnostic.code.value for diagnostic in result.diagnostics] == ["NT502"]
 
 
 def test_names_of_a_cursor_are_known_in_its_statements() -> None:
@@ -105,4 +110,4 @@ def test_names_of_a_cursor_are_known_in_its_statements() -> None:
         '        ack: "UPDATE q SET s = {{ output.status }} WHERE id = {{ row.id }} AND t = {{ lease.token }}"\n'
     )
     assert compiled("SELECT {{ __frame_max_rows }}", more).diagnostics == ()
-    assert any("rwo" in one.message for one in compiled("SELECT {{ rwo.id }}").diagnostics)
+    assert any("rwo" in diagnostic.message for diagnostic in compiled("SELECT {{ rwo.id }}").diagnostics)

@@ -48,35 +48,35 @@ def test_one_line_is_for_lists_and_prints() -> None:
     assert str(DUPLICATE) == one_line(DUPLICATE)
 
 
-def test_the_caret_stands_below_wide_characters() -> None:
-    found = replace(DUPLICATE, span=Span(4, 5, 4, 12), related=(), hint="")
-    assert render(found, SOURCE).splitlines()[2:] == ["4 | 日本: {{ x }}", "  |       ^~~~~~~"]
+def test_the_caret_is_aligned_below_wide_characters() -> None:
+    finding = replace(DUPLICATE, span=Span(4, 5, 4, 12), related=(), hint="")
+    assert render(finding, SOURCE).splitlines()[2:] == ["4 | 日本: {{ x }}", "  |       ^~~~~~~"]
 
 
 def test_a_span_over_several_lines_is_marked_to_the_end_of_its_first() -> None:
-    found = replace(DUPLICATE, span=Span(1, 2, 3, 2), related=(), hint="")
-    assert render(found, SOURCE).splitlines()[-1] == "  |  ^~~"
+    finding = replace(DUPLICATE, span=Span(1, 2, 3, 2), related=(), hint="")
+    assert render(finding, SOURCE).splitlines()[-1] == "  |  ^~~"
 
 
 def test_a_long_line_is_cut_around_the_place() -> None:
     source = SourceFile("p.yaml", "x" * 5000 + "HERE" + "y" * 5000)
-    found = replace(DUPLICATE, span=Span(1, 5001, 1, 5005), related=(), hint="")
-    shown, caret = render(found, source).splitlines()[2:]
-    assert len(shown) < 200
-    assert shown[caret.index("^") :].startswith("HERE")
+    finding = replace(DUPLICATE, span=Span(1, 5001, 1, 5005), related=(), hint="")
+    line, caret = render(finding, source).splitlines()[2:]
+    assert len(line) < 200
+    assert line[caret.index("^") :].startswith("HERE")
 
 
 def test_what_would_move_the_cursor_is_not_printed() -> None:
     source = SourceFile("p.yaml", "a\x1b[31m: \t1")
-    found = replace(DUPLICATE, span=Span(1, 1, 1, 2), message="the key \x1b[2J", related=(), hint="\x07")
-    text = render(found, source)
+    finding = replace(DUPLICATE, span=Span(1, 1, 1, 2), message="the key \x1b[2J", related=(), hint="\x07")
+    text = render(finding, source)
     assert all(char.isprintable() or char == "\n" for char in text)
 
 
 @given(st.text(), st.tuples(*[st.integers(-2, 9)] * 4))
 def test_no_place_is_too_wrong_to_be_shown(text: str, place: tuple[int, int, int, int]) -> None:
-    found = replace(DUPLICATE, span=Span(*place), related=())
-    assert "error[NT003]" in render(found, SourceFile("p.yaml", text))
+    finding = replace(DUPLICATE, span=Span(*place), related=())
+    assert "error[NT003]" in render(finding, SourceFile("p.yaml", text))
 
 
 def test_diagnostics_come_in_reading_order_and_once() -> None:
@@ -126,14 +126,17 @@ def test_another_word_is_not_near(pair: str) -> None:
 
 def test_a_credential_is_masked_in_its_snippet() -> None:
     source = SourceFile("p.yaml", "a: {password: hunter2, b: 1}\n")
-    found = replace(DUPLICATE, code=Code.CREDENTIAL_IN_TEXT, span=Span(1, 15, 1, 22), related=())
-    assert render(found, source).splitlines()[2:4] == ["1 | a: {password: *******, b: 1}", "  |               ^~~~~~~"]
+    finding = replace(DUPLICATE, code=Code.CREDENTIAL_IN_TEXT, span=Span(1, 15, 1, 22), related=())
+    assert render(finding, source).splitlines()[2:4] == [
+        "1 | a: {password: *******, b: 1}",
+        "  |               ^~~~~~~",
+    ]
 
 
 def test_a_credential_is_masked_beside_any_other_finding_too() -> None:
     source = SourceFile("p.yaml", "{password: hunter2, colour: x}\nkey: |\n  hunter3\n  more\n")
     hidden = [Span(1, 12, 1, 19), Span(2, 6, 4, 7)]
     other = replace(DUPLICATE, span=Span(1, 21, 1, 27), related=(Related(Span(3, 3, 3, 9), "here"),), hint="")
-    shown = render(other, source, hidden)
-    assert "{password: *******, colour: x}" in shown
-    assert "hunter" not in shown
+    text = render(other, source, hidden)
+    assert "{password: *******, colour: x}" in text
+    assert "hunter" not in text

@@ -45,24 +45,24 @@ STYLES = {
 
 
 def unknown_filters(text: str) -> list[Diagnostic]:
-    return [found for found in compile_text(text).diagnostics if found.code is Code.TEMPLATE_SYNTAX]
+    return [diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.TEMPLATE_SYNTAX]
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_very_place(style: str) -> None:
+def test_every_style_gives_the_exact_place(style: str) -> None:
     text = HEAD + STYLES[style]
-    (found,) = unknown_filters(text)
+    (diagnostic,) = unknown_filters(text)
     source = SourceFile("", text)
-    assert source.slice(found.span) == "bad"
-    assert source.offset(found.span.line, found.span.col) == text.rindex("bad")
+    assert source.slice(diagnostic.span) == "bad"
+    assert source.offset(diagnostic.span.line, diagnostic.span.col) == text.rindex("bad")
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_what_cannot_be_read_stands_at_its_token(style: str) -> None:
+def test_an_unreadable_scalar_is_reported_at_its_token(style: str) -> None:
     text = (HEAD + STYLES[style]).replace("| bad", "bad").replace("|\n        bad", " \n        bad")
-    (found,) = unknown_filters(text)
+    (diagnostic,) = unknown_filters(text)
     source = SourceFile("", text)
-    assert source.offset(found.span.line, found.span.col) == text.rindex("bad")
+    assert source.offset(diagnostic.span.line, diagnostic.span.col) == text.rindex("bad")
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -79,12 +79,12 @@ WRITTEN = st.sampled_from(["'", '"', "|", ">", None])
 
 
 @given(st.lists(WORDS), st.lists(WORDS), WRITTEN, st.booleans())
-def test_whatever_stands_around_it(before: list[str], after: list[str], style: str | None, flow: bool) -> None:
+def test_any_text_around_it(before: list[str], after: list[str], style: str | None, flow: bool) -> None:
     message = "".join([*before, "{{ 'x' | bad_filter }}", *after])
     task = {"kind": "noop", "message": message}
     document = {"metadata": {"name": "x"}, "workflow": [{"step": "start", "tool": task}]}
     text = yaml.dump(document, default_style=style, default_flow_style=flow, allow_unicode=True, width=30)
-    (found,) = unknown_filters(text)
+    (diagnostic,) = unknown_filters(text)
     source = SourceFile("", text)
-    assert source.slice(found.span) == "bad_filter"
-    assert source.offset(found.span.line, found.span.col) == text.index("bad_filter")
+    assert source.slice(diagnostic.span) == "bad_filter"
+    assert source.offset(diagnostic.span.line, diagnostic.span.col) == text.index("bad_filter")

@@ -18,7 +18,9 @@ from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from tests.compiler.declarations import declared_again
 
-COMPILER, ACTIVITIES, TEMPORAL = (Path(one.__path__[0]) for one in (noetl_compiler, noetl_activities, noetl_temporal))
+COMPILER, ACTIVITIES, TEMPORAL = (
+    Path(package.__path__[0]) for package in (noetl_compiler, noetl_activities, noetl_temporal)
+)
 ROOTS = (COMPILER, ACTIVITIES, TEMPORAL)
 LANGUAGE = COMPILER / "language"
 MODULES = sorted(
@@ -39,13 +41,13 @@ ALLOWED: Mapping[str, str] = {
 
 
 def test_no_fact_is_declared_twice() -> None:
-    found = {
-        f"{path.relative_to(next(root.parent for root in ROOTS if root in path.parents))} {one.table}": one.line
+    repeated = {
+        f"{path.relative_to(next(root.parent for root in ROOTS if root in path.parents))} {finding.table}": finding.line
         for path in MODULES
-        for one in declared_again(path.read_text())
+        for finding in declared_again(path.read_text())
     }
-    assert {place: line for place, line in found.items() if place not in ALLOWED} == {}
-    assert found.keys() >= ALLOWED.keys(), "an exception that nothing needs"
+    assert {place: line for place, line in repeated.items() if place not in ALLOWED} == {}
+    assert repeated.keys() >= ALLOWED.keys(), "an exception that nothing needs"
 
 
 def test_all_modules_are_looked_at() -> None:
@@ -87,7 +89,7 @@ def test_all_modules_are_looked_at() -> None:
     ],
 )
 def test_a_second_declaration_is_found(source: str, table: str) -> None:
-    assert table in {one.table for one in declared_again(source)}
+    assert table in {finding.table for finding in declared_again(source)}
 
 
 @pytest.mark.parametrize(
@@ -105,13 +107,13 @@ def test_other_literals_are_no_declarations(source: str) -> None:
     assert declared_again(source) == []
 
 
-def test_workers_have_the_stores_and_the_tools_that_the_language_says_can_run() -> None:
+def test_workers_have_the_stores_and_tools_that_the_language_declares_runnable() -> None:
     """The registry of tools is imported by each of their processes, so it has a list of its own."""
     assert PLACES.keys() == STORES
     assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | IN_WORKFLOW
 
 
-def test_descriptions_of_keys_stand_in_the_tables_alone() -> None:
+def test_descriptions_of_keys_are_in_the_tables_only() -> None:
     described = {key.about for construct in CONSTRUCTS.values() for key in construct.keys if len(key.about) > 28}
     literals = {
         (path.name, node.value)

@@ -52,7 +52,10 @@ def test_a_finding_as_json_has_all_its_parts() -> None:
 
 
 def test_findings_come_in_reading_order_and_once() -> None:
-    assert [one["file"] for one in json.loads(diagnostics_json([FOUND, WARNING, FOUND]))] == ["a.yaml", FOUND.file]
+    assert [diagnostic["file"] for diagnostic in json.loads(diagnostics_json([FOUND, WARNING, FOUND]))] == [
+        "a.yaml",
+        FOUND.file,
+    ]
 
 
 def test_nothing_found_is_an_empty_list() -> None:

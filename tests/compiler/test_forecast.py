@@ -34,14 +34,14 @@ workflow:
 """
 
 
-def foretold(request: Json = None, sizes: Sizes | None = None) -> Forecast:
+def forecast_of(request: Json = None, sizes: Sizes | None = None) -> Forecast:
     return forecast(compile_or_raise(HEAD + LOOP), request, sizes)
 
 
 def test_a_list_in_the_workload_or_the_request_is_counted() -> None:
-    assert foretold().steps[0].items == 2
-    assert foretold({"cities": list("abc")}).steps[0].items == 3
-    assert foretold({"cities": list("abc")}, Sizes(items={"fetch": 40})).steps[0].items == 40
+    assert forecast_of().steps[0].items == 2
+    assert forecast_of({"cities": list("abc")}).steps[0].items == 3
+    assert forecast_of({"cities": list("abc")}, Sizes(items={"fetch": 40})).steps[0].items == 40
 
 
 def test_what_is_not_known_is_counted_once_and_said() -> None:
@@ -51,10 +51,10 @@ def test_what_is_not_known_is_counted_once_and_said() -> None:
 
 
 def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:
-    assert foretold(sizes=Sizes(pages={"fetch": 4})).steps[0].most.calls == 2 * (1 + 4)
+    assert forecast_of(sizes=Sizes(pages={"fetch": 4})).steps[0].most.calls == 2 * (1 + 4)
 
 
-def test_a_step_in_a_loop_in_a_loop_runs_for_every_pair_of_items() -> None:
+def test_a_step_in_a_nested_loop_runs_for_every_pair_of_items() -> None:
     nested = """apiVersion: noetl.io/v1
 kind: Playbook
 name: x
@@ -70,24 +70,24 @@ workflow:
 
 
 def test_retries_cost_actions_only() -> None:
-    once, often = foretold({"tries": 1}).steps[0], foretold({"tries": 5}).steps[0]
+    once, often = forecast_of({"tries": 1}).steps[0], forecast_of({"tries": 5}).steps[0]
     assert once.most == often.most
     assert once.most.actions == once.actions_with_retries
     assert often.actions_with_retries - often.most.actions == 2 * 2 * 4
 
 
 def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
-    found = foretold(sizes=Sizes(items={"fetch": 1_000}))
+    forecasted = forecast_of(sizes=Sizes(items={"fetch": 1_000}))
     chunks, events = 4, 1_000 * 2 * 6
-    assert found.steps[0].most.children == chunks * -(-events // chunks // LOOP_EVENTS)
-    assert not any("continues as new" in warning for warning in found.warnings)
+    assert forecasted.steps[0].most.children == chunks * -(-events // chunks // LOOP_EVENTS)
+    assert not any("continues as new" in warning for warning in forecasted.warnings)
 
 
 @pytest.mark.parametrize(
     ("request_", "sizes", "says"),
     [
         ({}, Sizes(), "max_in_flight is 700, at most 500 items run at once"),
-        ({}, Sizes(result_bytes={"fetch": 100_000}), "over 64 KB are kept in Postgres"),
+        ({}, Sizes(result_bytes={"fetch": 100_000}), "over 64 KB are stored in Postgres"),
         ({}, Sizes(result_bytes={"fetch": 3_000_000}), "a result over 2 MB fails its call"),
         (
             {"cities": ["x" * 100] * 30_000},
@@ -103,13 +103,13 @@ def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
     ],
 )
 def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
-    assert any(says in warning for warning in foretold(request_, sizes).warnings)
+    assert any(says in warning for warning in forecast_of(request_, sizes).warnings)
 
 
 def test_the_whole_is_more_than_its_steps() -> None:
-    found = foretold()
-    assert found.most.events > sum(step.most.events for step in found.steps)
-    assert found.most.calls == sum(step.most.calls for step in found.steps)
+    forecasted = forecast_of()
+    assert forecasted.most.events > sum(step.most.events for step in forecasted.steps)
+    assert forecasted.most.calls == sum(step.most.calls for step in forecasted.steps)
 
 
 def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None:
@@ -117,22 +117,22 @@ def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None
     graph = compile_or_raise(text)
     outer, inner = (step for step in graph.steps.values() if step.loop)
     assert inner.name in outer.loop.region if outer.loop else False
-    found = forecast(graph, sizes=Sizes(items={outer.name: 3, inner.name: 5}))
-    by_name = {step.step: step for step in found.steps}
+    forecasted = forecast(graph, sizes=Sizes(items={outer.name: 3, inner.name: 5}))
+    by_name = {step.step: step for step in forecasted.steps}
     assert inner.loop is not None
     tasks = [name for name in inner.loop.region if graph.steps[name].tasks]
     assert [by_name[name].most.calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
     assert (by_name[outer.name].most.workflow_runs, by_name[inner.name].most.workflow_runs) == (1, 3)
 
 
-def test_a_history_that_temporal_would_warn_of_is_foretold() -> None:
+def test_a_history_that_temporal_would_warn_about_is_forecast() -> None:
     steps = "".join(f"  - step: s{index}\n    tool: {{kind: noop}}\n" for index in range(2_500))
     names = ", ".join(f"s{index}" for index in range(2_500))
     fan = f"workflow:\n  - step: start\n    tool: {{kind: noop}}\n    next: [{names}]\n"
-    found = forecast(compile_or_raise(HEAD + fan + steps))
-    assert 10_240 < found.largest_history <= found.most.events
-    assert any("Temporal warns at 10,240" in warning for warning in found.warnings)
-    assert any("may be pending at once" in warning for warning in found.warnings)
+    forecasted = forecast(compile_or_raise(HEAD + fan + steps))
+    assert 10_240 < forecasted.largest_history <= forecasted.most.events
+    assert any("Temporal warns at 10,240" in warning for warning in forecasted.warnings)
+    assert any("may be pending at once" in warning for warning in forecasted.warnings)
 
 
 CONDITIONS = {"?": "{{ x }}", "+": "{{ event.name == 'step.done' }}", "-": "{{ event.name == 'call.error' }}"}
@@ -169,8 +169,8 @@ def _step(name: str, arrow: str = "", *targets: str) -> dict[str, Json]:
     ],
 )
 def test_what_a_condition_can_leave_out_may_not_run(lines: list[str], names: str) -> None:
-    found = forecast(compile_or_raise(playbook(*lines))).steps
-    assert {step.step for step in found if "may not run" not in step.assumed} - {"end"} == set(names)
+    steps = forecast(compile_or_raise(playbook(*lines))).steps
+    assert {step.step for step in steps if "may not run" not in step.assumed} - {"end"} == set(names)
 
 
 def test_a_cycle_is_counted_once_without_a_given_size() -> None:
@@ -190,7 +190,7 @@ def test_a_filter_is_applied_to_what_is_known() -> None:
     assert (unknown.least.calls, unknown.most.calls) == (0, 4)
 
 
-def test_a_default_that_only_a_run_knows_is_not_known() -> None:
+def test_a_default_that_needs_a_run_is_unknown() -> None:
     text = (HEAD + LOOP).replace("[Oslo, Rome]", "'{{ env.CITIES }}'")
     assert forecast(compile_or_raise(text)).steps[0].assumed[0].startswith("items unknown")
     assert forecast(compile_or_raise(text), {"cities": [1, 2, 3]}).steps[0].items == 3
@@ -219,5 +219,5 @@ workflow:
 
 def test_the_claims_and_acknowledgements_of_a_cursor_are_counted() -> None:
     """Of 10 rows: each is processed and acknowledged; claims take one row each, and each claimer finds nothing once."""
-    found = forecast(compile_or_raise(HEAD + CURSOR), None, Sizes(items={"each": 10})).steps[0]
-    assert (found.items, found.least.calls, found.most.calls) == (10, 10 + 10 + 10, 10 + 10 + 10 + 4)
+    steps = forecast(compile_or_raise(HEAD + CURSOR), None, Sizes(items={"each": 10})).steps[0]
+    assert (steps.items, steps.least.calls, steps.most.calls) == (10, 10 + 10 + 10, 10 + 10 + 10 + 4)

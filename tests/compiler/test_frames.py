@@ -33,8 +33,8 @@ def frame_of(graph: Graph) -> Frame:
 
 def test_what_a_frame_does_not_say_is_written_down() -> None:
     frame = frame_of(graph_of("frame: {max_rows: 5}"))
-    said = {name: getattr(frame, name).data for name in FRAME}
-    assert said == {**FRAME, "max_rows": 5}
+    fields = {name: getattr(frame, name).data for name in FRAME}
+    assert fields == {**FRAME, "max_rows": 5}
 
 
 def test_seconds_are_a_duration_and_templates_are_kept() -> None:
@@ -46,8 +46,8 @@ def test_seconds_are_a_duration_and_templates_are_kept() -> None:
 
 
 def test_the_template_of_a_frame_is_checked_at_its_place() -> None:
-    found = compile_text(step('frame: {max_rows: "{{ nobody }}"}'), "p.yaml").diagnostics
-    assert [(one.code.value, one.span.line) for one in found] == [("NT303", 7)]
+    diagnostics = compile_text(step('frame: {max_rows: "{{ nobody }}"}'), "p.yaml").diagnostics
+    assert [(diagnostic.code.value, diagnostic.span.line) for diagnostic in diagnostics] == [("NT303", 7)]
 
 
 def test_a_loop_without_a_frame_has_none() -> None:
@@ -62,7 +62,7 @@ def test_a_frame_in_words() -> None:
     assert "framed: 5 items an activity, 2 at once, begun within 30 s" in loop_in_words(loop)
 
 
-def test_a_migrated_frame_is_the_same_and_says_no_more() -> None:
+def test_a_migrated_frame_is_the_same_without_warnings() -> None:
     text = step('frame: {max_rows: "{{ workload.rows }}", max_seconds: 30}')
     again = migrate(SourceFile("p.yaml", text)).text
     assert again is not None

@@ -22,5 +22,5 @@ def test_a_few_cases_of_each(seed: int) -> None:
 
 
 def test_the_same_seed_makes_the_same_cases() -> None:
-    one, other = random.Random(5), random.Random(5)
-    assert [playbooks.mutated(one, SEEDS) for _ in range(5)] == [playbooks.mutated(other, SEEDS) for _ in range(5)]
+    case, other = random.Random(5), random.Random(5)
+    assert [playbooks.mutated(case, SEEDS) for _ in range(5)] == [playbooks.mutated(other, SEEDS) for _ in range(5)]

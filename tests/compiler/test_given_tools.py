@@ -44,14 +44,16 @@ FORMS = {
 }
 
 
-def told(text: str, tools: Any = TOOLS) -> list[str]:
-    return [f"{one_line(one)} ({one.hint})" for one in compile_text(text, "p.yaml", tools).diagnostics]
+def findings_of(text: str, tools: Any = TOOLS) -> list[str]:
+    return [
+        f"{one_line(diagnostic)} ({diagnostic.hint})" for diagnostic in compile_text(text, "p.yaml", tools).diagnostics
+    ]
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_a_right_call_compiles_in_every_dialect(form: str) -> None:
+def test_a_valid_call_compiles_in_every_dialect(form: str) -> None:
     result = compile_text(form % "greeting: Hi, times: 2, tone: warm", tools=TOOLS)
-    assert [one for one in result.diagnostics if one.severity is Severity.ERROR] == []
+    assert [diagnostic for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR] == []
     assert result.graph is not None
     [task] = result.graph.steps["start"].tasks
     assert task.kind == task.queue == "greet"
@@ -70,36 +72,36 @@ def test_a_right_call_compiles_in_every_dialect(form: str) -> None:
 )
 def test_a_wrong_field_is_an_error_in_every_dialect(form: str, fields: str, message: str) -> None:
     text = form % fields
-    assert message in "\n".join(told(text))
+    assert message in "\n".join(findings_of(text))
     assert compile_text(text, tools=TOOLS).graph is None
 
 
 def test_a_misspelt_field_is_reported_at_its_place() -> None:
-    [found] = told(FORMS["v10"] % "greeting: Hi, tims: 2")
-    assert found == 'p.yaml:6:39: error[NT102]: unknown key "tims" in a task (did you mean "times"?)'
+    [message] = findings_of(FORMS["v10"] % "greeting: Hi, tims: 2")
+    assert message == 'p.yaml:6:39: error[NT102]: unknown key "tims" in a task (did you mean "times"?)'
 
 
-def test_a_kind_that_nobody_gives_is_an_error_with_the_nearest() -> None:
+def test_a_kind_that_no_package_provides_is_an_error_with_the_nearest() -> None:
     text = FORMS["v10"] % "greeting: Hi"
-    [found] = told(text.replace("greet,", "gret,"))
-    assert 'unknown tool kind "gret" (did you mean "greet"? If not, install the package that provides it' in found
-    [found] = told(text.replace("greet,", "zzzzz,"))
-    assert 'unknown tool kind "zzzzz" (install the package that provides it' in found
-    assert "unknown tool kind" in told(text, KINDS)[0]
+    [message] = findings_of(text.replace("greet,", "gret,"))
+    assert 'unknown tool kind "gret" (did you mean "greet"? If not, install the package that provides it' in message
+    [message] = findings_of(text.replace("greet,", "zzzzz,"))
+    assert 'unknown tool kind "zzzzz" (install the package that provides it' in message
+    assert "unknown tool kind" in findings_of(text, KINDS)[0]
 
 
 def test_a_kind_that_is_given_is_no_longer_unsupported() -> None:
     text = FORMS["v10"].replace("greet,", "rhai,") % "code: x"
-    assert "is not supported: the playbook compiles" in told(text)[0]
-    assert "(there is no maintained interpreter of Rhai for Python; write the script in python)" in told(text)[0]
+    assert "is not supported: the playbook compiles" in findings_of(text)[0]
+    assert "(there is no maintained interpreter of Rhai for Python; write the script in python)" in findings_of(text)[0]
     rhai = ToolDescription("Runs scripts.", {"code": ToolField("The script.")}, has_executor=True)
-    assert told(text, {**KINDS, "rhai": rhai}) == []
+    assert findings_of(text, {**KINDS, "rhai": rhai}) == []
 
 
-def test_a_tool_that_cannot_be_used_says_why() -> None:
+def test_a_tool_that_cannot_be_used_has_a_reason() -> None:
     broken = ToolDescription("Broken.", problem="the package greet: ImportError")
-    [found] = told(FORMS["v10"] % "greeting: Hi", {**KINDS, "greet": broken})
-    assert 'error[NT501]: tool kind "greet" cannot be used: the package greet: ImportError' in found
+    [message] = findings_of(FORMS["v10"] % "greeting: Hi", {**KINDS, "greet": broken})
+    assert 'error[NT501]: tool kind "greet" cannot be used: the package greet: ImportError' in message
 
 
 def test_a_sink_of_the_case_dialect_may_run_it() -> None:
@@ -112,7 +114,7 @@ def test_a_sink_of_the_case_dialect_may_run_it() -> None:
     assert "greet" in [task.kind for task in result.graph.steps["start"].tasks]
 
 
-def test_migration_knows_it() -> None:
+def test_migration_reads_it() -> None:
     source = SourceFile("p.yaml", FORMS["a step of v1"] % "greeting: Hi")
     migration = migrated(parse_playbook(source, TOOLS))
     assert migration.text is not None
@@ -124,12 +126,12 @@ def test_migration_knows_it() -> None:
 def test_the_schema_has_its_fields(dialect: Dialect) -> None:
     schema: dict[str, Any] = json_schema(dialect, ToolKinds(TOOLS))
     Draft7Validator.check_schema(schema)
-    found = schema["definitions"]["greet_fields"]["properties"]
-    assert found["greeting"] == {
+    properties = schema["definitions"]["greet_fields"]["properties"]
+    assert properties["greeting"] == {
         "description": "The word to begin with.",
         "anyOf": [{"type": ["string"], "default": "Hello"}, {"not": {"not": {"type": "null"}}}],
     }
-    assert "one of warm, cold" in str(found["tone"])
+    assert "one of warm, cold" in str(properties["tone"])
     assert "greet_fields" not in cast("dict[str, Any]", json_schema(dialect)["definitions"])
 
 
@@ -163,10 +165,10 @@ def test_its_guarantee_is_reported() -> None:
         graph = compile_text(text, tools=tools).graph
         assert graph is not None
         [task] = graph.steps["start"].tasks
-        shown = preview.explain(graph, "start", tools=tools)
-        found = of_call(task, tools)
-        assert found is None or str(found) in shown
-        return str(found)
+        explain = preview.explain(graph, "start", tools=tools)
+        guarantee = of_call(task, tools)
+        assert guarantee is None or str(guarantee) in explain
+        return str(guarantee)
 
     guarantee = Guarantee("exactly once", "the server takes each key once")
     assert of(GREETER).startswith("at least once: repeated when a worker is lost")

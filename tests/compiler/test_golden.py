@@ -24,17 +24,20 @@ def test_a_playbook_has_its_graph(path: Path, golden: Golden) -> None:
     graph = compile_text(path.read_text(encoding="utf-8"), path.name).graph
     assert graph is not None
     assert decode(encode(graph)) == graph
-    shown = json.dumps(json.loads(encode(graph)), indent=1, ensure_ascii=False)
-    golden(path.with_suffix(".graph.json"), shown + "\n")
+    text = json.dumps(json.loads(encode(graph)), indent=1, ensure_ascii=False)
+    golden(path.with_suffix(".graph.json"), text + "\n")
 
 
 @pytest.mark.parametrize("path", cases("err"), ids=lambda path: path.stem)
 def test_a_mistake_is_reported_at_its_place(path: Path, golden: Golden) -> None:
     """A folder is a catalog: each of its playbooks is compiled beside the others."""
-    found = findings_in(path)
-    told = [f"{one_line(one)} ({one.hint})" if one.hint else one_line(one) for one in found]
-    golden(path.with_suffix(".out"), "\n".join(told) + "\n")
-    assert {(one.file, one.span.line) for one in found} == set(marks_in(path))
+    diagnostics = findings_in(path)
+    message = [
+        f"{one_line(diagnostic)} ({diagnostic.hint})" if diagnostic.hint else one_line(diagnostic)
+        for diagnostic in diagnostics
+    ]
+    golden(path.with_suffix(".out"), "\n".join(message) + "\n")
+    assert {(diagnostic.file, diagnostic.span.line) for diagnostic in diagnostics} == set(marks_in(path))
 
 
 def marks_in(path: Path) -> Iterator[tuple[str, int]]:
@@ -44,4 +47,4 @@ def marks_in(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def test_every_code_has_a_case() -> None:
-    assert {one.code for path in cases("err") for one in findings_in(path)} == set(Code)
+    assert {diagnostic.code for path in cases("err") for diagnostic in findings_in(path)} == set(Code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +18,9 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\nw
 def chain(count: int, step: str) -> str:
     """Steps one after the other, ``#`` in each is its number."""
     steps = (step.replace("#", str(index)) + f", next: {{arcs: [{{step: s{index + 1}}}]}}}}" for index in range(count))
-    return HEAD + "".join(f"  - {{step: s{index}, {one}\n" for index, one in enumerate(steps)) + f"  - step: s{count}\n"
+    return (
+        HEAD + "".join(f"  - {{step: s{index}, {step}\n" for index, step in enumerate(steps)) + f"  - step: s{count}\n"
+    )
 
 
 def tasks(count: int) -> str:
@@ -85,3 +88,14 @@ def test_four_times_the_text_calls_four_times_as_many_functions(name: str) -> No
     """
     functions_called(SHAPES[name](20))
     assert functions_called(SHAPES[name](608)) < 4.3 * functions_called(SHAPES[name](152))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_compiling_leaves_nothing_to_the_garbage_collector(name: str) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        compile_text(SHAPES[name](20))
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

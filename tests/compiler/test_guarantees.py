@@ -1,4 +1,4 @@
-"""How often calls take effect and rows are stored, as the compiler tells it."""
+"""How often calls take effect and rows are stored, as the compiler reports it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_activities.once import OnceTool, keeps_outcomes
+from noetl_activities.once import OnceTool, stores_outcomes
 from noetl_activities.sinks import KINDS as SINKS_WITH_LEDGER
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise, preview
@@ -34,13 +34,13 @@ def graph_of(tool: str) -> Graph:
     return compile_or_raise(f"{HEAD}- step: start\n  tool: {{{tool}}}\n")
 
 
-def told(tool: str) -> str:
+def guarantee_of(tool: str) -> str:
     [task] = graph_of(tool).steps["start"].tasks
     return str(of_call(task))
 
 
 def sql(kind: str, text: str, more: str = "") -> str:
-    return told(f"kind: {kind}, auth: pg, query: {json.dumps(text)}{more}")
+    return guarantee_of(f"kind: {kind}, auth: pg, query: {json.dumps(text)}{more}")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def sql(kind: str, text: str, more: str = "") -> str:
     ],
 )
 def test_a_call(tool: str, guarantee: str) -> None:
-    assert told(tool) == guarantee
+    assert guarantee_of(tool) == guarantee
 
 
 LEDGER = "if it writes, its transaction stores the outcome in the ledger"
@@ -145,8 +145,8 @@ def test_sql_in_a_transaction() -> None:
     ],
 )
 def test_sql_outside_of_its_transaction(kind: str, text: str, statement: str) -> None:
-    found = sql(kind, text)
-    assert found == f"at least once: {statement} is not rolled back with a transaction, so it may run twice"
+    guarantee = sql(kind, text)
+    assert guarantee == f"at least once: {statement} is not rolled back with a transaction, so it may run twice"
     assert sql(kind, text, ", spec: {idempotent: false}").startswith("at most once: not repeated when a worker is lost")
 
 
@@ -160,7 +160,9 @@ def test_sql_that_is_known_only_when_it_runs(text: str) -> None:
 
 
 def test_encoded_sql_is_known_only_when_it_runs() -> None:
-    assert told("kind: postgres, auth: pg, command_b64: c2VsZWN0IDE=").startswith("at least once: whether its SQL")
+    assert guarantee_of("kind: postgres, auth: pg, command_b64: c2VsZWN0IDE=").startswith(
+        "at least once: whether its SQL"
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_encoded_sql_is_known_only_when_it_runs() -> None:
         ("", []),
     ],
 )
-def test_statements_are_told_apart(text: str, parts: list[str]) -> None:
+def test_statements_are_split(text: str, parts: list[str]) -> None:
     assert statements(text) == parts
 
 
@@ -217,17 +219,17 @@ def test_the_tables_agree_with_the_tools() -> None:
     effects = {kind: tool.effect for kind, tool in KINDS.items() if tool.effect}
     assert set(effects) == set(tools) | IN_WORKFLOW
     keeping = of(effects, "transaction") | of(effects, "rows")
-    assert {kind for kind, one in tools.items() if isinstance(one, OnceTool)} == keeping
-    assert {kind for kind, one in tools.items() if keeps_outcomes(one)} == keeping
-    assert {kind for kind, one in tools.items() if not one.spec.effects} == of(effects, "none") - WAITS
+    assert {kind for kind, tool in tools.items() if isinstance(tool, OnceTool)} == keeping
+    assert {kind for kind, tool in tools.items() if stores_outcomes(tool)} == keeping
+    assert {kind for kind, tool in tools.items() if not tool.spec.effects} == of(effects, "none") - WAITS
     assert set(SINKS_WITH_LEDGER) == of(effects, "transaction")
 
 
 def of(effects: dict[str, Any], effect: str) -> set[str]:
-    return {kind for kind, one in effects.items() if one == effect}
+    return {kind for kind, kind_effect in effects.items() if kind_effect == effect}
 
 
-# ---- where it is told ------------------------------------------------------------------------------------------------
+# ---- where guarantees are shown -------------------------------------------------------------------------------------
 
 
 def test_the_tree_has_the_word_at_the_call_and_each_reason_once() -> None:
@@ -247,17 +249,17 @@ def test_an_explanation_has_word_and_reason() -> None:
     assert f"rows exactly once: {TOGETHER}; {NO_ROLE}" in text
 
 
-def test_a_playbook_that_changes_nothing_says_so() -> None:
+def test_a_playbook_that_changes_nothing_has_no_guarantees_to_show() -> None:
     graph = graph_of("kind: noop")
     assert "delivery guarantees" not in preview.tree(graph)
     assert preview.guarantees(graph) == "no call has an effect"
 
 
 def test_as_json() -> None:
-    found = json.loads(guarantees_json(graph_of(f"{CODE}, {ROWS}")))
+    guarantees = json.loads(guarantees_json(graph_of(f"{CODE}, {ROWS}")))
     why = "repeated when a worker is lost before the outcome is stored with its rows"
     rows = {"kind": "postgres", "table": "t", "line": 6, "guarantee": "exactly once", "why": f"{TOGETHER}; {NO_ROLE}"}
-    assert found == [
+    assert guarantees == [
         {
             "step": "start",
             "task": "start_task",

@@ -64,24 +64,26 @@ def test_every_dialect_has_it(dialect: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("around", ["executor", "step", "loop"])
-def test_a_spec_around_calls_says_it_for_those_that_send_headers(around: str) -> None:
-    said = {layer: KEY if layer == around else "spec: {}" for layer in ("executor", "step", "loop")}
+def test_a_spec_around_calls_applies_to_those_that_send_headers(around: str) -> None:
+    fields = {layer: KEY if layer == around else "spec: {}" for layer in ("executor", "step", "loop")}
     text = (
-        f"{HEAD}executor: {{{said['executor']}}}\nworkflow:\n- step: start\n  {said['step']}\n"
-        f"  loop: {{in: [1], iterator: item, {said['loop']}}}\n"
+        f"{HEAD}executor: {{{fields['executor']}}}\nworkflow:\n- step: start\n  {fields['step']}\n"
+        f"  loop: {{in: [1], iterator: item, {fields['loop']}}}\n"
         f"  tool: [a: {{{HTTP}}}, b: {{kind: python, code: 'result = 1'}}, "
         f"c: {{{HTTP}, spec: {{idempotency_key: Other}}}}]\n"
     )
     result = compile_text(text)
     assert [key_of(text, index) for index in range(3)] == ["X-Key", None, "Other"]
-    assert not [one for one in result.diagnostics if one.code is Code.IGNORED_FIELD]
+    assert not [diagnostic for diagnostic in result.diagnostics if diagnostic.code is Code.IGNORED_FIELD]
 
 
 def test_of_a_call_that_sends_no_headers_it_has_no_effect() -> None:
     text = f"{HEAD}workflow:\n- step: start\n  tool: {{kind: python, code: 'result = 1', {KEY}}}\n"
-    [found] = [one for one in compile_text(text).diagnostics if one.code is Code.IGNORED_FIELD]
-    assert (found.span.line, found.span.col) == (6, 51)
-    assert found.hint == "only http calls send headers, and this is a python call"
+    [diagnostic] = [
+        diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.IGNORED_FIELD
+    ]
+    assert (diagnostic.span.line, diagnostic.span.col) == (6, 51)
+    assert diagnostic.hint == "only http calls send headers, and this is a python call"
     assert key_of(text) is None
 
 
@@ -102,8 +104,8 @@ def test_a_bad_header_is_reported_at_its_place(place: str, name: str, message: s
     spec = f"spec: {{idempotency_key: {name}}}"
     step, task = (spec, "") if place == "step" else ("spec: {}", f", {spec}")
     result = compile_text(f"{HEAD}workflow:\n- step: start\n  {step}\n  tool: {{{HTTP}{task}}}\n")
-    [found] = result.diagnostics
+    [diagnostic] = result.diagnostics
     line = 6 if place == "step" else 7
-    assert (found.message, found.span.line) == (message, line)
-    assert result.source.text.splitlines()[line - 1][found.span.col - 1 :].startswith(name)
+    assert (diagnostic.message, diagnostic.span.line) == (message, line)
+    assert result.source.text.splitlines()[line - 1][diagnostic.span.col - 1 :].startswith(name)
     assert result.graph is None

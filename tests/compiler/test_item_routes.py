@@ -54,11 +54,11 @@ def loop_of(graph: Graph) -> Loop:
 
 
 def errors(text: str) -> list[Code]:
-    return [one.code for one in compile_text(text).diagnostics if one.severity is Severity.ERROR]
+    return [diagnostic.code for diagnostic in compile_text(text).diagnostics if diagnostic.severity is Severity.ERROR]
 
 
 def warnings(text: str) -> list[Code]:
-    return [one.code for one in compile_text(text).diagnostics if one.severity is Severity.WARNING]
+    return [diagnostic.code for diagnostic in compile_text(text).diagnostics if diagnostic.severity is Severity.WARNING]
 
 
 def test_a_rule_about_an_item_is_a_route_of_the_item() -> None:
@@ -90,7 +90,7 @@ def test_what_follows_the_loop_may_read_results_from_the_routes() -> None:
     assert Code.EARLY_RESULT not in warnings(steps)
 
 
-def test_a_route_that_leads_only_to_the_end_is_none() -> None:
+def test_a_route_that_leads_only_to_the_end_is_dropped() -> None:
     rules = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: end}}\n"
     assert loop_of(graph_of(text(rules))).enter is None
 
@@ -131,9 +131,9 @@ REGION = (
 )
 
 
-@pytest.mark.parametrize(("following", "found"), [("", []), (", next: {arcs: [{step: done}]}", [Code.REGION_BORDER])])
-def test_a_route_does_not_leave_the_loop_around_its_loop(following: str, found: list[Code]) -> None:
-    assert errors(REGION.replace("NEXT", following)) == found
+@pytest.mark.parametrize(("following", "codes"), [("", []), (", next: {arcs: [{step: done}]}", [Code.REGION_BORDER])])
+def test_a_route_does_not_leave_the_loop_around_its_loop(following: str, codes: list[Code]) -> None:
+    assert errors(REGION.replace("NEXT", following)) == codes
 
 
 def test_a_loop_without_a_task_has_no_routes_of_items() -> None:

@@ -1,4 +1,4 @@
-"""The table of keys agrees with itself, and holds its readers to the types that it tells."""
+"""The table of keys is consistent, and readers check the types that it declares."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def fields_of(construct: Construct, text: str) -> ConstructFields:
     return ConstructFields(node, Report(source), construct)
 
 
-def told(fields: ConstructFields) -> list[tuple[Code, str]]:
+def findings_of(fields: ConstructFields) -> list[tuple[Code, str]]:
     fields.close()
-    return [(one.code, one.message) for one in fields.report.found]
+    return [(diagnostic.code, diagnostic.message) for diagnostic in fields.report.found]
 
 
 def names_in(value: ValueType) -> Iterator[str]:
@@ -42,19 +42,19 @@ def names_in(value: ValueType) -> Iterator[str]:
         case ListOf(item):
             yield from names_in(item)
         case Either(types):
-            yield from (name for one in types for name in names_in(one))
+            yield from (name for type_ in types for name in names_in(type_))
         case _:
             pass
 
 
-@pytest.mark.parametrize("construct", CONSTRUCTS.values(), ids=lambda one: one.name)
+@pytest.mark.parametrize("construct", CONSTRUCTS.values(), ids=lambda construct: construct.name)
 def test_a_name_means_one_key_of_a_construct(construct: Construct) -> None:
     counts = Counter(name for key in construct.keys for name in key.names)
     assert {name for name, count in counts.items() if count > 1} == set()
 
 
-def test_what_stands_below_a_key_is_in_the_schema() -> None:
-    known = {one.name for one in models_of("v10")}
+def test_keys_below_a_key_are_in_the_schema() -> None:
+    known = {entry.name for entry in models_of("v10")}
     referred = {name for construct in CONSTRUCTS.values() for key in construct.keys for name in names_in(key.type)}
     assert referred <= known
 
@@ -63,9 +63,9 @@ def test_the_canonical_form_of_a_key_is_found() -> None:
     def below_step(*path: str) -> str:
         construct = STEP
         for name in path:
-            found = below(construct.by_name[name])
-            assert found is not None
-            construct = found
+            keys = below(construct.by_name[name])
+            assert keys is not None
+            construct = keys
         return construct.name
 
     assert below_step("tool", "spec", "policy", "rules", "then") == "action"
@@ -78,20 +78,20 @@ def test_the_canonical_form_of_a_key_is_found() -> None:
 def test_a_key_is_read_under_an_older_name() -> None:
     fields = fields_of(LOOP_SPEC, "{collection: [1], concurrency: 4}")
     assert fields.node_of("in") is not None
-    found = fields.count("max_in_flight")
-    assert found is not None
-    assert found.data == 4
-    assert told(fields) == []
+    count = fields.count("max_in_flight")
+    assert count is not None
+    assert count.data == 4
+    assert findings_of(fields) == []
 
 
 def test_two_names_of_a_key_are_a_conflict() -> None:
     fields = fields_of(LOOP_SPEC, "{in: [1], items: [2]}")
     fields.node_of("in")
-    assert told(fields) == [(Code.CONFLICTING_FIELDS, '"in" and "items" are synonyms')]
+    assert findings_of(fields) == [(Code.CONFLICTING_FIELDS, '"in" and "items" are synonyms')]
 
 
 def test_a_key_that_no_reader_asks_for_is_checked_by_its_type() -> None:
-    assert told(fields_of(STEP_SPEC, "{join: twice, idempotent: 1, timeout: soon, enter: {}}")) == [
+    assert findings_of(fields_of(STEP_SPEC, "{join: twice, idempotent: 1, timeout: soon, enter: {}}")) == [
         (Code.WRONG_TYPE, '"enter" must be a list, not a mapping'),
         (Code.WRONG_TYPE, '"idempotent" must be true or false, not a number'),
         (Code.WRONG_VALUE, 'invalid value "twice" for "join"'),
@@ -100,10 +100,12 @@ def test_a_key_that_no_reader_asks_for_is_checked_by_its_type() -> None:
 
 
 def test_a_missing_key_is_reported_once() -> None:
-    assert told(fields_of(CIRCUIT, "{window: 3}")) == [(Code.MISSING_FIELD, 'a circuit breaker needs "failures"')]
+    assert findings_of(fields_of(CIRCUIT, "{window: 3}")) == [
+        (Code.MISSING_FIELD, 'a circuit breaker needs "failures"')
+    ]
     fields = fields_of(STEP, "{desc: x}")
     fields.required_name("step")
-    assert told(fields) == [(Code.MISSING_FIELD, 'a step needs "step"')]
+    assert findings_of(fields) == [(Code.MISSING_FIELD, 'a step needs "step"')]
 
 
 def test_a_key_is_not_read_as_another_type() -> None:

@@ -80,11 +80,11 @@ def test_mappings_are_laid_over_and_lists_replace() -> None:
     assert (at(task, "timeout", "connect", "data"), at(task, "timeout", "read", "data")) == (1, 5)
 
 
-def test_a_total_is_that_of_the_layer_which_says_it() -> None:
+def test_a_total_is_that_of_the_layer_that_sets_it() -> None:
     graph = compiled({"executor": "{timeout: 100}", "step": "{timeout: 60}", "task": "{timeout: 5}"})
     step = graph["steps"]["start"]
-    found = (at(one, "timeout", "total", "data") for one in (graph, step, step["tasks"][0]))
-    assert tuple(found) == (100, 60, 5)
+    timeouts = (at(layer, "timeout", "total", "data") for layer in (graph, step, step["tasks"][0]))
+    assert tuple(timeouts) == (100, 60, 5)
 
 
 def test_the_time_of_a_loop_is_that_of_its_step() -> None:
@@ -106,16 +106,18 @@ def test_a_workbook_task_is_nearer_than_what_is_around_its_call() -> None:
     assert at(task_of(around | call, workbook=own), *ATTEMPTS) == 2
 
 
-def test_what_a_workbook_task_says_of_its_own_call_holds() -> None:
+def test_the_call_options_of_a_workbook_task_apply() -> None:
     assert task_of({}, workbook="{idempotent: false}")["idempotent"] is False
     assert task_of({"step": "{idempotent: false}"}, workbook="{idempotent: true}")["idempotent"]
 
 
 def test_rules_of_a_step_are_checked_for_each_of_its_tasks() -> None:
-    found = compile_text(playbook({"step": "{policy: {rules: [{else: {do: jump, to: nowhere}}]}}"}))
-    assert [one.code.value for one in found.diagnostics] == ["NT204"]
+    result = compile_text(playbook({"step": "{policy: {rules: [{else: {do: jump, to: nowhere}}]}}"}))
+    assert [diagnostic.code.value for diagnostic in result.diagnostics] == ["NT204"]
 
 
 def test_a_default_of_calls_is_known_by_its_name() -> None:
-    found = compile_text(playbook({"executor": "{policy: {defaults: {timeouts_s: 3}}}"}))
-    assert [(one.code.value, one.hint) for one in found.diagnostics] == [("NT102", 'did you mean "timeout_s"?')]
+    result = compile_text(playbook({"executor": "{policy: {defaults: {timeouts_s: 3}}}"}))
+    assert [(diagnostic.code.value, diagnostic.hint) for diagnostic in result.diagnostics] == [
+        ("NT102", 'did you mean "timeout_s"?')
+    ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_compiler import compile_text
+from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
+from tests.compiler.marked import steps
 
 HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\npath: x\nworkflow:\n"
 
@@ -13,7 +14,7 @@ HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\npath: x\nworkflow:\n"
 @pytest.mark.parametrize("step", ["type: python", "tool: python", "tool: {kind: python}"])
 def test_what_a_loop_needs(step: str) -> None:
     result = compile_text(f"{HEAD}  - {{step: start, {step}, code: '', loop: {{iterator: i}}}}\n", "x.yaml")
-    assert Code.MISSING_FIELD in {one.code for one in result.diagnostics}
+    assert Code.MISSING_FIELD in {diagnostic.code for diagnostic in result.diagnostics}
     assert result.graph is None
 
 
@@ -23,3 +24,21 @@ def test_an_element_without_a_name_is_item() -> None:
     loop = result.graph.steps["start"].loop
     assert loop is not None
     assert loop.element == "item"
+
+
+@pytest.mark.parametrize(
+    ("said", "on_error", "failure"),
+    [
+        ("", "continue", "fail"),
+        ("policy: {failure: {mode: fail}}", "continue", "fail"),
+        ("policy: {failure: {mode: best_effort}}", "continue", "best_effort"),
+        ("policy: {failure: {mode: fail_fast}}", "fail_fast", "fail"),
+        ("on_error: continue, policy: {failure: {mode: fail_fast}}", "continue", "fail"),
+        ("on_error: fail_fast, policy: {failure: {mode: best_effort}}", "fail_fast", "best_effort"),
+    ],
+)
+def test_what_a_failed_iteration_means(said: str, on_error: str, failure: str) -> None:
+    loop = f"{{in: [1], iterator: item, spec: {{{said}}}}}"
+    found = compile_or_raise(steps(f"{{step: start, loop: {loop}, tool: {{kind: noop}}}}")).steps["start"].loop
+    assert found is not None
+    assert (found.on_error, found.failure) == (on_error, failure)

@@ -49,7 +49,7 @@ def own_playbooks() -> list[Path]:
 def against_schema(text: str) -> list[str]:
     root, _ = read(SourceFile("playbook.yaml", text))
     assert root is not None
-    return [found.message for found in V10.iter_errors(plain(root))]
+    return [error.message for error in V10.iter_errors(plain(root))]
 
 
 def assert_survives(text: str) -> None:
@@ -66,8 +66,8 @@ def test_a_playbook_has_its_v10_form(path: Path, golden: Golden) -> None:
     result = migrated(path.read_text(encoding="utf-8"))
     assert result.text is not None
     golden(path.with_suffix(".v10.yaml"), result.text)
-    told = [f"{note.span.line}:{note.span.col}: {note.message}" for note in result.notes]
-    golden(path.with_suffix(".notes"), "".join(f"{line}\n" for line in told))
+    notes = [f"{note.span.line}:{note.span.col}: {note.message}" for note in result.notes]
+    golden(path.with_suffix(".notes"), "".join(f"{line}\n" for line in notes))
 
 
 @pytest.mark.parametrize("path", own_playbooks(), ids=lambda path: path.stem)
@@ -91,7 +91,7 @@ def test_what_upstream_wrote_survives() -> None:
 def test_a_playbook_with_errors_is_not_written() -> None:
     result = migrated("metadata: {name: x}\nworkflow:\n  - step: start\n    next: nowhere\n")
     assert result.text is None
-    assert Severity.ERROR in {found.severity for found in result.compiled.diagnostics}
+    assert Severity.ERROR in {diagnostic.severity for diagnostic in result.compiled.diagnostics}
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_a_playbook_with_errors_is_not_written() -> None:
 )
 @pytest.mark.parametrize("steps", ["[{step: start, tool: {kind: noop}}]", "[{step: a, next: b}, {step: b}]"])
 def test_the_version_of_today_stays_as_it_was_written(written: str, kept: str, steps: str) -> None:
-    found = migrated(f"apiVersion: {written}\nkind: Playbook\nmetadata: {{name: x}}\nworkflow: {steps}\n").text
-    assert found is not None
-    assert found.startswith(f"apiVersion: {kept}\n")
+    text = migrated(f"apiVersion: {written}\nkind: Playbook\nmetadata: {{name: x}}\nworkflow: {steps}\n").text
+    assert text is not None
+    assert text.startswith(f"apiVersion: {kept}\n")
 
 
 def test_a_credential_is_not_taken_for_an_alias_of_what_it_holds() -> None:
@@ -119,7 +119,7 @@ def test_a_name_that_is_set_twice_is_set_in_turn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "told"),
+    ("step", "expected"),
     [
         (
             "next: [{when: '{{ workload.x }} == go', then: [{step: end}]}]",
@@ -128,11 +128,11 @@ def test_a_name_that_is_set_twice_is_set_in_turn() -> None:
         ("next: {spec: {mode: exclusive}, arcs: [{step: end, when: '{{ workload.x }}'}]}", ""),
     ],
 )
-def test_a_template_that_migration_rewords_is_reported(step: str, told: str) -> None:
+def test_a_template_that_migration_rewords_is_reported(step: str, expected: str) -> None:
     head = "metadata: {name: x}\nworkload: {x: go}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n"
     text = f"{head}    {step}\n  - step: end\n"
     notes = [note for note in migrated(text).notes if "is written as" in note.message]
-    assert [note.message for note in notes] == ([told] if told else [])
+    assert [note.message for note in notes] == ([expected] if expected else [])
     assert {note.span.line for note in notes} <= {6}
 
 

@@ -77,7 +77,7 @@ def test_code_stays_a_block_whatever_its_spaces() -> None:
     assert write(document, SourceFile("", "")) == "code: |\n  def f():\n  \treturn 1   \n"
 
 
-def test_a_hash_in_a_text_is_no_comment() -> None:
+def test_a_hash_in_a_text_is_not_a_comment() -> None:
     text = "\n".join(
         [
             "a: 'x # no' # one",
@@ -116,7 +116,7 @@ def test_no_comment_is_lost_wherever_it_stands(data: st.DataObject) -> None:
     text = migrate(SourceFile("", before)).text
     assert text is not None
     kept = [comment.text for comment in comments_of(SourceFile("", text))]
-    assert all(any(f"# mark {number}" in one for one in kept) for number in places)
+    assert all(any(f"# mark {number}" in comment for comment in kept) for number in places)
     assert migrate(SourceFile("", text)).text == text
 
 
@@ -197,7 +197,7 @@ def test_an_older_word_in_v10_changes_its_own_line(old: str, new: str) -> None:
 
 def test_a_text_with_windows_line_ends_keeps_them() -> None:
     text = LEGACY.read_text(encoding="utf-8")
-    unix, windows = (migrate(SourceFile("", one)).text or "" for one in (text, text.replace("\n", "\r\n")))
+    unix, windows = (migrate(SourceFile("", version)).text or "" for version in (text, text.replace("\n", "\r\n")))
     assert windows == unix.replace("\n", "\r\n")
 
 
@@ -234,4 +234,4 @@ def test_what_is_written_again_keeps_its_looks() -> None:
     kept = ["'on': \"yes\"", "single: 'it''s'", 'double: "plain"', 'escaped: "two\\nlines"', "desc: 'Begin'"]
     kept += ["folded: >-\n", "'{{ payload.x }}'", "input: {a: '{{ workload.single }}'}", "code: |\n\n        print(1)"]
     kept += ["when: '{{ output.status == \"ok\" }}'", "metadata: {name: 'x'}"]
-    assert [one for one in kept if one not in text] == []
+    assert [comment for comment in kept if comment not in text] == []

@@ -86,9 +86,9 @@ def placeless(text: bytes) -> Json:
 
 
 def meaning(result: Result) -> Any:
-    """What a playbook comes to: its graph, and what is told of it."""
+    """The graph of a playbook and its diagnostics."""
     graph = placeless(encode(result.graph)) if result.graph else None
-    return graph, [(found.code, found.message) for found in result.diagnostics]
+    return graph, [(diagnostic.code, diagnostic.message) for diagnostic in result.diagnostics]
 
 
 def is_for_people(leaf: Leaf) -> bool:
@@ -103,13 +103,13 @@ def test_another_value_makes_a_difference(path: Path) -> None:
     result = compile_text(written(document))
     root, _ = read(SourceFile("", written(document)))
     assert root is not None
-    told = {found.span.line for found in result.diagnostics}
+    diagnostics = {diagnostic.span.line for diagnostic in result.diagnostics}
     silent = {
         leaf.name
         for leaf in leaves(root)
         if leaf.value is not None
         and not is_for_people(leaf)
-        and not told & leaf.lines
+        and not diagnostics & leaf.lines
         and meaning(compile_text(written(with_value(document, leaf)))) == meaning(result)
     }
     assert silent == WITHOUT_DIFFERENCE.get(path.stem, set())

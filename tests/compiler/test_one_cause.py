@@ -1,4 +1,4 @@
-"""One mistake gives one finding: what follows from it alone is not told."""
+"""One mistake gives one finding: its consequences are not reported."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def routed(following: str) -> str:
 )
 def test_a_mistake_is_reported_once(text: str, code: Code, place: str) -> None:
     source = SourceFile("", text)
-    assert [(one.code, source.slice(one.span)) for one in compile_text(text).diagnostics] == [(code, place)]
+    assert [(diagnostic.code, source.slice(diagnostic.span)) for diagnostic in compile_text(text).diagnostics] == [
+        (code, place)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +71,8 @@ def test_a_mistake_is_reported_once(text: str, code: Code, place: str) -> None:
         (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
     ],
 )
-def test_a_hint_says_what_to_do(text: str, hint: str) -> None:
-    assert hint in {found.hint for found in compile_text(text).diagnostics}
+def test_a_hint_names_the_remedy(text: str, hint: str) -> None:
+    assert hint in {diagnostic.hint for diagnostic in compile_text(text).diagnostics}
 
 
 def test_the_head_of_these_playbooks_is_right() -> None:

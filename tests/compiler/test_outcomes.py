@@ -44,7 +44,7 @@ from noetl_temporal.machine.views import EventName
         ("{{ output.status == }}", None, None),
     ],
 )
-def test_what_a_condition_comes_to_after_a_call(source: str, ok: bool | None, error: bool | None) -> None:
+def test_the_value_of_a_condition_after_a_call(source: str, ok: bool | None, error: bool | None) -> None:
     truths = examine(source).truths
     assert (truths.ok, truths.error) == (ok, error)
 
@@ -72,7 +72,7 @@ def test_an_event_equals_nothing_that_is_not_text(other: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "booleans"),
     [
         ("{{ a + 1 }}", [NonBoolean("the result of a calculation")]),
         ("{{ a == 'b' or 'c' }}", [NonBoolean("text", "c")]),
@@ -85,5 +85,5 @@ def test_an_event_equals_nothing_that_is_not_text(other: object) -> None:
         ("{{ 'a' }}", []),
     ],
 )
-def test_values_that_are_neither_true_nor_false(source: str, found: list[NonBoolean]) -> None:
-    assert list(examine(source).non_boolean) == found
+def test_values_that_are_neither_true_nor_false(source: str, booleans: list[NonBoolean]) -> None:
+    assert list(examine(source).non_boolean) == booleans

@@ -28,9 +28,13 @@ def paging(patch: str, tool: str = "kind: http, url: 'http://x'") -> str:
     ],
 )
 def test_a_patch_of_no_field_is_reported(patch: str, name: str, hint: str) -> None:
-    found = [one for one in compile_text(paging(patch)).diagnostics if one.code is Code.UNKNOWN_KEY]
+    diagnostics = [
+        diagnostic for diagnostic in compile_text(paging(patch)).diagnostics if diagnostic.code is Code.UNKNOWN_KEY
+    ]
     message = f'patch names "{name}", which the tool http does not have'
-    assert [(each.severity, each.message, each.hint or "") for each in found] == [(Severity.WARNING, message, hint)]
+    assert [(each.severity, each.message, each.hint or "") for each in diagnostics] == [
+        (Severity.WARNING, message, hint)
+    ]
 
 
 @pytest.mark.parametrize("tool", ["kind: http, url: 'http://x'", "kind: of_a_third_party"])

@@ -42,8 +42,8 @@ def rectangle(box: Box) -> Rectangle:
     return box.x - box.width / 2, box.y, box.x + box.width / 2, box.y + box.height
 
 
-def overlap(one: Rectangle, other: Rectangle) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def overlap(rectangle: Rectangle, other: Rectangle) -> bool:
+    return rectangle[0] < other[2] and other[0] < rectangle[2] and rectangle[1] < other[3] and other[1] < rectangle[3]
 
 
 def stretches(curve: Curve) -> Iterator[Rectangle]:
@@ -71,17 +71,17 @@ def placed(pairs: list[tuple[str, str, Size]]) -> tuple[list[Box], list[Curve], 
 
 
 @given(PAIRS)
-def test_nothing_lies_on_a_box(pairs: list[tuple[str, str, Size]]) -> None:
+def test_nothing_overlaps_a_box(pairs: list[tuple[str, str, Size]]) -> None:
     boxes, _, labels = placed(pairs)
-    assert not any(overlap(rectangle(one), rectangle(other)) for one, other in combinations(boxes, 2))
+    assert not any(overlap(rectangle(left), rectangle(other)) for left, other in combinations(boxes, 2))
     assert not any(overlap(rectangle(box), label) for box in boxes for label in labels)
 
 
 @given(PAIRS)
-def test_no_label_lies_on_another_of_an_arrow_that_leads_down(pairs: list[tuple[str, str, Size]]) -> None:
+def test_no_label_overlaps_that_of_another_arrow(pairs: list[tuple[str, str, Size]]) -> None:
     down = [(start, end, size) for start, end, size in pairs if int(start) < int(end)]
     *_, labels = placed(down)
-    assert not any(overlap(one, other) for one, other in combinations(labels, 2))
+    assert not any(overlap(left, other) for left, other in combinations(labels, 2))
 
 
 @given(PAIRS)
@@ -153,7 +153,7 @@ def test_a_page_does_not_break_a_template_across_lines() -> None:
     assert "header p span, li code span { white-space: nowrap }" in html
 
 
-def test_the_way_that_is_left_is_labelled() -> None:
+def test_the_route_otherwise_is_labelled() -> None:
     rest = Arc("c", SPAN)
     arcs = (Arc("b", SPAN, when=Template("{{ x }}", SPAN)), rest)
     others = (leading("b", "end"), leading("c", "end"))

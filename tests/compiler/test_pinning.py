@@ -52,9 +52,14 @@ def found(folder: Path, calls: PinnedCalls, path: str, version: str = "", caller
     return None if called is None else Path(called.graph.source.file).stem
 
 
-def told(pinned: Pinned) -> list[str]:
-    errors = (one for result in pinned.problems for one in result.diagnostics if one.severity is Severity.ERROR)
-    return [f"{Path(one.file).name}:{one.span.line}: {one.message}" for one in errors]
+def lines_of(pinned: Pinned) -> list[str]:
+    errors = (
+        diagnostic
+        for result in pinned.problems
+        for diagnostic in result.diagnostics
+        if diagnostic.severity is Severity.ERROR
+    )
+    return [f"{Path(error.file).name}:{error.span.line}: {error.message}" for error in errors]
 
 
 def test_only_what_is_called_is_pinned_and_all_that_is_called_below(tmp_path: Path) -> None:
@@ -65,7 +70,7 @@ def test_only_what_is_called_is_pinned_and_all_that_is_called_below(tmp_path: Pa
     assert found(tmp_path, calls, "a") == "a"
     assert found(tmp_path, calls, "b", caller="a") == "b"
     assert found(tmp_path, calls, "b") is None, "main itself does not call it"
-    assert [one.source.path for one in calls.closure(graph_of(tmp_path, "main"))] == ["main", "a", "b"]
+    assert [graph.source.path for graph in calls.closure(graph_of(tmp_path, "main"))] == ["main", "a", "b"]
 
 
 def test_the_newest_version_is_meant_unless_one_is_named(tmp_path: Path) -> None:
@@ -90,7 +95,7 @@ def test_two_callers_may_mean_different_files_by_one_name(tmp_path: Path) -> Non
     calls, problems = pinned(tmp_path, books)
     assert problems == ()
     called = [calls.find(graph_of(tmp_path, name).digest, "./child.yaml", "") for name in ("x/caller", "y/caller")]
-    assert [one.graph.source.path for one in called if one is not None] == ["first", "second"]
+    assert [playbook.graph.source.path for playbook in called if playbook is not None] == ["first", "second"]
 
 
 @pytest.mark.parametrize("name", ["deep/child", "deep/child.yaml", "/deep/child", "named", "./deep/child.yaml"])
@@ -120,7 +125,7 @@ def test_a_path_that_is_a_template_may_mean_any_playbook_that_compiles(tmp_path:
     ids=["unknown", "unsound", "missing input", "below", "of another"],
 )
 def test_a_wrong_call_is_an_error_at_its_place(tmp_path: Path, books: dict[str, str], expected: list[str]) -> None:
-    assert told(pinned(tmp_path, books)) == expected
+    assert lines_of(pinned(tmp_path, books)) == expected
 
 
 def test_graphs_are_called_by_their_names_and_paths(tmp_path: Path) -> None:

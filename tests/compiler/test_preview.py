@@ -110,7 +110,7 @@ def test_a_tree_reads_like_the_playbook(graph: Graph) -> None:
     assert tree(graph) == TREE
 
 
-def test_a_diagram_has_every_step_and_every_way(graph: Graph) -> None:
+def test_a_diagram_has_every_step_and_every_route(graph: Graph) -> None:
     assert mermaid(graph) == MERMAID
 
 
@@ -157,7 +157,7 @@ def test_a_failure_route_and_the_unreached_are_distinguished() -> None:
     assert '    n0 -->|"otherwise"| n4' in mermaid(graph).splitlines()
 
 
-def test_the_steps_of_a_loop_stand_in_a_frame() -> None:
+def test_the_steps_of_a_loop_are_drawn_in_a_box() -> None:
     enter = Route(arcs=(Arc("b", SPAN),))
     loop = Loop("city", SPAN, collection=Value("{{ cities }}", {"": SPAN}), region=("b", "c"), enter=enter, end="c")
     graph = graph_of(

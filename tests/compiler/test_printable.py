@@ -15,7 +15,7 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("a\x1b[31mb", r"a\x1b[31mb"),
         ("\x1b]8;;http://x\x07y", r"\x1b]8;;http://x\x07y"),
@@ -29,15 +29,15 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
         (r"\x1b is written so", r"\x1b is written so"),
     ],
 )
-def test_what_is_shown(text: str, shown: str) -> None:
-    assert printable(text) == shown
+def test_what_is_shown(text: str, expected: str) -> None:
+    assert printable(text) == expected
 
 
 @given(st.text())
 def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
-    shown = printable(text)
-    assert not OBEYED.search(shown)
-    assert printable(shown) == shown
+    text_shown = printable(text)
+    assert not OBEYED.search(text_shown)
+    assert printable(text_shown) == text_shown
 
 
 @given(st.text())
@@ -50,6 +50,6 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 @given(st.recursive(TEXTS | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
 def test_json_keeps_its_value(value: object) -> None:
-    shown = printable_json(json.dumps(value, ensure_ascii=False))
-    assert json.loads(shown) == value
-    assert not OBEYED.search(shown)
+    text_shown = printable_json(json.dumps(value, ensure_ascii=False))
+    assert json.loads(text_shown) == value
+    assert not OBEYED.search(text_shown)

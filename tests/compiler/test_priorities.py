@@ -50,5 +50,5 @@ def test_a_graph_without_any_is_as_it_was_before() -> None:
     ],
 )
 def test_a_wrong_one_is_an_error(metadata: str, code: Code, message: str) -> None:
-    [found] = compile_text(text(metadata), "p.yaml").diagnostics
-    assert (found.code, found.message) == (code, message)
+    [diagnostic] = compile_text(text(metadata), "p.yaml").diagnostics
+    assert (diagnostic.code, diagnostic.message) == (code, message)

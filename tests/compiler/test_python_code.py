@@ -27,11 +27,11 @@ PYTHON = {Code.TEMPLATE_IN_CODE, Code.PYTHON_SYNTAX, Code.UNDEFINED_PYTHON_NAME,
 
 
 def findings(fields: str, head: str = HEAD) -> list[Diagnostic]:
-    return [one for one in compile_text(head + fields).diagnostics if one.code in PYTHON]
+    return [diagnostic for diagnostic in compile_text(head + fields).diagnostics if diagnostic.code in PYTHON]
 
 
 def codes(fields: str, head: str = HEAD) -> list[Code]:
-    return [one.code for one in findings(fields, head)]
+    return [finding.code for finding in findings(fields, head)]
 
 
 def call(code: str, **given: Any) -> dict[str, Any]:
@@ -121,12 +121,12 @@ UNDEFINED: list[tuple[str, list[str]]] = [
 def test_names_that_are_not_defined(code: str, names: list[str]) -> None:
     tree = parsed(code)
     assert isinstance(tree, ast.Module)
-    found = undefined_names(code, tree, frozenset())
-    assert [one.name for one in found] == names
-    assert [code[one.start : one.end] for one in found] == names
+    undefined = undefined_names(code, tree, frozenset())
+    assert [entry.name for entry in undefined] == names
+    assert [code[name.start : name.end] for name in undefined] == names
 
 
-@pytest.mark.parametrize(("code", "names"), [one for one in UNDEFINED if one[1]])
+@pytest.mark.parametrize(("code", "names"), [case for case in UNDEFINED if case[1]])
 def test_the_tool_fails_for_want_of_the_name(code: str, names: list[str]) -> None:
     with pytest.raises(NameError, match=names[0]):
         python_child.run(call(code, a=1))
@@ -147,12 +147,12 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_very_place(style: str) -> None:
+def test_every_style_gives_the_exact_place(style: str) -> None:
     head = HEAD.replace("tool:\n      kind: python\n", "tool:\n") if style == "flow" else HEAD
     text = head + STYLES[style].replace("{code", "{kind: python, code")
-    (found,) = findings(text, "")
-    assert found.code is Code.UNDEFINED_PYTHON_NAME
-    assert SourceFile("", text).slice(found.span) == "missing"
+    (diagnostic,) = findings(text, "")
+    assert diagnostic.code is Code.UNDEFINED_PYTHON_NAME
+    assert SourceFile("", text).slice(diagnostic.span) == "missing"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_what_is_certain_is_reported(fields: str, expected: list[Code]) -> None:
     assert codes(fields) == expected
 
 
-def test_names_come_with_the_way_and_with_the_call_of_a_workbook_task() -> None:
+def test_names_are_passed_by_the_route_and_by_the_call_of_a_workbook_task() -> None:
     text = """\
 apiVersion: noetl.io/v1
 kind: Playbook
@@ -197,13 +197,15 @@ workflow:
     name: called
     args: {b: 2}
 """
-    assert [one.message.split('"')[1] for one in findings(text, "")] == ["c", "d"]
+    assert [finding.message.split('"')[1] for finding in findings(text, "")] == ["c", "d"]
 
 
 def test_the_names_of_a_spliced_template_are_looked_at_as_anywhere() -> None:
     text = HEAD + "      code: |\n        result = {{ wrkload.a }}\n"
-    found = [one for one in compile_text(text).diagnostics if one.code is Code.UNDEFINED_NAME]
-    assert [SourceFile("", text).slice(one.span) for one in found] == ["{{ wrkload.a }}"]
+    diagnostics = [
+        diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.UNDEFINED_NAME
+    ]
+    assert [SourceFile("", text).slice(diagnostic.span) for diagnostic in diagnostics] == ["{{ wrkload.a }}"]
 
 
 def test_a_call_of_a_workbook_task_has_the_splices_of_its_code() -> None:
@@ -219,7 +221,7 @@ workflow:
 """
     graph = compile_text(text).graph
     assert graph is not None
-    assert [(one.start, one.end) for one in graph.steps["start"].tasks[0].splices] == [(9, 25)]
+    assert [(splice.start, splice.end) for splice in graph.steps["start"].tasks[0].splices] == [(9, 25)]
 
 
 def test_code_that_is_rendered_as_a_whole_is_not_looked_at() -> None:

@@ -172,7 +172,7 @@ playbooks = st.builds(
 @given(structures | playbooks)
 def test_it_never_raises(document: Any) -> None:
     result = compile_text(yaml.safe_dump(document, allow_unicode=True))
-    errors = [found for found in result.diagnostics if found.severity is Severity.ERROR]
+    errors = [diagnostic for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR]
     assert (result.graph is None) == bool(errors)
     if result.graph is not None:
         assert decode(encode(result.graph)) == result.graph

@@ -1,4 +1,4 @@
-"""Loops over steps, however they are wired: what compiles is nested cleanly, what is not is told."""
+"""Loops over steps, with any routes: a loop that compiles is nested properly, any other is reported."""
 
 from __future__ import annotations
 
@@ -75,16 +75,16 @@ def check_nesting(graph: Graph) -> None:
 
 
 def reached_in(graph: Graph) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     waiting = [graph.entry]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             step = graph.steps[name]
             enter = step.loop.enter.arcs if step.loop and step.loop.enter else ()
             waiting += [arc.to for arc in (*step.route.arcs, *enter)]
-    return found
+    return reached
 
 
 @settings(max_examples=200)
@@ -98,7 +98,7 @@ def test_what_is_nested_compiles_and_stays_so(wiring: Wiring) -> None:
 
 @settings(max_examples=300)
 @given(nested(), st.data())
-def test_a_way_to_anywhere_is_reported_or_leaves_it_nested(wiring: Wiring, data: st.DataObject) -> None:
+def test_a_route_to_any_step_is_reported_or_keeps_the_nesting(wiring: Wiring, data: st.DataObject) -> None:
     names = sorted(wiring.ways)
     extra = data.draw(st.sampled_from(names))
     wiring.ways[extra] = [*wiring.ways[extra], data.draw(st.sampled_from([*names, "end"]))]
@@ -106,7 +106,7 @@ def test_a_way_to_anywhere_is_reported_or_leaves_it_nested(wiring: Wiring, data:
     if result.graph is not None:
         check_nesting(result.graph)
     else:
-        assert Code.REGION_BORDER in {found.code for found in result.diagnostics}
+        assert Code.REGION_BORDER in {diagnostic.code for diagnostic in result.diagnostics}
 
 
 @given(st.permutations(["l1", "l2", "a", "b", "e2", "e1", "start"]))
@@ -126,5 +126,7 @@ def test_loops_too_deep_in_each_other_are_refused_before_they_cost_much() -> Non
     ways |= {f"l{depth - 1}": ["body"], "body": [f"e{depth - 1}"]}
     ways |= {f"e{index}": [f"e{index - 1}"] for index in range(depth - 1, 0, -1)} | {"e0": ["end"]}
     wiring = Wiring(ways, {f"e{index}": f"l{index}" for index in range(depth)})
-    (found,) = (one for one in compile_text(wiring.text()).diagnostics if one.severity is Severity.ERROR)
-    assert found.code is Code.BUDGET_EXCEEDED
+    (diagnostic,) = (
+        diagnostic for diagnostic in compile_text(wiring.text()).diagnostics if diagnostic.severity is Severity.ERROR
+    )
+    assert diagnostic.code is Code.BUDGET_EXCEEDED

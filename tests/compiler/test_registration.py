@@ -22,47 +22,47 @@ workflow:
 
 def write(folder: Path, name: str, path: str, version: str = "", tool: str = "{kind: noop}") -> Path:
     file = folder / name
-    told = f", version: '{version}'" if version else ""
-    file.write_text(TEXT.format(name=file.stem, path=path, version=told, tool=tool))
+    message = f", version: '{version}'" if version else ""
+    file.write_text(TEXT.format(name=file.stem, path=path, version=message, tool=tool))
     return file
 
 
-def problems(found: Candidates) -> list[str]:
-    return [one_line(one) for result in found.problems for one in result.diagnostics]
+def problems(candidates: Candidates) -> list[str]:
+    return [one_line(diagnostic) for result in candidates.problems for diagnostic in result.diagnostics]
 
 
 def test_all_playbooks_of_a_folder(tmp_path: Path) -> None:
     write(tmp_path, "b.yaml", "etl/b")
     write(tmp_path, "a.yml", "etl/a")
     (tmp_path / "values.yaml").write_text("city: Oslo\n")
-    found = candidates([tmp_path, tmp_path / "a.yml"], KINDS)
-    assert [one.graph.source.path for one in found.playbooks] == ["etl/a", "etl/b"]
-    assert found.playbooks[0].text == (tmp_path / "a.yml").read_text()
-    assert not found.problems
+    registered = candidates([tmp_path, tmp_path / "a.yml"], KINDS)
+    assert [playbook.graph.source.path for playbook in registered.playbooks] == ["etl/a", "etl/b"]
+    assert registered.playbooks[0].text == (tmp_path / "a.yml").read_text()
+    assert not registered.problems
 
 
 def test_the_versions_of_a_path_in_their_order(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "etl/a", "1.10")
     write(tmp_path, "b.yaml", "etl/a", "1.9")
-    found = candidates([tmp_path], KINDS)
-    assert [one.graph.source.version for one in found.playbooks] == ["1.9", "1.10"]
+    registered = candidates([tmp_path], KINDS)
+    assert [playbook.graph.source.version for playbook in registered.playbooks] == ["1.9", "1.10"]
 
 
 def test_every_error_of_every_file(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "etl/a", tool="{kind: noop, message: '{{ nowhere }'}")
     write(tmp_path, "b.yaml", "etl/b", tool="{kind: nop}")
     write(tmp_path, "c.yaml", "etl/c")
-    found = candidates([tmp_path, tmp_path / "missing.yaml"], KINDS)
-    assert [Path(one.source.file).name for one in found.problems] == ["a.yaml", "b.yaml", "missing.yaml"]
-    assert [one.graph.source.path for one in found.playbooks] == ["etl/c"]
+    registered = candidates([tmp_path, tmp_path / "missing.yaml"], KINDS)
+    assert [Path(problem.source.file).name for problem in registered.problems] == ["a.yaml", "b.yaml", "missing.yaml"]
+    assert [playbook.graph.source.path for playbook in registered.playbooks] == ["etl/c"]
 
 
 def test_one_path_and_version_in_two_files_is_an_error_in_both(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "etl/a")
     write(tmp_path, "b.yaml", "etl/a")
-    told = problems(candidates([tmp_path], KINDS))
-    assert len(told) == 2
-    assert all("another file has the path" in one for one in told)
+    messages = problems(candidates([tmp_path], KINDS))
+    assert len(messages) == 2
+    assert all("another file has the path" in message for message in messages)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,6 @@ def test_one_path_and_version_in_two_files_is_an_error_in_both(tmp_path: Path) -
 def test_code_in_a_file_cannot_be_registered(tmp_path: Path, script: str, is_refused: bool) -> None:
     (tmp_path / "load.py").write_text("result = 1\n")
     file = write(tmp_path, "a.yaml", "etl/a", tool=f"{{kind: python, script: {script}}}")
-    found = candidates([file], KINDS)
-    assert bool(found.problems) == is_refused
-    assert not is_refused or "the catalog stores only the text of the playbook" in problems(found)[-1]
+    registered = candidates([file], KINDS)
+    assert bool(registered.problems) == is_refused
+    assert not is_refused or "the catalog stores only the text of the playbook" in problems(registered)[-1]

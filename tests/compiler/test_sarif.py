@@ -52,8 +52,8 @@ def run_of(log: Any) -> Any:
     return check_part("run", run)
 
 
-def results_of(*found: Diagnostic, folder: str = "") -> Any:
-    return run_of(json.loads(sarif(found, folder)))["results"]
+def results_of(*diagnostic: Diagnostic, folder: str = "") -> Any:
+    return run_of(json.loads(sarif(diagnostic, folder)))["results"]
 
 
 def places_in(result: Any) -> Iterator[Any]:

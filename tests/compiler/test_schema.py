@@ -47,7 +47,7 @@ def leaves(data: Json) -> Iterator[Json]:
     if isinstance(data, dict):
         data = list(cast("dict[str, Json]", data).values())
     if isinstance(data, list):
-        yield from (leaf for one in cast("list[Json]", data) for leaf in leaves(one))
+        yield from (leaf for element in cast("list[Json]", data) for leaf in leaves(element))
     else:
         yield data
 
@@ -55,8 +55,8 @@ def leaves(data: Json) -> Iterator[Json]:
 def problems(source: SourceFile) -> list[str]:
     root, _ = read(source)
     assert isinstance(root, MappingNode)
-    found = validator(detect(root, Report(source))).iter_errors(plain(root))
-    return [f"{one.json_path}: {one.message[:200]}" for one in found]
+    schema_errors = validator(detect(root, Report(source))).iter_errors(plain(root))
+    return [f"{problem.json_path}: {problem.message[:200]}" for problem in schema_errors]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -80,10 +80,10 @@ def test_the_schema_of_all_defines_once_what_dialects_share() -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_an_editor_writes_behind_a_key_is_yaml(dialect: Dialect) -> None:
     snippets = [
-        one["defaultSnippets"][0]["body"]
+        property_["defaultSnippets"][0]["body"]
         for place in definitions(dialect).values()
-        for one in place.get("properties", {}).values()
-        if one is not True and "defaultSnippets" in one
+        for property_ in place.get("properties", {}).values()
+        if property_ is not True and "defaultSnippets" in property_
     ]
     assert snippets
     templates = [text for body in snippets for text in leaves(body) if isinstance(text, str) and "{{" in text]
@@ -181,13 +181,13 @@ def test_what_does_not_compile_for_its_shape_is_not_valid(text: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_property_reports_what_it_is_for(dialect: Dialect) -> None:
-    told: dict[str, str] = {
+    purposes: dict[str, str] = {
         f"{place}.{key}": one["description"]
         for place, schema in definitions(dialect).items()
         for key, one in schema.get("properties", {}).items()
         if one is not True
     }
-    assert {key: text for key, text in told.items() if not re.fullmatch(r"[A-Z].{10,}\.", text)} == {}
+    assert {key: text for key, text in purposes.items() if not re.fullmatch(r"[A-Z].{10,}\.", text)} == {}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -203,14 +203,14 @@ def test_every_reference_leads_to_a_place(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_pattern_says_in_words_what_it_expects(dialect: Dialect) -> None:
+def test_every_pattern_has_a_description_of_what_it_expects(dialect: Dialect) -> None:
     values: list[Any] = [one for place in definitions(dialect).values() for one in place.get("properties", {}).values()]
-    asking = [one for one in values if one is not True and "pattern" in one]
+    asking = [value for value in values if value is not True and "pattern" in value]
     assert asking
-    assert all(one["patternErrorMessage"].startswith("expected ") for one in asking)
+    assert all(property_["patternErrorMessage"].startswith("expected ") for property_ in asking)
 
 
-def test_an_older_name_says_what_came_after_it() -> None:
+def test_an_older_name_names_its_successor() -> None:
     task = definitions("v10")["call"]["properties"]["credential"]
     assert task["deprecated"] is task["doNotSuggest"] is True
     assert '"auth"' in task["description"]

@@ -78,28 +78,28 @@ def test_what_a_front_end_asks_for_is_in_the_schema(path: Path, monkeypatch: pyt
     root, _ = read(source)
     assert isinstance(root, MappingNode)
     walk, document, where = WALKS[detect(root, Report(source))], plain(root), dict(places(root))
-    asked = Asked(monkeypatch)
+    requested = Asked(monkeypatch)
     parse(root, Report(source))
-    told = {span: walk.at(where[span], document) for span in {span for span, _ in asked.keys}}
-    missing = {f"{where[span]} {key}" for span, key in asked.keys if not is_allowed(walk, told[span], key)}
+    schemas_at = {span: walk.at(where[span], document) for span in {span for span, _ in requested.keys}}
+    missing = {f"{where[span]} {key}" for span, key in requested.keys if not is_allowed(walk, schemas_at[span], key)}
     assert missing == set()
-    for (span, key), meant in asked.words.items():
-        words = {word for one in told[span] for value in children(one, key) for word in walk.words(value)}
+    for (span, key), meant in requested.words.items():
+        words = {word for schema in schemas_at[span] for value in children(schema, key) for word in walk.words(value)}
         assert words - {None} == meant, (where[span], key)
 
 
-def is_allowed(walk: Walk, told: list[Schema], key: str) -> bool:
-    if all(one.get("additionalProperties", True) is not False for one in told):
+def is_allowed(walk: Walk, schemas: list[Schema], key: str) -> bool:
+    if all(schema.get("additionalProperties", True) is not False for schema in schemas):
         return True
-    return any(key in one.get("properties", {}) for one in walk.alternatives(told))
+    return any(key in alternative.get("properties", {}) for alternative in walk.alternatives(schemas))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_is_in_the_schema_is_known_to_the_front_end(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_front_end_reads_every_key_of_the_schema(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = Samples(json_schema(dialect))
     detect_always(dialect, monkeypatch)
     known = (sample for sample in samples.playbooks() if not sample[0].endswith(STRANGER))
-    assert {name: found for name, playbook in known if (found := told(playbook))} == {}
+    assert {name: found for name, playbook in known if (found := findings_of(playbook))} == {}
     places: dict[str, Any] = samples.walk.schema["definitions"]
     assert {name for name, place in places.items() if place.get("additionalProperties") is False} <= samples.seen
 
@@ -109,13 +109,15 @@ def test_unknown_keys_are_refused_where_the_front_end_does(dialect: Dialect, mon
     samples = Samples(json_schema(dialect))
     detect_always(dialect, monkeypatch)
     invalid = {
-        name for name, one in samples.playbooks() if "." not in name and not samples.walk.validator.is_valid(one)
+        name
+        for name, playbook in samples.playbooks()
+        if "." not in name and not samples.walk.validator.is_valid(playbook)
     }
     assert invalid == set()
     samples.seen.clear()
     strange = ((name, playbook) for name, playbook in samples.playbooks() if name.endswith(STRANGER))
     verdicts = {
-        name: (bool(told(playbook)), not samples.walk.validator.is_valid(playbook)) for name, playbook in strange
+        name: (bool(findings_of(playbook)), not samples.walk.validator.is_valid(playbook)) for name, playbook in strange
     }
     assert {name for name, (by_front_end, by_schema) in verdicts.items() if by_front_end != by_schema} <= LEFT_OPEN
 
@@ -131,10 +133,10 @@ def detect_always(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialects, "detect", detected)
 
 
-def told(playbook: Any) -> list[str]:
+def findings_of(playbook: Any) -> list[str]:
     source = SourceFile("playbook.yaml", json.dumps(playbook))
     root, _ = read(source)
     assert isinstance(root, MappingNode)
     report = Report(source)
     parse(root, report)
-    return [found.message for found in report.found if found.code in (Code.UNKNOWN_KEY, Code.WRONG_TYPE)]
+    return [diagnostic.message for diagnostic in report.found if diagnostic.code in (Code.UNKNOWN_KEY, Code.WRONG_TYPE)]

@@ -55,8 +55,8 @@ def test_a_key_is_found_by_an_older_name() -> None:
 
 
 def test_a_kind_distinguishes_its_own_keys_from_those_of_every_call() -> None:
-    found = lookup("postgres")
-    own, shared = dict(found.keys), dict(found.shared)
+    kind_found = lookup("postgres")
+    own, shared = dict(kind_found.keys), dict(kind_found.shared)
     assert "command" in own
     assert "spec" in shared
     assert own.keys().isdisjoint(shared)

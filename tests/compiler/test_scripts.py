@@ -44,12 +44,12 @@ def pinned(
     return lowered(with_scripts(parse_file(file), request or {}, fetch=fetch, to_run=to_run))
 
 
-def told(result: Result) -> list[str]:
-    return [one_line(found).partition(": ")[2] for found in result.diagnostics]
+def findings_of(result: Result) -> list[str]:
+    return [one_line(diagnostic).partition(": ")[2] for diagnostic in result.diagnostics]
 
 
 def task_of(result: Result) -> Task:
-    assert result.graph is not None, told(result)
+    assert result.graph is not None, findings_of(result)
     return result.graph.steps["start"].tasks[0]
 
 
@@ -70,7 +70,7 @@ def test_a_file_is_pinned_with_its_digest(tmp_path: Path, path: str) -> None:
     assert found["code"] == CODE
     assert found["sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
     assert found["uri"] == path.replace("./", "")
-    assert told(result) == []
+    assert findings_of(result) == []
     assert result.graph is not None
     assert decode(encode(result.graph)) == result.graph
 
@@ -87,7 +87,7 @@ def test_another_text_is_another_graph(tmp_path: Path) -> None:
     assert first.digest != second.digest
 
 
-def test_the_request_and_the_workload_say_where_it_lies(tmp_path: Path) -> None:
+def test_the_address_may_come_from_the_request_and_the_workload(tmp_path: Path) -> None:
     file = playbook(tmp_path, '{uri: "{{ workload.folder }}/{{ name }}.py"}', head="workload: {folder: lib, name: a}\n")
     script(tmp_path, "result = 'a'", "lib/a.py")
     script(tmp_path, "result = 'b'", "lib/b.py")
@@ -124,31 +124,31 @@ def test_every_dialect_has_scripts(tmp_path: Path, text: str) -> None:
 def test_findings_in_python_have_their_place_in_the_script(tmp_path: Path) -> None:
     script(tmp_path, "def main(n):\n    return n + m\n")
     result = pinned(playbook(tmp_path, "{uri: a.py}", more="input: {n: 1}, "))
-    [found] = result.diagnostics
-    assert (found.file, found.span.line, found.span.col) == (str(tmp_path / "a.py"), 2, 16)
-    assert found.message == '"m" is not defined in this code'
-    assert result.source_of(found).line(2) == "    return n + m"
+    [diagnostic] = result.diagnostics
+    assert (diagnostic.file, diagnostic.span.line, diagnostic.span.col) == (str(tmp_path / "a.py"), 2, 16)
+    assert diagnostic.message == '"m" is not defined in this code'
+    assert result.source_of(diagnostic).line(2) == "    return n + m"
 
 
-def test_code_that_is_no_python_is_an_error(tmp_path: Path) -> None:
+def test_code_that_is_not_python_is_an_error(tmp_path: Path) -> None:
     script(tmp_path, "def main(:\n    pass\n")
     result = pinned(playbook(tmp_path, "{uri: a.py}"), to_run=False)
     assert result.graph is None
-    [found] = result.diagnostics
-    assert (found.file, found.span.line, found.severity) == (str(tmp_path / "a.py"), 1, Severity.ERROR)
+    [diagnostic] = result.diagnostics
+    assert (diagnostic.file, diagnostic.span.line, diagnostic.severity) == (str(tmp_path / "a.py"), 1, Severity.ERROR)
 
 
 def test_findings_in_sql_have_their_place_in_the_script(tmp_path: Path) -> None:
     script(tmp_path, "SELECT 1;\nSELECT 'open\n", "a.sql")
-    [found] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
-    assert (found.file, found.message) == (str(tmp_path / "a.sql"), "a quote or comment in SQL is not closed")
+    [diagnostic] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
+    assert (diagnostic.file, diagnostic.message) == (str(tmp_path / "a.sql"), "a quote or comment in SQL is not closed")
 
 
-def test_a_template_in_sql_is_told_to_be_none(tmp_path: Path) -> None:
+def test_braces_in_a_sql_script_are_reported_as_no_template(tmp_path: Path) -> None:
     script(tmp_path, "SELECT 1;\nSELECT {{ n }}\n", "a.sql")
-    [found] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
-    assert (found.file, found.span.line, found.span.col) == (str(tmp_path / "a.sql"), 2, 8)
-    assert "is not rendered" in found.message
+    [diagnostic] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
+    assert (diagnostic.file, diagnostic.span.line, diagnostic.span.col) == (str(tmp_path / "a.sql"), 2, 8)
+    assert "is not rendered" in diagnostic.message
 
 
 # ---- what is refused -----------------------------------------------------------------------------------------------
@@ -184,10 +184,10 @@ def test_a_file_out_of_reach_is_refused(tmp_path: Path, address: str, why: str) 
     file = playbook(folder, f'{{uri: "{address}", source: {{type: file}}}}')
     result = pinned(file)
     assert result.graph is None
-    assert why in told(result)[0]
+    assert why in findings_of(result)[0]
     warned = pinned(file, to_run=False)
-    assert [found.severity for found in warned.diagnostics] == [Severity.WARNING]
-    assert "but a run is refused" in told(warned)[0]
+    assert [diagnostic.severity for diagnostic in warned.diagnostics] == [Severity.WARNING]
+    assert "but a run is refused" in findings_of(warned)[0]
 
 
 @pytest.mark.parametrize("start", ["", "./"])
@@ -202,29 +202,29 @@ def test_a_path_from_the_folder_of_the_project_leads_into_that_of_the_playbook(t
 
 def test_a_path_from_another_folder_is_only_proposed(tmp_path: Path) -> None:
     script(tmp_path, "result = 1", "scripts/a.py")
-    [found] = pinned(playbook(tmp_path, "{uri: ./playbooks/x/scripts/a.py}")).diagnostics
-    assert found.hint == 'did you mean "scripts/a.py"?'
+    [diagnostic] = pinned(playbook(tmp_path, "{uri: ./playbooks/x/scripts/a.py}")).diagnostics
+    assert diagnostic.hint == 'did you mean "scripts/a.py"?'
 
 
-def test_what_only_a_run_knows_is_refused_at_the_template(tmp_path: Path) -> None:
+def test_a_template_that_needs_a_run_is_refused_at_its_place(tmp_path: Path) -> None:
     result = pinned(playbook(tmp_path, '{uri: "{{ ctx.later }}.py"}'))
     assert result.graph is None
-    assert told(result)[0].startswith("error[NT502]: the address of this script is known only at run time")
+    assert findings_of(result)[0].startswith("error[NT502]: the address of this script is known only at run time")
 
 
 def test_a_text_without_a_file_has_no_folder() -> None:
     text = f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: python, script: {{uri: a.py}}}}\n"
-    found = lowered(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, to_run=True))
-    assert found.graph is None
-    assert "from the playbook's folder" in told(found)[0]
+    result = lowered(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, to_run=True))
+    assert result.graph is None
+    assert "from the playbook's folder" in findings_of(result)[0]
 
 
-def test_a_source_that_only_a_run_knows_to_be_none_is_refused(tmp_path: Path) -> None:
+def test_a_source_that_may_be_null_in_a_run_is_refused(tmp_path: Path) -> None:
     file = playbook(tmp_path, '{uri: a.py, source: {type: "{{ kind }}"}}', head="workload: {kind: ftp}\n")
     assert compile_file(file).graph is not None
     result = pinned(file)
     assert result.graph is None
-    assert '"ftp" is not a source of scripts' in told(result)[0]
+    assert '"ftp" is not a source of scripts' in findings_of(result)[0]
 
 
 # ---- http ----------------------------------------------------------------------------------------------------------
@@ -233,17 +233,17 @@ HTTP = f"{{uri: a.py, source: {{type: http, endpoint: '{URL}', headers: {{X-Key:
 
 
 def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_path: Path) -> None:
-    asked: list[Download] = []
+    downloads: list[Download] = []
 
     def fetch(download: Download) -> bytes:
-        asked.append(download)
+        downloads.append(download)
         return b"result = 1"
 
     file = playbook(tmp_path, HTTP)
     tool = f"kind: python, script: {HTTP}"
     file.write_text(f"{file.read_text()}    next: [{{step: two}}]\n  - step: two\n    tool: {{{tool}}}\n")
     result = pinned(file, fetch=fetch)
-    assert asked == [Download(URL, (("X-Key", "k"),), 5.0)]
+    assert downloads == [Download(URL, (("X-Key", "k"),), 5.0)]
     assert script_of(result)["code"] == "result = 1"
     assert script_of(result)["uri"] == "https://example.com/a.py"
     assert result.graph is not None
@@ -252,7 +252,7 @@ def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_p
 
 def test_http_waits_for_the_run(tmp_path: Path) -> None:
     result = pinned(playbook(tmp_path, HTTP), to_run=False)
-    assert told(result) == []
+    assert findings_of(result) == []
     assert call_in_words(task_of(result)) == "code from https://example.com/a.py (not fetched yet)"
 
 
@@ -272,7 +272,7 @@ def test_an_http_source_that_cannot_be_fetched_is_refused(tmp_path: Path, source
 
     result = pinned(playbook(tmp_path, f"{{uri: a.py, source: {source}}}"), fetch=fetch)
     assert result.graph is None
-    assert why in told(result)[0]
+    assert why in findings_of(result)[0]
 
 
 # ---- object stores -------------------------------------------------------------------------------------------------
@@ -296,16 +296,16 @@ def test_an_http_source_that_cannot_be_fetched_is_refused(tmp_path: Path, source
     ],
 )
 def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: Download) -> None:
-    asked: list[Download] = []
+    downloads: list[Download] = []
 
     def fetch(download: Download) -> bytes:
-        asked.append(download)
+        downloads.append(download)
         return CODE.encode()
 
     file = playbook(tmp_path, script)
-    assert told(pinned(file, to_run=False)) == []
+    assert findings_of(pinned(file, to_run=False)) == []
     found = script_of(pinned(file, fetch=fetch))
-    assert asked == [download]
+    assert downloads == [download]
     assert (found["uri"], found["code"]) == (download.url, CODE)
     assert found["sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
 
@@ -325,7 +325,7 @@ def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: D
 def test_an_object_that_cannot_be_asked_for_is_refused(tmp_path: Path, script: str, why: str) -> None:
     result = pinned(playbook(tmp_path, script), fetch=lambda _download: b"")
     assert result.graph is None
-    assert why in told(result)[0]
+    assert why in findings_of(result)[0]
 
 
 # ---- what others make of it ----------------------------------------------------------------------------------------
@@ -333,6 +333,6 @@ def test_an_object_that_cannot_be_asked_for_is_refused(tmp_path: Path, script: s
 
 def test_previews_and_guarantees_know_the_code(tmp_path: Path) -> None:
     script(tmp_path, "select 1 from t", "a.sql")
-    found = task_of(pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")))
-    assert call_in_words(found).startswith("code from a.sql (sha256 ")
-    assert str(of_call(found)) == "at least once: it only reads, so repeating it does no harm"
+    task = task_of(pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")))
+    assert call_in_words(task).startswith("code from a.sql (sha256 ")
+    assert str(of_call(task)) == "at least once: it only reads, so repeating it does no harm"

@@ -74,8 +74,8 @@ def test_a_template_passes_a_secret_on(source: str, expected: str) -> None:
 
 def test_a_secret_as_json_is_resolved_as_json() -> None:
     text = templates.render_text("{{ keychain.billing.token | tojson }}", SCOPE)
-    [found] = references_in(text, KEY)
-    assert (found.reference.form, found.reference.path) == ("json", ("token",))
+    [reference] = references_in(text, KEY)
+    assert (reference.reference.form, reference.reference.path) == ("json", ("token",))
     assert templates.render_text("{{ {'a': keychain.billing.token} }}", SCOPE) == {"a": written(BILLING, KEY)}
 
 

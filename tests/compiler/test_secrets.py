@@ -1,4 +1,4 @@
-"""Credentials in plain text are told at their very place, and nothing that only looks like one.
+"""Credentials in plain text are reported at their exact place, and nothing that only looks like one.
 
 What has a vendor's prefix is put together here, so that no scanner of repositories takes it for real.
 """
@@ -44,8 +44,8 @@ VENDORS = {
 @pytest.mark.parametrize("prefix", VENDORS)
 def test_what_a_vendor_gives_is_known_by_its_shape(prefix: str) -> None:
     secret = prefix + VENDORS[prefix]
-    assert_told(f"a: 'see {secret}, please'", secret.removeprefix("https://"))
-    assert_told(f"a: {prefix}of_something", None)
+    assert_found(f"a: 'see {secret}, please'", secret.removeprefix("https://"))
+    assert_found(f"a: {prefix}of_something", None)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_a_vendor_gives_is_known_by_its_shape(prefix: str) -> None:
     ],
 )
 def test_a_secret_is_reported_at_its_place(value: str, secret: str) -> None:
-    assert_told(value, secret)
+    assert_found(value, secret)
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_a_secret_is_reported_at_its_place(value: str, secret: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_secret_is_not_reported(value: str) -> None:
-    assert_told(value, None)
+    assert_found(value, None)
 
 
-def assert_told(value: str, secret: str | None) -> None:
+def assert_found(value: str, secret: str | None) -> None:
     text = one("{kind: noop}", head=f"workload:\n  {value}\n")
     assert marked(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
 
@@ -186,7 +186,7 @@ def test_a_key_of_several_lines_is_masked_as_a_whole() -> None:
 
 def test_a_secret_is_shown_in_no_finding() -> None:
     result = compile_text(one("{kind: noop, message: '{{ a b }} password=hunter2'}"), "p.yaml")
-    hidden = [found.span for found in result.diagnostics if found.code is Code.CREDENTIAL_IN_TEXT]
-    shown = [render(found, result.source, hidden) for found in result.diagnostics]
-    assert len(shown) == 2
-    assert all("hunter2" not in text and "password=*******" in text for text in shown)
+    hidden = [diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT]
+    diagnostics = [render(diagnostic, result.source, hidden) for diagnostic in result.diagnostics]
+    assert len(diagnostics) == 2
+    assert all("hunter2" not in text and "password=*******" in text for text in diagnostics)

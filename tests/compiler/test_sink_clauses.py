@@ -16,7 +16,7 @@ STEP = (
 
 def test_a_sink_needs_a_tool() -> None:
     result = compile_text(f"{STEP}sink: {{table: t}}}}\n", "x.yaml")
-    assert Code.MISSING_FIELD in {one.code for one in result.diagnostics}
+    assert Code.MISSING_FIELD in {diagnostic.code for diagnostic in result.diagnostics}
     assert result.graph is None
 
 

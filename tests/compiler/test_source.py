@@ -45,7 +45,7 @@ def test_places_outside_of_the_text_are_its_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("no template", []),
         ("{{ a }} and {% if b %}", ["{{ a }}", "{% if b %}"]),
@@ -58,8 +58,8 @@ def test_places_outside_of_the_text_are_its_ends() -> None:
         ("{{- a -}}", ["{{- a -}}"]),
     ],
 )
-def test_expressions_end_where_jinja_ends_them(text: str, found: list[str]) -> None:
-    assert [text[start:end] for start, end in expressions(text)] == found
+def test_expressions_end_where_jinja_ends_them(text: str, expected: list[str]) -> None:
+    assert [text[start:end] for start, end in expressions(text)] == expected
 
 
 def test_quotes_that_never_close_cost_no_more_than_their_length() -> None:
@@ -93,22 +93,22 @@ def scalar(text: str) -> tuple[SourceFile, ScalarNode]:
 @pytest.mark.parametrize("style", STYLES)
 def test_every_style_of_scalar_gives_exact_places(style: str) -> None:
     source, node = scalar(STYLES[style])
-    found = ["".join(source.slice(span).split()) for span in node.expressions]
-    assert found == ["{{v0}}", "{{v1}}"]
+    expressions = ["".join(source.slice(span).split()) for span in node.expressions]
+    assert expressions == ["{{v0}}", "{{v1}}"]
 
 
 WORDS = st.sampled_from(["word", " ", "\n", "'", '"', "\\", "é", "# ", ": ", "\t", "%", "日本", "}", None])
 
 
 @given(st.lists(WORDS, max_size=20), st.sampled_from(["'", '"', "|", ">", None]))
-def test_whatever_stands_around_them_expressions_are_found(parts: list[str | None], style: str | None) -> None:
+def test_expressions_are_found_in_any_surrounding_text(parts: list[str | None], style: str | None) -> None:
     """None stands for an expression. Single closing braces may stand around them, as in JSON text."""
     names = [f"{{{{ v{index} }}}}" for index, part in enumerate(parts) if part is None]
     text = "".join(f"{{{{ v{index} }}}}" if part is None else part for index, part in enumerate(parts))
     source, node = scalar(yaml.dump({"a": text}, default_style=style, allow_unicode=True, width=30))
     assert node.value == text
-    found = [re.sub(r"[\s\\]", "", source.slice(span)) for span in node.expressions]
-    assert found == [name.replace(" ", "") for name in names]
+    expressions = [re.sub(r"[\s\\]", "", source.slice(span)) for span in node.expressions]
+    assert expressions == [name.replace(" ", "") for name in names]
 
 
 def test_a_brace_written_as_an_escape_gives_the_whole_scalar() -> None:

@@ -26,7 +26,9 @@ workflow:
 
 def findings(fields: str) -> list[Diagnostic]:
     return [
-        one for one in compile_text(HEAD + fields).diagnostics if one.code in (Code.SQL_SYNTAX, Code.QUOTED_TEMPLATE)
+        diagnostic
+        for diagnostic in compile_text(HEAD + fields).diagnostics
+        if diagnostic.code in (Code.SQL_SYNTAX, Code.QUOTED_TEMPLATE)
     ]
 
 
@@ -47,9 +49,9 @@ def findings(fields: str) -> list[Diagnostic]:
     ],
 )
 def test_a_certain_mistake_has_its_place(dialect: str, sql: str, near: str) -> None:
-    found = syntax_problem(sql, dialect)
-    assert found is not None
-    assert sql[found.start : found.end] == near
+    problem = syntax_problem(sql, dialect)
+    assert problem is not None
+    assert sql[problem.start : problem.end] == near
 
 
 @pytest.mark.parametrize(
@@ -117,9 +119,9 @@ def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_templates_in_quotes(sql: str, texts: list[str]) -> None:
-    found = quoted_templates(sql, "postgres")
-    assert [one.text for one in found] == texts
-    assert all(one.is_alone is (";" not in sql) for one in found)
+    quoted = quoted_templates(sql, "postgres")
+    assert [template.text for template in quoted] == texts
+    assert all(template.is_alone is (";" not in sql) for template in quoted)
 
 
 @pytest.mark.parametrize(
@@ -141,14 +143,14 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_very_place(style: str) -> None:
-    (found,) = findings(STYLES[style])
-    assert (found.code, found.message) == (Code.SQL_SYNTAX, 'syntax error in SQL near "t"')
-    assert SourceFile("", HEAD + STYLES[style]).slice(found.span) == "t"
+def test_every_style_gives_the_exact_place(style: str) -> None:
+    (diagnostic,) = findings(STYLES[style])
+    assert (diagnostic.code, diagnostic.message) == (Code.SQL_SYNTAX, 'syntax error in SQL near "t"')
+    assert SourceFile("", HEAD + STYLES[style]).slice(diagnostic.span) == "t"
 
 
 def test_the_remedy_is_the_parameter_of_the_database() -> None:
-    (found,) = findings("      query: select '{{ workload.a }}-{{ workload.b }}'\n")
-    assert found.hint == 'write $1 without quotes, and params: ["{{ workload.a }}-{{ workload.b }}"]'
-    (found,) = findings("      query: select 1; select '{{ workload.a }}'\n")
-    assert found.hint.endswith("; params need one statement in the task")
+    (diagnostic,) = findings("      query: select '{{ workload.a }}-{{ workload.b }}'\n")
+    assert diagnostic.hint == 'write $1 without quotes, and params: ["{{ workload.a }}-{{ workload.b }}"]'
+    (diagnostic,) = findings("      query: select 1; select '{{ workload.a }}'\n")
+    assert diagnostic.hint.endswith("; params need one statement in the task")

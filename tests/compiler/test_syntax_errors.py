@@ -1,4 +1,4 @@
-"""What is not YAML is told where the mistake was made, and with what mends it."""
+"""What is not YAML is finding_of where the mistake was made, and with what mends it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ OPEN_QUOTE = "this quote is never closed"
 HAS_VALUE = 'or remove the value; text that contains ": " needs quotes'
 
 
-def told(text: str) -> tuple[int, int, str, str]:
+def finding_of(text: str) -> tuple[int, int, str, str]:
     """The one finding of a text."""
-    (found,) = read(SourceFile("p.yaml", text))[1]
-    return found.span.line, found.span.col, found.message, found.hint
+    (diagnostic,) = read(SourceFile("p.yaml", text))[1]
+    return diagnostic.span.line, diagnostic.span.col, diagnostic.message, diagnostic.hint
 
 
 def unlike(key: str) -> str:
@@ -41,7 +41,7 @@ def unlike(key: str) -> str:
     ],
 )
 def test_a_tab_as_indentation_is_called_that(text: str, expected: tuple[int, int, str, str]) -> None:
-    assert told(text) == expected
+    assert finding_of(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_tab_as_indentation_is_called_that(text: str, expected: tuple[int, int
     ],
 )
 def test_a_key_too_far_to_the_left_has_its_neighbours_reported(text: str, expected: tuple[int, int, str, str]) -> None:
-    assert told(text) == expected
+    assert finding_of(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,14 @@ def test_a_key_too_far_to_the_left_has_its_neighbours_reported(text: str, expect
 )
 def test_a_key_below_a_value_may_be_indented_wrongly(text: str, expected: tuple[int, int, str, str]) -> None:
     line, col, message, hint = expected
-    assert told(text) == (line, col, message, f"{hint}, {HAS_VALUE}")
+    assert finding_of(text) == (line, col, message, f"{hint}, {HAS_VALUE}")
 
 
 def test_a_colon_in_a_text_still_needs_quotes() -> None:
-    assert told("a: b: c\n")[2:] == ("mapping values are not allowed in this context", HAS_VALUE.partition("; ")[2])
+    assert finding_of("a: b: c\n")[2:] == (
+        "mapping values are not allowed in this context",
+        HAS_VALUE.partition("; ")[2],
+    )
 
 
 @pytest.mark.parametrize("quote", ['"', "'"])
@@ -93,14 +96,14 @@ def test_a_colon_in_a_text_still_needs_quotes() -> None:
 )
 def test_a_missing_quote_is_reported_where_the_text_begins(quote: str, later: str) -> None:
     text = f"{TOOL}      url: {quote}http://a\n      method: GET\n{later.format(quote)}"
-    assert told(text) == (5, 12, OPEN_QUOTE, "close it")
+    assert finding_of(text) == (5, 12, OPEN_QUOTE, "close it")
 
 
-def test_a_text_of_several_lines_is_no_missing_quote() -> None:
+def test_a_text_of_several_lines_is_not_a_missing_quote() -> None:
     """The quote that is too many stands after it."""
     text = 'a: "one\n  two"\nb: "three" four"\n'
-    assert told(text)[2] != OPEN_QUOTE
-    assert told(text)[0] == 3
+    assert finding_of(text)[2] != OPEN_QUOTE
+    assert finding_of(text)[0] == 3
 
 
 @pytest.mark.parametrize(
@@ -116,16 +119,16 @@ def test_a_text_of_several_lines_is_no_missing_quote() -> None:
 @pytest.mark.parametrize("more", ["", "      method: GET\n"])
 def test_a_template_without_quotes_is_one_finding(template: str, more: str) -> None:
     text = f"{HEAD}{TOOL}      url: {template}\n{more}"
-    (found,) = compile_text(text).diagnostics
-    assert (found.span.line, found.span.col) == (8, 12)
-    assert (found.message, found.hint) == (
+    (diagnostic,) = compile_text(text).diagnostics
+    assert (diagnostic.span.line, diagnostic.span.col) == (8, 12)
+    assert (diagnostic.message, diagnostic.hint) == (
         "a template is not quoted",
         'quote the template: "{{ ... }}"',
     )
 
 
-def test_a_mistake_behind_a_quoted_template_is_no_missing_quote() -> None:
-    assert "not quoted" not in told('a: "x: {{ b }}" c\n')[2]
+def test_a_mistake_behind_a_quoted_template_is_not_a_missing_quote() -> None:
+    assert "not quoted" not in finding_of('a: "x: {{ b }}" c\n')[2]
 
 
 @pytest.mark.parametrize(
@@ -140,9 +143,9 @@ def test_a_mistake_behind_a_quoted_template_is_no_missing_quote() -> None:
 )
 def test_a_single_brace_is_reported_at_its_place(template: str, column: int) -> None:
     text = f'{HEAD}{TOOL}      url: "{template}"\n'
-    (found,) = (one for one in compile_text(text).diagnostics if one.code.value == "NT301")
-    assert (found.span.line, found.span.col) == (8, 12 + column)
-    assert (found.message, found.hint) == ("the braces are closed by a single }", "close them with }}")
+    (diagnostic,) = (diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code.value == "NT301")
+    assert (diagnostic.span.line, diagnostic.span.col) == (8, 12 + column)
+    assert (diagnostic.message, diagnostic.hint) == ("the braces are closed by a single }", "close them with }}")
 
 
 def test_without_libyaml_the_mistakes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,6 +158,6 @@ def test_without_libyaml_the_mistakes_are_the_same(monkeypatch: pytest.MonkeyPat
         f'{TOOL}      url: "a\n      b: "c"\n',
         f"{TOOL}      url: {{{{ a }}}}/x\n",
     )
-    fast = [one_line(one) for text in texts for one in read(SourceFile("p.yaml", text))[1]]
+    fast = [one_line(diagnostic) for text in texts for diagnostic in read(SourceFile("p.yaml", text))[1]]
     monkeypatch.delattr(yaml, "CSafeLoader")
-    assert [one_line(one) for text in texts for one in read(SourceFile("p.yaml", text))[1]] == fast
+    assert [one_line(diagnostic) for text in texts for diagnostic in read(SourceFile("p.yaml", text))[1]] == fast

@@ -325,4 +325,4 @@ def test_as_deep_as_a_short_expression_can_be_it_compiles(opening: str, closing:
 def test_a_template_cannot_spell_the_filters_that_charge_for_it(name: str) -> None:
     """``worked(-999_999_999)`` paid a budget back that then lasted for hours."""
     assert name in FILTERS
-    assert [found.message for found in check(f"{{{{ '' | {name}(-999999999) }}}}")] != []
+    assert [diagnostic.message for diagnostic in check(f"{{{{ '' | {name}(-999999999) }}}}")] != []

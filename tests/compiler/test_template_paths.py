@@ -91,8 +91,8 @@ CHECKS: list[tuple[str, list[tuple[str, str, str]]]] = [
 
 @pytest.mark.parametrize(("source", "expected"), CHECKS)
 def test_problems_are_found_where_they_are(source: str, expected: list[tuple[str, str, str]]) -> None:
-    found = [(problem.message, problem.hint, source[problem.start : problem.end]) for problem in check(source)]
-    assert found == expected
+    problems = [(problem.message, problem.hint, source[problem.start : problem.end]) for problem in check(source)]
+    assert problems == expected
     assert all(problem.start > source.find(" | y'") for problem in check(source))
 
 

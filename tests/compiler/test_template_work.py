@@ -1,4 +1,4 @@
-"""The work of renderings is counted alike in every process, so that a replay stops where the first run did."""
+"""The work of renderings is counted equally in every process, so that a replay stops where the first run did."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_work_is_the_same_in_every_process_and_whether_templates_are_known() -> 
 def in_a_process(seed: str) -> str:
     source = "from tests.compiler import test_template_work; print(test_template_work.all_work())"
     environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    found = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, text=True, check=True)
-    return found.stdout.strip()
+    report = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, text=True, check=True)
+    return report.stdout.strip()
 
 
 @pytest.mark.parametrize("name", [name for name in RENDERINGS if name != "no template"])
@@ -74,8 +74,8 @@ def test_every_rendering_is_work(name: str) -> None:
 def test_more_is_more_work() -> None:
     assert work_of(RENDERINGS["a loop"]) > work_of(RENDERINGS["a path"])
     assert work_of(RENDERINGS["too much"]) > 1_000_000
-    asked = work_of(lambda: [predicate("{{ row.id > 3 }}", {"row": row}) for row in SCOPE["rows"]])
-    assert asked == 50 * work_of(lambda: predicate("{{ row.id > 3 }}", {"row": {"id": 1}}))
+    work = work_of(lambda: [predicate("{{ row.id > 3 }}", {"row": row}) for row in SCOPE["rows"]])
+    assert work == 50 * work_of(lambda: predicate("{{ row.id > 3 }}", {"row": {"id": 1}}))
 
 
 def test_work_of_another_thread_is_not_ours() -> None:

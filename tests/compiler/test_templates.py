@@ -122,9 +122,9 @@ VALUES: list[tuple[str, Json]] = [
 
 @pytest.mark.parametrize(("source", "expected"), VALUES)
 def test_a_template_gives_a_value(source: str, expected: Json) -> None:
-    found = render_text(source, SCOPE)
-    assert found == expected
-    assert type(found) is type(expected)
+    result = render_text(source, SCOPE)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 FAILURES = [
@@ -157,7 +157,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("source", "message", "name"), FAILURES)
-def test_a_failure_says_what_and_where(source: str, message: str, name: str | None) -> None:
+def test_a_failure_has_a_message_and_a_place(source: str, message: str, name: str | None) -> None:
     with pytest.raises(TemplateFailure) as raised:
         render_text(source, SCOPE)
     assert (raised.value.message, raised.value.name, raised.value.span) == (message, name, None)
@@ -294,8 +294,54 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("source", "verdict"), VERDICTS)
-def test_a_predicate_decides_or_says_what_it_misses(source: str, verdict: PredicateResult) -> None:
+def test_a_predicate_decides_or_names_what_is_missing(source: str, verdict: PredicateResult) -> None:
     assert predicate(source, SCOPE) == verdict
+
+
+ASKED: list[tuple[str, Json]] = [
+    ("{{ workload.nope if workload.nope else 'x' }}", "x"),
+    ("{{ nope.deep[0].er if nope.deep[0].er else 'x' }}", "x"),
+    ("{{ 1 if nope and nope.x else 2 }}", 2),
+    ("{{ 1 if nope or workload.n else 2 }}", 1),
+    ("{{ 1 if not nope else 2 }}", 1),
+    ("{{ 1 if not (workload.n and nope) else 2 }}", 1),
+    ("{{ nope or 'x' }}", "x"),
+    ("{{ (workload.nope or []) + [1] }}", [1]),
+    ("{{ nope or workload.nope or 'x' }}", "x"),
+    ("{{ nope and nope.x or 'x' }}", "x"),
+    ("{{ workload.n or nope }}", 3),
+    ("{% if nope.x %}a{% elif nope %}b{% else %}c{% endif %}", "c"),
+    ("{% for row in rows if row.nope or row.id == 2 %}{{ row.tag }}{% endfor %}", "a"),
+]
+NOT_ASKED = [
+    ("{{ nope if workload.n else 'x' }}", "nope"),
+    ("{{ nope or workload.gone }}", "workload.gone"),
+    ("{{ nope and 1 }}", "nope"),
+    ("{{ not nope }}", "nope"),
+    ("{{ workload.nope == 1 or 2 }}", "workload.nope"),
+    ("{{ 1 if workload.nope == 1 else 2 }}", "workload.nope"),
+    ("{{ 1 if nope | length else 2 }}", "nope"),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), ASKED)
+def test_an_undefined_name_is_false_where_a_template_says_what_to_use_instead(source: str, expected: Json) -> None:
+    assert render_text(source, SCOPE) == expected
+    assert predicate(source, SCOPE).indeterminate == ()
+
+
+@pytest.mark.parametrize(("source", "name"), NOT_ASKED)
+def test_an_undefined_name_is_an_error_where_its_value_is_used(source: str, name: str) -> None:
+    with pytest.raises(TemplateFailure, match=f'^"{name}" is undefined$'):
+        render_text(source, SCOPE)
+    assert predicate(source, SCOPE) == PredicateResult(False, (name,), is_mistake=True)
+
+
+@pytest.mark.parametrize(
+    "source", ["{{ not error }}", "{{ workload.n == 3 and not error }}", "{{ not (not error) or not error }}"]
+)
+def test_a_condition_may_ask_whether_there_is_no_error(source: str) -> None:
+    assert predicate(source, SCOPE).matched
 
 
 WRONG = ["{{ a b }}", "{{ 'a' * 10**9 }}", "{{ ''.__class__.x }}"]
@@ -347,7 +393,7 @@ def test_a_part_of_an_outcome_that_is_not_there_is_none_as_a_value() -> None:
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("source", ["{{ v | float }}", "{{ [v | float] }}", "{{ {'a': [1.5, v | float]} }}"])
-def test_what_json_has_no_number_for_is_no_data(source: str, number: str) -> None:
+def test_non_finite_numbers_are_not_data(source: str, number: str) -> None:
     """As null it would change the value of a run that continues as new."""
     with pytest.raises(TemplateFailure, match=f"yields {number}, which JSON cannot represent"):
         render_text(source, {"v": number})
@@ -361,24 +407,24 @@ def test_names_of_the_scope_win_over_globals_and_names_set_over_both() -> None:
 def test_only_the_names_a_template_uses_are_looked_up() -> None:
     class Watched(dict[str, Any]):
         def __missing__(self, name: str) -> Any:
-            asked.append(name)
+            requests.append(name)
             raise KeyError(name)
 
-    asked: list[str] = []
+    requests: list[str] = []
     assert render_text("{{ a }}{{ b | default(2) }}", Watched(a=1, c=3)) == "12"
-    assert asked == ["b"]
+    assert requests == ["b"]
 
 
 def test_projection_is_the_smallest_that_renders_the_same() -> None:
-    found = project(
+    result = project(
         SCOPE, ["workload.n", "workload.nope", "page.body.rows", "page.status_code", "nope", "rows", "rows.x"]
     )
-    assert found == {
+    assert result == {
         "workload": {"n": 3},
         "page": {"body": {"rows": [1, 2]}, "status_code": 200},
         "rows": [{"id": 1, "tag": "b"}, {"id": 2, "tag": "a"}],
     }
-    found["rows"].clear()
+    result["rows"].clear()
     assert SCOPE["rows"]
 
 
@@ -464,7 +510,7 @@ def test_a_cached_predicate_costs_less_than_twice_what_jinja_takes() -> None:
     assert ours < 2 * theirs
 
 
-def test_a_constant_that_cannot_be_computed_is_no_accident_of_the_check() -> None:
+def test_a_constant_that_cannot_be_computed_does_not_crash_the_check() -> None:
     source = "{% set a = 2.5[0] and 1 %}{{ a }}"
     assert check(source) == ()
     with pytest.raises(TemplateFailure):

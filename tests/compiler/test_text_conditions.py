@@ -74,5 +74,5 @@ workflow:
 
 
 def test_how_to_write_it_is_reported_once() -> None:
-    told = [found.hint for found in compile_text(TWICE).diagnostics if "outside" in found.message]
-    assert told == ["write \"{{ (workload.a) | string == 'x' }}\""]
+    diagnostics = [diagnostic.hint for diagnostic in compile_text(TWICE).diagnostics if "outside" in diagnostic.message]
+    assert diagnostics == ["write \"{{ (workload.a) | string == 'x' }}\""]

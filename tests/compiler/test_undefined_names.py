@@ -64,7 +64,7 @@ def test_names_that_nothing_binds(text: str, names: list[str]) -> None:
 
 
 def reading(name: str, *names: str) -> str:
-    listed = ", ".join(f"{{step: {one}}}" for one in names)
+    listed = ", ".join(f"{{step: {step_name}}}" for step_name in names)
     return f"{{step: {name}, tool: {{kind: noop, message: '{{{{ read.data }}}}'}}, next: {{arcs: [{listed}]}}}}"
 
 
@@ -86,7 +86,7 @@ READ = "{step: read, tool: {kind: noop}}"
     ],
 )
 def test_results_that_are_read_too_early(workflow: list[str], early: list[str]) -> None:
-    assert [found.partition(".")[0] for found in marked(steps(*workflow), Code.EARLY_RESULT)] == early
+    assert [mark.partition(".")[0] for mark in marked(steps(*workflow), Code.EARLY_RESULT)] == early
 
 
 def ruled(when: str, step: str = "start", after: str = "end", head: str = "") -> str:
@@ -114,9 +114,9 @@ def ruled(when: str, step: str = "start", after: str = "end", head: str = "") ->
     ],
 )
 def test_a_rule_reads_the_outcome_and_not_the_result(text: str, places: list[str]) -> None:
-    found = [one for one in compile_text(text).diagnostics if one.code is Code.EARLY_RESULT]
+    diagnostics = [diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.EARLY_RESULT]
     assert marked(text, Code.EARLY_RESULT) == places
-    assert {one.hint for one in found} <= {"read the outcome of the call: output.data.body.next"}
+    assert {diagnostic.hint for diagnostic in diagnostics} <= {"read the outcome of the call: output.data.body.next"}
 
 
 TWO_TASKS = "{step: start, tool: [{name: a, kind: noop}, {name: b, kind: noop}], next: {arcs: [{step: c}]}}"
@@ -164,8 +164,10 @@ TWO_TASKS = "{step: start, tool: [{name: a, kind: noop}, {name: b, kind: noop}],
     ],
 )
 def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
-    (found,) = [one for one in compile_text(text).diagnostics if one.code is Code.UNDEFINED_NAME]
-    assert found.hint == hint
+    (diagnostic,) = [
+        diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.UNDEFINED_NAME
+    ]
+    assert diagnostic.hint == hint
 
 
 @pytest.mark.parametrize(
@@ -199,8 +201,10 @@ def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
     ],
 )
 def test_what_to_do_about_a_name(text: str, hint: str) -> None:
-    (found,) = [one for one in compile_text(text).diagnostics if one.code is Code.UNDEFINED_NAME]
-    assert found.hint == hint
+    (diagnostic,) = [
+        diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.UNDEFINED_NAME
+    ]
+    assert diagnostic.hint == hint
 
 
 def test_a_templated_input_leaves_the_workload_what_it_is() -> None:
@@ -222,11 +226,11 @@ def test_a_playbook_may_give_a_name_of_the_engine_to_something_of_its_own(name: 
 def test_the_hint_names_the_result_that_a_name_of_the_engine_hides(name: str) -> None:
     first = f"{{step: {name}, tool: {{kind: noop}}, next: {{arcs: [{{step: b}}]}}}}"
     text = steps(first, f"{{step: b, tool: {{kind: noop, message: '{{{{ {name}.title }}}}'}}}}")
-    hints = [found.hint for found in compile_text(text).diagnostics if found.code is Code.UNDEFINED_NAME]
+    hints = [diagnostic.hint for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.UNDEFINED_NAME]
     assert hints == ([] if name in ("work", "workload") else [f"the result of the step is results.{name}"])
 
 
-def test_only_the_end_of_a_loop_over_steps_knows_its_results_by_the_name_of_the_loop() -> None:
+def test_only_the_end_of_a_loop_over_steps_reads_its_results_by_the_name_of_the_loop() -> None:
     text = steps(
         "{step: start, loop: {in: [1], iterator: i}, next: {arcs: [{step: work}]}}",
         "{step: work, tool: {kind: noop}, next: {arcs: [{step: done}]}}",

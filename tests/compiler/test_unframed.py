@@ -37,8 +37,12 @@ def test_a_frame_without_effect_is_left_out_with_a_warning(rest: str, why: str) 
     assert result.graph is not None
     assert result.graph.steps["start"].loop is not None
     assert result.graph.steps["start"].loop.frame is None
-    [found] = [one for one in result.diagnostics if one.code is Code.IGNORED_FIELD and '"frame"' in one.message]
-    assert found.message == f'"frame" has no effect here: {why}'
+    [diagnostic] = [
+        diagnostic
+        for diagnostic in result.diagnostics
+        if diagnostic.code is Code.IGNORED_FIELD and '"frame"' in diagnostic.message
+    ]
+    assert diagnostic.message == f'"frame" has no effect here: {why}'
 
 
 def test_a_loop_inside_of_another_is_not_framed() -> None:

@@ -1,4 +1,4 @@
-"""The v1 front end: what tells the dialect, and what each older form comes to."""
+"""The v1 front end: how the dialect is detected, and what each older form becomes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_shape_decides_the_dialect(workflow: str, dialect: str) -> None:
         ("type: iterator, in: [1], iterator: n, task: {type: http, url: u}", "http", "start"),
     ],
 )
-def test_every_way_to_say_what_a_step_does(fields: str, kind: str, label: str) -> None:
+def test_every_form_of_what_a_step_does(fields: str, kind: str, label: str) -> None:
     task = task_of(fields, "workbook: [{name: work, type: noop}]\n")
     assert (task.kind, task.label) == (kind, label)
 
@@ -91,8 +91,8 @@ def test_the_caller_of_a_workbook_task_may_say_how_to_connect() -> None:
 def test_the_task_of_the_workbook_may_read_how_its_caller_connects() -> None:
     task = "{name: work, type: postgres, command: c, host: '{{ db_host }}'}"
     step = "{step: start, type: workbook, name: work, with: {db_host: mine}}"
-    found = compile_text(f"{HEAD}workflow:\n  - {step}\nworkbook: [{task}]\n").diagnostics
-    assert [one.code for one in found] == []
+    diagnostics = compile_text(f"{HEAD}workflow:\n  - {step}\nworkbook: [{task}]\n").diagnostics
+    assert [diagnostic.code for diagnostic in diagnostics] == []
 
 
 @pytest.mark.parametrize(
@@ -112,12 +112,12 @@ def test_the_task_of_the_workbook_may_read_how_its_caller_connects() -> None:
     ],
 )
 def test_credentials_are_read_in_every_shape(fields: str, auth: object) -> None:
-    found = task_of(fields).auth
-    assert found is not None
-    assert found.data == auth
+    credential = task_of(fields).auth
+    assert credential is not None
+    assert credential.data == auth
 
 
-def test_the_name_and_path_may_stand_at_both_places() -> None:
+def test_the_name_and_path_may_be_in_both_places() -> None:
     text = f"{HEAD}path: root\nmetadata: {{name: inner}}\nworkflow: [{{step: start, type: noop}}]\n"
     source = compile_or_raise(text).source
     assert (source.name, source.path) == ("inner", "root")
@@ -129,12 +129,12 @@ def test_an_empty_filter_is_reported_and_keeps_all() -> None:
     loop = result.graph.steps["start"].loop
     assert loop is not None
     assert loop.where is None
-    assert [found.code for found in result.diagnostics] == [Code.IGNORED_FIELD]
+    assert [diagnostic.code for diagnostic in result.diagnostics] == [Code.IGNORED_FIELD]
 
 
 def test_case_and_next_exclude_each_other() -> None:
     result = compile_text(f"{HEAD}workflow: [{{step: start, type: noop, case: [{{else: end}}], next: end}}]\n")
-    assert [found.code for found in result.diagnostics] == [Code.CONFLICTING_FIELDS]
+    assert [diagnostic.code for diagnostic in result.diagnostics] == [Code.CONFLICTING_FIELDS]
 
 
 @pytest.mark.parametrize("save", ["{data: {a: 1}}", "{storage: event_log, data: {a: 1}}", "{storage: {type: event}}"])
@@ -142,7 +142,7 @@ def test_a_task_has_its_result_in_the_event_log_anyway(save: str) -> None:
     result = compile_text(f"{HEAD}workflow: [{{step: start, type: python, code: pass, save: {save}}}]\n")
     assert result.graph is not None
     assert result.graph.steps["start"].tasks[0].sinks == ()
-    assert [found.code for found in result.diagnostics] == [Code.IGNORED_FIELD]
+    assert [diagnostic.code for diagnostic in result.diagnostics] == [Code.IGNORED_FIELD]
 
 
 @pytest.mark.parametrize(
@@ -185,8 +185,8 @@ def test_steps_of_nested_regions_belong_to_the_innermost_loop() -> None:
 def test_only_a_tool_of_its_own_gives_a_step_pages(called: str) -> None:
     pages = "{continue_while: '{{ response.more }}', max_iterations: 3}"
     step = f"{{step: start, {called}loop: {{pagination: {pages}}}}}"
-    found = compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics
-    ignored = [one.message for one in found if one.code is Code.IGNORED_FIELD]
+    diagnostics = compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics
+    ignored = [diagnostic.message for diagnostic in diagnostics if diagnostic.code is Code.IGNORED_FIELD]
     assert ignored == ['"pagination" has no effect in a step without a tool of its own']
 
 
@@ -212,16 +212,16 @@ def test_an_iterator_was_first_called_a_loop() -> None:
 def test_what_a_workbook_task_misses_matters_when_it_is_called(call: str, is_refused: bool) -> None:
     text = f"{HEAD}workbook: [{{name: work, type: python}}]\nworkflow:\n  - {{step: start, type: {call}}}\n"
     result = compile_text(text)
-    assert Code.MISSING_FIELD in {one.code for one in result.diagnostics}
+    assert Code.MISSING_FIELD in {diagnostic.code for diagnostic in result.diagnostics}
     assert (result.graph is None) == is_refused
 
 
-def test_a_workbook_task_that_nobody_calls_is_not_asked_for_names() -> None:
+def test_names_of_an_uncalled_workbook_task_are_not_checked() -> None:
     text = f"{HEAD}workbook: [{{name: work, type: noop, message: '{{{{ x }}}}'}}]\nworkflow:\n  - {{step: start}}\n"
-    assert [one.code for one in compile_text(text).diagnostics] == [Code.UNUSED_WORKBOOK_TASK]
+    assert [diagnostic.code for diagnostic in compile_text(text).diagnostics] == [Code.UNUSED_WORKBOOK_TASK]
 
 
-def test_what_stores_a_whole_loop_knows_how_many_results_there_are() -> None:
+def test_a_sink_of_a_whole_loop_has_the_number_of_results() -> None:
     save = "{storage: postgres, auth: pg, table: t, data: {all: '{{ results }}', many: '{{ count }}'}}"
     step = f"{{step: start, type: iterator, in: [1], iterator: n, task: {{type: python, code: pass}}, save: {save}}}"
     assert compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics == ()

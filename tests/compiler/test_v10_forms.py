@@ -127,9 +127,9 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_two_ways_to_say_the_same(name: str) -> None:
-    one, other = SAME[name]
-    assert graph_of(one, "workload: {go: true}\n") == graph_of(other, "workload: {go: true}\n")
+def test_two_forms_with_the_same_meaning(name: str) -> None:
+    case, other = SAME[name]
+    assert graph_of(case, "workload: {go: true}\n") == graph_of(other, "workload: {go: true}\n")
 
 
 FRAME = "max_rows: 5, max_seconds: 30, max_bytes: 64MiB, lease_seconds: 120, heartbeat_seconds: 30, row_concurrency: 2"
@@ -211,8 +211,8 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_reported(name: str) -> None:
     step, code = WRONG[name]
-    found = compile_text(f"{HEAD}workflow:\n- {{step: start, {step}}}\n{OTHERS}").diagnostics
-    assert code in {one.code.value for one in found}
+    diagnostics = compile_text(f"{HEAD}workflow:\n- {{step: start, {step}}}\n{OTHERS}").diagnostics
+    assert code in {diagnostic.code.value for diagnostic in diagnostics}
 
 
 @pytest.mark.parametrize(
@@ -226,6 +226,8 @@ def test_what_is_wrong_is_reported(name: str) -> None:
         ("spec: {final_step: nowhere}", "NT203", Severity.ERROR),
     ],
 )
-def test_what_an_executor_says_is_checked(executor: str, code: str, severity: Severity) -> None:
-    found = compile_text(f"{HEAD}executor: {{{executor}}}\nworkflow:\n- {{step: start, {TOOL}}}\n{OTHERS}").diagnostics
-    assert (code, severity) in {(one.code.value, one.severity) for one in found}
+def test_the_keys_of_an_executor_are_checked(executor: str, code: str, severity: Severity) -> None:
+    diagnostics = compile_text(
+        f"{HEAD}executor: {{{executor}}}\nworkflow:\n- {{step: start, {TOOL}}}\n{OTHERS}"
+    ).diagnostics
+    assert (code, severity) in {(diagnostic.code.value, diagnostic.severity) for diagnostic in diagnostics}

@@ -1,4 +1,4 @@
-"""Waits as the compiler tells of them: routes, words, and what reads a schema."""
+"""Waits in the compiler: routes, descriptions, and schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl_compiler.language.payload_schema import form_problem, form_schema, pa
 WAITS = Path(__file__).parent / "corpus" / "ok" / "v10_waits.yaml"
 
 
-def test_the_tree_says_what_is_waited_for() -> None:
+def test_the_tree_shows_waits() -> None:
     graph = compile_file(WAITS).graph
     assert graph is not None
     text = preview.tree(graph)
@@ -28,8 +28,8 @@ def test_the_tree_says_what_is_waited_for() -> None:
 @pytest.mark.parametrize("kind", ["wait", "approval", "http"])
 def test_a_tool_that_is_written_as_a_key_of_its_step(kind: str) -> None:
     head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: p}\nworkflow:\n"
-    found = compile_text(f"{head}  - step: start\n    {kind}: {{a: 1}}\n").diagnostics
-    assert f"write tool: {{kind: {kind}, ...}}" in [one.hint for one in found]
+    diagnostics = compile_text(f"{head}  - step: start\n    {kind}: {{a: 1}}\n").diagnostics
+    assert f"write tool: {{kind: {kind}, ...}}" in [diagnostic.hint for diagnostic in diagnostics]
 
 
 def test_a_timeout_is_the_first_route_of_its_step() -> None:
@@ -73,7 +73,7 @@ def test_payloads(schema: dict[str, Any], value: Any, why: str | None) -> None:
     ["text", [], {"pattern": "a"}, {"type": "money"}, {"type": [3]}, {"minimum": True}, {"items": []}, {"$ref": "#"},
      {"properties": {"a": 3}}, {"required": "a"}],
 )  # fmt: skip
-def test_what_is_no_schema(schema: Any) -> None:
+def test_values_that_are_not_schemas(schema: Any) -> None:
     assert schema_problem(schema) is not None
 
 
@@ -100,7 +100,7 @@ def test_forms(form: Any, is_one: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "expected"),
     [
         (0, 0),
         (1.5, 1500),
@@ -115,7 +115,7 @@ def test_forms(form: Any, is_one: bool) -> None:
         ([], None),
     ],
 )
-def test_times(value: object, found: int | None) -> None:
-    assert milliseconds(value) == found
-    if found is not None:
-        assert milliseconds(iso(found)) == found
+def test_times(value: object, expected: int | None) -> None:
+    assert milliseconds(value) == expected
+    if expected is not None:
+        assert milliseconds(iso(expected)) == expected

@@ -94,8 +94,8 @@ class _Api:
     async def echo(self, request: Request) -> Response:
         body = (await request.body()).decode()
         type_ = request.headers.get("content-type")
-        found = {"method": request.method, "query": dict(request.query_params), "type": type_, "body": body}
-        return JSONResponse(found)
+        answer = {"method": request.method, "query": dict(request.query_params), "type": type_, "body": body}
+        return JSONResponse(answer)
 
     async def flaky(self, request: Request) -> Response:
         """Unavailable twice."""

@@ -43,12 +43,12 @@ NOTES: Mapping[str, str] = {
 """What a note may say."""
 
 RAN = frozenset({"result", "status", "refused"})
-"""One of them tells what came of a playbook."""
+"""One of them says how a playbook ended."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """``text`` is the whole playbook, or the tests of the playbook ``tested``; ``why_not`` tells why it is neither."""
+    """``text`` is the whole playbook, or the tests of the playbook ``tested``; ``why_not`` says why it is neither."""
 
     page: str
     line: int
@@ -70,14 +70,14 @@ def blocks(page: Path) -> Iterator[Block]:
     """Every block of YAML on a page."""
     content = page.read_text("utf-8")
     playbook = ""
-    for found in _FENCE.finditer(content):
-        line = content.count("\n", 0, found.start("text")) + 1
-        text, notes = _parted(found["text"])
+    for match in _FENCE.finditer(content):
+        line = content.count("\n", 0, match.start("text")) + 1
+        text, notes = _parted(match["text"])
         if text.startswith("tests:"):
             yield Block(page.name, line, text, notes, tested=playbook)
             continue
         playbook = HEAD + text if PART.match(text) else text
-        yield Block(page.name, line, playbook, notes, found["why"] or "")
+        yield Block(page.name, line, playbook, notes, match["why"] or "")
 
 
 _SCRIPT = re.compile(r"^```python\n# (https://\S+)\n(.*?)^```$", re.M | re.S)
@@ -85,8 +85,8 @@ _SCRIPT = re.compile(r"^```python\n# (https://\S+)\n(.*?)^```$", re.M | re.S)
 
 def scripts(page: Path) -> Iterator[tuple[str, bytes]]:
     """Every block of Python whose first line is the address where it lies, without that line."""
-    for found in _SCRIPT.finditer(page.read_text("utf-8")):
-        yield found[1], found[2].encode()
+    for match in _SCRIPT.finditer(page.read_text("utf-8")):
+        yield match[1], match[2].encode()
 
 
 def _parted(text: str) -> tuple[str, Mapping[str, Any]]:

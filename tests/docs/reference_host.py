@@ -25,21 +25,21 @@ from noetl_temporal.playbook_tests.host import TrialRun, run_graph
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["Told", "run_playbook"]
+__all__ = ["Received", "run_playbook"]
 
 
 @dataclass
-class Told:
-    """What a run is told from outside: signals by name, decisions by step."""
+class Received:
+    """What a run receives from outside: signals by name, decisions by step."""
 
     signals: Mapping[str, Any]
     decisions: Mapping[str, Mapping[str, Any]]
 
     def facts(self, machine: Machine) -> Iterator[Event]:
         """The signals, each of which the run has to accept."""
-        for number, (name, told) in enumerate(self.signals.items(), 1):
-            found = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
-            signal = Signal(name, found["data"], str(found["key"])) if "key" in found else Signal(name, told)
+        for number, (name, data) in enumerate(self.signals.items(), 1):
+            fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+            signal = Signal(name, fields["data"], str(fields["key"])) if "key" in fields else Signal(name, data)
             assert signal_problem(machine.graph, machine.state, signal, []) is None
             yield Signalled(now(), number, signal)
 
@@ -53,7 +53,7 @@ class Told:
         return decided
 
 
-NOTHING_TOLD = Told({}, {})
+NOTHING_RECEIVED = Received({}, {})
 
 
 async def run_playbook(
@@ -63,13 +63,13 @@ async def run_playbook(
     execution_id: int,
     payload: dict[str, Any],
     called: Mapping[str, Graph],
-    told: Told = NOTHING_TOLD,
+    received: Received = NOTHING_RECEIVED,
 ) -> TrialRun:
     """Run to the end. The loops and calls that are left then are cancelled. ``called`` are the playbooks that it may
     call, by their paths.
     """
     run = TrialRun()
-    await run_graph(graph, _RealTools(tools, source, called, told), execution_id, payload, run)
+    await run_graph(graph, _RealTools(tools, source, called, received), execution_id, payload, run)
     return run
 
 
@@ -80,7 +80,7 @@ class _RealTools:
     tools: Mapping[str, Tool]
     source: CredentialSource
     called: Mapping[str, Graph]
-    told: Told
+    received: Received
     deciding: asyncio.Task[None] | None = None
 
     def now(self) -> int:
@@ -92,20 +92,20 @@ class _RealTools:
     def playbook(self, call: ToolCall) -> Graph:
         return self.called[call.config["path"]]
 
-    def attend(self, machine: Machine, run: TrialRun, tell: Callable[[Event], None]) -> None:
+    def attend(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
         del run
-        for fact in self.told.facts(machine):
-            tell(fact)
-        if self.told.decisions:
-            self.deciding = asyncio.create_task(self._decide(machine, tell))
+        for fact in self.received.facts(machine):
+            receive(fact)
+        if self.received.decisions:
+            self.deciding = asyncio.create_task(self._decide(machine, receive))
 
-    async def _decide(self, machine: Machine, tell: Callable[[Event], None]) -> None:
+    async def _decide(self, machine: Machine, receive: Callable[[Event], None]) -> None:
         decided: set[str] = set()
         while machine.state.phase != "ended":
-            decision = self.told.decision(machine)
+            decision = self.received.decision(machine)
             if decision is not None and decision.wait_id not in decided:
                 decided.add(decision.wait_id)
-                tell(decision)
+                receive(decision)
             await asyncio.sleep(0.001)
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:

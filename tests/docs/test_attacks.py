@@ -15,7 +15,7 @@ ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line
 def test_the_tests_exist() -> None:
     named = {(path, name) for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)}
     assert named
-    assert {one for one in named if not _defines(ROOT / one[0], one[1])} == set()
+    assert {citation for citation in named if not _defines(ROOT / citation[0], citation[1])} == set()
 
 
 def _defines(file: Path, name: str) -> bool:
@@ -28,7 +28,7 @@ def test_every_attack_has_a_cure_and_a_test() -> None:
     assert [row for row in ROWS if not whole.fullmatch(row)] == []
 
 
-def test_no_attack_stands_twice() -> None:
+def test_no_attack_is_listed_twice() -> None:
     attacks = [row.split("|")[1] for row in ROWS]
     assert sorted(attacks) == sorted(set(attacks))
 

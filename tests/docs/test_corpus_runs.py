@@ -20,6 +20,8 @@ def test_it_has_every_playbook_that_needs_no_cloud() -> None:
 
 def test_each_that_does_not_complete_has_a_reason() -> None:
     table = expected_runs()
-    assert {one.status for one in table.values()} == STATUSES
-    assert {one.file for one in table.values() if bool(one.reason) is (one.status == "completed")} == set()
-    assert {one.after for one in table.values() if one.after} <= table.keys()
+    assert {statement.status for statement in table.values()} == STATUSES
+    assert {
+        statement.file for statement in table.values() if bool(statement.reason) is (statement.status == "completed")
+    } == set()
+    assert {statement.after for statement in table.values() if statement.after} <= table.keys()

@@ -22,18 +22,18 @@ def _rows(file: Path) -> list[dict[str, str]]:
 ROWS = _rows(TABLE)
 
 
-def _exists(shown: str) -> bool:
-    if re.fullmatch(r"\d{4}", shown):
-        return bool(list((ROOT / "dev/decisions").glob(f"{shown}-*.md")))
-    if shown.startswith(("ok/", "err/")):
-        return (ROOT / "tests/compiler/corpus" / f"{shown}.yaml").is_file()
-    file, _, test = shown.partition("::")
+def _exists(expected: str) -> bool:
+    if re.fullmatch(r"\d{4}", expected):
+        return bool(list((ROOT / "dev/decisions").glob(f"{expected}-*.md")))
+    if expected.startswith(("ok/", "err/")):
+        return (ROOT / "tests/compiler/corpus" / f"{expected}.yaml").is_file()
+    file, _, test = expected.partition("::")
     path = ROOT / "tests" / file
     return bool(test) and path.is_file() and f"def {test}(" in path.read_text(encoding="utf-8")
 
 
 def test_what_shows_a_statement_exists() -> None:
-    assert {shown for row in ROWS for shown in row["shown by"].split() if not _exists(shown)} == set()
+    assert {reference for row in ROWS for reference in row["shown by"].split() if not _exists(reference)} == set()
 
 
 def test_each_statement_is_shown() -> None:

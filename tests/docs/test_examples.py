@@ -24,7 +24,7 @@ def test_there_are_examples() -> None:
 def test_compiles(file: Path) -> None:
     result = compile_file(file)
     assert result.graph is not None
-    assert [found.message for found in result.diagnostics] == []
+    assert [diagnostic.message for diagnostic in result.diagnostics] == []
 
 
 @pytest.mark.parametrize("file", TESTS, ids=lambda file: file.stem)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_file, compile_text, preview
+from noetl_temporal.cli.commands import cli
 
 from .commands import commands_of, parses
 
@@ -27,8 +29,8 @@ COMMANDS = commands_of(README)
 def test_the_picture_is_current() -> None:
     graph = compile_file(ROOT / "dev/examples/etl.yaml").graph
     assert graph is not None
-    (shown,) = blocks("mermaid")
-    assert shown.strip() == preview.mermaid(graph).strip(), "draw it again: noetl compile ... --format mermaid"
+    (example,) = blocks("mermaid")
+    assert example.strip() == preview.mermaid(graph).strip(), "draw it again: noetl compile ... --format mermaid"
 
 
 def test_the_playbook_is_the_example() -> None:
@@ -62,6 +64,12 @@ def test_lines_are_short() -> None:
 
 def test_there_are_commands() -> None:
     assert {command.split()[1] for command in COMMANDS} >= {"run", "compile", "dev", "status", "events", "worker"}
+
+
+def test_every_command_is_in_its_table() -> None:
+    table = README.split("\n## Commands\n", 1)[1].split("\n## ", 1)[0]
+    named = {tuple(words.split()) for words in re.findall(r"`noetl ([a-z][a-z -]*)`", table)}
+    assert {words[0] for words in named} == set(cli.list_commands(click.Context(cli)))
 
 
 @pytest.mark.parametrize("line", COMMANDS)

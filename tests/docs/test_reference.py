@@ -42,7 +42,7 @@ from tests.object_store import KEYS
 
 from .reference_api import transport
 from .reference_blocks import NOTES, PAGES, RAN, Block, blocks, scripts
-from .reference_host import Told, run_playbook
+from .reference_host import Received, run_playbook
 
 ALL = [block for page in PAGES for block in blocks(page)]
 PLAYBOOKS = [block for block in ALL if not block.why_not and not block.tested]
@@ -59,22 +59,22 @@ def test_no_block_is_skipped(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", PLAYBOOKS, ids=lambda block: block.name)
-def test_an_example_says_what_comes_of_it(block: Block) -> None:
+def test_every_example_shows_its_outcome(block: Block) -> None:
     """Otherwise it would not be run."""
     assert block.text.startswith("apiVersion:"), "is it a playbook? if not, say so: <!-- not a playbook: why -->"
     assert block.notes.keys() <= NOTES.keys(), "unknown notes"
-    has_errors = any("error" in str(one).split(":")[0] for one in _listed(block.notes.get("findings")))
+    has_errors = any("error" in str(text).split(":")[0] for text in _listed(block.notes.get("findings")))
     assert has_errors or block.notes.keys() & RAN
 
 
 @pytest.mark.parametrize("block", PLAYBOOKS, ids=lambda block: block.name)
 def test_an_example_compiles_with_the_findings_that_its_page_names(block: Block) -> None:
-    found = [_line(one) for one in compile_text(block.text).diagnostics]
-    assert is_like(_listed(block.notes.get("findings")), found), found
+    diagnostics = [_line(diagnostic) for diagnostic in compile_text(block.text).diagnostics]
+    assert is_like(_listed(block.notes.get("findings")), diagnostics), diagnostics
 
 
-def _line(found: Diagnostic) -> str:
-    return f"{found.severity.value}[{found.code.value}]: {found.message}"
+def _line(diagnostic: Diagnostic) -> str:
+    return f"{diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}"
 
 
 def _listed(value: Any) -> list[Any]:
@@ -87,9 +87,9 @@ REFUSED = [block for block in PLAYBOOKS if "refused" in block.notes]
 
 @pytest.mark.parametrize("block", REFUSED, ids=lambda block: block.name)
 def test_what_does_not_run_yet_is_refused(block: Block) -> None:
-    calls = pin_graphs((one.source.path, one) for one in _beside(block))
-    found = [line.partition("error: ")[2] for line in check_calls(_graph(block), calls, TOOLS)[1]]
-    assert is_like(_listed(block.notes["refused"]), found), found
+    calls = pin_graphs((graph.source.path, graph) for graph in _beside(block))
+    refusals = [line.partition("error: ")[2] for line in check_calls(_graph(block), calls, TOOLS)[1]]
+    assert is_like(_listed(block.notes["refused"]), refusals), refusals
 
 
 @pytest.fixture
@@ -109,15 +109,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("block", RUNS, ids=lambda block: block.name)
 async def test_an_example_has_the_result_that_its_page_shows(block: Block, request: pytest.FixtureRequest) -> None:
     graph, notes = _graph(block), block.notes
-    called = {one.source.path: one for one in _beside(block)}
+    called = {graph.source.path: graph for graph in _beside(block)}
     assert check_calls(graph, pin_graphs(called.items()), TOOLS)[1] == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     nats = request.getfixturevalue("nats_address") if "kind: nats" in block.text else ""
     store = request.getfixturevalue("object_store").url if "kind: artifact" in block.text else ""
     source = CredentialSource(environment=_credentials(dsn, nats, store))
-    told = Told(notes.get("signals") or {}, notes.get("decisions") or {})
+    answers = Received(notes.get("signals") or {}, notes.get("decisions") or {})
     async with bucket(nats, "sessions") if nats else nullcontext():
-        run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, told)
+        run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, answers)
     cause = run.finish.failures.cause
     seen: dict[str, Any] = {
         "status": run.finish.status,
@@ -142,13 +142,13 @@ def test_tests_pass_as_their_page_says(block: Block, tmp_path: Path) -> None:
     suite = load(tmp_path / "example.test.yaml", installed_tools())
     assert suite.graph is not None, (suite.wrong, suite.refused)
     verdicts = [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
-    problems = [problem.message for one in verdicts for problem in one.problems]
-    seen = {"passed": sum(one.is_passed for one in verdicts), "problems": problems}
+    problems = [problem.message for verdict in verdicts for problem in verdict.problems]
+    seen = {"passed": sum(verdict.is_passed for verdict in verdicts), "problems": problems}
     assert is_like({"problems": [], **block.notes}, seen), seen
 
 
-def _named(notes: Mapping[str, Any], note: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: found.get(name) for name in _names(notes, note)}
+def _named(notes: Mapping[str, Any], note: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values.get(name) for name in _names(notes, note)}
 
 
 def _names(notes: Mapping[str, Any], note: str) -> list[str]:
@@ -156,10 +156,10 @@ def _names(notes: Mapping[str, Any], note: str) -> list[str]:
 
 
 def _attempts(run: TrialRun) -> Counter[str]:
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for made in run.calls:
-        found[made.call.task] += made.attempts
-    return found
+        counter[made.call.task] += made.attempts
+    return counter
 
 
 def _outcomes(run: TrialRun) -> dict[str, PlainOutcome]:
@@ -173,16 +173,20 @@ def _guarantees(graph: Graph) -> dict[str, str]:
 
 def _graph(block: Block) -> Graph:
     """With the scripts that pages show fetched."""
-    found = parse_playbook(SourceFile("<text>", block.text))
-    graph = lowered(with_scripts(found, {}, fetch=lambda download: SCRIPTS[download.url])).graph
+    playbook = parse_playbook(SourceFile("<text>", block.text))
+    graph = lowered(with_scripts(playbook, {}, fetch=lambda download: SCRIPTS[download.url])).graph
     assert graph is not None
     return graph
 
 
 def _beside(block: Block) -> list[Graph]:
     """The playbooks of the same page that have a path."""
-    found = (compile_text(one.text).graph for one in PLAYBOOKS if one.page == block.page and "\nmetadata:" in one.text)
-    return [one for one in found if one is not None and one.source.path]
+    playbooks = (
+        compile_text(playbook.text).graph
+        for playbook in PLAYBOOKS
+        if playbook.page == block.page and "\nmetadata:" in playbook.text
+    )
+    return [graph for graph in playbooks if graph is not None and graph.source.path]
 
 
 def _credentials(dsn: str, nats: str, store: str) -> dict[str, str]:
@@ -225,7 +229,7 @@ async def _rows(dsn: str, table: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("shown", "real", "expected"),
+    ("pattern", "real", "expected"),
     [
         ({"a": 1}, {"a": 1}, True),
         ({"a": 1}, {"a": 1, "b": 2}, False),
@@ -237,8 +241,8 @@ async def _rows(dsn: str, table: str) -> list[dict[str, Any]]:
         (True, 1, False),
     ],
 )
-def test_what_three_dots_stand_for(shown: Any, real: Any, expected: bool) -> None:
-    assert is_like(shown, real) is expected
+def test_what_three_dots_stand_for(pattern: Any, real: Any, expected: bool) -> None:
+    assert is_like(pattern, real) is expected
 
 
 @pytest.fixture
@@ -248,11 +252,11 @@ def page(tmp_path: Path) -> Path:
 
 def test_a_block_has_its_place_its_notes_and_the_head_that_was_left_out(page: Path) -> None:
     page.write_text("# Page\n\n```yaml\nworkflow: []\n# result: {a: 1}\n# calls: [b]\n```\n")
-    [found] = blocks(page)
-    assert (found.name, found.notes) == ("page.md:4", {"result": {"a": 1}, "calls": ["b"]})
-    assert found.text.startswith("apiVersion: noetl.io/v2\n")
+    [block] = blocks(page)
+    assert (block.name, block.notes) == ("page.md:4", {"result": {"a": 1}, "calls": ["b"]})
+    assert block.text.startswith("apiVersion: noetl.io/v2\n")
 
 
-def test_a_block_that_is_no_playbook_says_why(page: Path) -> None:
+def test_a_block_that_is_not_a_playbook_has_a_reason(page: Path) -> None:
     page.write_text("<!-- not a playbook: credentials -->\n\n```yaml\na: 1\n```\n\n```yaml\na: 1\n```\n")
-    assert [found.why_not for found in blocks(page)] == ["credentials", ""]
+    assert [block.why_not for block in blocks(page)] == ["credentials", ""]

@@ -12,6 +12,7 @@ from dev.reference_tables import with_tables
 from noetl_activities.tool import tool_names
 from noetl_compiler.language import names as tables
 from noetl_compiler.language.error_kinds import ERROR_KINDS, SQL, http_kind
+from noetl_compiler.language.tools import KINDS
 from noetl_temporal.cli.migrate import migrate_command
 
 from .commands import commands_of, parses
@@ -41,6 +42,11 @@ def first_cells(text: str) -> set[str]:
 @pytest.mark.parametrize("name", TEXTS)
 def test_tables_are_those_of_the_code(name: str) -> None:
     assert TEXTS[name] == with_tables(TEXTS[name]), "write them: python -m dev.reference_tables --write"
+
+
+def test_the_result_of_every_tool_is_in_the_reference() -> None:
+    shown = set(re.findall(r"<!-- table: results (\w+) -->", "".join(TEXTS.values())))
+    assert shown == {name for name, kind in KINDS.items() if kind.has_executor and kind.result} - {"snowflake_transfer"}
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -81,8 +87,8 @@ def test_commands_and_their_options_exist(line: str, tmp_path: Path, monkeypatch
 
 
 def test_names_that_are_visible_everywhere() -> None:
-    told = first_cells(section(page("templates"), "What is visible where"))
-    assert told == tables.RUN
+    names = first_cells(section(page("templates"), "What is visible where"))
+    assert names == tables.RUN
 
 
 def test_names_of_a_task_and_an_iteration() -> None:
@@ -117,10 +123,10 @@ _BY_WHAT_A_SERVER_SAID = frozenset(map(http_kind, (302, 401, 404, 429, 500))) | 
 
 def test_every_kind_of_error_is_reported() -> None:
     sources = [file for root in ("noetl_temporal", "activities") for file in (ROOT / root).rglob("*.py")]
-    found = {kind for file in sources for match in _KINDS.findall(file.read_text("utf-8")) for kind in match if kind}
+    kinds = {kind for file in sources for match in _KINDS.findall(file.read_text("utf-8")) for kind in match if kind}
     internal = {"unrecorded"}  # the record of an attempt, not the error of a call
-    told = {kind for kind in ERROR_KINDS if not kind.startswith(SQL)}
-    assert told == (found | _BY_WHAT_A_SERVER_SAID) - internal
+    error_kinds = {kind for kind in ERROR_KINDS if not kind.startswith(SQL)}
+    assert error_kinds == (kinds | _BY_WHAT_A_SERVER_SAID) - internal
 
 
 # ---- older playbooks -------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def test_the_golden_playbooks_exist() -> None:
 
 
 def test_every_rule_is_shown() -> None:
-    numbers = {int(found) for found in re.findall(r"^\| (\d+)", PAGE, re.MULTILINE)}
+    numbers = {int(number) for number in re.findall(r"^\| (\d+)", PAGE, re.MULTILINE)}
     assert numbers >= set(range(1, 29))
     rows = [line for line in PAGE.splitlines() if re.match(r"\| \d", line)]
     assert [line for line in rows if "`" not in line.split("|")[2]] == []

@@ -1,4 +1,4 @@
-"""Runs of playbooks of the case dialect, whose tasks answer with what they are told to."""
+"""Runs of playbooks of the case dialect, whose tasks return given outcomes."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def run(workflow: str, answer: Answer = echoed, **workload: Any) -> tuple[Run, A
     return run_text(f"{HEAD}workload: {workload}\nworkflow:\n{workflow}", activity), activity
 
 
-def steps(found: Run) -> list[str]:
-    return [event.node for event in found.events if event.type in ("step.done", "step.failed", "step.skipped")]
+def steps(finished: Run) -> list[str]:
+    return [event.node for event in finished.events if event.type in ("step.done", "step.failed", "step.skipped")]

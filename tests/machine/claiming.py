@@ -44,8 +44,8 @@ class Table:
         self.claims.append((token, most, len(rows)))
         for row in rows:
             self.attempts[row] += 1
-        found = [{"id": row, "attempts": self.attempts[row]} for row in rows]
-        return ok({"rows": found, "columns": ["id", "attempts"], "row_count": len(rows)})
+        claimed = [{"id": row, "attempts": self.attempts[row]} for row in rows]
+        return ok({"rows": claimed, "columns": ["id", "attempts"], "row_count": len(rows)})
 
     def _settle(self, word: str, params: list[Any]) -> Any:
         row = int(params[0])
@@ -63,7 +63,7 @@ class Claiming:
     def __init__(self, text: str, table: Table) -> None:
         machine = Machine(compile_or_raise(text), execution_id=7)
         commands = machine.feed(Started(1_000, {}))
-        self.given: ChunkInput = next(one.input for one in commands if isinstance(one, RunChunk))
+        self.given: ChunkInput = next(command.input for command in commands if isinstance(command, RunChunk))
         self.machine = loop_machine(self.given)
         self.table = table
         self.calls: dict[str, ToolCall] = {}
@@ -73,9 +73,9 @@ class Claiming:
         self._take(self.machine.feed(Started(self.at)))
 
     def _take(self, commands: list[Command]) -> None:
-        self.calls |= {one.call.id: one.call for one in commands if isinstance(one, CallTool)}
-        self.cancelled += [one.id for one in commands if isinstance(one, Cancel)]
-        self.is_over = any(isinstance(one, Finish) for one in commands)
+        self.calls |= {command.call.id: command.call for command in commands if isinstance(command, CallTool)}
+        self.cancelled += [command.id for command in commands if isinstance(command, Cancel)]
+        self.is_over = any(isinstance(command, Finish) for command in commands)
 
     def feed(self, event: Any) -> None:
         self._take(self.machine.feed(event))

@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, RunChunk
-from noetl_temporal.machine.control import chosen_held
+from noetl_temporal.machine.control import all_held, chosen_held
 from noetl_temporal.machine.events import (
     ChunkFinished,
     ChunkReport,
@@ -38,11 +38,21 @@ class Controlled(Waited):
 
     def retry(self, step: str = "") -> list[Command]:
         self.requests += 1
-        return self.feed(RetryRequested, self.requests, self.held(step), "ann")
+        return self.feed(RetryRequested, self.requests, (self.held(step),), "ann")
 
     def skip(self, step: str, data: Any = None) -> list[Command]:
         self.requests += 1
-        return self.feed(SkipRequested, self.requests, self.held(step), data, "ann")
+        return self.feed(SkipRequested, self.requests, (self.held(step),), data, "ann")
+
+    def retry_all(self, step: str = "") -> list[Command]:
+        self.requests += 1
+        runs = tuple(one.run for one in all_held(self.graph, self.machine.state, step, []))
+        return self.feed(RetryRequested, self.requests, runs, "ann")
+
+    def skip_all(self, data: Any = None) -> list[Command]:
+        self.requests += 1
+        runs = tuple(one.run for one in all_held(self.graph, self.machine.state, "", []))
+        return self.feed(SkipRequested, self.requests, runs, data, "ann")
 
     def held(self, step: str = "") -> str:
         return chosen_held(self.graph, self.machine.state, step, []).run
@@ -50,7 +60,11 @@ class Controlled(Waited):
     def ends(self, report: Any = None, step: str = "") -> list[Command]:
         """The call of the step in flight, or the last one, ends."""
         pending = self.machine.state.pending
-        calls = [one.call for one in self.of(CallTool) if one.call.id in pending and step in ("", one.call.step)]
+        calls = [
+            command.call
+            for command in self.of(CallTool)
+            if command.call.id in pending and step in ("", command.call.step)
+        ]
         return self.feed(ToolFinished, calls[-1].id, report_of(report))
 
     def run_chunks(self, answer: Callable[[ToolCall], Any]) -> list[int]:
@@ -61,7 +75,7 @@ class Controlled(Waited):
             called.append(call.iteration if call.iteration is not None else -1)
             return answer(call)
 
-        while chunks := [one for one in self.of(RunChunk) if one.chunk_id in self.machine.state.pending]:
+        while chunks := [command for command in self.of(RunChunk) if command.chunk_id in self.machine.state.pending]:
             report = chunk_report(chunks[0], answered)
             self.feed(ChunkFinished, chunks[0].chunk_id, report)
         return called

@@ -23,7 +23,7 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StartTimer,
 )
-from noetl_temporal.machine.control import chosen_held
+from noetl_temporal.machine.control import all_held, chosen_held
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
     Answered,
@@ -66,7 +66,7 @@ class Pair:
         self.down: deque[AnswerWait | PauseChildren] = deque()
         self.calls: dict[str, ToolCall] = {}
         self.parent_timers: dict[str, float] = {}
-        self.told: list[DomainEvent] = []
+        self.emitted: list[DomainEvent] = []
         self.timers: dict[str, float] = {}
         self.now, self.requests = EPOCH_MS, 0
         self.events: list[str] = []
@@ -91,7 +91,7 @@ class Pair:
             match command:
                 case Emit(event):
                     self.events.append(event.type)
-                    self.told.append(event)
+                    self.emitted.append(event)
                 case CallTool(call) if chunk:
                     self.calls[call.id] = call
                 case StartTimer() | Cancel():
@@ -123,11 +123,16 @@ class Pair:
 
     def retry(self, step: str = "") -> None:
         self.requests += 1
-        self.feed(RetryRequested, self.requests, self.held(step), "ann")
+        self.feed(RetryRequested, self.requests, (self.held(step),), "ann")
 
     def skip(self, step: str, data: Any = None) -> None:
         self.requests += 1
-        self.feed(SkipRequested, self.requests, self.held(step), data, "ann")
+        self.feed(SkipRequested, self.requests, (self.held(step),), data, "ann")
+
+    def retry_all(self, step: str = "") -> None:
+        self.requests += 1
+        runs = [one.run for one in all_held(self.graph, self.parent.state, step, [])]
+        self.feed(RetryRequested, self.requests, tuple(runs), "ann")
 
     def pause(self) -> None:
         self.requests += 1
@@ -174,11 +179,10 @@ class Pair:
             if self.child is not None and self.child.report is None:
                 self.feed_child(PauseRequested if command.is_paused else UnpauseRequested)
             return
-        answered = Answered(self.now, command.wait_id, command.answer)
         if self.child is not None and self.child.report is None:
-            self.feed_child(Answered, command.wait_id, command.answer)
+            self.feed_child(Answered, command.wait_ids, command.answer)
         elif self.child is not None:
-            self.up.append(self.child.returned(answered))
+            self.up.extend(self.child.returned(Answered(self.now, command.wait_ids, command.answer)))
 
     def time_out(self, index: int) -> None:
         """An item's wait has its time over."""
@@ -187,7 +191,7 @@ class Pair:
             self.feed_child(TimerFired, f"{waits[index].id}:timer")
 
     def restore(self) -> None:
-        """Both continue as new; the chunk tells of its waits again."""
+        """Both continue as new; the chunk reports its waits again."""
         state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
         if self.finish is None:
             self.parent = Machine(self.graph, execution_id=7, state=state)

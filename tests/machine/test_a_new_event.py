@@ -36,7 +36,7 @@ print(json.dumps({"empty": types("[]"), "one": types("[1]"), "registered": "'loo
 
 
 def test_it_is_emitted_and_registered(tmp_path: Path) -> None:
-    found = answers_after(tmp_path, ["compiler", "activities", "noetl_temporal"], ASK, EVENT)
-    assert found["empty"].count("loop.empty") == 1
-    assert "loop.empty" not in found["one"]
-    assert found["registered"]
+    answers = answers_after(tmp_path, ["compiler", "activities", "noetl_temporal"], ASK, EVENT)
+    assert answers["empty"].count("loop.empty") == 1
+    assert "loop.empty" not in answers["one"]
+    assert answers["registered"]

@@ -1,4 +1,4 @@
-"""Python code that asks for what nobody binds gets what its task sees; other things that older playbooks rely on."""
+"""Python code that reads unbound names gets those that its task sees; other behaviour that old playbooks rely on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def inputs(text: str, answer: Any = ok) -> list[dict[str, Json]]:
 
 
 @pytest.mark.parametrize(
-    ("code", "asked"),
+    ("code", "expected"),
     [
         ("def main(item): return item", {"item": {"name": "a"}}),
         ("def main(item, *, size): return item", {"item": {"name": "a"}, "size": 5}),
@@ -48,15 +48,15 @@ def inputs(text: str, answer: Any = ok) -> list[dict[str, Json]]:
         ("def helper(item): return item\n        result = 1", {}),
     ],
 )
-def test_what_code_asks_for(code: str, asked: dict[str, Json]) -> None:
-    assert inputs(LOOP.replace("CODE", code))[0] == asked
+def test_what_code_asks_for(code: str, expected: dict[str, Json]) -> None:
+    assert inputs(LOOP.replace("CODE", code))[0] == expected
 
 
 def test_what_is_bound_stays() -> None:
     text = LOOP.replace("CODE", "def main(item): return item").replace(
         "kind: python", "kind: python\n      args: {item: 7}"
     )
-    assert [one["item"] for one in inputs(text)] == [7, 7]
+    assert [input_["item"] for input_ in inputs(text)] == [7, 7]
 
 
 def test_this_has_the_parts_of_the_result() -> None:
@@ -81,7 +81,7 @@ workflow:
 """
 
 
-def test_a_saving_step_says_what_it_saved() -> None:
+def test_a_saving_step_returns_what_it_saved() -> None:
     run = run_text(SAVE, lambda call: ok(call.config.get("result")))
     assert run.finish.result == {"saved": {"message": "hello"}, "table": "public.demo"}
 
@@ -104,11 +104,14 @@ workflow:
 """
 
 
-def test_an_inline_if_asks_whether_a_step_has_run() -> None:
-    assert inputs(CHOICE.replace("VALUE", "{{ high.name if high else low.name }}")) == [{"name": "x"}]
+@pytest.mark.parametrize(
+    "value", ["high.name if high else low.name", "high.name or low.name", "low.name if not high.name else 1"]
+)
+def test_an_inline_if_or_or_asks_whether_a_step_has_run(value: str) -> None:
+    assert inputs(CHOICE.replace("VALUE", f"{{{{ {value} }}}}")) == [{"name": "x"}]
 
 
-@pytest.mark.parametrize("value", ["high.name if high.name else 1", "high.name", "1 if not high else 2"])
+@pytest.mark.parametrize("value", ["high.name", "not high", "low.name and high.name"])
 def test_any_other_use_of_it_is_an_error(value: str) -> None:
     run = run_text(CHOICE.replace("VALUE", f"{{{{ {value} }}}}"), lambda _call: ok({"name": "x"}))
     assert run.finish.status == "failed"

@@ -24,7 +24,7 @@ def branches(count: int, config: str = "") -> Machine:
 
 
 def begun(commands: list[Command]) -> list[str]:
-    return [one.call.id for one in commands if isinstance(one, CallTool)]
+    return [command.call.id for command in commands if isinstance(command, CallTool)]
 
 
 def test_no_more_calls_are_in_flight_than_temporal_takes() -> None:
@@ -36,7 +36,7 @@ def test_no_more_calls_are_in_flight_than_temporal_takes() -> None:
         commands = machine.feed(Continued(at) if machine.has_work else ToolFinished(at, waiting.pop(0), ok()))
         waiting += begun(commands)
         peak = max(peak, len(waiting))
-        finish = next((one for one in commands if isinstance(one, Finish)), None)
+        finish = next((command for command in commands if isinstance(command, Finish)), None)
     assert peak == MAX_PENDING
     assert finish.status == "completed"
 

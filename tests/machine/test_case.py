@@ -36,26 +36,26 @@ def case(rules: str, tool: str = "{kind: noop, result: {n: 3}}", more: str = "")
         ("call.error", "end"),
     ],
 )
-def test_a_rule_leads_on_when_its_event_and_condition_hold(rules: str, follows: str) -> None:
+def test_a_rule_takes_its_route_if_its_event_and_condition_match(rules: str, follows: str) -> None:
     quote = "" if rules.endswith(("3", "4")) else "'"
-    found, _ = run(case(f"""      - {{when: "{{{{ event.name == '{rules}{quote} }}}}", then: {{next: other}}}}\n"""))
-    assert steps(found)[1] == follows
+    finished, _ = run(case(f"""      - {{when: "{{{{ event.name == '{rules}{quote} }}}}", then: {{next: other}}}}\n"""))
+    assert steps(finished)[1] == follows
 
 
 @pytest.mark.parametrize(("when", "follows"), [("true", "other"), ("false", "end")])
 @pytest.mark.parametrize("written", ["%s", '"%s"', '"{{ %s }}"', "'%s'"])
 def test_a_condition_without_a_name_is_what_it_says(written: str, when: str, follows: str) -> None:
-    found, _ = run(case(f"      - {{when: {written % when}, then: {{next: other}}}}\n"))
-    assert steps(found)[1] == follows
+    finished, _ = run(case(f"      - {{when: {written % when}, then: {{next: other}}}}\n"))
+    assert steps(finished)[1] == follows
 
 
 @pytest.mark.parametrize(("when", "holds"), [("true", True), ("false", False), ("no", False)])
 def test_a_rule_whose_condition_has_no_name_sets_nothing_unless_it_is_true(when: str, holds: bool) -> None:
     """Its condition is combined with that of the step's own way."""
     rule = f'      - {{when: "{when}", then: {{set: {{seen: 1}}}}}}\n'
-    found, _ = run(case(rule, more='    next: [{step: other, when: "{{ result.n == 3 }}"}]\n'))
-    assert steps(found)[1] == "other"
-    assert [event.context["vars"] for event in found.of("ctx.updated")] == [{"seen": 1}] * holds
+    finished, _ = run(case(rule, more='    next: [{step: other, when: "{{ result.n == 3 }}"}]\n'))
+    assert steps(finished)[1] == "other"
+    assert [event.context["vars"] for event in finished.of("ctx.updated")] == [{"seen": 1}] * holds
 
 
 FIRST_SETS = """
@@ -66,9 +66,9 @@ FIRST_SETS = """
 
 @pytest.mark.parametrize(("mode", "follows"), [("exclusive", "end"), ("inclusive", "other")])
 def test_exclusive_takes_the_first_rule_and_inclusive_all(mode: str, follows: str) -> None:
-    found, _ = run(case(FIRST_SETS, more=f"    spec: {{case_mode: {mode}}}\n").replace("noop}}\n", "noop}}\n"))
-    assert steps(found)[1] == follows
-    assert found.finish.status == "completed"
+    finished, _ = run(case(FIRST_SETS, more=f"    spec: {{case_mode: {mode}}}\n").replace("noop}}\n", "noop}}\n"))
+    assert steps(finished)[1] == follows
+    assert finished.finish.status == "completed"
 
 
 def test_a_rule_about_the_exit_has_its_turn_after_one_about_the_call_that_leads_nowhere() -> None:
@@ -76,12 +76,12 @@ def test_a_rule_about_the_exit_has_its_turn_after_one_about_the_call_that_leads_
       - {when: "{{ event.name == 'call.done' }}", then: {set: {seen: "{{ result.n }}"}}}
       - {when: "{{ event.name == 'step.exit' }}", then: {next: [{step: other, args: {n: "{{ result.n }}"}}]}}
 """
-    found, _ = run(case(rules) + "")
-    assert steps(found)[1] == "other"
-    assert found.calls[1].input == {"n": 3}
+    finished, _ = run(case(rules) + "")
+    assert steps(finished)[1] == "other"
+    assert finished.calls[1].input == {"n": 3}
 
 
-def test_a_step_without_a_tool_leads_on_by_a_comparison_outside_the_braces() -> None:
+def test_a_step_without_a_tool_routes_by_a_comparison_outside_the_braces() -> None:
     rules = "    case: [{when: '{{ workload.action }} == build', then: [{step: other}], else: [{step: end}]}]\n"
     workflow = f"  - step: start\n{rules}{DONE}"
     assert steps(run(workflow, action="build")[0])[1] == "other"
@@ -99,11 +99,11 @@ def test_what_a_rule_sets_is_seen_by_what_it_passes_on() -> None:
 def test_vars_of_the_root_are_parameters() -> None:
     text = f"{HEAD}vars: {{a: 1, b: 2}}\nworkload: {{b: 3}}\nworkflow:\n  - step: start\n"
     rule = "{when: '{{ vars.a == 1 and workload.b == 3 }}', then: {fail: '{{ vars.b }}'}}"
-    found = run_text(f"{text}    tool: {{kind: noop}}\n    case: [{rule}]\n", Activity(echoed))
-    assert [failure.message for failure in found.finish.failures.kept] == ["3"]
+    finished = run_text(f"{text}    tool: {{kind: noop}}\n    case: [{rule}]\n", Activity(echoed))
+    assert [failure.message for failure in finished.finish.failures.kept] == ["3"]
 
 
-def test_what_a_way_binds_comes_over_the_tools_own_names() -> None:
+def test_names_bound_by_a_route_override_those_of_the_tool() -> None:
     rule = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: {step: to, args: {a: 1, c: none}}}}\n"
     to = """
   - step: to
@@ -111,9 +111,9 @@ def test_what_a_way_binds_comes_over_the_tools_own_names() -> None:
     tool: {kind: noop, args: {a: 0, b: 0, c: 3, d: "{{ a + 3 }}"}}
     case: [{when: true, then: {tell: {tool: {kind: noop, args: {a: 9}}}}}]
 """
-    found, _ = run(case(rule).replace(DONE, "") + to)
-    assert found.calls[1].input == {"a": 1, "b": 2, "c": "none", "d": 4}
-    assert found.calls[2].input["a"] == 9
+    finished, _ = run(case(rule).replace(DONE, "") + to)
+    assert finished.calls[1].input == {"a": 1, "b": 2, "c": "none", "d": 4}
+    assert finished.calls[2].input["a"] == 9
 
 
 # ---- entering -----------------------------------------------------------------------------------------------------
@@ -126,19 +126,19 @@ ENTER = """
 
 
 def test_a_route_at_the_entry_skips_the_call() -> None:
-    found, _ = run(case(ENTER), off=True)
-    assert [event.type for event in found.events if event.node == "start"] == [
+    finished, _ = run(case(ENTER), off=True)
+    assert [event.type for event in finished.events if event.node == "start"] == [
         "policy.admit.evaluated",
         "step.skipped",
         "next.evaluated",
         "ctx.updated",
     ]
-    assert [call.step for call in found.calls] == ["other", "end"]
+    assert [call.step for call in finished.calls] == ["other", "end"]
 
 
 def test_names_set_at_the_entry_are_there_for_the_call() -> None:
-    found, _ = run(case(ENTER, tool="{kind: noop, result: '{{ vars.made }}'}"), off=False)
-    assert found.calls[0].config == {"result": [1]}
+    finished, _ = run(case(ENTER, tool="{kind: noop, result: '{{ vars.made }}'}"), off=False)
+    assert finished.calls[0].config == {"result": [1]}
 
 
 # ---- what follows a call ------------------------------------------------------------------------------------------
@@ -158,17 +158,17 @@ PAGES = """
 """
 
 
-def test_a_retry_with_values_asks_for_the_next_page_and_the_last_page_leads_on() -> None:
+def test_a_retry_with_values_requests_the_next_page_and_the_last_page_takes_the_route() -> None:
     workflow = f"{PAGES}  - {{step: other, tool: {{kind: noop, result: '{{{{ start }}}}'}}}}\n"
-    found, activity = run(workflow, lambda call: page_of(call) if call.kind == "http" else echoed(call))
-    assert [call.config["params"] for call in found.calls[:3]] == [{"page": n, "size": 2} for n in (1, 2, 3)]
-    assert found.finish.result == [1, 2, 3, 4, 5, 6]
+    finished, activity = run(workflow, lambda call: page_of(call) if call.kind == "http" else echoed(call))
+    assert [call.config["params"] for call in finished.calls[:3]] == [{"page": n, "size": 2} for n in (1, 2, 3)]
+    assert finished.finish.result == [1, 2, 3, 4, 5, 6]
     assert [row["data"] for row in activity.stored] == [{"page": 1}, {"page": 2}]
 
 
 def test_pages_end_with_the_calls_that_a_rule_allows() -> None:
-    found, _ = run(PAGES.replace("max_attempts: 9", "max_attempts: 2") + DONE, page_of_http)
-    assert [call.step for call in found.calls] == ["start", "start", "end"]
+    finished, _ = run(PAGES.replace("max_attempts: 9", "max_attempts: 2") + DONE, page_of_http)
+    assert [call.step for call in finished.calls] == ["start", "start", "end"]
 
 
 def page_of_http(call: ToolCall) -> Any:
@@ -180,9 +180,9 @@ def page_of_http(call: ToolCall) -> Any:
 )
 def test_an_error_is_retried_and_then_fails(when: str) -> None:
     rule = f"      - {{when: \"{{{{ {when} error.kind == 'tool' }}}}\", then: {{retry: {{max_attempts: 3}}}}}}\n"
-    found, activity = run(case(rule), lambda call: error() if call.step == "start" else None)
+    finished, activity = run(case(rule), lambda call: error() if call.step == "start" else None)
     assert activity.attempts.count("start_task") == 3
-    assert found.finish.status == "failed"
+    assert finished.finish.status == "failed"
 
 
 def test_a_call_again_with_names_is_rendered_again() -> None:
@@ -193,18 +193,18 @@ def test_a_call_again_with_names_is_rendered_again() -> None:
     case:
       - {when: "{{ event.name == 'call.done' and response == 'a' }}", then: {call: {args: {cursor: b}}}}
 """
-    found, _ = run(workflow + DONE)
-    assert [call.config["message"] for call in found.calls[:2]] == ["at a", "at b"]
-    assert found.calls[1].input == {"cursor": "b"}
+    finished, _ = run(workflow + DONE)
+    assert [call.config["message"] for call in finished.calls[:2]] == ["at a", "at b"]
+    assert finished.calls[1].input == {"cursor": "b"}
 
 
 def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
     rule = """
       - {when: "{{ event.name == 'call.error' }}", then: {retry: {max_attempts: 2, args: {result: 1}}}}
 """
-    found, activity = run(case(rule), lambda call: error("broken") if call.step == "start" else None)
+    finished, activity = run(case(rule), lambda call: error("broken") if call.step == "start" else None)
     assert activity.attempts.count("start_task") == 2
-    assert [failure.message for failure in found.finish.failures.kept] == ["broken"]
+    assert [failure.message for failure in finished.finish.failures.kept] == ["broken"]
 
 
 @pytest.mark.parametrize(
@@ -215,16 +215,16 @@ def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
         ("{fail: false, next: other}", "completed", ""),
     ],
 )
-def test_a_rule_fails_a_call_that_went_well(then: str, status: str, message: str) -> None:
-    found, _ = run(case(f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"))
-    assert found.finish.status == status
-    assert "".join(failure.message for failure in found.finish.failures.kept) == message
+def test_a_rule_fails_a_successful_call(then: str, status: str, message: str) -> None:
+    finished, _ = run(case(f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"))
+    assert finished.finish.status == status
+    assert "".join(failure.message for failure in finished.finish.failures.kept) == message
 
 
-def test_a_skipped_error_may_lead_on() -> None:
+def test_a_skipped_error_may_take_a_route() -> None:
     rule = "      - {when: \"{{ event.name == 'call.error' }}\", then: {skip: true, next: other}}\n"
-    found, _ = run(case(rule), lambda call: error("gone") if call.step == "start" else echoed(call))
-    assert (found.finish.status, steps(found)) == ("completed", ["start", "other", "end"])
+    finished, _ = run(case(rule), lambda call: error("gone") if call.step == "start" else echoed(call))
+    assert (finished.finish.status, steps(finished)) == ("completed", ["start", "other", "end"])
 
 
 def test_a_rule_skips_an_error() -> None:
@@ -234,19 +234,19 @@ def test_a_rule_skips_an_error() -> None:
     workflow = case(rule).replace(
         "{step: end, tool: {kind: noop}}", "{step: end, tool: {kind: noop, result: '{{ vars.why }}'}}"
     )
-    found, _ = run(workflow, lambda call: error("gone") if call.step == "start" else echoed(call))
-    assert (found.finish.status, steps(found)) == ("completed", ["start", "end"])
-    assert found.finish.result == "gone"
+    finished, _ = run(workflow, lambda call: error("gone") if call.step == "start" else echoed(call))
+    assert (finished.finish.status, steps(finished)) == ("completed", ["start", "end"])
+    assert finished.finish.result == "gone"
 
 
 @pytest.mark.parametrize(
     ("on_error", "status", "calls"), [("fail", "failed", 1), ("continue", "completed", 1), ("retry", "failed", 3)]
 )
-def test_the_spec_says_what_becomes_of_other_errors(on_error: str, status: str, calls: int) -> None:
+def test_the_spec_decides_about_other_errors(on_error: str, status: str, calls: int) -> None:
     rule = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: other}}\n"
     workflow = case(rule, more=f"    spec: {{on_error: {on_error}}}\n")
-    found, activity = run(workflow, lambda call: error() if call.step == "start" else None)
-    assert found.finish.status == status
+    finished, activity = run(workflow, lambda call: error() if call.step == "start" else None)
+    assert finished.finish.status == status
     assert activity.attempts.count("start_task") == calls
 
 
@@ -254,12 +254,12 @@ def test_a_rule_gives_the_step_another_result() -> None:
     rule = """
       - {when: "{{ event.name == 'call.done' }}", then: {result: {from: response.n}, next: other}}
 """
-    found, _ = run(
+    finished, _ = run(
         case(rule).replace(
             "{step: other, tool: {kind: noop}", "{step: other, tool: {kind: noop, result: '{{ start }}'}"
         )
     )
-    assert found.calls[1].config["result"] == 3
+    assert finished.calls[1].config["result"] == 3
 
 
 def test_a_rule_is_about_its_call_whatever_the_steps_result_is() -> None:
@@ -267,19 +267,19 @@ def test_a_rule_is_about_its_call_whatever_the_steps_result_is() -> None:
       - when: "{{ event.name == 'call.done' and result.n == 3 }}"
         then: {result: none, next: {step: other, args: {n: "{{ response.n + result.n }}"}}}
 """
-    found, _ = run(case(rule))
-    assert found.calls[1].input == {"n": 6}
+    finished, _ = run(case(rule))
+    assert finished.calls[1].input == {"n": 6}
 
 
 def test_vars_of_a_paginating_step_are_made_of_all_pages() -> None:
     workflow = PAGES.replace(
         "    case:", "    vars: {all: '{{ result }}', last: '{{ response.paging.page }}'}\n    case:"
     )
-    found, _ = run(
+    finished, _ = run(
         f"{workflow}  - {{step: other, tool: {{kind: noop, result: '{{{{ [vars.all, vars.last] }}}}'}}}}\n",
         page_of_http,
     )
-    assert found.finish.result == [[1, 2, 3, 4, 5, 6], 3]
+    assert finished.finish.result == [[1, 2, 3, 4, 5, 6], 3]
 
 
 BODY = {"data": [1], "status": "active", "paging": {"page": 2}}
@@ -311,8 +311,8 @@ def test_a_response_is_seen_in_the_shapes_of_the_dialects_weeks(expression: str,
     rule = f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"
     end = "  - {step: end, tool: {kind: noop, result: '{{ vars.seen }}'}}\n"
     workflow = f"  - step: start\n    tool: {{kind: http, url: u}}\n    case:\n{rule}{end}"
-    found, _ = run(workflow, lambda call: RESPONSE if call.kind == "http" else echoed(call))
-    assert (found.finish.status, found.finish.result) == ("completed", value)
+    finished, _ = run(workflow, lambda call: RESPONSE if call.kind == "http" else echoed(call))
+    assert (finished.finish.status, finished.finish.result) == ("completed", value)
 
 
 # ---- work beside a call -------------------------------------------------------------------------------------------
@@ -334,33 +334,35 @@ def test_a_task_beside_a_call_sees_its_outcome_and_leaves_its_result() -> None:
     workflow = case(BESIDE).replace(
         "{step: end, tool: {kind: noop}}", "{step: end, tool: {kind: noop, result: '{{ start }}'}}"
     )
-    found, _ = run(workflow)
-    assert [call.task for call in found.calls] == ["start_task", "tell_2", "other_task", "end_task"]
-    assert found.calls[1].config["message"] == "3 3"
-    assert found.finish.result == {"n": 3}
+    finished, _ = run(workflow)
+    assert [call.task for call in finished.calls] == ["start_task", "tell_2", "other_task", "end_task"]
+    assert finished.calls[1].config["message"] == "3 3"
+    assert finished.finish.result == {"n": 3}
 
 
 def test_a_task_beside_a_failed_call_runs_before_the_failure_is_handled() -> None:
-    found, activity = run(case(BESIDE), lambda call: error("gone") if call.task == "start_task" else echoed(call))
-    assert [call.task for call in found.calls[:3]] == ["start_task", "start_case_1", "tell"]
-    assert found.calls[2].config["message"] == "gone at start"
+    finished, activity = run(case(BESIDE), lambda call: error("gone") if call.task == "start_task" else echoed(call))
+    assert [call.task for call in finished.calls[:3]] == ["start_task", "start_case_1", "tell"]
+    assert finished.calls[2].config["message"] == "gone at start"
     assert [row["data"] for row in activity.stored] == [{"why": "gone"}]
-    assert steps(found) == ["start", "other", "end"]
-    assert found.of("step.failed")[0].error == "gone"
-    assert found.finish.status == "completed"
+    assert steps(finished) == ["start", "other", "end"]
+    assert finished.of("step.failed")[0].error == "gone"
+    assert finished.finish.status == "completed"
 
 
-def test_what_no_retry_mends_is_handled_by_the_next_rule() -> None:
+def test_an_error_whose_retries_are_exhausted_is_handled_by_the_next_rule() -> None:
     retried = "      - {when: \"{{ event.name == 'call.error' and error.kind == 'tool' }}\", then: {retry: 2}}\n"
-    found, activity = run(case(retried + BESIDE), lambda call: error() if call.task == "start_task" else echoed(call))
+    finished, activity = run(
+        case(retried + BESIDE), lambda call: error() if call.task == "start_task" else echoed(call)
+    )
     assert activity.attempts[:4] == ["start_task", "start_task", "start_case_2", "tell"]
-    assert steps(found) == ["start", "other", "end"]
+    assert steps(finished) == ["start", "other", "end"]
 
 
 def test_a_failure_stays_the_calls_when_the_task_beside_it_fails_too() -> None:
-    found, _ = run(case(BESIDE.replace("          - next: other\n", "")), lambda _: error("gone"))
-    assert [failure.message for failure in found.finish.failures.kept][:1] == ["gone"]
-    assert found.finish.failures.kept[0].task == "start_task"
+    finished, _ = run(case(BESIDE.replace("          - next: other\n", "")), lambda _: error("gone"))
+    assert [failure.message for failure in finished.finish.failures.kept][:1] == ["gone"]
+    assert finished.finish.failures.kept[0].task == "start_task"
 
 
 def test_every_matching_rule_of_an_inclusive_case_works() -> None:
@@ -374,9 +376,48 @@ def test_every_matching_rule_of_an_inclusive_case_works() -> None:
         "{step: end, tool: {kind: noop}}",
         '{step: end, tool: {kind: noop, result: "{{ [ctx.a, ctx.b | default(0), ctx.c | default(0)] }}"}}',
     )
-    found, _ = run(workflow)
-    assert found.finish.result == [1, 0, 0]
-    assert "tell" in [call.task for call in found.calls]
+    finished, _ = run(workflow)
+    assert finished.finish.result == [1, 0, 0]
+    assert "tell" in [call.task for call in finished.calls]
+
+
+AFTER_NEXT = """
+      - {when: "{{ event.name == 'call.done' and result.n > 1 }}", then: {before: {tool: {kind: noop}}, set: {a: 1}}}
+      - {when: "{{ event.name == 'call.done' and result.n > 9 }}", then: {next: end, set: {b: 1}}}
+      - {when: "{{ event.name == 'call.done' and result.n > 2 }}", then: {next: other, set: {c: 1}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {after: {tool: {kind: noop}}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {set: {d: 1}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {next: end}}
+      - {when: "{{ event.name == 'call.done' }}", then: {fail: too late}}
+"""
+
+
+def test_the_first_next_that_is_reached_ends_an_inclusive_case() -> None:
+    found, _ = run(case(AFTER_NEXT, more="    spec: {case_mode: inclusive}\n"))
+    assert found.finish.status == "completed", found.finish.failures
+    assert steps(found) == ["start", "other", "end"]
+    assert {"before", "after"} & {call.task for call in found.calls} == {"before"}
+    assert sorted({name for event in found.of("ctx.updated") for name in event.context["vars"]}) == ["a", "c"]
+
+
+def test_a_next_ends_an_inclusive_case_for_its_outcome_alone() -> None:
+    rules = """
+      - {when: "{{ event.name == 'call.error' }}", then: {next: other}}
+      - {when: "{{ event.name == 'call.done' }}", then: {told: {tool: {kind: noop}}}}
+"""
+    found, _ = run(case(rules, more="    spec: {case_mode: inclusive}\n"))
+    assert "told" in [call.task for call in found.calls]
+
+
+def test_a_retry_does_not_end_an_inclusive_case() -> None:
+    rules = """
+      - {when: "{{ event.name == 'call.done' and attempt < 2 }}", then: {retry: {params: {page: 2}}}}
+      - {when: "{{ event.name == 'call.done' }}", then: {sink: {tool: {kind: postgres, table: t}}}}
+"""
+    found, _ = run(case(rules, more="    spec: {case_mode: inclusive}\n"))
+    guards = [sink.guard for call in found.calls for sink in call.sinks]
+    assert guards
+    assert not any(guard.unless for guard in guards if guard)
 
 
 OTHERWISE = """
@@ -400,5 +441,5 @@ def test_else_acts_only_where_nothing_matches(mode: str, n: int, follows: str, s
 
 def test_the_final_step_may_have_rules() -> None:
     rule = "{when: \"{{ event.name == 'call.done' and result.n == 3 }}\", then: {fail: wrong}}"
-    found, _ = run(f"  - step: end\n    tool: {{kind: noop, result: {{n: 3}}}}\n    case: [{rule}]\n")
-    assert found.finish.status == "failed"
+    finished, _ = run(f"  - step: end\n    tool: {{kind: noop, result: {{n: 3}}}}\n    case: [{rule}]\n")
+    assert finished.finish.status == "failed"

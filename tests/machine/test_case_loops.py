@@ -25,23 +25,23 @@ LOOP = """
 
 def test_a_route_that_an_item_names_is_taken_at_once() -> None:
     workflow = LOOP + "  - {step: other, tool: {kind: noop}, args: {n: null, all: null}}\n"
-    found, activity = run(workflow)
-    assert steps(found) == ["other", "other", "start", "end"]
-    assert [call.input for call in found.calls if call.step == "other"] == [
+    finished, activity = run(workflow)
+    assert steps(finished) == ["other", "other", "start", "end"]
+    assert [call.input for call in finished.calls if call.step == "other"] == [
         {"n": 1, "all": [1]},
         {"n": 3, "all": [1, 3]},
     ]
     assert [row["data"] for row in activity.stored] == [{"n": 1}, {"n": 3}]
 
 
-def test_a_loop_leads_on_as_its_end_says_when_no_item_named_a_way() -> None:
-    found, _ = run(LOOP.replace("[1, 2, 3]", "[2, 4]") + "  - {step: other, args: {n: null, all: null}}\n")
-    assert steps(found) == ["start", "end"]
+def test_a_loop_takes_the_route_of_its_end_if_no_item_chose_one() -> None:
+    finished, _ = run(LOOP.replace("[1, 2, 3]", "[2, 4]") + "  - {step: other, args: {n: null, all: null}}\n")
+    assert steps(finished) == ["start", "end"]
 
 
 @pytest.mark.parametrize(("numbers", "follows"), [([1, 2], ["odd", "even"]), ([2, 3], ["even"]), ([3], [])])
 def test_each_item_takes_the_route_of_the_rule_that_it_matches(numbers: list[int], follows: list[str]) -> None:
-    found, _ = run(
+    finished, _ = run(
         f"""
   - step: start
     loop: {{in: {numbers}, iterator: n}}
@@ -54,8 +54,8 @@ def test_each_item_takes_the_route_of_the_rule_that_it_matches(numbers: list[int
   - {{step: end, tool: {{kind: noop}}}}
 """
     )
-    assert steps(found) == [*follows, "start", "end"]
-    routes = [event for event in found.events if event.type == "next.evaluated" and event.node == "start"]
+    assert steps(finished) == [*follows, "start", "end"]
+    routes = [event for event in finished.events if event.type == "next.evaluated" and event.node == "start"]
     assert [event.meta.get("iteration") for event in routes] == [*range(len(numbers)), None]
 
 
@@ -75,8 +75,8 @@ def test_parallel_items_add_to_a_list_in_their_order(pick: int) -> None:
     next: end
   - {step: end, tool: {kind: noop, result: "{{ [vars.firsts, vars.both, vars.last] }}"}}
 """
-    found = run_text(f"{HEAD}workflow:\n{workflow}", Activity(echoed), pick=lambda _: pick)
-    assert found.finish.result == [[0, 1, 2, 4], [1, 10, 2, 20, 4, 40], 4]
+    finished = run_text(f"{HEAD}workflow:\n{workflow}", Activity(echoed), pick=lambda _: pick)
+    assert finished.finish.result == [[0, 1, 2, 4], [1, 10, 2, 20, 4, 40], 4]
 
 
 def test_an_item_sees_what_the_items_before_it_added() -> None:
@@ -99,5 +99,5 @@ def test_a_loops_results_come_with_their_counts() -> None:
     tool: {kind: noop, result: "{{ n }}"}
     case: [{when: "{{ event.name == 'loop.done' and result.stats.success == 2 }}", then: {next: other}}]
 """
-    found, _ = run(workflow + DONE)
-    assert steps(found)[1] == "other"
+    finished, _ = run(workflow + DONE)
+    assert steps(finished)[1] == "other"

@@ -79,7 +79,7 @@ class Watched:
 
     def chunks(self) -> list[tuple[str, int, int, int]]:
         """(id, first, size, share) of those begun, in order."""
-        begun = [(one.chunk_id, one.input) for one in self.commands if isinstance(one, RunChunk)]
+        begun = [(command.chunk_id, command.input) for command in self.commands if isinstance(command, RunChunk)]
         return [(id_, given.first, len(given.items), given.max_in_flight) for id_, given in begun]
 
     def done(self, id_: str, size: int, **fields: Any) -> list[Command]:
@@ -118,9 +118,9 @@ def test_ranges_are_even_and_as_many_as_keep_two_chunks_busy(
 
 def test_items_that_are_large_make_short_chunks() -> None:
     items = ["x" * size for size in (10, 10, 90, 10, 200, 10, 10)]
-    found = cut(items, 1, 100)
-    assert [item for first, size in found for item in items[first : first + size]] == items
-    assert all(sum(map(len, items[first : first + size])) <= 100 or size == 1 for first, size in found)
+    chunks = cut(items, 1, 100)
+    assert [item for first, size in chunks for item in items[first : first + size]] == items
+    assert all(sum(map(len, items[first : first + size])) <= 100 or size == 1 for first, size in chunks)
 
 
 def test_no_loop_has_more_chunks_than_its_history_holds() -> None:
@@ -142,7 +142,9 @@ def test_two_chunks_share_what_may_be_in_flight() -> None:
     run.done("start/1/4", 4)
     assert run.chunks()[3:] == [("start/1/12", 12, 4, 3)]
     run.done("start/1/12", 4)
-    [done] = [one.event for one in run.commands if isinstance(one, Emit) and one.event.type == "loop.done"]
+    [done] = [
+        command.event for command in run.commands if isinstance(command, Emit) and command.event.type == "loop.done"
+    ]
     assert done.meta["stats"] == {"total": 16, "success": 16, "failed": 0, "skipped": 0}
 
 
@@ -194,14 +196,14 @@ def test_a_failure_under_fail_fast_ends_the_other_chunks() -> None:
     cut_off = {"total": 4, "success": 0, "failed": 0, "skipped": 4}
     run.done("start/1/4", 4, status="cancelled", results=[None] * 4, stats=cut_off)
     assert len(run.chunks()) == 2
-    assert (run.finish().status, [one.message for one in run.finish().failures.kept]) == ("failed", ["boom"])
+    assert (run.finish().status, [failure.message for failure in run.finish().failures.kept]) == ("failed", ["boom"])
 
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])
 def test_a_stop_begins_no_further_chunk(stop: str) -> None:
     run = Watched(16, "mode: parallel, max_in_flight: 4")
     made = run.feed(CancelRequested, "enough") if stop == "cancel" else run.feed(TimerFired, "start#1:timeout")
-    assert [one.id for one in made if isinstance(one, Cancel)][:2] == ["start/1", "start/1/4"]
+    assert [command.id for command in made if isinstance(command, Cancel)][:2] == ["start/1", "start/1/4"]
     for id_ in ("start/1", "start/1/4"):
         run.done(id_, 4)
     assert len(run.chunks()) == 2
@@ -215,7 +217,7 @@ def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_othe
     assert run.commands[-1] == Cancel("start/1/4")
     run.done("start/1/4", 4)
     assert run.finish().status == "failed"
-    assert [(one.step, one.kind) for one in run.finish().failures.kept] == [("start", "cancelled")]
+    assert [(failure.step, failure.kind) for failure in run.finish().failures.kept] == [("start", "cancelled")]
 
 
 def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None:
@@ -233,7 +235,7 @@ def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None
 def test_failures_of_items_are_reported_for_every_chunk() -> None:
     text = looped(10, "mode: parallel, max_in_flight: 3")
     run = run_text(text, lambda call: error("odd") if call.config["message"] % 3 == 0 else 1)
-    assert [one.iteration for one in run.finish.failures.kept] == [0, 3, 6, 9]
+    assert [failure.iteration for failure in run.finish.failures.kept] == [0, 3, 6, 9]
     [failed] = run.of("loop.failed")
     assert failed.meta["stats"] == {"total": 10, "success": 6, "failed": 4, "skipped": 0}
 
@@ -242,9 +244,11 @@ def test_a_run_that_was_reset_begins_its_chunks_in_other_slots() -> None:
     """The run before may have begun chunks that this one does not know, and that go on for a while."""
     before = Watched(16, "mode: parallel, max_in_flight: 4")
     reset = Watched(16, "mode: parallel, max_in_flight: 4", seed=7)
-    slots = [[one.input.slot for one in run.commands if isinstance(one, RunChunk)] for run in (before, reset)]
+    slots = [
+        [command.input.slot for command in run.commands if isinstance(command, RunChunk)] for run in (before, reset)
+    ]
     assert slots[0] == [1, 2]
     assert slots[1] == [moved_slot(1, 7), moved_slot(1, 7) + 1]
-    reset.done(next(one.chunk_id for one in reset.commands if isinstance(one, RunChunk)), 4)
-    [*_, third] = (one.input.slot for one in reset.commands if isinstance(one, RunChunk))
+    reset.done(next(command.chunk_id for command in reset.commands if isinstance(command, RunChunk)), 4)
+    [*_, third] = (command.input.slot for command in reset.commands if isinstance(command, RunChunk))
     assert third == slots[1][0], "a slot is given again, and a continued run goes on with the same"

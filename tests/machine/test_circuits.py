@@ -26,20 +26,20 @@ IN_A_ROW, WITHIN, PROBED = Limits(2), Limits(2, window=10_000), Limits(2, probe=
 OPEN: list[Fact] = [("begins", 1, "a"), ("error", 1, "a"), ("begins", 2, "b"), ("error", 2, "b")]
 
 
-def told(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
+def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
     """The circuit after these facts, and what became of it and of the calls that it refused."""
-    state, found = CircuitState(), list[str]()
+    state, lines = CircuitState(), list[str]()
     for what, second, call in facts:
         match what:
             case "begins":
                 state, change, refused = call_begins(state, limits, call, second * 1000)
-                found += [one for one in (change, f"{call} refused" if refused else "") if one]
+                lines += [text for text in (change, f"{call} refused" if refused else "") if text]
             case "cancelled":
                 state = call_cancelled(state, call)
             case _:
                 state, change = call_ended(state, call, second * 1000, failed=what == "error")
-                found += [change] if change else []
-    return state, found
+                lines += [change] if change else []
+    return state, lines
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def told(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
         "one probe at a time",
         "a probe that succeeds closes it, and the count begins anew",
         "a probe that fails opens it anew",
-        "a probe that was cut off tells nothing",
+        "a cancelled probe changes nothing",
         "a call that began before it opened does not close it",
     ],
 )
-def test_what_becomes_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[str]) -> None:
-    assert told(limits, facts)[1] == expected
+def test_states_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[str]) -> None:
+    assert changes_of(limits, facts)[1] == expected
 
 
 @given(
@@ -139,7 +139,7 @@ def test_at_most_one_probe_and_no_call_while_it_is_open(
         assert len(state.failures) <= failures
 
 
-def test_of_two_chunks_the_one_whose_call_ended_last_knows_more() -> None:
+def test_of_two_chunks_the_state_of_the_one_whose_call_ended_last_wins() -> None:
     opened, closed = CircuitState((1, 2), opened=20, ended=20), CircuitState(ended=10)
     assert latest({"a": opened}, {"a": closed, "b": closed}) == {"a": opened, "b": closed}
     assert latest({"a": closed}, {"a": opened}) == {"a": opened}
@@ -182,14 +182,14 @@ def circuit_events(run: Run) -> list[str]:
     return [event.type for event in run.events if event.type.startswith("circuit.")]
 
 
-def test_a_call_that_is_refused_is_no_activity_and_has_an_outcome_of_its_own() -> None:
+def test_a_call_that_is_refused_is_not_an_activity_and_has_an_outcome_of_its_own() -> None:
     run = run_text(playbook(LOOP.replace("COUNT", "5")), lambda _: error())
     assert len(run.calls) == 3
     assert circuit_events(run) == ["circuit.opened"]
     assert [event.error for event in run.of("task.failed")][3:] == [
         "not called, the circuit breaker of start_task is open: it has no probe"
     ] * 2
-    assert {one.kind for one in run.finish.failures.counts} >= {"tool", "circuit_open"}
+    assert {count.kind for count in run.finish.failures.counts} >= {"tool", "circuit_open"}
     assert run.finish.steps["start"]["attempts"] == 3
 
 
@@ -220,7 +220,7 @@ def test_a_refused_call_counts_as_an_attempt_of_its_rule() -> None:
 
 
 @pytest.mark.parametrize("circuit", ['{failures: "{{ workload.many }}"}', "{failures: 1001}", "{failures: 0}"])
-def test_numbers_that_are_none_fail_the_step_at_their_place(circuit: str) -> None:
+def test_values_that_are_not_numbers_fail_the_step_at_their_place(circuit: str) -> None:
     run = run_text(playbook(retried(circuit), "workload: {many: lots}\n"), lambda _: ok())
     assert run.finish.status == "failed"
     assert run.finish.failures.first[0].message.startswith("failures is")

@@ -15,12 +15,14 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine import engine, journal, names
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.events import Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.regions.machine import RegionMachine
 
-from .driver import ok, run_text
+from .driver import error, ok, run_text
+from .paired import Pair
 from .playbooks import playbook, step
 
 ITEMS = 30
@@ -44,6 +46,18 @@ def fan(count: int) -> str:
 
 
 JOIN = step("join")
+
+HELD_ITEMS = """\
+  - step: start
+    loop: {in: "{{ range(30) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 30}}
+    next: {arcs: [{step: load}]}
+  - step: load
+    on_failure: {do: hold, for: 2h}
+    spec: {timeout: 1h}
+    tool: {kind: noop, message: "{{ n }}"}
+    next: {arcs: [{step: met}]}
+  - {step: met, spec: {end_loop: start}}
+"""
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
@@ -93,20 +107,42 @@ def test_a_fact_settles_only_the_iterations_that_it_concerns(monkeypatch: pytest
     assert ITEMS <= len(settled) <= 6 * ITEMS
 
 
+def test_decisions_about_many_held_items_look_at_each_item_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(HELD_ITEMS)
+    for item in range(ITEMS):
+        pair.ends("load", error(), iteration=item)
+    while pair.up:
+        pair.deliver_up()
+    pair.retry_all()
+    looked = counted(monkeypatch, Holding, "_runs_with_holds")
+    pair.deliver_down()
+    assert len(pair.calls) == ITEMS
+    assert len(looked) <= 2 * ITEMS
+
+
+def test_holds_without_deadlines_look_at_no_other_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(HELD_ITEMS.replace("    spec: {timeout: 1h}\n", ""))
+    looked = counted(monkeypatch, Holding, "_runs_with_holds")
+    for item in range(ITEMS):
+        pair.ends("load", error(), iteration=item)
+    assert len(pair.child.state.waits if pair.child else ()) == ITEMS
+    assert looked == []
+
+
 def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
     encoded = counted(monkeypatch, journal, "_encoded")
-    found = run_text(loop(ITEMS), lambda _: None)
+    finished = run_text(loop(ITEMS), lambda _: None)
     loops = 1
-    assert len(encoded) == len(found.events) + len(found.calls) + loops
+    assert len(encoded) == len(finished.events) + len(finished.calls) + loops
 
 
 def test_a_command_reports_how_large_it_is() -> None:
     commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
-    calls = [one for one in commands if isinstance(one, CallTool)]
-    events = [one for one in commands if isinstance(one, Emit)]
+    calls = [command for command in commands if isinstance(command, CallTool)]
+    events = [command for command in commands if isinstance(command, Emit)]
     encoded = journal._encoded  # pyright: ignore[reportPrivateUsage]
-    assert [one.size for one in calls] == [len(encoded(one.call)) for one in calls]
-    assert [one.size for one in events] == [len(encoded(one.event)) for one in events]
+    assert [call.size for call in calls] == [len(encoded(call.call)) for call in calls]
+    assert [event.size for event in events] == [len(encoded(event.event)) for event in events]
 
 
 class Counting:
@@ -138,8 +174,8 @@ class Counting:
         waiting: deque[str] = deque()
         commands = self.feed(machine, Started)
         while True:
-            waiting += [one.call.id for one in commands if isinstance(one, CallTool)]
-            inner = next((one for one in commands if isinstance(one, RunChunk)), None)
+            waiting += [command.call.id for command in commands if isinstance(command, CallTool)]
+            inner = next((command for command in commands if isinstance(command, RunChunk)), None)
             if inner is not None:
                 self.calls.clear()
                 return self.drive(LoopMachine(inner.input))

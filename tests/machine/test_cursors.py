@@ -44,8 +44,8 @@ def drain(settings: str = "limit: 100", more: str = "on_row_error: ack") -> str:
 
 def stats(run: Run) -> dict[str, int]:
     result: Any = run.finish.result
-    found: dict[str, int] = result["stats"]
-    return found
+    stats: dict[str, int] = result["stats"]
+    return stats
 
 
 def test_all_rows_are_claimed_processed_and_acknowledged_once() -> None:
@@ -92,15 +92,15 @@ def test_retries_of_rows_are_counted() -> None:
     assert run.finish.steps["drain"]["retries"] == 2
 
 
-def test_a_row_that_went_on_after_an_error_is_acknowledged_as_done() -> None:
+def test_a_row_whose_tasks_continued_after_an_error_is_acknowledged_as_done() -> None:
     """Its first call went well, the one that repeats it did not, and no rule is for that."""
-    asked = list[str]()
+    requests = list[str]()
 
     def answer(call: ToolCall) -> Any:
         if call.kind != "noop":
             return table.answer(call)
-        asked.append(call.id)
-        return ToolReport({"status": "ok", "result": 1}, rule=0) if len(asked) == 1 else error("boom")
+        requests.append(call.id)
+        return ToolReport({"status": "ok", "result": 1}, rule=0) if len(requests) == 1 else error("boom")
 
     table = Table(1)
     again = "spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: jump, to: drain_task}}]}}, input:"
@@ -115,13 +115,13 @@ def test_a_released_row_comes_again_until_max_attempts(heals_at: int, failed: in
     table = Table(3, fails=lambda row, attempt: row == 1 and attempt < heals_at)
     spec = "spec: {frame: {max_attempts: 3}, policy: {failure: {mode: best_effort}}}"
     run = run_text(drain(spec, "on_row_error: release"), table.answer)
-    released = [said for said in table.said if said[0] == "RELEASE"]
+    released = [settlement for settlement in table.said if settlement[0] == "RELEASE"]
     assert len(released) == min(heals_at, 3) - 1
     assert stats(run)["failed"] == failed
-    assert sorted(said[1] for said in table.said if said[0] == "ACK") == ["0", "1", "2"]
+    assert sorted(settlement[1] for settlement in table.said if settlement[0] == "ACK") == ["0", "1", "2"]
 
 
-def test_without_attempts_in_the_row_it_is_not_given_back_for_ever() -> None:
+def test_without_attempts_in_the_row_it_is_not_released_endlessly() -> None:
     table = Table(1, fails=lambda _row, _attempt: True)
     run = run_text(drain(more='on_row_error: release\n        attempts: "{{ row.tries }}"'), table.answer)
     assert run.finish.status == "failed"
@@ -263,7 +263,7 @@ def test_a_long_chunk_leaves_the_rest_to_the_next() -> None:
     report = claiming.machine.report
     assert report is not None
     taken = report.stats["total"]
-    assert taken == sum(found for _, _, found in claiming.table.claims)
+    assert taken == sum(rows for _, _, rows in claiming.table.claims)
     assert report.rest == 10 - taken > 0
 
 
@@ -271,9 +271,9 @@ def test_a_chunk_gives_nothing_back_before_it_has_claimed() -> None:
     """The next one would have its name."""
     machine = Machine(compile_or_raise(drain("limit: 1")), execution_id=7)
     commands = machine.feed(Started(1_000, {}))
-    loop = loop_machine(next(one.input for one in commands if isinstance(one, RunChunk)))
+    loop = loop_machine(next(command.input for command in commands if isinstance(command, RunChunk)))
     loop.state.is_closed = True
-    assert [one.call.task for one in loop.feed(Started(2_000)) if isinstance(one, CallTool)] == ["claim"]
+    assert [command.call.task for command in loop.feed(Started(2_000)) if isinstance(command, CallTool)] == ["claim"]
 
 
 def test_fail_fast_gives_back_the_other_rows() -> None:
@@ -281,7 +281,7 @@ def test_fail_fast_gives_back_the_other_rows() -> None:
     run = run_text(drain("spec: {on_error: fail_fast, frame: {max_rows: 5, row_concurrency: 1}}"), table.answer)
     assert run.finish.status == "failed"
     assert ("ACK", "0", "error") in table.said
-    assert sorted(said[1] for said in table.said if said[0] == "RELEASE") == ["1", "2", "3", "4"]
+    assert sorted(settlement[1] for settlement in table.said if settlement[0] == "RELEASE") == ["1", "2", "3", "4"]
 
 
 # ---- stored results ----
@@ -349,9 +349,11 @@ def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
     assert claiming.is_over
     report = claiming.machine.report
     assert report is not None
-    settled = Counter(said[1] for said in table.said)
+    settled = Counter(settlement[1] for settlement in table.said)
     assert settled == Counter(str(row) for row, attempts in table.attempts.items() for _ in range(attempts))
-    assert all(count <= 1 for count in Counter(said[1] for said in table.said if said[0] == "ACK").values())
+    assert all(
+        count <= 1 for count in Counter(settlement[1] for settlement in table.said if settlement[0] == "ACK").values()
+    )
     stats = report.stats
     assert stats["total"] == sum(table.attempts.values()) == stats["success"] + stats["failed"] + stats["skipped"]
 

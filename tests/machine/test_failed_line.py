@@ -116,9 +116,9 @@ def failure_of(text: str, line: Any) -> Failure:
     ],
 )
 def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> None:
-    found = failure_of(text, line)
-    assert (found.line, found.col) == place
-    assert (HEAD + text).splitlines()[found.line - 1][found.col - 1 :].strip(), "something stands there"
+    failure = failure_of(text, line)
+    assert (failure.line, failure.col) == place
+    assert (HEAD + text).splitlines()[failure.line - 1][failure.col - 1 :].strip(), "something stands there"
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> N
         (SQL.replace("COLUMN", '"a,\\nb"'), (9, 9)),
     ],
 )
-def test_code_whose_lines_are_none_of_the_yaml_is_named_by_its_start(text: str, place: tuple[int, int]) -> None:
-    found = failure_of(text, 2)
-    assert (found.line, found.col) == place
+def test_code_without_lines_of_the_yaml_is_located_at_its_start(text: str, place: tuple[int, int]) -> None:
+    failure = failure_of(text, 2)
+    assert (failure.line, failure.col) == place
 
 
 @pytest.mark.parametrize("line", [None, 0, -1, 4, 10**9, "3", 2.0])

@@ -36,7 +36,7 @@ def log_of(failures: list[Failure]) -> FailureLog:
 
 
 def messages(log: FailureLog) -> list[str]:
-    return [one.message for one in log.kept]
+    return [failure.message for failure in log.kept]
 
 
 # ---- the log --------------------------------------------------------------------------------------------------------
@@ -63,13 +63,13 @@ def test_counts_report_steps_kinds_and_what_was_handled() -> None:
     assert log.counts == (FailureCount("a", "http", 1, 1), FailureCount("b", "http", 2, 1), FailureCount("b", "sql", 1))
     assert (log.total, log.unhandled, log.cause) == (4, 2, failures[0])
     assert log.as_handled().counts == tuple(
-        FailureCount(one.step, one.kind, one.count, one.count) for one in log.counts
+        FailureCount(count.step, count.kind, count.count, count.count) for count in log.counts
     )
     assert log.as_handled().cause is None
-    assert all(one.handled for one in log.as_handled().kept)
+    assert all(failure.handled for failure in log.as_handled().kept)
 
 
-def test_the_first_unhandled_failure_is_known_whole_however_many_handled_ones_stand_around_it() -> None:
+def test_the_first_unhandled_failure_is_kept_whole_among_many_handled_ones() -> None:
     around = [item(index, handled=True) for index in range(1000)]
     cause = Failure("after", "boom", kind="tool")
     log = log_of([*around, cause, *around])
@@ -82,8 +82,8 @@ def test_kinds_beyond_the_limit_are_counted_together_for_each_step() -> None:
     log = log_of([item(index, kind) for index, kind in enumerate(reversed(kinds))]).with_failure(
         Failure("after", "x", kind="z")
     )
-    assert [one.kind for one in log.counts if one.step == "load"] == [*kinds[:MAX_KINDS], OTHER]
-    assert {one.kind: one.count for one in log.counts}[OTHER] == 5
+    assert [count.kind for count in log.counts if count.step == "load"] == [*kinds[:MAX_KINDS], OTHER]
+    assert {count.kind: count.count for count in log.counts}[OTHER] == 5
     assert FailureCount("after", "z", 1) in log.counts
     assert log.total == MAX_KINDS + 6
 
@@ -117,12 +117,14 @@ def test_logs_of_chunks_give_in_any_order_what_one_log_gives(
             chunks.pop(chance.randrange(len(chunks))).merged_by_index(chunks.pop(chance.randrange(len(chunks))))
         )
     assert chunks[0] == whole
-    assert whole.total == len(kinds) == sum(one.count for one in whole.counts)
+    assert whole.total == len(kinds) == sum(count.count for count in whole.counts)
     indices = sorted(kinds)
-    assert [one.iteration for one in whole.kept] == [*indices[:KEPT], *indices[KEPT:][-KEPT:]]
-    found = Counter({one.kind: one.count for one in whole.counts})
-    told_apart = {kind for kind in found if kind != OTHER}
-    assert {kind: found[kind] for kind in told_apart} == {kind: list(kinds.values()).count(kind) for kind in told_apart}
+    assert [failure.iteration for failure in whole.kept] == [*indices[:KEPT], *indices[KEPT:][-KEPT:]]
+    counter = Counter({count.kind: count.count for count in whole.counts})
+    told_apart = {kind for kind in counter if kind != OTHER}
+    assert {kind: counter[kind] for kind in told_apart} == {
+        kind: list(kinds.values()).count(kind) for kind in told_apart
+    }
 
 
 @given(st.lists(st.tuples(st.booleans(), KINDS), max_size=300), st.lists(st.integers(0, 300), max_size=5))
@@ -157,10 +159,10 @@ def test_failures_of_items_are_in_the_order_of_the_items() -> None:
         return error(f"no {number_of(call)}", "http" if number_of(call) % 3 else "timeout")
 
     for seed in range(3):
-        found = run_text(looped(900), answer, pick=random.Random(seed).randrange).finish
-        assert [one.iteration for one in found.failures.kept] == [*range(KEPT), *range(900 - KEPT, 900)]
-        assert found.failures.counts == (FailureCount("load", "http", 600), FailureCount("load", "timeout", 300))
-        assert found.failures.cause == found.failures.first[0]
+        finish = run_text(looped(900), answer, pick=random.Random(seed).randrange).finish
+        assert [failure.iteration for failure in finish.failures.kept] == [*range(KEPT), *range(900 - KEPT, 900)]
+        assert finish.failures.counts == (FailureCount("load", "http", 600), FailureCount("load", "timeout", 300))
+        assert finish.failures.cause == finish.failures.first[0]
 
 
 @pytest.mark.parametrize(
@@ -172,19 +174,19 @@ def test_failures_of_items_are_in_the_order_of_the_items() -> None:
     ],
 )
 def test_the_failures_of_a_loop_are_handled_all_or_none(more: str, rest: str, handled: bool) -> None:
-    found = run_text(looped(300, more, rest), lambda call: error("no") if call.kind == "http" else ok())
-    log = found.finish.failures
-    assert found.finish.status == ("completed" if handled else "failed")
+    finished = run_text(looped(300, more, rest), lambda call: error("no") if call.kind == "http" else ok())
+    log = finished.finish.failures
+    assert finished.finish.status == ("completed" if handled else "failed")
     assert (log.total, log.unhandled) == (300, 0 if handled else 300)
-    assert {one.handled for one in log.kept} == {handled}
+    assert {failure.handled for failure in log.kept} == {handled}
 
 
 def test_an_unhandled_failure_between_large_loops_is_the_error_of_the_run() -> None:
     first = LOOP.format(items=200, more=BEST_EFFORT) + "    next: {arcs: [{step: middle}]}\n"
     middle = step("middle", tool="python").replace("python}", "python, code: x}") + "    next: {arcs: []}\n"
-    found = run_text(playbook(first + middle), lambda call: error(f"no {call.step}", call.kind))
-    assert (found.finish.status, found.finish.failures.total) == ("failed", 201)
-    [ended] = found.of("playbook.failed")
+    finished = run_text(playbook(first + middle), lambda call: error(f"no {call.step}", call.kind))
+    assert (finished.finish.status, finished.finish.failures.total) == ("failed", 201)
+    [ended] = finished.of("playbook.failed")
     assert ended.error == "no middle"
     assert ended.meta["failed_steps"] == ["middle"]
     assert ended.meta["failures"] == [
@@ -194,9 +196,9 @@ def test_an_unhandled_failure_between_large_loops_is_the_error_of_the_run() -> N
 
 
 def test_texts_of_failures_are_cut_to_what_is_kept() -> None:
-    found = run_text(looped(300), lambda _: error("long " * 10_000, "k" * 10_000))
-    assert {len(one.message) for one in found.finish.failures.kept} == {MESSAGE_LENGTH}
-    assert len(msgspec.json.encode(found.finish.failures)) < 2 * KEPT * (MESSAGE_LENGTH + 300)
+    finished = run_text(looped(300), lambda _: error("long " * 10_000, "k" * 10_000))
+    assert {len(failure.message) for failure in finished.finish.failures.kept} == {MESSAGE_LENGTH}
+    assert len(msgspec.json.encode(finished.finish.failures)) < 2 * KEPT * (MESSAGE_LENGTH + 300)
 
 
 # ---- large runs -----------------------------------------------------------------------------------------------------
@@ -208,8 +210,8 @@ def reported(given: ChunkInput, report: ToolReport) -> tuple[ChunkReport, int]:
     commands: list[Command] = machine.feed(Started(now))
     while machine.report is None:
         now += 1
-        calls = [one.call.id for one in commands if isinstance(one, CallTool)]
-        commands = [one for id_ in calls for one in machine.feed(ToolFinished(now, id_, report))]
+        calls = [command.call.id for command in commands if isinstance(command, CallTool)]
+        commands = [command for id_ in calls for command in machine.feed(ToolFinished(now, id_, report))]
         if machine.has_work:
             commands += machine.feed(Continued(now))
         largest = max(largest, len(msgspec.json.encode(machine.snapshot())))
@@ -235,7 +237,7 @@ def largest_state(items: int, report: ToolReport) -> tuple[int, Finish]:
     largest, ended, like = 0, 0, None
     commands = machine.feed(Started(now))
     while not (commands and isinstance(commands[-1], Finish)):
-        waiting += [one for one in commands if isinstance(one, RunChunk)]
+        waiting += [command for command in commands if isinstance(command, RunChunk)]
         now += 100_000
         if machine.has_work:
             commands = machine.feed(Continued(now))
@@ -249,18 +251,20 @@ def largest_state(items: int, report: ToolReport) -> tuple[int, Finish]:
     return largest, commands[-1]
 
 
-def test_a_loop_of_which_100_000_items_fail_has_the_state_of_one_that_goes_well() -> None:
+def test_a_loop_with_100_000_failed_items_has_a_state_as_small_as_one_that_succeeds() -> None:
     items = 100_000
     failed, end = largest_state(items, error("no such host", "http"))
     assert (end.status, end.failures.total, end.failures.unhandled) == ("completed", items, 0)
-    assert [one.iteration for one in end.failures.kept] == [*range(KEPT), *range(items - KEPT, items)]
+    assert [failure.iteration for failure in end.failures.kept] == [*range(KEPT), *range(items - KEPT, items)]
     well, _ = largest_state(items, ok())
     assert failed - well < 60_000
 
 
 def test_a_chunk_of_failing_items_stays_small() -> None:
     graph = compile_or_raise(looped(400, BEST_EFFORT))
-    [chunk] = [one for one in Machine(graph, execution_id=1).feed(Started(EPOCH_MS)) if isinstance(one, RunChunk)]
+    [chunk] = [
+        command for command in Machine(graph, execution_id=1).feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)
+    ]
     given = msgspec.structs.replace(chunk.input, items=[*range(3000)], total=3000)
     failed, state = reported(given, error("no such host", "http"))
     assert failed.failures.total == 3000

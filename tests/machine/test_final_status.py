@@ -19,8 +19,8 @@ HANDLED = "    next: {arcs: [{step: end, when: \"{{ event.name == 'call.error' }
 def text(status: str | None, *, handled: bool = False, tasks: str = "    tool: {kind: noop}\n", head: str = "") -> str:
     """One step, and the final step with a status."""
     way = HANDLED if handled else ""
-    said = "" if status is None else f"    status: {status}\n"
-    return playbook(f"  - step: start\n    tool: {{kind: noop}}\n{way}  - step: end\n{tasks}{said}", head)
+    line = "" if status is None else f"    status: {status}\n"
+    return playbook(f"  - step: start\n    tool: {{kind: noop}}\n{way}  - step: end\n{tasks}{line}", head)
 
 
 def run_of(source: str, *, fails: bool) -> Run:
@@ -30,19 +30,21 @@ def run_of(source: str, *, fails: bool) -> Run:
 
 
 def last_rows(run: Run) -> list[tuple[str, str, str | None]]:
-    return [(one.type, one.status, one.error) for one in run.events[-2:]]
+    return [(event.type, event.status, event.error) for event in run.events[-2:]]
 
 
-@pytest.mark.parametrize(("said", "fails", "handled"), list(product((None, *STATUSES), (False, True), (False, True))))
-def test_the_status_that_is_said_is_that_of_the_run(said: str | None, fails: bool, handled: bool) -> None:
-    run = run_of(text(said, handled=handled), fails=fails)
-    status = said or ("failed" if fails and not handled else "completed")
+@pytest.mark.parametrize(
+    ("message", "fails", "handled"), list(product((None, *STATUSES), (False, True), (False, True)))
+)
+def test_the_status_that_is_said_is_that_of_the_run(message: str | None, fails: bool, handled: bool) -> None:
+    run = run_of(text(message, handled=handled), fails=fails)
+    status = message or ("failed" if fails and not handled else "completed")
     assert run.finish.status == status
     [(workflow, row, _), (ended, same, _)] = last_rows(run)
     assert workflow == "workflow.finished"
     assert ended == ("playbook.failed" if status == "failed" else "playbook.completed")
     assert row == same == status.upper()
-    assert [one.meta.get("given_status") for one in run.events[-2:]] == [said, said]
+    assert [event.meta.get("given_status") for event in run.events[-2:]] == [message, message]
     assert run.finish.failures.total == int(fails) + (status == "failed" and not (fails and not handled))
 
 
@@ -52,20 +54,20 @@ def test_a_status_may_be_a_template_about_the_failures() -> None:
     assert run_of(source, fails=False).finish.status == "completed"
 
 
-def test_a_partial_run_says_what_failed_and_a_completed_one_does_not() -> None:
-    assert [one[2] for one in last_rows(run_of(text("partial"), fails=True))] == ["boom", "boom"]
-    assert [one[2] for one in last_rows(run_of(text("completed"), fails=True))] == [None, None]
+def test_a_partial_run_lists_what_failed_and_a_completed_one_does_not() -> None:
+    assert [row[2] for row in last_rows(run_of(text("partial"), fails=True))] == ["boom", "boom"]
+    assert [row[2] for row in last_rows(run_of(text("completed"), fails=True))] == [None, None]
 
 
 def test_a_run_that_is_called_failed_has_a_failure_with_its_place() -> None:
     run = run_of(text("failed"), fails=False)
     [failure] = run.finish.failures.kept
     assert (failure.step, failure.kind, failure.line, failure.col) == ("end", "policy", 9, 13)
-    assert [one[2] for one in last_rows(run)] == [failure.message] * 2
+    assert [row[2] for row in last_rows(run)] == [failure.message] * 2
 
 
 @pytest.mark.parametrize("wrong", ["'done'", "1", "none", "[1]", "'Partial'"])
-def test_a_status_that_is_none_of_the_words_fails_the_run_at_its_place(wrong: str) -> None:
+def test_an_unknown_status_fails_the_run_at_its_place(wrong: str) -> None:
     run = run_of(text(f'"{{{{ {wrong} }}}}"'), fails=False)
     assert run.finish.status == "failed"
     [failure] = run.finish.failures.kept
@@ -76,10 +78,12 @@ def test_a_status_that_is_none_of_the_words_fails_the_run_at_its_place(wrong: st
 
 def test_an_undefined_name_fails_the_run_at_its_place() -> None:
     run = run_of(text('"{{ ctx.missing }}"'), fails=False)
-    assert [(one.step, one.kind, one.line) for one in run.finish.failures.kept] == [("end", "template", 9)]
+    assert [(failure.step, failure.kind, failure.line) for failure in run.finish.failures.kept] == [
+        ("end", "template", 9)
+    ]
 
 
-def test_a_final_step_that_fails_says_nothing() -> None:
+def test_a_final_step_that_fails_sets_no_status() -> None:
     run = run_text(text("completed"), lambda call: error() if call.step == "end" else None)
     assert run.finish.status == "failed"
 
@@ -91,7 +95,7 @@ def test_it_is_evaluated_after_the_tasks_and_set_of_the_final_step() -> None:
     assert run_of(text('"{{ output.data }}"', tasks=tasks), fails=False).finish.status == "partial"
 
 
-def test_a_final_step_without_tasks_says_it_too() -> None:
+def test_a_final_step_without_tasks_sets_the_status_too() -> None:
     assert run_of(text("partial", tasks=""), fails=True).finish.status == "partial"
 
 
@@ -191,7 +195,7 @@ def test_a_held_final_step_gives_its_status_when_it_is_retried() -> None:
     assert run.finish.status == "partial"
 
 
-def test_a_denied_final_step_says_nothing() -> None:
+def test_a_denied_final_step_sets_no_status() -> None:
     admit = "spec: {policy: {admit: {rules: [{then: {allow: false}}]}}}"
     end = f"  - {{step: end, tool: {{kind: noop}}, status: partial, {admit}}}\n"
     assert run_text(playbook(step("start") + end), lambda _call: None).finish.status == "completed"

@@ -45,10 +45,10 @@ def sent(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkIn
 def begun(machine: Machine) -> list[ChunkInput]:
     """The first chunks of a run, whose items are stored where they are several."""
     commands = machine.feed(Started(NOW))
-    for keep in [one for one in commands if isinstance(one, KeepValues)]:
+    for keep in [command for command in commands if isinstance(command, KeepValues)]:
         refs = tuple(PayloadRef(f"key {n}", 10) for n, _ in enumerate(keep.values))
         commands += machine.feed(ValuesKept(NOW, keep.id, refs))
-    return [one.input for one in commands if isinstance(one, RunChunk)]
+    return [command.input for command in commands if isinstance(command, RunChunk)]
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def begun(machine: Machine) -> list[ChunkInput]:
     ],
 )
 def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> None:
-    found = sent(frame)
-    assert found.frame == limits
-    assert found.max_in_flight == limits.row_concurrency
+    sent_fields = sent(frame)
+    assert sent_fields.frame == limits
+    assert sent_fields.max_in_flight == limits.row_concurrency
 
 
 @pytest.mark.parametrize(
@@ -81,17 +81,17 @@ def test_a_loop_is_cut_into_frames(frame: str, ranges: list[tuple[int, int]]) ->
     chunks = begun(machine)
     [run] = machine.state.runs.values()
     assert run.loop is not None
-    found = [(one.first, one.size) for one in chunks]
-    assert found == ranges[: 32 // chunks[0].max_in_flight]
-    assert [*found, *run.loop.ranges] == ranges
+    cuts = [(chunk.first, chunk.size) for chunk in chunks]
+    assert cuts == ranges[: 32 // chunks[0].max_in_flight]
+    assert [*cuts, *run.loop.ranges] == ranges
 
 
 def test_a_loop_has_no_frames_where_there_is_no_store() -> None:
     machine = Machine(graph_of("frame: {max_rows: 2}"), execution_id=1)
     commands = machine.feed(Started(NOW))
-    [chunk] = [one.input for one in commands if isinstance(one, RunChunk)]
+    [chunk] = [command.input for command in commands if isinstance(command, RunChunk)]
     assert (chunk.frame, chunk.items, chunk.max_in_flight) == (None, [0, 1, 2, 3, 4], 32)
-    [warning] = [one.event for one in commands if isinstance(one, Emit) and one.event.type == "warning"]
+    [warning] = [command.event for command in commands if isinstance(command, Emit) and command.event.type == "warning"]
     assert "submitted without NOETL_POSTGRES" in str(warning.error)
     assert warning.meta["source"]["line"] == 7
 
@@ -105,9 +105,9 @@ def test_a_loop_without_a_frame_has_no_limits() -> None:
 
 
 @pytest.mark.parametrize("frame", ['frame: {max_rows: "{{ workload.word }}"}', 'frame: {max_rows: "{{ 0 }}"}'])
-def test_limits_that_are_none_fail_the_step(frame: str) -> None:
+def test_limits_that_are_not_numbers_fail_the_step(frame: str) -> None:
     commands = Machine(graph_of(frame), execution_id=1).feed(Started(NOW))
-    [finish] = [one for one in commands if isinstance(one, Finish)]
+    [finish] = [command for command in commands if isinstance(command, Finish)]
     assert finish.status == "failed"
     assert "max_rows" in finish.failures.kept[0].message
 
@@ -129,8 +129,8 @@ class _Loop:
         self.feed(ToolFinished(NOW, self.calls.pop(0), report))
 
     def _take(self, commands: list[Command]) -> None:
-        self.calls += [one.call.id for one in commands if isinstance(one, CallTool)]
-        self.finish = next((one for one in commands if isinstance(one, Finish)), self.finish)
+        self.calls += [command.call.id for command in commands if isinstance(command, CallTool)]
+        self.finish = next((command for command in commands if isinstance(command, Finish)), self.finish)
 
 
 def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:

@@ -43,7 +43,7 @@ snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory"
 
 
 def calls(run: Controlled) -> list[str]:
-    return [one.call.step for one in run.of(CallTool)]
+    return [command.call.step for command in run.of(CallTool)]
 
 
 @snapshots
@@ -52,7 +52,7 @@ def test_a_retry_is_the_next_run_of_the_step(snapshots: bool) -> None:
     run.ends(error("no such table"))
     assert calls(run) == ["start"]
     assert run.machine.is_suspended
-    held = next(one.event for one in run.of(Emit) if one.event.type == "step.held")
+    held = next(event.event for event in run.of(Emit) if event.event.type == "step.held")
     assert (held.status, held.error, held.meta["step_run_id"]) == ("PAUSED", "no such table", "start#1")
     run.retry()
     run.ends(5)
@@ -81,7 +81,7 @@ def test_a_skipped_step_has_the_result_that_is_given(snapshots: bool) -> None:
     assert run.finish.steps["start"]["status"] == "completed"
 
 
-def test_siblings_go_on_and_fail_fast_waits() -> None:
+def test_siblings_continue_and_fail_fast_waits() -> None:
     run = Controlled(BRANCHES, head=FAIL_FAST)
     run.ends(error(), step="left")
     run.ends(1, step="right")
@@ -98,12 +98,12 @@ def test_the_timeout_of_the_playbook_does_not_count_while_a_step_is_held() -> No
     run = Controlled(HELD.replace("    on_failure: hold\n", ""), head=TIMED)
     assert Cancel("playbook:timeout") in run.ends(error())
     run.now += 10_000_000
-    timers = {one.timer_id: one.seconds for one in run.retry() if isinstance(one, StartTimer)}
+    timers = {command.timer_id: command.seconds for command in run.retry() if isinstance(command, StartTimer)}
     assert timers == {"playbook:timeout": 99}
 
 
 @snapshots
-def test_a_cancel_lets_held_steps_fail(snapshots: bool) -> None:
+def test_a_cancel_fails_held_steps(snapshots: bool) -> None:
     run = Controlled(HELD, snapshots=snapshots)
     run.ends(error())
     run.feed(CancelRequested, "enough")
@@ -111,7 +111,7 @@ def test_a_cancel_lets_held_steps_fail(snapshots: bool) -> None:
     assert run.types("step.")[:4] == ["step.started", "step.held", "step.released", "step.failed"]
 
 
-def test_a_step_that_says_fail_is_not_held() -> None:
+def test_a_step_with_on_failure_fail_is_not_held() -> None:
     run = Controlled(HELD.replace("hold", "fail"), head=TIMED)
     run.ends(error())
     assert run.of(Finish)[0].status == "failed"
@@ -150,22 +150,53 @@ def test_a_loop_that_failed_fast_runs_the_rest(monkeypatch: pytest.MonkeyPatch) 
     assert run.finish.result["results"] == list(range(10))
 
 
+@snapshots
+def test_all_held_steps_are_retried_at_once(snapshots: bool) -> None:
+    both = BRANCHES.replace("{step: right,", "{step: right, on_failure: hold,")
+    run = Controlled(both, snapshots=snapshots)
+    run.ends(error(), step="left")
+    run.ends(error(), step="right")
+    run.retry_all()
+    assert calls(run) == ["left", "right", "left", "right"]
+    run.ends(1, step="left")
+    run.ends(1, step="right")
+    run.ends(1, step="both")
+    assert run.finish.status == "completed"
+
+
+def test_the_first_of_several_decisions_may_stop_the_run() -> None:
+    both = BRANCHES.replace("{step: right,", "{step: right, on_failure: hold,")
+    both = both.replace("arcs: [{step: both}]}}", "arcs: [{step: both, when: '{{ 1 // 0 }}'}]}}", 1)
+    run = Controlled(both, head=FAIL_FAST)
+    run.ends(error(), step="left")
+    run.ends(error(), step="right")
+    run.skip_all({"rows": 0})
+    assert run.finish.status == "failed"
+    assert run.types("step.").count("step.released") == 2
+
+
+def test_data_for_many_skipped_steps_is_small() -> None:
+    assert skip_problem("x" * 400, 1_000) is None
+    refused = "the data has 602 bytes; at most 500 are allowed for 1,000 held steps: skip fewer at a time"
+    assert skip_problem("x" * 600, 1_000) == refused
+
+
 def test_what_cannot_be_is_refused() -> None:
     run = Controlled(BRANCHES)
     graph, state = run.graph, run.machine.state
 
     def refused(step: str, *unfed: Any) -> str:
-        with pytest.raises(RefusedError) as found:
+        with pytest.raises(RefusedError) as raised:
             chosen_held(graph, run.machine.state, step, unfed)
-        return str(found.value)
+        return str(raised.value)
 
     assert refused("") == "no step is held"
     assert refused("left") == "step 'left' is not held: no step is"
     assert refused("lfet") == "the playbook has no step 'lfet': did you mean \"left\"?"
     run.ends(error(), step="left")
-    assert refused("right") == "step 'right' is not held: held are left#1"
+    assert refused("right") == "step 'right' is not held: held are 'left'"
     assert chosen_held(graph, state, "left#1", []).run == "left#1"
-    assert refused("left", RetryRequested(run.now, 9, "left#1")) == "step 'left' is not held: no step is"
+    assert refused("left", RetryRequested(run.now, 9, ("left#1",))) == "step 'left' is not held: no step is"
     assert retry_problem(state, []) is None
     run.pause()
     assert retry_problem(run.machine.state, []) == "the run is paused: resume it first"

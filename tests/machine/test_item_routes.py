@@ -104,7 +104,7 @@ def test_the_last_item_counts_whichever_ended_last(pick: int) -> None:
 def test_the_result_of_the_loop_is_that_of_its_own_calls() -> None:
     steps = TELL + '  - {step: report, tool: {kind: noop, result: "{{ each.results }}"}}\n'
     run = run_text(text(steps=steps), answered)
-    assert [one["data"] for one in run.calls[-1].config["result"]] == [{"n": 4}, {"n": 4}]
+    assert [entry["data"] for entry in run.calls[-1].config["result"]] == [{"n": 4}, {"n": 4}]
 
 
 def test_a_route_sees_the_result_of_its_item_by_the_name_of_the_loop() -> None:
@@ -232,17 +232,17 @@ def test_an_item_sees_what_the_route_before_it_set() -> None:
 
 def begun(graph: Any) -> tuple[Machine, LoopMachine]:
     machine = Machine(graph, execution_id=1)
-    (chunk,) = [one for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, RunChunk)]
+    (chunk,) = [command for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)]
     return machine, LoopMachine(chunk.input)
 
 
 def calls_of(chunk: LoopMachine) -> list[ToolCall]:
-    return [one.call for one in chunk.feed(Started(EPOCH_MS + 1)) if isinstance(one, CallTool)]
+    return [command.call for command in chunk.feed(Started(EPOCH_MS + 1)) if isinstance(command, CallTool)]
 
 
 def answer(chunk: LoopMachine, call: ToolCall, **facts: Any) -> list[ToolCall]:
     fact = ToolFinished(EPOCH_MS + 2, call.id, report_of(answered(call)), **facts)
-    return [one.call for one in chunk.feed(fact) if isinstance(one, CallTool)]
+    return [command.call for command in chunk.feed(fact) if isinstance(command, CallTool)]
 
 
 def test_a_route_continues_after_its_machine_is_restored() -> None:
@@ -251,7 +251,7 @@ def test_a_route_continues_after_its_machine_is_restored() -> None:
     (call,) = calls_of(chunk)
     (tell,) = answer(chunk, call)
     again = LoopMachine(chunk.input, chunk.snapshot())
-    assert [url(one) for one in answer(again, tell)] == ["Rome"]
+    assert [url(call) for call in answer(again, tell)] == ["Rome"]
     assert again.state.succeeded == 1
 
 
@@ -260,14 +260,14 @@ def test_a_stop_ends_the_route_and_begins_none() -> None:
     _, chunk = begun(graph)
     first, second = calls_of(chunk)
     (tell,) = answer(chunk, first)
-    asked = [one.id for one in chunk.feed(CancelRequested(EPOCH_MS + 3)) if isinstance(one, Cancel)]
-    assert sorted(asked) == sorted([second.id, tell.id])
+    cancelled = [command.id for command in chunk.feed(CancelRequested(EPOCH_MS + 3)) if isinstance(command, Cancel)]
+    assert sorted(cancelled) == sorted([second.id, tell.id])
     assert not answer(chunk, second)
     last = chunk.feed(ToolFinished(EPOCH_MS + 4, tell.id, report_of(error("gone", kind="cancelled")), cancelled=True))
-    assert any(isinstance(one, Finish) for one in last)
+    assert any(isinstance(command, Finish) for command in last)
     assert chunk.report is not None
     assert (chunk.report.status, chunk.report.stats) == (
         "cancelled",
         {"total": 2, "success": 0, "failed": 0, "skipped": 2},
     )
-    assert [one for one in last if isinstance(one, Emit)]
+    assert [command for command in last if isinstance(command, Emit)]

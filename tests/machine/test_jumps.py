@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.tasks import pipeline
+from noetl_temporal.machine.tasks import task_executions
 
 from .activity import Activity
 from .driver import error, run_text
@@ -79,7 +79,7 @@ def test_attempts_are_counted_from_one_after_a_jump() -> None:
 
 
 def test_a_jump_without_an_end_runs_out_of_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "MAX_EXECUTIONS", 7)
+    monkeypatch.setattr(task_executions, "MAX_EXECUTIONS", 7)
     run = run_text(jumping("first", "output.data > 0"), Activity(Counting()))
     assert (run.finish.status, len(run.calls)) == ("failed", 7)
     assert run.finish.failures.kept[0].kind == "budget"

@@ -34,7 +34,7 @@ def run(steps: str, **payload: Any) -> Run:
 
 def found_in(value: Any) -> list[SecretReference]:
     text = value if isinstance(value, str) else json.dumps(value)
-    return [one.reference for one in references_in(text, SECRETS_KEY)]
+    return [reference.reference for reference in references_in(text, SECRETS_KEY)]
 
 
 def one_call(steps: str, **payload: Any) -> ToolCall:
@@ -66,7 +66,7 @@ def test_an_entry_has_references_to_others() -> None:
     call = one_call('- {step: start, tool: {kind: noop, result: "{{ keychain.token.access_token }}"}}')
     [reference] = found_in(call.config)
     assert reference.config["endpoint"] == "http://localhost/token"
-    assert [one.label for one in found_in(reference.config)] == ["id.user", "billing.secret"]
+    assert [entry.label for entry in found_in(reference.config)] == ["id.user", "billing.secret"]
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,11 @@ SETTING = """
 
 
 def keeps(commands: list[Command]) -> list[KeepValues]:
-    return [one for one in commands if isinstance(one, KeepValues)]
+    return [command for command in commands if isinstance(command, KeepValues)]
 
 
 def loads(commands: list[Command]) -> list[LoadValue]:
-    return [one for one in commands if isinstance(one, LoadValue)]
+    return [command for command in commands if isinstance(command, LoadValue)]
 
 
 class Steady(Watched):
@@ -53,9 +53,9 @@ class Steady(Watched):
 
     def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
         self.now += 10
-        found = self.machine.feed(fact(self.now, *given, **more))
-        self.commands += found
-        return found
+        commands = self.machine.feed(fact(self.now, *given, **more))
+        self.commands += commands
+        return commands
 
 
 class Store:
@@ -71,7 +71,7 @@ class Store:
         return [] if keep is None else self.kept(keep)
 
     def kept(self, keep: KeepValues) -> list[str]:
-        texts = [msgspec.json.encode(one) for one in keep.values]
+        texts = [msgspec.json.encode(value) for value in keep.values]
         keys = [f"{len(self.values) + place}" for place in range(len(texts))]
         self.values |= dict(zip(keys, keep.values, strict=True))
         self.run.feed(
@@ -240,9 +240,9 @@ def test_a_stop_does_not_wait_for_what_is_being_stored() -> None:
     run, _ = set_rows("")
     [keep] = keeps(run.feed(HoldRequested))
     run.feed(CancelRequested, "no more")
-    found = run.feed(ToolFinished, "after#1:after_task:1", ok(), cancelled=True)
-    assert Cancel(keep.id) in found
-    assert isinstance(found[-1], Finish)
+    commands = run.feed(ToolFinished, "after#1:after_task:1", ok(), cancelled=True)
+    assert Cancel(keep.id) in commands
+    assert isinstance(commands[-1], Finish)
     assert not run.machine.state.pending
 
 
@@ -274,7 +274,7 @@ def test_a_loop_over_a_stored_value_loads_it_and_stores_the_items() -> None:
     run.feed(Continued)
     [keep] = keeps(store.load(run.feed(ToolFinished, "start#1:start_task:1", ok())))
     store.kept(keep)
-    chunks = [one for one in run.commands if isinstance(one, RunChunk)]
+    chunks = [command for command in run.commands if isinstance(command, RunChunk)]
     assert sum(len(items) for items in keep.values[:-1]) == chunks[0].input.total == len(ROWS)
     assert keep.values[-1] == {"workload": {"name": "many"}}
     assert store.size() < 20_000

@@ -1,4 +1,4 @@
-"""Loads of stored values overlap (machine/loads.py): who needs a value waits alone, within a bound of bytes."""
+"""Loads of stored values overlap (machine/loads.py): only what needs a value waits, within a bound of bytes."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class Items:
         loop = f"loop: {{in: '{{{{ range({items}) | list }}}}', iterator: item, spec: {{mode: parallel, {spec}}}}}"
         graph = compile_or_raise(playbook(f"  - step: start\n    {loop}\n    tool: {tasks}"))
         commands = Machine(graph, execution_id=1).feed(Started(EPOCH_MS))
-        self.given = next(one.input for one in commands if isinstance(one, RunChunk))
+        self.given = next(command.input for command in commands if isinstance(command, RunChunk))
         self.machine = LoopMachine(self.given, limit=STORED_BYTES)
         self.refs = [StoredRef((Part(f"key {n}"),), bytes_each, is_one=True) for n in range(items)]
-        self.loads = [load_id(one) for one in self.refs]
+        self.loads = [load_id(ref) for ref in self.refs]
         self.now = EPOCH_MS
         self.commands: list[Command] = []
         self.feed(Started)
 
     def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
         self.now += 10
-        found = self.machine.feed(fact(self.now, *given, **more))
-        self.commands += found
-        return found
+        commands = self.machine.feed(fact(self.now, *given, **more))
+        self.commands += commands
+        return commands
 
     def first_ended(self, item: int) -> list[Command]:
         report = ToolReport({"status": "ok"}, stored=self.refs[item])
@@ -77,8 +77,8 @@ class Items:
         return self.feed(ValueLoaded, self.loads[item], [item] * 7)
 
     def call(self, task: str, item: int) -> str:
-        calls = [one.call for one in self.commands if isinstance(one, CallTool)]
-        return next(one.id for one in calls if one.iteration == item and one.task == task)
+        calls = [command.call for command in self.commands if isinstance(command, CallTool)]
+        return next(call.id for call in calls if call.iteration == item and call.task == task)
 
     def resume(self) -> list[Command]:
         """In a new run, from the snapshot."""
@@ -87,16 +87,16 @@ class Items:
 
 
 def requested(commands: list[Command]) -> list[str]:
-    return [one.id for one in commands if isinstance(one, LoadValue)]
+    return [command.id for command in commands if isinstance(command, LoadValue)]
 
 
 def cancelled_loads(commands: list[Command]) -> list[str]:
-    return [one.id for one in commands if isinstance(one, Cancel) and one.id.startswith("load:")]
+    return [command.id for command in commands if isinstance(command, Cancel) and command.id.startswith("load:")]
 
 
 def second_calls(commands: list[Command]) -> list[tuple[int | None, Any]]:
-    calls = [one.call for one in commands if isinstance(one, CallTool) and one.call.task == "second"]
-    return [(one.iteration, one.input["n"]) for one in calls]
+    calls = [command.call for command in commands if isinstance(command, CallTool) and command.call.task == "second"]
+    return [(call.iteration, call.input["n"]) for call in calls]
 
 
 @READS
@@ -118,8 +118,8 @@ def test_loads_of_items_overlap_and_each_continues_with_its_own(tasks: str) -> N
 def test_items_that_need_no_value_do_not_wait_for_those_that_do(tasks: str) -> None:
     run = Items(tasks)
     run.first_ended(0)
-    found = run.feed(ToolFinished, run.call("first", 1), ok([1]))
-    assert second_calls(found) == [(1, 1)]
+    commands = run.feed(ToolFinished, run.call("first", 1), ok([1]))
+    assert second_calls(commands) == [(1, 1)]
 
 
 @READS
@@ -145,9 +145,9 @@ def test_a_value_larger_than_the_bound_is_loaded_alone(tasks: str) -> None:
 def test_a_stop_cancels_all_loads(tasks: str) -> None:
     run = Items(tasks)
     run.all_first_ended()
-    found = run.feed(CancelRequested)
-    assert cancelled_loads(found) == run.loads
-    assert isinstance(found[-1], Finish)
+    commands = run.feed(CancelRequested)
+    assert cancelled_loads(commands) == run.loads
+    assert isinstance(commands[-1], Finish)
     assert second_calls(run.commands) == []
     assert run.machine.report is not None
     assert run.machine.report.status == "cancelled"
@@ -158,9 +158,9 @@ def test_an_item_that_fails_fast_ends_those_that_wait(tasks: str) -> None:
     run = Items(tasks, spec="max_in_flight: 50, on_error: fail_fast")
     for item in (0, 1, 2):
         run.first_ended(item)
-    found = run.feed(ToolFinished, run.call("first", 3), error())
-    assert cancelled_loads(found) == run.loads[:3]
-    assert isinstance(found[-1], Finish)
+    commands = run.feed(ToolFinished, run.call("first", 3), error())
+    assert cancelled_loads(commands) == run.loads[:3]
+    assert isinstance(commands[-1], Finish)
 
 
 @READS
@@ -211,8 +211,8 @@ def test_a_value_that_comes_while_the_machine_holds_is_not_loaded_again() -> Non
     run.all_first_ended()
     run.feed(HoldRequested)
     assert run.loaded(0) == []
-    found = run.feed(Continued)
-    assert (second_calls(found), requested(found)) == ([(0, 7)], [])
+    commands = run.feed(Continued)
+    assert (second_calls(commands), requested(commands)) == ([(0, 7)], [])
 
 
 WAITING_STEP = (
@@ -226,12 +226,16 @@ def test_a_step_that_times_out_while_it_waits_for_a_value_ends() -> None:
     machine = Machine(compile_or_raise(playbook(WAITING_STEP)), execution_id=1, limit=STORED_BYTES)
     machine.feed(Started(EPOCH_MS))
     ref = StoredRef((Part("large"),), 100_000, is_one=True)
-    found = machine.feed(ToolFinished(EPOCH_MS + 1, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=ref)))
-    assert [one.call.step for one in found if isinstance(one, CallTool)] == ["slow"]
-    assert requested(found) == [load_id(ref)]
-    found = machine.feed(TimerFired(EPOCH_MS + 10_000, "after#1:timeout"))
-    assert Cancel(load_id(ref)) in found
-    ended = [one.event.node for one in found if isinstance(one, Emit) and one.event.type == "step.failed"]
+    commands = machine.feed(
+        ToolFinished(EPOCH_MS + 1, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=ref))
+    )
+    assert [command.call.step for command in commands if isinstance(command, CallTool)] == ["slow"]
+    assert requested(commands) == [load_id(ref)]
+    commands = machine.feed(TimerFired(EPOCH_MS + 10_000, "after#1:timeout"))
+    assert Cancel(load_id(ref)) in commands
+    ended = [
+        command.event.node for command in commands if isinstance(command, Emit) and command.event.type == "step.failed"
+    ]
     assert ended == ["after"]
     assert machine.is_loading is False
 

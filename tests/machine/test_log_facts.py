@@ -1,4 +1,4 @@
-"""What the log tells of loops, assignments, the workload and the end, for those who read it alone."""
+"""What the log has of loops, assignments, the workload and the end, for readers of the log alone."""
 
 from __future__ import annotations
 
@@ -92,12 +92,12 @@ workflow:
 
 
 @pytest.mark.parametrize(
-    ("workload", "told"),
+    ("workload", "expected"),
     [("{a: 1}", {}), ('{a: "{{ 1 + 1 }}"}', {"workload": {"a": 2}})],
 )
-def test_a_workload_is_logged_as_rendered(workload: str, told: dict[str, object]) -> None:
+def test_a_workload_is_logged_as_rendered(workload: str, expected: dict[str, object]) -> None:
     run = run_text(_legacy('  - {step: start, tool: python, code: "def main(): return 1"}\n', workload), _echo)
-    assert run.of("playbook.request.evaluated")[0].context == told
+    assert run.of("playbook.request.evaluated")[0].context == expected
 
 
 def test_an_added_end_summarises_all_steps() -> None:
@@ -128,7 +128,7 @@ def test_an_end_that_was_added_has_results_of_up_to_10_kb_whole() -> None:
 def test_an_end_that_was_added_refers_to_the_rows_of_results_that_are_too_large_together() -> None:
     sizes = {"start": 6_000, "more": 6_000}
     run = run_text(_legacy(TWO), lambda call: ok("x" * (sizes[call.step] - 2)))
-    rows = {one.meta["step_run_id"].partition("#")[0]: str(one.id) for one in run.of("task.started")}
+    rows = {event.meta["step_run_id"].partition("#")[0]: str(event.id) for event in run.of("task.started")}
     assert run.of("step.done")[-1].result["results"] == {
         name: {"reference": {"type": "row", "event_id": rows[name], "size": size}} for name, size in sizes.items()
     }
@@ -141,9 +141,9 @@ def test_an_end_that_was_added_to_many_steps_shows_the_beginning_of_their_result
         for name, after in zip(["start", *names], [*names, None], strict=True)
     ]
     run = run_text(_legacy("".join(steps)), lambda _: ok("x" * 1_000))
-    [(kind, found)] = run.of("step.done")[-1].result["results"].items()
-    assert (kind, found["type"], found["size"] > 20_000) == ("reference", "rows", True)
-    assert found["preview"].startswith('{"start":"xxx')
+    [(kind, result)] = run.of("step.done")[-1].result["results"].items()
+    assert (kind, result["type"], result["size"] > 20_000) == ("reference", "rows", True)
+    assert result["preview"].startswith('{"start":"xxx')
 
 
 def test_the_last_rows_have_the_result_of_the_run() -> None:

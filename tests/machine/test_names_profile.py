@@ -51,7 +51,7 @@ SINK = """
 
 
 def graph_with(names: NamesProfile, workflow: str) -> Graph:
-    """A playbook's graph, with a profile that its dialect does not tell."""
+    """A playbook's graph, with a profile other than that of its dialect."""
     return msgspec.structs.replace(compile_or_raise(HEAD + workflow, "p.yaml"), names=names)
 
 

@@ -1,4 +1,4 @@
-"""Odd values where a playbook needs a number: the run ends, and what is no number is told at its place."""
+"""Odd values where a playbook needs a number: the run ends, and a value that is no number is reported at its place."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ ODD: dict[str, Any] = {
     "an empty text": "",
 }
 NO_DATA = ("more than 64 bits", "which JSON cannot represent")
-"""What a template cannot give at all is told as that, whatever field it is for."""
+"""Values that no template can yield are reported as such in every field."""
 
 DURATIONS = frozenset({"'5s'", "'2.5'", "2.5"})
 
@@ -138,17 +138,17 @@ def test_an_odd_value_is_a_duration_or_a_failure_at_its_place(name: str, odd: st
     elif odd == "none" and run.finish.status == "completed":
         return  # a template that gives none says nothing, as a field that is not there
     else:
-        assert_told(run, place, odd)
+        assert_reported(run, place, odd)
 
 
-def assert_told(run: Run, place: Place, odd: str) -> None:
+def assert_reported(run: Run, place: Place, odd: str) -> None:
     assert run.finish.status == "failed"
     names = (place.field, *NO_DATA) if odd in ("10**30", "nan", "inf", "-inf") else (place.field,)
-    told = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]
-    assert told, (odd, [failure.message for failure in run.finish.failures.kept])
-    assert told[0].col > 0
-    line = place.text.splitlines()[told[0].line - 1]
-    assert any(name in told[0].message for name in NO_DATA) or place.field in line
+    kept = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]
+    assert kept, (odd, [failure.message for failure in run.finish.failures.kept])
+    assert kept[0].col > 0
+    line = place.text.splitlines()[kept[0].line - 1]
+    assert any(name in kept[0].message for name in NO_DATA) or place.field in line
 
 
 @pytest.mark.parametrize("mistake", ["1 / 0 > 1", "output.data > none", "output.data in 3"])

@@ -36,8 +36,8 @@ def test_a_task_gets_what_the_run_has_set_and_sets_more() -> None:
     tool: {{kind: noop, result: "{{{{ ctx.counter }}}} {{{{ ctx.last }}}}"}}
 """
     run = run_text(text, lambda call: call.config["result"] if call.kind == "noop" else setting(call))
-    told = [call.config.get("vars") for call in run.calls[:-1]]
-    assert told == [
+    calls = [call.config.get("vars") for call in run.calls[:-1]]
+    assert calls == [
         {},
         {"counter": 1, "last": "a"},
         None,
@@ -55,8 +55,8 @@ def test_later_tasks_of_an_iteration_see_it_at_once_and_others_after_the_loop() 
     tool: {{kind: noop, result: "{{{{ ctx.counter }}}}"}}
 """
     run = run_text(text, lambda call: call.config["result"] if call.kind == "noop" else setting(call))
-    told = sorted((call.task, call.config["vars"].get("counter")) for call in run.calls if call.kind == "python")
-    assert told == [("a", None), ("a", None), ("b", 1), ("b", 1)]
+    calls = sorted((call.task, call.config["vars"].get("counter")) for call in run.calls if call.kind == "python")
+    assert calls == [("a", None), ("a", None), ("b", 1), ("b", 1)]
     assert run.finish.result == 2
 
 

@@ -1,4 +1,4 @@
-"""A pipeline's state is changed by the pipeline alone, so that its path can be read in one file."""
+"""A pipeline's state is changed by the pipeline's own class and its base alone, so that its path is easy to follow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from noetl_temporal import machine
 from noetl_temporal.machine.state import PipelineState, TaskProgress
 
 FOLDER = Path(machine.__path__[0])
-OTHERS = [FOLDER / "engine.py", *sorted(set((FOLDER / "tasks").glob("*.py")) - {FOLDER / "tasks" / "pipeline.py"})]
+PIPELINE = {FOLDER / "tasks" / "pipeline.py", FOLDER / "tasks" / "task_executions.py"}
+OTHERS = [FOLDER / "engine.py", *sorted(set((FOLDER / "tasks").glob("*.py")) - PIPELINE)]
 OWNERS = ("state", "_state", "pipeline", "task", "progress")
 FIELDS = {*PipelineState.__struct_fields__, *TaskProgress.__struct_fields__}
 
@@ -23,7 +24,9 @@ def written(source: str) -> Iterator[str]:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         )
-        for target in (one for found in targets for one in (found.elts if isinstance(found, ast.Tuple) else [found])):
+        for target in (
+            target for found in targets for target in (found.elts if isinstance(found, ast.Tuple) else [found])
+        ):
             if isinstance(target, ast.Attribute) and target.attr in FIELDS:
                 owner = target.value
                 name = (

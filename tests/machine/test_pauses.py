@@ -58,12 +58,12 @@ snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory"
 
 def begun(commands: list[Command]) -> list[str]:
     """What the commands begin."""
-    calls = [one.call.step for one in commands if isinstance(one, CallTool)]
-    chunks = [one.chunk_id for one in commands if isinstance(one, RunChunk)]
+    calls = [command.call.step for command in commands if isinstance(command, CallTool)]
+    chunks = [command.chunk_id for command in commands if isinstance(command, RunChunk)]
     return [
         *calls,
         *chunks,
-        *(one.event.type for one in commands if isinstance(one, Emit) and one.event.type in BEGINS),
+        *(command.event.type for command in commands if isinstance(command, Emit) and command.event.type in BEGINS),
     ]
 
 
@@ -72,13 +72,17 @@ def test_a_paused_run_takes_results_and_begins_nothing(snapshots: bool) -> None:
     run = Controlled(TWO, snapshots=snapshots)
     assert begun(run.pause("ann", "moving the database")) == []
     ended = run.ends(1)
-    assert [one.event.type for one in ended if isinstance(one, Emit)] == ["task.done", "step.done", "next.evaluated"]
+    assert [command.event.type for command in ended if isinstance(command, Emit)] == [
+        "task.done",
+        "step.done",
+        "next.evaluated",
+    ]
     assert begun(ended) == []
     assert not run.machine.has_work
     assert "after" in begun(run.resume("bob"))
     run.ends(2)
     assert (run.finish.status, run.finish.result) == ("completed", 2)
-    [paused, resumed] = [one.event for one in run.of(Emit) if "by" in one.event.meta]
+    [paused, resumed] = [event.event for event in run.of(Emit) if "by" in event.event.meta]
     assert (paused.type, paused.status, paused.meta["by"]) == ("playbook.paused", "PAUSED", "ann")
     assert paused.meta["reason"] == "moving the database"
     assert (resumed.type, resumed.meta["by"]) == ("playbook.resumed", "bob")
@@ -88,11 +92,11 @@ def test_a_paused_run_takes_results_and_begins_nothing(snapshots: bool) -> None:
 def test_timeouts_count_unpaused_time_only(snapshots: bool) -> None:
     run = Controlled(TIMED, snapshots=snapshots, head=HEAD)
     stopped = run.pause()
-    assert {one.id for one in stopped if isinstance(one, Cancel)} == {"playbook:timeout", "start#1:timeout"}
+    assert {command.id for command in stopped if isinstance(command, Cancel)} == {"playbook:timeout", "start#1:timeout"}
     run.now += 3_600_000
     run.feed(TimerFired, "start#1:timeout")  # it fired as it was cancelled
     assert run.machine.state.runs
-    timers = {one.timer_id: one.seconds for one in run.resume() if isinstance(one, StartTimer)}
+    timers = {command.timer_id: command.seconds for command in run.resume() if isinstance(command, StartTimer)}
     assert timers == {"playbook:timeout": 99, "start#1:timeout": 29}
     run.now += 29_000
     run.feed(TimerFired, "start#1:timeout")
@@ -116,7 +120,7 @@ def test_a_signal_is_accepted_and_what_follows_waits() -> None:
     run.signal("paid", 3)
     assert not run.of(CallTool)
     run.resume()
-    assert [one.call.step for one in run.of(CallTool)] == ["after"]
+    assert [command.call.step for command in run.of(CallTool)] == ["after"]
 
 
 def test_a_delay_comes_due_and_starts_nothing() -> None:
@@ -137,8 +141,8 @@ def test_a_cancel_ends_the_pause_and_the_cleanup_runs() -> None:
     run = Controlled(BRANCHES)
     run.pause()
     commands = run.feed(CancelRequested, "enough")
-    assert [one.is_paused for one in commands if isinstance(one, PauseChildren)] == [False]
-    for call in [one.call for one in run.of(CallTool)]:
+    assert [command.is_paused for command in commands if isinstance(command, PauseChildren)] == [False]
+    for call in [command.call for command in run.of(CallTool)]:
         run.feed(ToolFinished, call.id, error("cancelled", "cancelled"), True)
     run.ends(step="end")
     assert run.finish.status == "cancelled"
@@ -147,7 +151,7 @@ def test_a_cancel_ends_the_pause_and_the_cleanup_runs() -> None:
 def test_fail_fast_delays_its_cleanup_until_the_run_resumes() -> None:
     run = Controlled(BRANCHES, head=FAIL_FAST)
     run.pause()
-    left, right = (one.call for one in run.of(CallTool))
+    left, right = (command.call for command in run.of(CallTool))
     commands = run.feed(ToolFinished, left.id, error("boom"))
     assert Cancel(right.id) in commands
     assert begun(run.feed(ToolFinished, right.id, error("cancelled", "cancelled"), True)) == []
@@ -160,7 +164,7 @@ def test_a_chunk_that_is_paused_begins_no_item() -> None:
     run = Controlled(LOOP)
     [chunk] = run.of(RunChunk)
     machine = LoopMachine(chunk.input)
-    first = next(one.call for one in machine.feed(Started(run.now)) if isinstance(one, CallTool))
+    first = next(command.call for command in machine.feed(Started(run.now)) if isinstance(command, CallTool))
     assert machine.feed(PauseRequested(run.now, by="ann")) == [PauseChildren(True, "ann")]
     assert begun(machine.feed(ToolFinished(run.now, first.id, ok(1)))) == []
     restored = LoopMachine(chunk.input, machine.snapshot())

@@ -18,9 +18,9 @@ from .playbooks import playbook, step
 def judged(call: ToolCall, report: ToolReport) -> ToolReport:
     """The report as the activity would send it: with the rule that its outcome matches."""
     names = Chain(outcome_names(call.kind, report.outcome, 1, call.page or 1), call.scope)
-    found = decide(call.rules or (), report.outcome["status"], names, 99)
+    result = decide(call.rules or (), report.outcome["status"], names, 99)
     record = AttemptRecord(1, 0, "ok" if report.outcome["status"] == "ok" else "error")
-    return ToolReport(report.outcome, found.rule, found.exhausted, (record,))
+    return ToolReport(report.outcome, result.rule, result.exhausted, (record,))
 
 
 def pipeline(tasks: str, rest: str = "", head: str = "") -> str:
@@ -71,7 +71,7 @@ def test_the_result_of_a_rule_counts_on_an_error(do: str, called: list[str]) -> 
     assert [call.task for call in run.calls] == called
     assert run.finish.status == "completed"
     assert run.finish.result == (given if do == "break" else {"found": False, "told": given, "why": "not_found"})
-    assert [event.error for event in run.of("task.failed")] == ["no"], "the log tells what happened"
+    assert [event.error for event in run.of("task.failed")] == ["no"], "the log has what happened"
 
 
 def test_an_exhausted_rule_keeps_the_error_beside_its_result() -> None:
@@ -97,7 +97,7 @@ def test_a_failed_step_has_what_the_server_answered() -> None:
     assert (alone.finish.status, alone.finish.result) == ("failed", None)
 
 
-def test_an_unmatched_error_fails_when_the_policy_says_so() -> None:
+def test_an_unmatched_error_fails_if_the_policy_fails() -> None:
     policy = "spec: {policy: {on_unmatched: fail, rules: [{when: '{{ false }}', then: {do: continue}}]}}"
     run = run_text(pipeline(f"      - {{name: a, kind: noop, {policy}}}\n"), lambda call: judged(call, error()))
     assert run.finish.status == "failed"

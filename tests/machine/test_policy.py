@@ -59,8 +59,8 @@ RETRY = rule(0, "retry", "{{ output.http.status in [429, 503] }}", attempts=3, d
     ],
 )
 def test_decisions(rules: list[CallRule], outcome: dict[str, Any], attempts: int, expected: tuple[Any, ...]) -> None:
-    found = decide(rules, outcome["status"], outcome_names("http", outcome), attempts)
-    assert (found.do, found.rule, found.delay, found.exhausted) == expected
+    result = decide(rules, outcome["status"], outcome_names("http", outcome), attempts)
+    assert (result.do, result.rule, result.delay, result.exhausted) == expected
 
 
 UNREACHED = {"status": "error", "error": {"kind": "connection", "message": "refused", "retryable": True}}
@@ -86,12 +86,12 @@ def test_a_rule_that_is_wrong_is_a_failure_and_no_other_rule_is_asked() -> None:
 
 
 def test_an_undefined_name_is_reported() -> None:
-    found = decide([rule(0, "fail", "{{ nope.deep }}")], "ok", outcome_names("http", FINE), 1)
-    assert found.rule is None
-    assert found.indeterminate
+    result = decide([rule(0, "fail", "{{ nope.deep }}")], "ok", outcome_names("http", FINE), 1)
+    assert result.rule is None
+    assert result.indeterminate
 
 
-def test_a_server_that_asks_to_wait_longer_is_heard() -> None:
+def test_a_longer_retry_after_of_the_server_is_respected() -> None:
     names = outcome_names("http", BUSY)
     assert decide([RETRY], "error", names, 1, retry_after=7.0).delay == 7.0
     assert decide([RETRY], "error", names, 1, retry_after=0.1).delay == 0.5
@@ -102,13 +102,13 @@ def test_a_server_that_asks_to_wait_longer_is_heard() -> None:
     [("none", [2, 2, 2]), ("linear", [2, 4, 6]), ("exponential", [2, 4, 8])],
 )
 def test_backoff(backoff: str, delays: list[float]) -> None:
-    one = rule(0, "retry", delay=2.0, backoff=backoff)
-    assert [delay_of(one, attempt) for attempt in (1, 2, 3)] == delays
+    retry_rule = rule(0, "retry", delay=2.0, backoff=backoff)
+    assert [delay_of(retry_rule, attempt) for attempt in (1, 2, 3)] == delays
 
 
 def test_the_cap_holds_for_any_number_of_attempts_and_jitter_spreads_around_it() -> None:
-    one = rule(0, "retry", delay=1.0, backoff="exponential", max_delay=60.0)
-    assert delay_of(one, 5000) == 60.0
+    retry_rule = rule(0, "retry", delay=1.0, backoff="exponential", max_delay=60.0)
+    assert delay_of(retry_rule, 5000) == 60.0
     spread = rule(0, "retry", delay=10.0, jitter=True)
     assert (delay_of(spread, 1, 0.0), delay_of(spread, 1, 1.0)) == (5.0, 15.0)
 
@@ -123,9 +123,9 @@ ASKED = {
 
 def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
     wait = {"wait": "{{ output.http.status - 500 }}", "most": "{{ attempt + 1 }}"}
-    one = rule(0, "retry", "{{ output.http.status == 503 }}", delay=wait["wait"], attempts=wait["most"])
-    found = decide([one], "error", outcome_names("http", ASKED, 1), 1)
-    assert (found.do, found.delay) == ("retry", 3.0)
+    retry_rule = rule(0, "retry", "{{ output.http.status == 503 }}", delay=wait["wait"], attempts=wait["most"])
+    result = decide([retry_rule], "error", outcome_names("http", ASKED, 1), 1)
+    assert (result.do, result.delay) == ("retry", 3.0)
     capped = rule(0, "retry", delay="1m", max_delay="{{ attempt * 5 }}")
     assert decide([capped], "error", outcome_names("http", ASKED, 2), 2).delay == 10.0
 
@@ -143,7 +143,7 @@ def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
         ({"attempts": "{{ true }}"}, "attempts is true"),
     ],
 )
-def test_a_number_that_is_none_fails_the_rule_that_has_it(fields: dict[str, Any], message: str) -> None:
+def test_a_value_that_is_not_a_number_fails_its_rule(fields: dict[str, Any], message: str) -> None:
     rules = [rule(3, "fail", on="ok"), rule(5, "retry", on="error", **fields)]
     with pytest.raises(RuleError, match=message) as raised:
         decide(rules, "error", outcome_names("http", ASKED), 1)

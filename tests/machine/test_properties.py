@@ -77,16 +77,16 @@ def test_every_run_ends_and_the_end_step_runs_once(text: str, pick: Callable[[in
 
 def outcomes(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
     """All commands of a run; with ``restart`` the machine is thrown away and restored before every fact."""
-    told: list[Any] = []
+    outcomes: list[Any] = []
     waiting: list[ToolCall] = []
     commands: list[Command] = machine.feed(Started(EPOCH_MS, {}))
     now = EPOCH_MS
     while True:
-        told.extend(msgspec.to_builtins(one) for one in commands)
-        waiting.extend(one.call for one in commands if isinstance(one, CallTool))
-        finish = next((one for one in commands if isinstance(one, Finish)), None)
+        outcomes.extend(msgspec.to_builtins(command) for command in commands)
+        waiting.extend(command.call for command in commands if isinstance(command, CallTool))
+        finish = next((command for command in commands if isinstance(command, Finish)), None)
         if finish is not None:
-            return told, finish
+            return outcomes, finish
         if restart:
             state = json.loads(json.dumps(machine.snapshot()))
             machine = Machine(machine.graph, execution_id=machine.execution_id, state=state)
@@ -140,14 +140,14 @@ def test_another_version_of_a_snapshot_is_refused() -> None:
 
 def test_a_cancelled_run_ends_when_what_runs_has_ended() -> None:
     machine = Machine(compile_or_raise(playbook(step("start", "after") + step("after"))), execution_id=1)
-    [call] = [one.call for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool)]
+    [call] = [command.call for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
     commands = machine.feed(CancelRequested(EPOCH_MS + 1, "enough"))
-    assert [type(one).__name__ for one in commands] == ["Cancel"]
+    assert [type(command).__name__ for command in commands] == ["Cancel"]
     commands = machine.feed(ToolFinished(EPOCH_MS + 2, call.id, error("cancelled", "cancelled"), cancelled=True))
     assert isinstance(commands[-1], Finish)
     finish = commands[-1]
     assert isinstance(finish, Finish)
     assert finish.status == "cancelled"
-    events = [one.event for one in commands if isinstance(one, Emit)]
+    events = [command.event for command in commands if isinstance(command, Emit)]
     assert [event.type for event in events][-3:] == ["step.done", "workflow.finished", "playbook.cancelled"]
     assert events[-1].meta["reason"] == "enough"

@@ -62,7 +62,7 @@ def test_a_duration(value: Any, expected: float) -> None:
         (object(), "delay is a value of type object, expected seconds or a duration like 30s"),
     ],
 )
-def test_what_is_no_duration(value: Any, message: str) -> None:
+def test_values_that_are_not_durations(value: Any, message: str) -> None:
     with pytest.raises(TemplateFailure) as caught:
         seconds(value, "delay", PLACE)
     assert (caught.value.message, caught.value.span) == (message, PLACE)
@@ -70,9 +70,9 @@ def test_what_is_no_duration(value: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0), (3, 3), (3.0, 3), ("3", 3), (" 12 ", 12), ("3.0", 3)])
 def test_a_count(value: Any, expected: int) -> None:
-    found = count(value, "limit", None)
-    assert found == expected
-    assert type(found) is int
+    counted = count(value, "limit", None)
+    assert counted == expected
+    assert type(counted) is int
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_count(value: Any, expected: int) -> None:
         (-(2**1328), "limit is a whole number of 1,329 bits, expected a whole number of 1 or more"),
     ],
 )
-def test_what_is_no_count(value: Any, message: str) -> None:
+def test_values_that_are_not_counts(value: Any, message: str) -> None:
     with pytest.raises(TemplateFailure) as caught:
         count(value, "limit", PLACE, minimum=1)
     assert (caught.value.message, caught.value.span) == (message, PLACE)
@@ -107,7 +107,7 @@ def test_a_flag(value: Any, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 2, "maybe", "", [], {}, math.nan, "0.0", 2**70])
-def test_what_is_no_flag(value: Any) -> None:
+def test_values_that_are_not_flags(value: Any) -> None:
     with pytest.raises(TemplateFailure, match=r"^create is .*, expected true or false$"):
         flag(value, "create", PLACE)
 
@@ -123,13 +123,13 @@ VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(s
 def test_any_value_is_a_quantity_within_the_limits_or_a_failure(
     convert: Callable[[Any, str, Span], float], most: float, value: Any
 ) -> None:
-    found = outcome(convert, value)
-    if isinstance(found, TemplateFailure):
-        assert found.span == PLACE
-        assert found.message.startswith("delay is ")
-        assert len(found.message) < 600
+    converted = outcome(convert, value)
+    if isinstance(converted, TemplateFailure):
+        assert converted.span == PLACE
+        assert converted.message.startswith("delay is ")
+        assert len(converted.message) < 600
     else:
-        assert 0 <= found <= most
+        assert 0 <= converted <= most
 
 
 def outcome(convert: Callable[[Any, str, Span], float], value: Any) -> float | TemplateFailure:

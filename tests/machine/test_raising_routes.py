@@ -1,4 +1,4 @@
-"""A way on that raises is an error of its step: placed, told in the log, and never instead of what failed before."""
+"""A route that raises is an error of its step: located, logged, and never in place of an earlier failure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ends_of_start(run: Run) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_way_that_raises_fails_the_step_that_went_well(dialect: str) -> None:
+def test_a_route_that_raises_fails_the_successful_step(dialect: str) -> None:
     run = run_text(DIALECTS[dialect], lambda _call: {"x": 1})
     assert run.finish.status == "failed"
     assert run.finish.steps["start"]["status"] == "failed"
@@ -68,7 +68,10 @@ def test_a_way_that_raises_fails_the_step_that_went_well(dialect: str) -> None:
 def test_a_failure_before_a_route_that_raises_is_reported_too() -> None:
     text = v10(f'tool: {{kind: noop}}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}')
     run = run_text(text, lambda call: error("no service", "http") if call.step == "start" else None)
-    assert [(one.kind, one.handled) for one in run.finish.failures.kept] == [("http", False), ("template", False)]
+    assert [(failure.kind, failure.handled) for failure in run.finish.failures.kept] == [
+        ("http", False),
+        ("template", False),
+    ]
     assert run.finish.failures.kept[0].message == "no service"
     [failed], routed = run.of("step.failed"), run.of("next.evaluated")[0]
     assert failed.error == "no service"
@@ -78,10 +81,10 @@ def test_a_failure_before_a_route_that_raises_is_reported_too() -> None:
 def test_two_failures_with_the_same_words_are_two() -> None:
     message = 'tool: {kind: noop, message: "{{ 1 / workload.zero }}"}'
     run = run_text(v10(f'{message}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}'), lambda _call: None)
-    one, other = run.finish.failures.kept
-    assert one.message == other.message
-    assert one.col < other.col
+    failure, other = run.finish.failures.kept
+    assert failure.message == other.message
+    assert failure.col < other.col
 
 
-def test_the_result_of_a_step_whose_way_raised_is_kept() -> None:
+def test_the_result_of_a_step_whose_route_raised_is_kept() -> None:
     assert run_text(DIALECTS["v10"], lambda _call: {"x": 1}).finish.result == {"x": 1}

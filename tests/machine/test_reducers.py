@@ -14,7 +14,7 @@ from .playbooks import playbook
 
 
 def loop(reducer: str, sets: str, *, begins: str = "", mode: str = "parallel") -> str:
-    """A loop over 1, 2, 3 whose step after it tells what became of ``ctx.found``."""
+    """A loop over 1, 2, 3 with a step after it that returns ``ctx.found``."""
     return playbook(
         f"""
   - step: start
@@ -69,5 +69,8 @@ def test_what_does_not_add_up_fails_the_step(sets: str, begins: str) -> None:
 
 def test_a_reduced_name_is_safe_to_set_and_an_unset_one_is_reported() -> None:
     assert compile_text(loop("ctx.found: sum", "{{ item }}")).diagnostics == ()
-    [told] = compile_text(loop("fund: sum, found: sum", "{{ item }}")).diagnostics
-    assert (told.code.value, told.message) == ("NT105", 'no task of the loop sets "fund", so nothing is reduced')
+    [diagnostics] = compile_text(loop("fund: sum, found: sum", "{{ item }}")).diagnostics
+    assert (diagnostics.code.value, diagnostics.message) == (
+        "NT105",
+        'no task of the loop sets "fund", so nothing is reduced',
+    )

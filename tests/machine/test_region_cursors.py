@@ -55,7 +55,7 @@ def text(form: str, spec: str = "max_in_flight: 2, frame: {max_rows: 2}", releas
 
 
 def started(run: Run, step: str) -> int:
-    return sum(one.type == "step.started" and one.node == step for one in run.events)
+    return sum(event.type == "step.started" and event.node == step for event in run.events)
 
 
 def test_a_row_runs_the_steps_and_is_acknowledged_once() -> None:
@@ -85,7 +85,7 @@ def test_the_end_of_the_loop_decides_on_failed_rows() -> None:
 def test_a_failed_row_is_given_back_and_comes_again() -> None:
     table = Table(2, fails=lambda row, attempt: row == 0 and attempt == 1)
     run = run_text(text(REGION, releases="release"), table.answer)
-    assert Counter(said[0] for said in table.said) == {"ACK": 2, "RELEASE": 1}
+    assert Counter(settlement[0] for settlement in table.said) == {"ACK": 2, "RELEASE": 1}
     assert run.finish.steps["each"]["iterations"] == {"total": 3, "success": 2, "failed": 0, "skipped": 1}
 
 
@@ -184,7 +184,7 @@ def test_a_cancelled_run_gives_its_rows_back(form: str, restored: bool) -> None:
         is_statement = claiming.calls[id_].kind == "postgres"
         claiming.answer(id_) if is_statement else claiming.answer(id_, error("cancelled", "cancelled"), cancelled=True)
     assert claiming.is_over
-    assert {said[0] for said in claiming.table.said} == {"RELEASE"}
+    assert {settlement[0] for settlement in claiming.table.said} == {"RELEASE"}
     assert sorted(claiming.table.pending) == list(range(6))
     assert claiming.machine.report is not None
     assert claiming.machine.report.status == "cancelled"
@@ -248,6 +248,8 @@ def test_whatever_happens_each_claimed_row_is_settled_once(form: str, seed: int)
             claiming.answer(chance.choice(list(claiming.calls)))
         claiming.go_on()
     assert claiming.is_over
-    settled = Counter(said[1] for said in table.said)
+    settled = Counter(settlement[1] for settlement in table.said)
     assert settled == Counter(str(row) for row, attempts in table.attempts.items() for _ in range(attempts))
-    assert all(count <= 1 for count in Counter(said[1] for said in table.said if said[0] == "ACK").values())
+    assert all(
+        count <= 1 for count in Counter(settlement[1] for settlement in table.said if settlement[0] == "ACK").values()
+    )

@@ -57,7 +57,7 @@ restored = pytest.mark.parametrize("restored", [False, True], ids=["in memory", 
 
 
 def begun(pair: Pair, step: str) -> int:
-    return sum(one.type == "step.started" and one.node == step for one in pair.told)
+    return sum(event.type == "step.started" and event.node == step for event in pair.emitted)
 
 
 @restored
@@ -80,7 +80,7 @@ def test_a_retry_is_the_next_run_of_the_step_in_its_iteration(restored: bool) ->
     assert pair.finish is not None
     assert (pair.finish.status, pair.finish.failures.unhandled) == ("completed", 0)
     assert begun(pair, "first") == 3
-    ends = [one.meta["action"] for one in pair.told if one.type == "step.released"]
+    ends = [event.meta["action"] for event in pair.emitted if event.type == "step.released"]
     assert ends == ["retry"]
 
 
@@ -97,7 +97,7 @@ def test_a_skipped_step_has_the_result_that_is_given(restored: bool) -> None:
     assert (second.iteration, second.config["message"]) == (0, 7)
 
 
-def test_the_other_iterations_go_on() -> None:
+def test_the_other_iterations_continue() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.ends("first", 4, iteration=1)
@@ -166,11 +166,11 @@ def test_a_retried_loop_inside_runs_the_items_that_did_not_succeed(restored: boo
     assert pair.finish is not None
     assert pair.finish.status == "completed"
     inner = pair.parent.state.records["each"].outcome["result"]["results"][0]["inner"]
-    assert [one["first"] for one in inner["results"]] == [0, 10, 2]
+    assert [result["first"] for result in inner["results"]] == [0, 10, 2]
 
 
 @restored
-def test_a_cancel_lets_held_steps_fail(restored: bool) -> None:
+def test_a_cancel_fails_held_steps(restored: bool) -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.settle()
@@ -181,7 +181,7 @@ def test_a_cancel_lets_held_steps_fail(restored: bool) -> None:
     pair.settle()
     assert pair.finish is not None
     assert pair.finish.status == "cancelled"
-    assert [one.meta["action"] for one in pair.told if one.type == "step.released"] == ["stop"]
+    assert [event.meta["action"] for event in pair.emitted if event.type == "step.released"] == ["stop"]
 
 
 def test_a_decision_that_comes_too_late_has_no_effect() -> None:
@@ -202,7 +202,7 @@ def test_a_decision_is_applied_once() -> None:
     pair.settle()
     run = pair.held()
     pair.retry()
-    pair.feed(RetryRequested, pair.requests, run, "ann")
+    pair.feed(RetryRequested, pair.requests, (run,), "ann")
     with pytest.raises(RefusedError, match="no step is held"):
         pair.held()
     pair.restore()
@@ -211,7 +211,7 @@ def test_a_decision_is_applied_once() -> None:
 
 
 @restored
-def test_a_retry_that_reaches_a_paused_chunk_begins_when_it_goes_on(restored: bool) -> None:
+def test_a_retry_that_reaches_a_paused_chunk_begins_after_the_pause(restored: bool) -> None:
     """The decision and the pause are messages about different things, which may overtake each other."""
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
@@ -240,14 +240,31 @@ def test_a_decision_that_arrives_together_with_the_news_of_the_hold_is_accepted(
     assert chosen_held(pair.graph, pair.parent.state, "first", unfed).run == "each/1/0/first#1"
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_all_held_items_are_retried_with_one_message_to_their_chunk(restored: bool) -> None:
+    pair = Pair(REGION)
+    pair.ends("first", error(), iteration=0)
+    pair.ends("first", error(), iteration=1)
+    pair.settle()
+    if restored:
+        pair.restore()
+        pair.settle()
+    pair.retry_all("first")
+    assert len(pair.down) == 1
+    pair.settle()
+    assert sorted(call.iteration or 0 for call in pair.calls.values())[:2] == [0, 1]
+    assert pair.parent.state.handed == {}
+    assert not [one for one in pair.parent.state.waits.values() if one.kind == "held"]
+
+
 def test_what_is_held_is_named_where_several_are() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.ends("first", error(), iteration=1)
     pair.settle()
-    with pytest.raises(RefusedError, match="name one: each/1/0/first#1, each/1/1/first#1"):
+    with pytest.raises(RefusedError, match=r"held: name one of 'first\[0\]', 'first\[1\]', or decide"):
         pair.held("first")
-    with pytest.raises(RefusedError, match=r"'first\[7\]' is not held: held are each/1/0/first#1, each/1/1/first#1"):
+    with pytest.raises(RefusedError, match=r"'first\[7\]' is not held: held are 'first\[0\]', 'first\[1\]'"):
         pair.held("first[7]")
     assert pair.held("each/1/1/first#1") == "each/1/1/first#1"
 
@@ -295,7 +312,7 @@ class Managed(Pair):
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ACTIONS, max_size=40))
-def test_every_held_run_ends_once_whatever_comes_when(actions: list[tuple[Any, ...]]) -> None:
+def test_every_held_run_ends_once_in_any_order_of_requests(actions: list[tuple[Any, ...]]) -> None:
     pair = Managed(REGION)
     for name, *args in actions:
         getattr(pair, name)(*args)
@@ -311,9 +328,9 @@ def test_every_held_run_ends_once_whatever_comes_when(actions: list[tuple[Any, .
     assert pair.finish is not None
     assert not pair.parent.state.waits
     assert not pair.parent.state.handed
-    held = [one.meta["step_run_id"] for one in pair.told if one.type == "step.held"]
-    let_go = [one.meta["step_run_id"] for one in pair.told if one.type == "step.released"]
-    ended = [one.meta["step_run_id"] for one in pair.told if one.type in ("step.done", "step.failed")]
+    held = [event.meta["step_run_id"] for event in pair.emitted if event.type == "step.held"]
+    let_go = [event.meta["step_run_id"] for event in pair.emitted if event.type == "step.released"]
+    ended = [event.meta["step_run_id"] for event in pair.emitted if event.type in ("step.done", "step.failed")]
     assert sorted(held) == sorted(let_go)
     assert len(set(held)) == len(held)
     assert set(held) <= set(ended)
@@ -335,7 +352,7 @@ def test_a_run_whose_chunk_is_terminated_is_no_longer_held() -> None:
     assert pair.finish.status == "failed"
 
 
-def test_a_cancel_of_the_chunk_alone_lets_held_steps_fail() -> None:
+def test_a_cancel_of_the_chunk_alone_fails_held_steps() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.ends("first", 1, iteration=1)

@@ -139,7 +139,7 @@ def test_the_end_decides_on_failed_iterations() -> None:
     handled = run_text(text(MEASURE), answer)
     assert handled.finish.status == "completed"
     assert "repair" in [event.node for event in handled.events if event.type == "step.started"]
-    assert [one.handled for one in handled.finish.failures.kept] == [True]
+    assert [failure.handled for failure in handled.finish.failures.kept] == [True]
     failed = run_text(text(MEASURE, end="- {step: done, spec: {end_loop: each}}\n"), answer)
     assert failed.finish.status == "failed"
     [cause] = failed.finish.failures.kept
@@ -151,8 +151,8 @@ def test_the_summary_reports_the_steps_inside() -> None:
         return error("server_error", "broken") if url(call) == "Rome/1" else answered(call)
 
     steps = run_text(text(NESTED), answer).finish.steps
-    told = {name: (one["status"], one["attempts"]) for name, one in steps.items()}
-    assert told == {
+    states = {name: (entry["status"], entry["attempts"]) for name, entry in steps.items()}
+    assert states == {
         "each": ("failed", 0),
         "measure": ("failed", 0),
         "inner": ("failed", 4),
@@ -163,7 +163,7 @@ def test_the_summary_reports_the_steps_inside() -> None:
     }
 
 
-def test_a_failure_that_its_iteration_handles_is_none() -> None:
+def test_a_failure_that_its_iteration_handles_does_not_count() -> None:
     region = """\
 - step: measure
   tool: {kind: http, url: "http://x/{{ city }}"}
@@ -189,19 +189,19 @@ def test_sequential_iterations_see_what_the_one_before_set() -> None:
 
 def chunk(region: str, loop: str) -> LoopMachine:
     machine = Machine(compile_or_raise(text(region, loop)), execution_id=7)
-    [given] = [one.input for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, RunChunk)]
+    [given] = [command.input for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)]
     return LoopMachine(given)
 
 
 def test_a_cancel_begins_no_step_of_a_region() -> None:
     machine = chunk(NESTED, "mode: parallel")
-    calls = [one.call.id for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool)]
+    calls = [command.call.id for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
     assert len(calls) == 2
     commands = machine.feed(CancelRequested(EPOCH_MS + 1))
-    assert [one.id for one in commands if isinstance(one, Cancel)] == calls
+    assert [command.id for command in commands if isinstance(command, Cancel)] == calls
     for id_ in calls:
         commands = machine.feed(ToolFinished(EPOCH_MS + 2, id_, report_of(ok(1))))
-        assert not any(isinstance(one, CallTool) for one in commands)
+        assert not any(isinstance(command, CallTool) for command in commands)
     assert isinstance(commands[-1], Finish)
     assert machine.report is not None
     assert machine.report.status == "cancelled"
@@ -210,9 +210,9 @@ def test_a_cancel_begins_no_step_of_a_region() -> None:
 
 def test_fail_fast_cancels_the_other_iterations() -> None:
     machine = chunk(BRANCHES, "mode: parallel, on_error: fail_fast")
-    first, second = (one.call.id for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool))
+    first, second = (command.call.id for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool))
     commands = machine.feed(ToolFinished(EPOCH_MS + 1, first, report_of(error("server_error", "broken"))))
-    assert [one.id for one in commands if isinstance(one, Cancel)] == [second]
+    assert [command.id for command in commands if isinstance(command, Cancel)] == [second]
     machine.feed(ToolFinished(EPOCH_MS + 2, second, report_of(error("cancelled", "cancelled")), cancelled=True))
     assert machine.report is not None
     assert machine.report.stats == {"total": 2, "success": 0, "failed": 1, "skipped": 1}
@@ -221,14 +221,14 @@ def test_fail_fast_cancels_the_other_iterations() -> None:
 def test_a_chunk_continues_from_its_snapshot() -> None:
     """Every fact goes to a machine that was restored from the snapshot of the one before."""
     machine = chunk(NESTED, "mode: parallel")
-    waiting = [one.call.id for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool)]
+    waiting = [command.call.id for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
     events: list[str] = []
     while machine.report is None:
         kept: Any = machine.snapshot()
         assert all("pending" not in run["region"] for run in kept["runs"].values())
         machine = LoopMachine(machine.input, kept)
         commands = machine.feed(ToolFinished(EPOCH_MS + 9, waiting.pop(0), report_of(ok({"n": 1}))))
-        events += [one.event.type for one in commands if isinstance(one, Emit)]
-        waiting += [one.call.id for one in commands if isinstance(one, CallTool)]
+        events += [command.event.type for command in commands if isinstance(command, Emit)]
+        waiting += [command.call.id for command in commands if isinstance(command, CallTool)]
     assert machine.report.stats == {"total": 2, "success": 2, "failed": 0, "skipped": 0}
     assert events.count("loop.iteration.done") == 6

@@ -134,11 +134,11 @@ def test_a_step_and_what_follows_run_again_with_exact_facts() -> None:
     assert said(middle) == ["1 1", "6 Oslo 1 5 7"]
 
 
-def test_the_log_says_what_was_taken_over_and_the_report_counts_no_calls_for_it() -> None:
+def test_the_log_lists_reused_steps_and_the_report_counts_no_calls_for_them() -> None:
     recorded = recording(CHAIN, lambda _: {"n": 1})
     recorded.run()
     again = recorded.rerun("last")
-    assert [(one.node, one.status, one.meta["rerun_of"]) for one in again.of("step.reused")] == [
+    assert [(event.node, event.status, event.meta["rerun_of"]) for event in again.of("step.reused")] == [
         ("start", "COMPLETED", "7"),
         ("middle", "COMPLETED", "7"),
     ]
@@ -154,7 +154,7 @@ def test_the_log_says_what_was_taken_over_and_the_report_counts_no_calls_for_it(
     ]
     [ended] = again.of("workflow.finished")
     assert ended.meta["total_steps"] == 1
-    assert [one.meta["step_run_id"] for one in again.of("step.started")] == ["last#1", "end#1"]
+    assert [event.meta["step_run_id"] for event in again.of("step.started")] == ["last#1", "end#1"]
 
 
 def test_a_rerun_from_the_first_step_is_the_run_with_its_workload() -> None:
@@ -170,7 +170,7 @@ def test_branches_that_had_ended_are_taken_over() -> None:
     first = recorded.run()
     again = recorded.rerun("join")
     assert said(again) == said(first)[-1:] == ["left2 right"]
-    assert [one.node for one in again.of("step.reused")] == ["start", "left", "left2", "right"]
+    assert [event.node for event in again.of("step.reused")] == ["start", "left", "left2", "right"]
 
 
 def test_results_of_steps_on_the_routes_of_items_are_taken_over() -> None:
@@ -178,7 +178,7 @@ def test_results_of_steps_on_the_routes_of_items_are_taken_over() -> None:
     first = recorded.run()
     again = recorded.rerun("report")
     assert said(again) == said(first)[-1:] == ["inner 2"]
-    assert [one.node for one in again.of("step.reused")] == ["each", "inner"]
+    assert [event.node for event in again.of("step.reused")] == ["each", "inner"]
 
 
 @pytest.mark.parametrize("step", ["left", "right"])
@@ -187,8 +187,8 @@ def test_branches_that_started_with_the_step_start_again(step: str) -> None:
     recorded.run()
     again = recorded.rerun(step)
     assert sorted(said(again)) == ["left", "left2", "left2 right", "right"]
-    assert [one.node for one in again.of("step.reused")] == ["start"]
-    assert {one.meta["step_run_id"] for one in again.of("step.started")} >= {"left#1", "right#1"}
+    assert [event.node for event in again.of("step.reused")] == ["start"]
+    assert {event.meta["step_run_id"] for event in again.of("step.started")} >= {"left#1", "right#1"}
 
 
 def test_a_branch_in_progress_has_nothing_to_take_over() -> None:
@@ -213,7 +213,7 @@ def test_of_a_loop_the_results_are_taken_over() -> None:
     recorded.run()
     again = recorded.rerun("after")
     assert said(again) == [60]
-    assert not [one for one in again.events if one.type.startswith("loop.")]
+    assert not [event for event in again.events if event.type.startswith("loop.")]
     loop = recorded.rerun("start")
     assert len(loop.of("loop.iteration.done")) == 3
 
@@ -252,7 +252,12 @@ def test_a_run_that_was_stopping_is_refused() -> None:
 def test_a_step_of_a_loop_over_steps_belongs_to_it() -> None:
     recorded = recording(REGION, lambda call: call.step)
     recorded.run()
-    assert [region_of(recorded.graph, one) for one in ("each", "inner", "done", "report")] == [None, "each", None, None]
+    assert [region_of(recorded.graph, step) for step in ("each", "inner", "done", "report")] == [
+        None,
+        "each",
+        None,
+        None,
+    ]
     assert recorded.states.keys() == {"each", "done", "report", "end"}
     assert len(said(recorded.rerun("done"))) == 1
     again = recorded.rerun("report")
@@ -281,7 +286,7 @@ def test_references_to_secrets_are_valid_in_the_rerun() -> None:
     driver = Driver(lambda _: 1)
     driver.drive(machine, earlier=Earlier(7, "last", SECRETS_KEY, recorded.states["last"]))
     [call] = driver.calls
-    [found] = references_in(call.config["message"], "another")
-    assert (found.reference.name, found.reference.path) == ("billing", ("token",))
+    [reference] = references_in(call.config["message"], "another")
+    assert (reference.reference.name, reference.reference.path) == ("billing", ("token",))
     assert list(references_in(call.config["message"], SECRETS_KEY)) == []
     assert call.config["message"].endswith(" noetl-secret~x~eyJ9~AAAA~")

@@ -32,9 +32,9 @@ def test_a_changed_state_is_as_before() -> None:
     runs["new"] = iteration(COUNT)
     for run in runs.all_mutable()[10:20]:
         run.stop = "timeout"
-    found = runs.get_mutable("30")
-    assert found is not None
-    found.ctx["name"] = 1
+    mutable = runs.get_mutable("30")
+    assert mutable is not None
+    mutable.ctx["name"] = 1
     changed.pending["a"].is_asked = True
     changed.ready.append("3")
     assert state_snapshot(changed) != before

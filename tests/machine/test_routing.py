@@ -82,7 +82,7 @@ def test_join_any_runs_for_the_first_arrival_alone() -> None:
     assert steps_run(run).index("meet") < steps_run(run).index("slow")
 
 
-def test_several_ways_without_a_condition_are_taken_at_once() -> None:
+def test_several_routes_without_a_condition_are_taken_at_once() -> None:
     text = "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {name: x}\nworkflow:\n"
     text += "- {step: start, tool: noop, next: [a, {step: b}]}\n- {step: a, tool: noop}\n- {step: b, tool: noop}\n"
     assert steps_run(run_text(text, lambda call: call.step)) == ["start", "a", "b", "end"]
@@ -144,7 +144,7 @@ def test_exclusive_takes_the_first_match_in_yaml_order() -> None:
     assert [arc["matched"] for arc in routed.meta["arcs"]] == [False, True]
 
 
-def test_an_undefined_name_in_a_predicate_does_not_match_and_says_so() -> None:
+def test_an_undefined_name_in_a_predicate_does_not_match_and_is_reported() -> None:
     text = playbook(
         """
   - step: start
@@ -250,7 +250,7 @@ def test_fail_fast_cancels_the_other_branches() -> None:
 
 
 @pytest.mark.parametrize(("playbook_mode", "step_mode"), [("best_effort", "fail_fast"), ("fail_fast", "best_effort")])
-def test_a_step_says_for_itself_what_its_failure_means_for_the_others(playbook_mode: str, step_mode: str) -> None:
+def test_a_step_declares_what_its_failure_means_for_the_others(playbook_mode: str, step_mode: str) -> None:
     head = f"executor: {{spec: {{policy: {{failure: {{mode: {playbook_mode}}}}}}}}}\n"
     bad = f"  - step: bad\n    spec: {{policy: {{failure: {{mode: {step_mode}}}}}}}\n    tool: {{kind: noop}}\n"
     text = playbook(step("start", "bad", "slow", mode="inclusive") + bad + step("slow", "after") + step("after"), head)

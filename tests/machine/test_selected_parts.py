@@ -17,7 +17,7 @@ RESPONSE = {"status_code": 200, "headers": {}, "url": "", "elapsed": 0, "data": 
 
 
 def asking(what: str, template: str) -> str:
-    """A step whose first task says ``what`` of its result, and whose second and next step tell what they see."""
+    """A step whose first task says ``what`` of its result, and whose second task and next step return what they see."""
     return playbook(
         f"""
   - step: start
@@ -47,8 +47,8 @@ def answer(call: ToolCall) -> Any:
 )
 @pytest.mark.parametrize("where", ["output", "spec.result"])
 def test_a_part_is_seen_under_its_name(where: str, path: str, expected: Any) -> None:
-    said = f'{{select: [{{path: "{path}", as: part}}]}}'
-    what = f"output: {said}" if where == "output" else f"spec: {{result: {said}}}"
+    output = f'{{select: [{{path: "{path}", as: part}}]}}'
+    what = f"output: {output}" if where == "output" else f"spec: {{result: {output}}}"
     assert run_text(asking(what, "{{ ask.part }}"), answer).finish.result == {"message": expected}
     assert run_text(asking(what, "{{ output.part }}"), answer).finish.result == {"message": expected}
 
@@ -78,6 +78,6 @@ def test_the_result_of_a_step_has_the_parts_of_its_last_task() -> None:
 
 
 @pytest.mark.parametrize("path", ["$..text", "$.a[*]", "a b", ""])
-def test_what_is_no_path_is_refused(path: str) -> None:
-    found = compile_text(asking(f'output: {{select: [{{path: "{path}", as: part}}]}}', "x")).diagnostics
-    assert [one.code.value for one in found] == ["NT106"]
+def test_values_that_are_not_paths_are_refused(path: str) -> None:
+    diagnostics = compile_text(asking(f'output: {{select: [{{path: "{path}", as: part}}]}}', "x")).diagnostics
+    assert [diagnostic.code.value for diagnostic in diagnostics] == ["NT106"]

@@ -30,8 +30,8 @@ VALUES: dict[str, Any] = {
 def code_of(code: str, head: str = V10, **values: Any) -> str:
     """The code that the tool is given."""
     calls: list[ToolCall] = run_text(head + indent(code, " " * 8) + "\n", lambda call: None, {**VALUES, **values}).calls
-    found: str = calls[0].config["code"]
-    return found
+    config: str = calls[0].config["code"]
+    return config
 
 
 def result_of(code: str) -> Any:
@@ -83,7 +83,7 @@ def test_lines_keep_their_numbers() -> None:
     assert code_of(code).splitlines()[3] == "result = 1"
 
 
-def test_what_a_value_says_is_no_code() -> None:
+def test_a_value_is_never_run_as_code() -> None:
     assert (
         result_of(code_of("result = {{ workload.text }}", text="'); raise SystemExit(1) #"))
         == "'); raise SystemExit(1) #"

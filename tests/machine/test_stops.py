@@ -71,10 +71,10 @@ class Watched:
         return made
 
     def calls(self) -> list[str]:
-        return [one.call.id for one in self.commands if isinstance(one, CallTool)]
+        return [command.call.id for command in self.commands if isinstance(command, CallTool)]
 
     def ends(self) -> list[tuple[str, str]]:
-        events = [one.event for one in self.commands if isinstance(one, Emit)]
+        events = [command.event for command in self.commands if isinstance(command, Emit)]
         return [(event.node, event.status) for event in events if event.type.startswith("step.") and event.ends]
 
     def finish(self) -> Finish:
@@ -154,7 +154,7 @@ def test_what_has_really_ended_is_recorded_so() -> None:
 def test_a_delay_is_dropped_by_a_stop() -> None:
     run = watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
     made = run.feed(ToolFinished, run.calls()[0], jumped())
-    [timer] = [one for one in made if isinstance(one, StartTimer)]
+    [timer] = [command for command in made if isinstance(command, StartTimer)]
     made = run.feed(CancelRequested, "enough")
     assert Cancel(timer.timer_id) in made
     assert run.calls()[-1] == "end#1:end_task:1"
@@ -164,7 +164,7 @@ def test_no_delay_begins_after_a_stop() -> None:
     run = watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
     run.feed(CancelRequested, "enough")
     made = run.feed(ToolFinished, run.calls()[0], jumped())
-    assert [one.timer_id for one in made if isinstance(one, StartTimer)] == ["end#1:timeout"]
+    assert [command.timer_id for command in made if isinstance(command, StartTimer)] == ["end#1:timeout"]
     assert run.calls()[-1] == "end#1:end_task:1"
 
 
@@ -172,7 +172,7 @@ def test_the_cleanup_has_a_time_of_its_own() -> None:
     run = watched(POLLS + CLEANUP)
     run.feed(CancelRequested, "enough")
     made = run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
-    assert [one.seconds for one in made if isinstance(one, StartTimer)] == [CLEANUP_SECONDS]
+    assert [command.seconds for command in made if isinstance(command, StartTimer)] == [CLEANUP_SECONDS]
     assert Cancel("end#1:end_task:1") in run.feed(TimerFired, "end#1:timeout")
     run.feed(ToolFinished, "end#1:end_task:1", error("cancelled", "cancelled"), cancelled=True)
     assert run.finish().status == "cancelled"
@@ -181,7 +181,7 @@ def test_the_cleanup_has_a_time_of_its_own() -> None:
 def test_an_end_step_that_runs_already_is_the_cleanup() -> None:
     run = watched("  - step: start\n" + CLEANUP)
     made = run.feed(CancelRequested, "enough")
-    assert [type(one) for one in made] == [StartTimer]
+    assert [type(command) for command in made] == [StartTimer]
     run.feed(ToolFinished, "end#1:end_task:1", ok())
     assert run.finish().status == "cancelled"
     assert run.ends() == [("start", "COMPLETED"), ("end", "COMPLETED")]
@@ -243,7 +243,7 @@ LOOP = """\
 
 def looped(extra: str = "") -> Watched:
     run = watched(LOOP % extra)
-    [command] = [one for one in run.commands if isinstance(one, RunChunk)]
+    [command] = [command for command in run.commands if isinstance(command, RunChunk)]
     loop = Watched(LoopMachine(command.input))
     loop.feed(Started)
     return loop
@@ -256,7 +256,7 @@ def report_of(loop: Watched) -> ChunkReport:
     return machine.report
 
 
-def test_fail_fast_lets_no_item_continue_to_its_next_task() -> None:
+def test_fail_fast_stops_items_before_their_next_task() -> None:
     loop = looped(", on_error: fail_fast")
     loop.feed(ToolFinished, "0:a:1", error())
     assert Cancel("1:a:1") in loop.commands
@@ -288,7 +288,7 @@ def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
     stats = {"total": 3, "success": 1, "failed": 0, "skipped": 2}
     run.feed(ChunkFinished, "start/1", ChunkReport("cancelled", [1, None, None], stats))
     assert run.finish().status == "failed"
-    assert [(one.step, one.kind) for one in run.finish().failures.kept] == [("start", "cancelled")]
+    assert [(failure.step, failure.kind) for failure in run.finish().failures.kept] == [("start", "cancelled")]
 
 
 def test_a_stop_holds_over_a_continue_as_new() -> None:
@@ -306,7 +306,7 @@ def test_timers_start_again_after_a_continue_as_new_for_what_is_left() -> None:
     run = watched(POLLS.replace("to: poll", "to: poll, delay: 60"), "executor: {spec: {timeout: 1h}}\n")
     run.feed(ToolFinished, run.calls()[0], jumped())
     assert run.machine.is_idle
-    timers = {one.timer_id: one.seconds for one in run.feed(Resumed) if isinstance(one, StartTimer)}
+    timers = {command.timer_id: command.seconds for command in run.feed(Resumed) if isinstance(command, StartTimer)}
     assert timers["playbook:timeout"] == pytest.approx(3600 - 0.02)
     assert timers["start#1:poll:1:delay"] == pytest.approx(60 - 0.01)
 

@@ -69,12 +69,14 @@ class Watched:
         if fact is not Started:
             graph, state = self.machine.graph, self.machine.snapshot()
             self.machine = Machine(graph, execution_id=1, state=state, limit=self.limit)
-        found = self.machine.feed(fact(self.now, *given, **more))
-        self.commands += found
-        return found
+        commands = self.machine.feed(fact(self.now, *given, **more))
+        self.commands += commands
+        return commands
 
     def call(self, step: str) -> CallTool | None:
-        return next((one for one in self.commands if isinstance(one, CallTool) and one.call.step == step), None)
+        return next(
+            (command for command in self.commands if isinstance(command, CallTool) and command.call.step == step), None
+        )
 
     def finish(self) -> Finish:
         assert isinstance(self.commands[-1], Finish)
@@ -86,20 +88,20 @@ def stored_result() -> ToolReport:
 
 
 def loads(commands: list[Command]) -> list[str]:
-    return [one.id for one in commands if isinstance(one, LoadValue)]
+    return [command.id for command in commands if isinstance(command, LoadValue)]
 
 
 def waiting(template: str) -> tuple[Watched, str]:
     """A run whose second step needs a stored result, and the id of the load for which it waits."""
     run = Watched(TWO_CALLS % template)
-    found = run.feed(ToolFinished, "start#1:start_task:1", stored_result())
-    [load] = loads(found)
-    assert found[-1] == LoadValue(load, LARGE)
+    commands = run.feed(ToolFinished, "start#1:start_task:1", stored_result())
+    [load] = loads(commands)
+    assert commands[-1] == LoadValue(load, LARGE)
     assert not run.machine.state.deferred
     return run, load
 
 
-def test_a_result_that_nobody_reads_is_never_loaded() -> None:
+def test_an_unread_result_is_never_loaded() -> None:
     run = Watched(TWO_CALLS % "no result")
     assert not loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
     assert run.call("after") is not None
@@ -139,12 +141,16 @@ def test_what_ends_meanwhile_does_not_wait_for_a_fact_that_waits() -> None:
 """
     run = Watched(fork)
     run.feed(ToolFinished, "start#1:start_task:1", ok())
-    found = run.feed(ToolFinished, "left#1:left_task:1", stored_result())
-    [load] = loads(found)
-    assert found == [LoadValue(load, LARGE)]
+    commands = run.feed(ToolFinished, "left#1:left_task:1", stored_result())
+    [load] = loads(commands)
+    assert commands == [LoadValue(load, LARGE)]
     run.feed(ToolFinished, "right#1:right_task:1", ok())
     run.feed(ValueLoaded, load, [1, 2])
-    ended = [one.event.node for one in run.commands if isinstance(one, Emit) and one.event.type == "step.done"]
+    ended = [
+        command.event.node
+        for command in run.commands
+        if isinstance(command, Emit) and command.event.type == "step.done"
+    ]
     assert ended == ["start", "right", "left", "end"]
     assert run.machine.state.deferred == []
     assert run.machine.state.ctx["n"] == 2
@@ -170,8 +176,8 @@ def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
 def test_a_stop_does_not_wait_for_a_value(stop: str) -> None:
     run = Watched(TWO_CALLS % "{{ start | length }}", "executor: {spec: {timeout: 1h}}\n")
     [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
-    found = run.feed(CancelRequested) if stop == "cancel" else run.feed(TimerFired, "playbook:timeout")
-    assert Cancel(load) in found
+    commands = run.feed(CancelRequested) if stop == "cancel" else run.feed(TimerFired, "playbook:timeout")
+    assert Cancel(load) in commands
     assert run.call("after") is None
     assert run.finish().status == ("cancelled" if stop == "cancel" else "failed")
     assert not run.machine.state.pending
@@ -188,9 +194,9 @@ def test_a_machine_that_is_restored_while_it_loads_asks_again() -> None:
 def test_a_result_of_the_run_that_cannot_be_read_fails_it(too_large: bool) -> None:
     run = Watched("  - step: start\n    tool: {kind: noop}\n")
     stored = StoredRef((Part("a"),), STORED_BYTES + 1 if too_large else 100_000, is_one=True)
-    found = run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
+    commands = run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
     if not too_large:
-        run.feed(ValueLoaded, loads(found)[0], error="it is gone")
+        run.feed(ValueLoaded, loads(commands)[0], error="it is gone")
     assert (run.finish().status, run.finish().result) == ("failed", None)
     assert "too large to read" in run.finish().failures.kept[0].message or not too_large
 
@@ -207,8 +213,8 @@ def test_a_run_that_was_stopped_loads_no_result() -> None:
 def test_a_stop_does_not_wait_for_facts_that_wait_for_a_value() -> None:
     run = Watched("  - step: start\n    tool: {kind: noop}\n    set: {ctx.n: '{{ start | length }}'}\n")
     [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
-    found = run.feed(CancelRequested)
-    assert Cancel(load) in found
+    commands = run.feed(CancelRequested)
+    assert Cancel(load) in commands
     assert run.finish().status == "cancelled"
     assert not run.machine.state.pending
 
@@ -222,8 +228,8 @@ def test_a_value_that_comes_after_its_load_was_cancelled_is_dropped() -> None:
 
 
 def test_a_value_and_the_list_of_it_alone_are_two_values() -> None:
-    one, listed = StoredRef((Part("k"),), is_one=True), StoredRef((Part("k"),))
-    assert load_id(one) != load_id(listed)
+    single, listed = StoredRef((Part("k"),), is_one=True), StoredRef((Part("k"),))
+    assert load_id(single) != load_id(listed)
 
 
 @pytest.mark.parametrize("forged", [{"parts": [{"key": "f" * 64}], "is_one": True}, 7])
@@ -257,12 +263,12 @@ def test_a_stored_result_is_read_as_one_that_is_not(template: str) -> None:
     value = {"rows": [1, 2, 3]}
     here, stored = Watched(TWO_CALLS % template), Watched(TWO_CALLS % template)
     here.feed(ToolFinished, "start#1:start_task:1", ok(value))
-    found = stored.feed(ToolFinished, "start#1:start_task:1", stored_result())
-    stored.feed(ValueLoaded, loads(found)[0], value)
-    one, other = here.call("after"), stored.call("after")
-    assert one is not None
+    commands = stored.feed(ToolFinished, "start#1:start_task:1", stored_result())
+    stored.feed(ValueLoaded, loads(commands)[0], value)
+    case, other = here.call("after"), stored.call("after")
+    assert case is not None
     assert other is not None
-    assert one.call.config == other.call.config
+    assert case.call.config == other.call.config
 
 
 # ---- loops -----------------------------------------------------------------------------------------------------------
@@ -277,12 +283,12 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_chunks")
 def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
-    [keep] = [one for one in run.commands if isinstance(one, KeepValues)]
+    [keep] = [command for command in run.commands if isinstance(command, KeepValues)]
     assert keep.values == ([0, 1, 2, 3], [4, 5, 6, 7], {"workload": {"name": "many"}})
-    assert not any(isinstance(one, RunChunk) for one in run.commands)
-    found = run.feed(ValuesKept, keep.id, (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
-    inputs = [one.input for one in found if isinstance(one, RunChunk)]
-    assert [(one.kept_items, one.kept_scope, one.items, one.first, one.total) for one in inputs] == [
+    assert not any(isinstance(command, RunChunk) for command in run.commands)
+    commands = run.feed(ValuesKept, keep.id, (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
+    inputs = [command.input for command in commands if isinstance(command, RunChunk)]
+    assert [(input_.kept_items, input_.kept_scope, input_.items, input_.first, input_.total) for input_ in inputs] == [
         (Part("a", 0, 4), "scope", [], 0, 8),
         (Part("b", 0, 4), "scope", [], 4, 8),
     ]
@@ -296,23 +302,23 @@ def test_items_that_a_chunk_gave_back_are_the_last_of_its_part() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
     run.feed(ValuesKept, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
-    found = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, rest=3, clock=EPOCH_MS))
-    [again] = [one.input for one in found if isinstance(one, RunChunk)]
+    commands = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, rest=3, clock=EPOCH_MS))
+    [again] = [command.input for command in commands if isinstance(command, RunChunk)]
     assert (again.first, again.kept_items) == (1, Part("a", 1, 3))
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_nothing_is_stored_where_there_is_no_store() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
-    assert not any(isinstance(one, KeepValues) for one in run.commands)
-    assert any(isinstance(one, RunChunk) for one in run.commands)
+    assert not any(isinstance(command, KeepValues) for command in run.commands)
+    assert any(isinstance(command, RunChunk) for command in run.commands)
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
     assert Cancel("start/1:items") in run.feed(CancelRequested)
-    assert not any(isinstance(one, RunChunk) for one in run.commands)
+    assert not any(isinstance(command, RunChunk) for command in run.commands)
     assert run.finish().status == "cancelled"
 
 
@@ -328,26 +334,26 @@ def test_the_counts_of_a_loop_are_read_without_its_results(template: str, is_loa
     for id_, key in (("start/1", "c"), ("start/1/4", "d")):
         stored = StoredRef((Part(key, 0, 4),), 9)
         run.feed(ChunkFinished, id_, ChunkReport("ok", [], stats, stored=stored, clock=EPOCH_MS))
-    found = [one for one in run.commands if isinstance(one, LoadValue)]
-    assert bool(found) is is_loaded
-    if found:
-        assert found[0].stored.parts == (Part("c", 0, 4), Part("d", 0, 4))
-        run.feed(ValueLoaded, found[0].id, [1] * 8)
+    commands = [command for command in run.commands if isinstance(command, LoadValue)]
+    assert bool(commands) is is_loaded
+    if commands:
+        assert commands[0].stored.parts == (Part("c", 0, 4), Part("d", 0, 4))
+        run.feed(ValueLoaded, commands[0].id, [1] * 8)
     assert run.call("after") is not None
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_chunk_stores_its_results_before_it_ends() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
-    given = next(one.input for one in run.commands if isinstance(one, RunChunk))
+    given = next(command.input for command in run.commands if isinstance(command, RunChunk))
     machine = LoopMachine(given, limit=STORED_BYTES)
-    calls = [one.call for one in machine.feed(Started(EPOCH_MS)) if isinstance(one, CallTool)]
-    found: list[Command] = []
+    calls = [command.call for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
+    commands: list[Command] = []
     for place, call in enumerate(calls):
         report = stored_result() if place == 1 else ok(place)
-        found += machine.feed(ToolFinished(EPOCH_MS + 1, call.id, report))
-        calls += [one.call for one in found if isinstance(one, CallTool) and one.call not in calls]
-    [keep] = [one for one in found if isinstance(one, KeepValues)]
+        commands += machine.feed(ToolFinished(EPOCH_MS + 1, call.id, report))
+        calls += [command.call for command in commands if isinstance(command, CallTool) and command.call not in calls]
+    [keep] = [command for command in commands if isinstance(command, KeepValues)]
     assert keep.values == ([0, 2, 3],)
     assert machine.report is None
     machine.feed(ValuesKept(EPOCH_MS + 2, keep.id, (PayloadRef("r", 7),)))
@@ -359,8 +365,8 @@ def test_a_chunk_stores_its_results_before_it_ends() -> None:
 
 def test_parts_that_follow_each_other_are_one() -> None:
     state = LoopState(results={0: 1, 1: 2, 4: 3}, stored={5: LARGE})
-    found = stored_results(state, range(7), PayloadRef("r", 7))
-    assert found.parts == (Part("r", 0, 2), Part(count=2), Part("r", 2, 1), Part("large"), Part(count=1))
+    parts = stored_results(state, range(7), PayloadRef("r", 7))
+    assert parts.parts == (Part("r", 0, 2), Part(count=2), Part("r", 2, 1), Part("large"), Part(count=1))
 
 
 def test_results_of_all_chunks_are_reported_in_the_order_of_the_items() -> None:
@@ -378,18 +384,20 @@ def test_results_of_all_chunks_are_reported_in_the_order_of_the_items() -> None:
 def test_a_loop_whose_items_cannot_be_stored_keeps_them() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
     run.feed(ValuesKept, "start/1:items", error="values cannot be stored")
-    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
-    assert [one.items for one in inputs] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
+    assert [input_.items for input_ in inputs] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def chunk_with_results() -> LoopMachine:
     """One whose calls have ended, and whose results are to be stored."""
     run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
-    machine = LoopMachine(next(one.input for one in run.commands if isinstance(one, RunChunk)), limit=STORED_BYTES)
+    machine = LoopMachine(
+        next(command.input for command in run.commands if isinstance(command, RunChunk)), limit=STORED_BYTES
+    )
     commands = machine.feed(Started(EPOCH_MS))
-    while calls := [one.call for one in commands if isinstance(one, CallTool)]:
+    while calls := [command.call for command in commands if isinstance(command, CallTool)]:
         commands = [more for call in calls for more in machine.feed(ToolFinished(EPOCH_MS + 1, call.id, ok(1)))]
-    assert any(isinstance(one, KeepValues) for one in commands)
+    assert any(isinstance(command, KeepValues) for command in commands)
     return machine
 
 

@@ -51,7 +51,8 @@ class Run:
         self.graph = compile_or_raise(playbook(LOOP.format(collection=collection, options=options, read=read)))
         self.now = EPOCH_MS
         self.machine = Machine(self.graph, execution_id=1, limit=STORED_BYTES)
-        begun = Started(self.now, {"items": None, **payload}, kept={"items": PAGES})
+        kept = {"/items": PAGES, "/deep/items": PAGES}
+        begun = Started(self.now, {"items": None, "deep": {"items": None, "n": 1}, **payload}, kept=kept)
         self.commands = self.machine.feed(begun)
 
     def feed(self, fact: Any, *given: Any) -> list[Command]:
@@ -64,27 +65,30 @@ class Run:
     @property
     def parts(self) -> list[Part | None]:
         """Of the chunks that began with the last fact."""
-        return [one.input.kept_items for one in self.commands if isinstance(one, RunChunk)]
+        return [command.input.kept_items for command in self.commands if isinstance(command, RunChunk)]
 
     def end_chunk(self, size: int, key: str, number: int) -> None:
-        [first, *_] = [id_ for id_, one in self.machine.state.pending.items() if one.kind == "chunk"]
+        [first, *_] = [id_ for id_, pending in self.machine.state.pending.items() if pending.kind == "chunk"]
         stats = {"total": size, "success": size, "failed": 0, "skipped": 0}
         stored = StoredRef((Part(key, 0, size),), 50)
         self.feed(ChunkFinished, first, ChunkReport("ok", [], stats, clock=self.now + number, stored=stored))
 
 
 def loads(commands: list[Command]) -> list[LoadValue]:
-    return [one for one in commands if isinstance(one, LoadValue)]
+    return [command for command in commands if isinstance(command, LoadValue)]
 
 
-@pytest.mark.parametrize("collection", ["workload.items", "payload.items"])
+@pytest.mark.parametrize("collection", ["workload.items", "payload.items", "workload.deep.items", "payload.deep.items"])
 def test_chunks_get_parts_of_the_pages_and_nothing_is_loaded(collection: str) -> None:
     run = Run(collection)
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
     assert loads(run.commands) == []
-    assert not any(isinstance(one, KeepValues) for one in run.commands)
-    [first, second] = [one.input for one in run.commands if isinstance(one, RunChunk)]
-    assert [(one.first, one.size, one.total, one.items) for one in (first, second)] == [(0, 3, 12, []), (3, 3, 12, [])]
+    assert not any(isinstance(command, KeepValues) for command in run.commands)
+    [first, second] = [command.input for command in run.commands if isinstance(command, RunChunk)]
+    assert [(chunk.first, chunk.size, chunk.total, chunk.items) for chunk in (first, second)] == [
+        (0, 3, 12, []),
+        (3, 3, 12, []),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,7 @@ def test_a_list_that_is_not_taken_as_it_is_is_loaded(collection: str, options: s
     run = Run(collection, options)
     [load] = loads(run.commands)
     run.feed(ValueLoaded, load.id, list(range(12)))
-    [keep] = [one for one in run.commands if isinstance(one, KeepValues)]
+    [keep] = [command for command in run.commands if isinstance(command, KeepValues)]
     assert keep.values[0][0] == first
 
 
@@ -108,7 +112,7 @@ def test_an_item_of_the_list_is_not_taken_for_the_list() -> None:
     run = Run("workload.items.0")
     [load] = loads(run.commands)
     run.feed(ValueLoaded, load.id, [[7], *range(11)])
-    [chunk] = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    [chunk] = [command.input for command in run.commands if isinstance(command, RunChunk)]
     assert chunk.items == [7]
 
 
@@ -116,18 +120,34 @@ def test_a_body_that_reads_the_whole_list_gets_it() -> None:
     run = Run("workload.items", read="workload.items | length")
     [load] = loads(run.commands)
     run.feed(ValueLoaded, load.id, list(range(12)))
-    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
-    assert {len(one.scope["workload"]["items"]) for one in inputs} == {12}
+    inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
+    assert {len(input_.scope["workload"]["items"]) for input_ in inputs} == {12}
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
+
+
+def test_a_mapping_that_is_read_whole_has_the_list_in_it() -> None:
+    run = Run("workload.items", read="workload.deep")
+    [load] = loads(run.commands)
+    run.feed(ValueLoaded, load.id, list(range(12)))
+    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    assert [one.scope["workload"]["deep"] for one in inputs] == [{"items": list(range(12)), "n": 1}] * 2
+
+
+def test_what_is_beside_the_list_is_read_without_loading_it() -> None:
+    run = Run("workload.deep.items", read="workload.deep.n")
+    assert loads(run.commands) == []
+    assert [one.input.scope["workload"] for one in run.commands if isinstance(one, RunChunk)] == [
+        {"deep": {"n": 1}}
+    ] * 2
 
 
 def test_a_large_scope_is_stored_once_for_all_chunks() -> None:
     run = Run("workload.items", read="workload.text", text="x" * 70_000)
-    [keep] = [one for one in run.commands if isinstance(one, KeepValues)]
+    [keep] = [command for command in run.commands if isinstance(command, KeepValues)]
     assert keep.values == ({"workload": {"text": "x" * 70_000}},)
     run.feed(ValuesKept, keep.id, (PayloadRef("scope", 70_020),))
-    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
-    assert {(one.kept_scope, len(one.scope)) for one in inputs} == {("scope", 0)}
+    inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
+    assert {(input_.kept_scope, len(input_.scope)) for input_ in inputs} == {("scope", 0)}
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
 
 
@@ -149,8 +169,8 @@ def test_a_loop_over_the_results_of_a_loop_has_their_parts() -> None:
 def test_the_first_call_waits_for_no_list_that_it_does_not_read() -> None:
     graph = compile_or_raise(playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.name }}'}\n"))
     machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
-    found = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, kept={"items": PAGES}))
-    assert any(isinstance(one, CallTool) for one in found)
+    commands = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, kept={"/items": PAGES}))
+    assert any(isinstance(command, CallTool) for command in commands)
     assert machine.feed(Continued(EPOCH_MS + 1)) == []
 
 
@@ -165,10 +185,10 @@ def test_ranges_are_within_parts_and_cover_the_list(frame: FrameLimits | None) -
         parts = tuple(Part(f"k{n}", start, count) for n, (start, count) in enumerate(zip(starts, counts, strict=True)))
         total, size = sum(counts), drawn.randint(1, 2_000)
         most = drawn.randint(1, 2_000)
-        found = cut_stored(StoredRef(parts, size), drawn.randint(1, 9), most, frame)
-        assert list(found) == sorted(found)
+        chunks = cut_stored(StoredRef(parts, size), drawn.randint(1, 9), most, frame)
+        assert list(chunks) == sorted(chunks)
         items = [(part.key, place) for part in parts for place in range(part.start, part.start + part.count)]
-        ranges = [(part.key, place) for part in found.values() for place in range(part.start, part.start + part.count)]
+        ranges = [(part.key, place) for part in chunks.values() for place in range(part.start, part.start + part.count)]
         assert ranges == items
-        assert list(found) == [sum(part.count for part in list(found.values())[:n]) for n in range(len(found))]
-        assert max(part.count for part in found.values()) <= max(1, most * total // size)
+        assert list(chunks) == [sum(part.count for part in list(chunks.values())[:n]) for n in range(len(chunks))]
+        assert max(part.count for part in chunks.values()) <= max(1, most * total // size)

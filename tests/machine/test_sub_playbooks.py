@@ -1,4 +1,4 @@
-"""A call of a playbook in the machine: a call like any other, whose rules the machine asks (dev/decisions/0047)."""
+"""A call of a playbook in the machine: a call like any other, with rules of the machine (dev/decisions/0047)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def run(more: str, answer: Callable[[ToolCall], Any]) -> Run:
     return run_text(HEAD + CALL + more, lambda call: undecided(answer(call)))
 
 
-def test_a_call_says_which_playbook_and_with_what() -> None:
-    found = run("", lambda _call: ok({"temperature": 3}))
-    [call] = found.calls
+def test_a_call_names_the_playbook_and_its_input() -> None:
+    finished = run("", lambda _call: ok({"temperature": 3}))
+    [call] = finished.calls
     assert (call.kind, call.config, call.input) == ("playbook", {"path": "child", "version": 2}, {"city": "Oslo"})
-    assert found.finish.result == {"temperature": 3}
-    assert [one for one in found.types() if one.startswith("task.")] == ["task.started", "task.done"]
+    assert finished.finish.result == {"temperature": 3}
+    assert [type_ for type_ in finished.types() if type_.startswith("task.")] == ["task.started", "task.done"]
 
 
 RULES = """\
@@ -61,27 +61,27 @@ def test_the_machine_asks_the_rules_also_after_a_success(failures: int, status: 
         seen.append(call.id)
         return error("storm", "http") if len(seen) <= failures else ok({"temperature": 3})
 
-    found = run(RULES, answer)
-    assert found.finish.status == status
+    finished = run(RULES, answer)
+    assert finished.finish.status == status
     assert len(seen) == len(set(seen)) == min(failures + 1, 3), "each attempt is a call with an id of its own"
-    assert found.delays == [2.0, 4.0][:failures]
-    decided = found.of("policy.task.evaluated")
+    assert finished.delays == [2.0, 4.0][:failures]
+    decided = finished.of("policy.task.evaluated")
     last = "fail" if status == "failed" else "continue"
-    assert [one.meta["do"] for one in decided] == [*["retry"] * min(failures, 2), last]
+    assert [event.meta["do"] for event in decided] == [*["retry"] * min(failures, 2), last]
 
 
 def test_a_rule_sees_which_attempt_it_was() -> None:
     answers = iter([error("storm", "http"), ok({"temperature": 3})])
     more = RULES + "  - step: end\n    tool: {kind: noop, message: '{{ ctx.attempt }} {{ ctx.warm }}'}\n"
-    found = run(more, lambda call: ok(call.config["message"]) if call.kind == "noop" else next(answers))
-    assert found.finish.result == "2 True"
+    finished = run(more, lambda call: ok(call.config["message"]) if call.kind == "noop" else next(answers))
+    assert finished.finish.result == "2 True"
 
 
 def test_its_sinks_are_performed_by_a_call_of_their_own() -> None:
     """No activity has the result of the child."""
     sink = "      sink: {tool: {kind: postgres, auth: pg, table: t, data: {t: '{{ output.data.temperature }}'}}}\n"
-    found = run(sink, lambda call: ok(None) if call.store else ok({"temperature": 3}))
-    call, store = found.calls
+    finished = run(sink, lambda call: ok(None) if call.store else ok({"temperature": 3}))
+    call, store = finished.calls
     assert (call.kind, call.sinks) == ("playbook", ())
     assert (store.kind, len(store.sinks), store.store) == (
         "postgres",

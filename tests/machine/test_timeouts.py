@@ -41,10 +41,10 @@ class Watched:
         return made
 
     def of(self, kind: type[Made]) -> list[Made]:
-        return [one for one in self.commands if isinstance(one, kind)]
+        return [command for command in self.commands if isinstance(command, kind)]
 
     def types(self) -> list[str]:
-        return [one.event.type for one in self.of(Emit)]
+        return [event.event.type for event in self.of(Emit)]
 
     def finish(self) -> Finish:
         """Let the last call end well."""
@@ -62,7 +62,7 @@ def test_a_step_that_is_late_is_cancelled_and_its_failure_can_be_handled() -> No
     run.feed(ToolFinished, call.call.id, error("cancelled", "cancelled"), cancelled=True)
     finish = run.finish()
     assert (finish.status, finish.result) == ("completed", "repaired")
-    assert [(one.kind, one.handled) for one in finish.failures.kept] == [("timeout", True)]
+    assert [(failure.kind, failure.handled) for failure in finish.failures.kept] == [("timeout", True)]
 
 
 def test_a_step_that_ends_in_its_time_stops_the_clock() -> None:
@@ -88,9 +88,9 @@ def test_a_loop_that_is_late_fails_its_step(where: str) -> None:
     loop = f"loop: {{in: [1], iterator: item{own}}}\n    tool: {{kind: noop}}"
     run = Watched(slow(loop, "spec: {timeout: 30s}" if where == "step" else "spec: {}"))
     run.feed(Started, {})
-    [asked] = run.of(RunChunk)
-    assert run.feed(TimerFired, "start#1:timeout") == [Cancel(asked.chunk_id)]
-    run.feed(ChunkFinished, asked.chunk_id, NO_ITEM_ENDED)
+    [command] = run.of(RunChunk)
+    assert run.feed(TimerFired, "start#1:timeout") == [Cancel(command.chunk_id)]
+    run.feed(ChunkFinished, command.chunk_id, NO_ITEM_ENDED)
     assert run.finish().failures.kept[0].kind == "timeout"
     assert run.types().index("loop.failed") < run.types().index("step.failed")
 
@@ -105,6 +105,6 @@ def test_a_playbook_that_is_late_stops_what_runs_and_fails() -> None:
     run.feed(ToolFinished, call.call.id, error("cancelled", "cancelled"), cancelled=True)
     [finish] = run.of(Finish)
     assert finish.status == "failed"
-    assert [one.kind for one in finish.failures.kept] == ["timeout"]
+    assert [failure.kind for failure in finish.failures.kept] == ["timeout"]
     assert finish.steps["start"]["status"] == "cancelled"
     assert "never" not in finish.steps

@@ -42,6 +42,6 @@ def test_a_call_that_fails_reports_it_too() -> None:
     assert warned(STEP, failed) == [f"read: {TOLD}"]
 
 
-def test_other_meta_is_no_warning() -> None:
+def test_other_meta_is_not_a_warning() -> None:
     assert warned(STEP, ok(1)) == warned(STEP, ok(1, meta={"stdout": "x"})) == warned(STEP, ok(1, meta={"warning": 1}))
     assert warned(STEP, ok(1)) == []

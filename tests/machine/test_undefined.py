@@ -29,8 +29,8 @@ def routed(when: str, answer: Any = None) -> Run:
 def test_a_typo_in_a_route_is_reported_at_its_place() -> None:
     run = routed("start.cuont == 5")
     [warning] = run.of("warning")
-    told = '"start.cuont" is undefined, so this condition did not match: did you mean "count"?'
-    assert (warning.error, warning.node) == (told, "start")
+    message = '"start.cuont" is undefined, so this condition did not match: did you mean "count"?'
+    assert (warning.error, warning.node) == (message, "start")
     assert (warning.meta["source"]["line"], warning.meta["source"]["col"]) == (8, 36)
 
 
@@ -42,7 +42,7 @@ def test_a_condition_may_ask_what_is_there(when: str) -> None:
     assert warnings(routed(when)) == []
 
 
-def test_a_part_that_an_outcome_lacks_is_no_mistake() -> None:
+def test_a_part_that_an_outcome_lacks_is_not_reported() -> None:
     assert warnings(routed("output.http.status >= 500 or output.error.status > 400")) == []
 
 
@@ -50,10 +50,10 @@ def test_a_typo_is_reported_beside_a_route_that_raises() -> None:
     arcs = '[{step: a, when: "{{ start.cuont == 5 }}"}, {step: a, set: {ctx.x: "{{ 1 / start.zero }}"}}]'
     text = f"  - step: start\n    tool: {{kind: noop}}\n    next: {{arcs: {arcs}}}\n"
     run = run_text(playbook(text) + step("a"), lambda _call: {"count": 5, "zero": 0})
-    told = [event.type for event in run.events if event.type in ("step.failed", "next.evaluated", "warning")]
+    types = [event.type for event in run.events if event.type in ("step.failed", "next.evaluated", "warning")]
     assert run.finish.status == "failed"
-    assert told[:3] == ["step.failed", "next.evaluated", "warning"]
-    assert ["start.cuont" in one for one in warnings(run)] == [True]
+    assert types[:3] == ["step.failed", "next.evaluated", "warning"]
+    assert ["start.cuont" in warning for warning in warnings(run)] == [True]
 
 
 def test_after_a_failure_names_are_missing_on_purpose() -> None:
@@ -76,14 +76,14 @@ def test_an_older_playbook_is_reported_only_where_no_condition_matched(other: st
     tool: {{kind: python, code: "pass"}}
 """
     run = run_text(playbook(text), lambda _call: {"x": 1})
-    assert sum('"response.y" is undefined' in one for one in warnings(run)) == expected
+    assert sum('"response.y" is undefined' in warning for warning in warnings(run)) == expected
 
 
 def test_an_admission_rule_is_reported() -> None:
     rules = '{rules: [{when: "{{ workload.off }}", then: {allow: false}}]}'
     text = f"  - step: start\n    spec: {{policy: {{admit: {rules}}}}}\n    tool: {{kind: noop}}\n"
-    told = '"workload.off" is undefined, so this condition did not match: did you mean "of"?'
-    assert warnings(run_text(playbook(text, "workload: {of: 1}\n"), lambda _call: None)) == [told]
+    message = '"workload.off" is undefined, so this condition did not match: did you mean "of"?'
+    assert warnings(run_text(playbook(text, "workload: {of: 1}\n"), lambda _call: None)) == [message]
 
 
 LOOP = """
@@ -110,14 +110,14 @@ def looped(items: str) -> Run:
 
 
 def test_items_left_out_of_a_loop_are_counted_in_one_warning() -> None:
-    told = warnings(looped("[{hto: true}, {hto: true}, {hot: false}]"))
-    assert told == ['"item.hot" is undefined for 2 of 3 items, so they were left out: did you mean "hto"?']
+    messages = warnings(looped("[{hto: true}, {hto: true}, {hot: false}]"))
+    assert messages == ['"item.hot" is undefined for 2 of 3 items, so they were left out: did you mean "hto"?']
 
 
 def test_a_rule_is_reported_once_in_a_loop_however_many_items_it_has() -> None:
     run = looped(str([{"hot": True}] * 900).replace("'", '"').replace("True", "true"))
-    told = '"output.moer" is undefined, so this condition did not match'
-    assert warnings(run) == [told]
+    message = '"output.moer" is undefined, so this condition did not match'
+    assert warnings(run) == [message]
     assert len(run.calls) == 900
 
 

@@ -1,4 +1,4 @@
-"""A failed call that a rule ended without asking about errors is told of in the log."""
+"""A failed call that a rule ended without a condition on errors is logged."""
 
 from __future__ import annotations
 

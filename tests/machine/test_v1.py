@@ -122,7 +122,7 @@ def test_of_several_calls_of_a_task_its_name_means_the_last() -> None:
     assert result == 2
 
 
-def test_what_a_way_passes_is_known_to_all_steps_behind_it() -> None:
+def test_values_passed_by_a_route_are_visible_to_all_steps_after_it() -> None:
     result = result_of("""
   - {step: start, next: [{step: a, with: {passed: "{{ workload.city }}", a: 1}}]}
   - {step: a, type: python, code: "", with: {passed: "{{ passed.name }}"}, next: b}
@@ -187,7 +187,7 @@ def test_a_save_beside_an_iterator_stores_all_results_once() -> None:
     assert run.finish.result == 2
 
 
-def test_last_error_and_the_running_step_are_known_to_a_retry() -> None:
+def test_a_retry_condition_reads_last_error_and_the_running_step() -> None:
     answers = iter([error("busy"), {"ok": True}])
     run = run_text(
         HEAD
@@ -239,7 +239,7 @@ workflow:
   - step: end
 """
     run_text(text, activity)
-    assert [one["statement"] for one in activity.stored] == [f"values ({expected})"]
+    assert [statement["statement"] for statement in activity.stored] == [f"values ({expected})"]
 
 
 def test_what_a_step_binds_is_rendered_once() -> None:
@@ -274,7 +274,7 @@ workbook:
     ]
 
 
-def test_an_input_that_is_no_mapping_fails_the_step_at_its_place() -> None:
+def test_an_input_that_is_not_a_mapping_fails_the_step_at_its_place() -> None:
     run = run_text(
         HEAD + "workflow:\n  - {step: start, type: python, code: '', args: '{{ workload.numbers }}'}\n", echoed
     )

@@ -102,7 +102,7 @@ def test_an_error_has_the_answer_of_the_server() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "equal"),
+    ("name", "expected", "equal"),
     [
         ("step.done", "call.done", True),
         ("step.done", "step.exit", True),
@@ -115,8 +115,8 @@ def test_an_error_has_the_answer_of_the_server() -> None:
         ("loop.failed", "loop.done", False),
     ],
 )
-def test_event_names(name: str, asked: str, equal: bool) -> None:
+def test_event_names(name: str, expected: str, equal: bool) -> None:
     scope = event_names(name, "s", None)
-    assert templates.predicate(f"{{{{ event.name == '{asked}' }}}}", scope).matched is equal
-    assert templates.predicate(f"{{{{ '{asked}' == event.name }}}}", scope).matched is equal
-    assert templates.predicate(f"{{{{ event.name in ['{asked}'] }}}}", scope).matched is equal
+    assert templates.predicate(f"{{{{ event.name == '{expected}' }}}}", scope).matched is equal
+    assert templates.predicate(f"{{{{ '{expected}' == event.name }}}}", scope).matched is equal
+    assert templates.predicate(f"{{{{ event.name in ['{expected}'] }}}}", scope).matched is equal

@@ -132,7 +132,7 @@ def test_a_case_rule_sees_what_the_table_says(actions: str) -> None:
     assert seen == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
 
-def test_entering_a_step_knows_its_event() -> None:
+def test_a_rule_for_entering_a_step_reads_its_event() -> None:
     rule = f"{{when: '{{{{ event.name == \"step.enter\" }}}}', then: {{set: {{seen: {asked(EVERY)}}}}}}}"
     text = f"{CASE}    tool: {{kind: noop, message: '{{{{ vars.seen }}}}'}}\n    case: [{rule}]\n"
     run = run_text(text, lambda call: call.config)
@@ -196,9 +196,9 @@ def test_the_result_of_each_task_is_below_that_of_its_step() -> None:
 
 def test_a_rule_reads_what_its_call_gave_as_output_only() -> None:
     """As NT306 says."""
-    asked = "fetch.body.next or start.body.next"
+    names = "fetch.body.next or start.body.next"
     rules = (
-        f"[{{when: '{{{{ {asked} }}}}', then: {{do: fail}}}}, "
+        f"[{{when: '{{{{ {names} }}}}', then: {{do: fail}}}}, "
         "{when: '{{ output.data.body.next }}', then: {do: break, set: {ctx.seen: 1}}}]"
     )
     tool = f"{{name: fetch, kind: http, url: u, spec: {{policy: {{rules: {rules}}}}}}}"

@@ -55,14 +55,14 @@ def test_no_signal_is_lost_or_taken_twice(actions: list[tuple[Any, ...]]) -> Non
     kept = [signal.data for queue in pair.parent.state.signals.values() for signal in queue]
     results = pair.parent.state.records["start"].outcome["result"]["results"]
     others = [pair.parent.state.records[name].outcome["result"] for name in ("after", "then")]
-    taken = [one for one in (*results, *others) if one is not None]
+    taken = [chunk for chunk in (*results, *others) if chunk is not None]
     assert sorted([*taken, *kept]) == list(range(1, pair.requests + 1))
     assert pair.events.count("wait.started") == sum(
         pair.events.count(f"wait.{ending}") for ending in ("done", "timed_out", "cancelled")
     )
 
 
-def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
+def test_a_signal_that_comes_too_late_for_an_item_goes_to_the_next_wait() -> None:
     pair = Pair(ITEMS)
     for _ in range(3):
         pair.deliver_up()
@@ -70,7 +70,7 @@ def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
     assert len(pair.down) == 1
     pair.time_out(0)  # while the answer is on its way
     pair.settle()
-    assert [(one.data, one.key) for one in pair.parent.state.signals["paid"]] == [(1, "0")]
+    assert [(signal.data, signal.key) for signal in pair.parent.state.signals["paid"]] == [(1, "0")]
     for _ in range(3):
         pair.time_out(0)
     pair.settle()
@@ -78,7 +78,7 @@ def test_a_signal_that_comes_too_late_for_an_item_is_the_next_waits() -> None:
     assert pair.parent.state.records["after"].outcome["result"] == 1
 
 
-def test_a_chunk_that_tells_of_its_waits_again_is_handed_no_second_answer() -> None:
+def test_a_chunk_that_reports_its_waits_again_gets_no_second_answer() -> None:
     pair = Pair(ITEMS)
     pair.restore()
     pair.signal(0)
@@ -95,7 +95,7 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
     pair.signal(0)
     [handed] = pair.down
     assert isinstance(handed, AnswerWait)
-    wait_id = f"{handed.chunk_id} {handed.wait_id}"
+    wait_id = f"{handed.chunk_id} {handed.wait_ids[0]}"
     pair.settle()
     pair.down.append(handed)
     pair.settle()

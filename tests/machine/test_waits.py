@@ -146,7 +146,7 @@ def test_a_wait_that_ends_in_time_drops_its_timer() -> None:
     assert set(run.finish.steps) == {"start", "good"}
 
 
-def test_only_the_wait_itself_takes_its_way_for_a_timeout() -> None:
+def test_only_the_wait_itself_takes_the_route_of_its_timeout() -> None:
     two = LATE.replace(
         "tool: {kind: wait, signal: paid, timeout: 10m, on_timeout: late}",
         "tool: [{name: call, kind: noop}, {name: gate, kind: wait, signal: paid, timeout: 10m, on_timeout: late}]",
@@ -179,7 +179,7 @@ def test_a_wait_for_a_time_is_a_timer(what: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "what", ["until: tomorrow", 'duration: "{{ workload.x }}"', "until: '{{ [] }}'", "until: 100000000000"]
 )
-def test_a_time_that_is_none_fails_at_its_place(what: str) -> None:
+def test_a_value_that_is_not_a_time_fails_at_its_place(what: str) -> None:
     run = Waited(f"  - step: start\n    tool: {{kind: wait, {what}}}\n", head="workload: {x: soon}\n")
     [failure] = run.finish.failures.kept
     assert (failure.kind, failure.line) == ("template", 7)
@@ -370,5 +370,5 @@ def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
 )
 def test_a_decision_has_to_fit(given: dict[str, Any], why: str | None) -> None:
     run = Waited(REVIEW, head="workload: {boss: eve}\n")
-    told: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **given}
-    assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **told), []) == why
+    data: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **given}
+    assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **data), []) == why

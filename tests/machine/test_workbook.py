@@ -51,9 +51,9 @@ def run(text: str) -> Run:
     ],
 )
 def test_a_call_in_every_dialect(text: str) -> None:
-    found = run(text)
-    assert found.finish.status == "completed", found.finish
-    [call] = [call for call in found.calls if call.kind == "python"]
+    finished = run(text)
+    assert finished.finish.status == "completed", finished.finish
+    [call] = [call for call in finished.calls if call.kind == "python"]
     assert call.input == {"n": 1, "x": 5}
 
 
@@ -75,24 +75,24 @@ def test_a_call_in_every_dialect(text: str) -> None:
     ],
 )
 def test_a_call_in_a_loop(text: str) -> None:
-    found = run(text)
-    assert found.finish.status == "completed", found.finish
-    assert sorted(call.input["n"] for call in found.calls if call.kind == "python") == [1, 2]
+    finished = run(text)
+    assert finished.finish.status == "completed", finished.finish
+    assert sorted(call.input["n"] for call in finished.calls if call.kind == "python") == [1, 2]
 
 
-def test_a_way_to_a_task_is_a_step_that_calls_it_once_however_many_lead_there() -> None:
-    found = run(
+def test_a_route_to_a_task_becomes_one_step_however_many_routes_lead_there() -> None:
+    finished = run(
         f"{V1}{OLD_BOOK}workflow:\n"
         "  - step: start\n    next: [{step: left}, {step: right}]\n"
         "  - {step: left, next: t}\n  - {step: right, next: t}\n"
     )
-    assert found.finish.status == "completed", found.finish
-    assert [(call.step, call.task) for call in found.calls] == [("t", "t")]
+    assert finished.finish.status == "completed", finished.finish
+    assert [(call.step, call.task) for call in finished.calls] == [("t", "t")]
 
 
 def test_a_step_is_meant_before_a_task_of_the_same_name() -> None:
-    found = run(f"{V1}{OLD_BOOK}workflow: [{{step: start, next: t}}, {{step: t, type: noop}}]")
-    assert [call.kind for call in found.calls] == ["noop"]
+    finished = run(f"{V1}{OLD_BOOK}workflow: [{{step: start, next: t}}, {{step: t, type: noop}}]")
+    assert [call.kind for call in finished.calls] == ["noop"]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_a_step_is_meant_before_a_task_of_the_same_name() -> None:
     ],
 )
 def test_on_error_of_one_v1_task_is_for_that_task(text: str) -> None:
-    found = run(text)
-    assert found.finish.status == "completed", found.finish
-    assert len([call for call in found.calls if call.kind == "python"]) == 2
+    finished = run(text)
+    assert finished.finish.status == "completed", finished.finish
+    assert len([call for call in finished.calls if call.kind == "python"]) == 2
     with_fail = run(text.replace(", on_error: continue", ""))
     assert with_fail.finish.status == "failed"
 
@@ -136,9 +136,9 @@ def test_on_error_of_one_v1_task_is_for_that_task(text: str) -> None:
     ],
 )  # fmt: skip
 def test_the_final_step_in_every_dialect(head: str, steps: str) -> None:
-    found = run(f"{head}executor: {{spec: {{final_step: last}}}}\nworkflow: [{steps}]")
-    assert found.finish.status == "completed", found.finish
-    assert [call.step for call in found.calls] == ["start", "last"]
+    finished = run(f"{head}executor: {{spec: {{final_step: last}}}}\nworkflow: [{steps}]")
+    assert finished.finish.status == "completed", finished.finish
+    assert [call.step for call in finished.calls] == ["start", "last"]
 
 
 @pytest.mark.parametrize(

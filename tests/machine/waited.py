@@ -60,10 +60,10 @@ class Waited:
         return list(self.machine.state.waits.values())
 
     def of(self, kind: type[Made]) -> list[Made]:
-        return [one for one in self.commands if isinstance(one, kind)]
+        return [command for command in self.commands if isinstance(command, kind)]
 
     def types(self, *prefixes: str) -> list[str]:
-        return [one.event.type for one in self.of(Emit) if one.event.type.startswith(prefixes)]
+        return [event.event.type for event in self.of(Emit) if event.event.type.startswith(prefixes)]
 
     @property
     def finish(self) -> Finish:

@@ -12,9 +12,10 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import as_map
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.packed_trail import pack, to_payload
 from tests.mirror.story import Story
 
@@ -118,7 +119,7 @@ def playbook(execution_id: int, *, run_id: str = "r1", now: int = START, **field
     """A playbook's history that has begun, both parts of its input in one."""
     graph: Json = {"version": 1, "digest": "d", "source": SOURCE, "workload": {"data": {}}}
     given: Json = {"execution_id": execution_id, "graph": graph, "content": "kind: Playbook", **fields}
-    return History(WorkflowRun("default", f"tests/built/{execution_id}", run_id, PLAYBOOK), given, now)
+    return History(WorkflowRun("default", f"tests/built/{execution_id}", run_id, PLAYBOOK_WORKFLOW), given, now)
 
 
 def loop(
@@ -129,15 +130,15 @@ def loop(
     own = {**named, "slot": slot, "after": after, "event_id": event_id}
     given = {"input": own, "source": SOURCE, "step": {"name": "fetch"}}
     return History(
-        WorkflowRun("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP), given, now, **started
+        WorkflowRun("default", f"tests/built/{execution_id}/fetch/1", f"l{slot}", LOOP_WORKFLOW), given, now, **started
     )
 
 
 def child(of: History, event_id: int, initiated: int, *, slot: int) -> History:
     """The history of a chunk that begins now, by the parent's event ``initiated``."""
     parent = WorkflowExecution(workflow_id=of.run.workflow_id, run_id=of.run.run_id)
-    told: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
-    return loop(of.given["execution_id"], event_id, slot=slot, now=of.now, **told)
+    attributes: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
+    return loop(of.given["execution_id"], event_id, slot=slot, now=of.now, **attributes)
 
 
 def called(of: History, execution_id: int, *, run_id: str) -> History:
@@ -145,9 +146,9 @@ def called(of: History, execution_id: int, *, run_id: str) -> History:
     initiated = of.starts_child([])
     parent = WorkflowExecution(workflow_id=of.run.workflow_id, run_id=of.run.run_id)
     begun = playbook(execution_id, run_id=run_id, now=of.now)
-    told: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
+    attributes: Json = {"parent_workflow_execution": parent, "parent_initiated_event_id": initiated}
     given = {**begun.given, "parent_execution_id": of.given["execution_id"]}
-    return History(begun.run, given, of.now, **told)
+    return History(begun.run, given, of.now, **attributes)
 
 
 def continued(history: History, *, run_id: str, **fields: Any) -> History:
@@ -166,8 +167,8 @@ def reset(base: History, *, at: int, run_id: str, now: int) -> History:
     made.events = base.events[: at - 1]
     scheduled = made.events[-1].event_id
     cause = WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
-    told = {"cause": cause, "failure": Failure(message="once more"), "base_run_id": base.run.run_id}
-    made.add("WORKFLOW_TASK_FAILED", scheduled_event_id=scheduled, new_run_id=run_id, **told)
+    attributes = {"cause": cause, "failure": Failure(message="once more"), "base_run_id": base.run.run_id}
+    made.add("WORKFLOW_TASK_FAILED", scheduled_event_id=scheduled, new_run_id=run_id, **attributes)
     return made
 
 

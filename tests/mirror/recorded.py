@@ -49,7 +49,7 @@ def rows_of(recorded: Recorded) -> list[EventRow]:
     return fold(begin(recorded.run, events[0]), events, {event.event_id: event for event in events})
 
 
-def told(recorded: list[Recorded]) -> str:
+def rows_text(recorded: list[Recorded]) -> str:
     """All rows in the order of their ids, one a line."""
     rows = sorted((row for run in recorded for row in rows_of(run)), key=lambda row: row.event_id)
     return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
@@ -59,13 +59,13 @@ async def _histories(client: Client, root: WorkflowRun) -> list[Recorded]:
     handle = client.get_workflow_handle(root.workflow_id, run_id=root.run_id)
     history = await handle.fetch_history()
     children = [await _histories(client, link) for link in links(root, history.events)]
-    return [Recorded(root, _anywhere(history.to_json_dict())), *(one for child in children for one in child)]
+    return [Recorded(root, _anywhere(history.to_json_dict())), *(history for child in children for history in child)]
 
 
 def _anywhere(value: Any) -> Any:
-    """Without stack traces, which tell where this was recorded."""
+    """Without stack traces, which show where this was recorded."""
     if (items := as_list(value)) is not None:
-        return [_anywhere(one) for one in items]
+        return [_anywhere(item) for item in items]
     if (fields := as_map(value)) is not None:
         return {name: _anywhere(inner) for name, inner in fields.items() if name != "stackTrace"}
     return value
@@ -85,10 +85,10 @@ async def _record(address: str) -> None:
         for name in NAMES:
             handle = await client.submit(f"playbooks/{name}.yaml")
             await handle.result()
-            found = await _histories(
+            histories = await _histories(
                 temporal, WorkflowRun("default", handle.workflow_id, handle.run_id or "", "noetl.playbook")
             )
-            (HERE / f"histories/{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1))
+            (HERE / f"histories/{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(histories), indent=1))
 
 
 def _run_anew() -> None:
@@ -110,4 +110,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["record"]:
         _run_anew()
     for name in NAMES:
-        (HERE / f"histories/{name}.rows.jsonl").write_text(told(read(name)))
+        (HERE / f"histories/{name}.rows.jsonl").write_text(rows_text(read(name)))

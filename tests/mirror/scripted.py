@@ -13,9 +13,11 @@ from typing import Any
 
 import msgspec
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.event_ids import DERIVED, event_id
+from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import as_list, as_map
 from noetl_temporal.trail import HEADER, Trail
 from tests.mirror.story import Story
@@ -25,15 +27,17 @@ QUEUE = "mirror-tests"
 MENDED = threading.Event()
 """While it is not set, a workflow task that comes to a ``crash`` fails."""
 
+BEGAN = time.time_ns() // 1_000_000
+
 Json = dict[str, Any]
 
 
 def domain_event(type_: str, ordinal: int, status: str = "STARTED", **fields: Any) -> Json:
-    """A DomainEvent as JSON, of now."""
-    at = time.time_ns() // 1_000_000
+    """A DomainEvent as JSON. All have the time BEGAN, so that only ``ordinal`` orders them, not when they are made."""
     assert ordinal < DERIVED
-    named = {"id": event_id(at, 0, ordinal), "at": at, "type": type_, "node": "fetch", "kind": "step", "status": status}
-    return {**named, **fields}
+    id_ = IdClock(BEGAN, ordinal).next(BEGAN, slot=0)
+    named = {"id": id_, "at": BEGAN, "type": type_, "node": "fetch", "kind": "step"}
+    return {**named, "status": status, **fields}
 
 
 def stamped(name: str, type_: str, node: str, kind: str, status: str = "STARTED", **fields: Any) -> Json:
@@ -53,11 +57,13 @@ OPENING = (
 
 
 def closing(status: str = "completed") -> tuple[Json, ...]:
-    """With what a playbook ends that can tell its end."""
-    told = {"status": status.upper()}
+    """The last lines of a script whose playbook logs its own end."""
+    attributes = {"status": status.upper()}
     return (
-        stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **told),
-        stamped("", f"playbook.{status}", "tests/scripted", "playbook", parent="playbook", ends="playbook", **told),
+        stamped("", "workflow.finished", "workflow", "workflow", parent="workflow", ends="workflow", **attributes),
+        stamped(
+            "", f"playbook.{status}", "tests/scripted", "playbook", parent="playbook", ends="playbook", **attributes
+        ),
     )
 
 
@@ -76,7 +82,7 @@ def playbook(execution_id: int, *script: Json, **fields: Any) -> Json:
 
 
 def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, ...] = (), **fields: Any) -> Json:
-    """The script's line that calls a tool which answers as told."""
+    """The script's line that calls a tool with a given answer."""
     named = {"id": "fetch/1:page:1", "key": f"{execution_id}/k", "step": "fetch", "task": "page", "kind": "http"}
     config = {"url": "http://x", "headers": {"Authorization": "hush"}}
     given = {**named, "event_id": parent, "config": config, **fields}
@@ -85,22 +91,28 @@ def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, 
 
 @activity.defn(name="noetl.http")
 async def http(_: Json, answer: Json) -> Any:
-    """Report, raise, or beat once and be lost. Times in the answer are milliseconds since the call began."""
+    """Report after some ``seconds``, raise, or beat once and be lost. Times in the answer are milliseconds since the
+    call began. What an ``unreadable`` call beats can be read by nobody.
+    """
     answer = _dated(answer, time.time_ns() // 1_000_000)
     if "raise" in answer:
         raise ApplicationError(answer["raise"], type="broken", non_retryable=True)
     if "beat" in answer:
         activity.heartbeat({"records": answer["beat"]})
         await asyncio.sleep(60)
-    await asyncio.sleep(0.15)
+    if answer.get("unreadable"):
+        activity.heartbeat(RawValue(Payload(metadata={"encoding": b"binary/unknown"}, data=b"?")))
+    await asyncio.sleep(answer.get("seconds", 0.15))
     return answer.get("report")
 
 
 def _dated(value: Any, now: int) -> Any:
     if (items := as_list(value)) is not None:
-        return [_dated(one, now) for one in items]
+        return [_dated(item, now) for item in items]
     if (fields := as_map(value)) is not None:
-        return {key: one + now if key in ("started", "ended") else _dated(one, now) for key, one in fields.items()}
+        return {
+            key: value + now if key in ("started", "ended") else _dated(value, now) for key, value in fields.items()
+        }
     return value
 
 

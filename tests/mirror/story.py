@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl_temporal.event_ids import DERIVED, IdClock, event_id, millisecond_of
+from noetl_temporal.event_ids import DERIVED, IdClock, millisecond_of
 
 Json = dict[str, Any]
 
@@ -18,8 +18,7 @@ class Story:
         self.playbook, self.workflow = 0, 0
 
     def event(self, type_: str, node: str, kind: str, status: str, parent: int | None, **fields: Any) -> Json:
-        ms, ordinal = self.own.next(self.now)
-        id_ = event_id(ms, self.slot, ordinal)
+        id_ = self.own.next(self.now, self.slot)
         named = {"type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
         return {"id": id_, "at": self.now, **named, **fields}
 
@@ -29,8 +28,8 @@ class Story:
     def ends(self, begun: Json, word: str = "done", status: str = "COMPLETED", **fields: Any) -> Json:
         """The end of what an event began: ``fetch.started`` gives ``fetch.done``."""
         type_ = begun["type"].removesuffix("started") + word
-        told = {"ends": begun["id"], "duration": (self.now - begun["at"]) / 1000, "meta": begun.get("meta", {})}
-        return self.event(type_, begun["node"], begun["kind"], status, begun["id"], **told, **fields)
+        end = {"ends": begun["id"], "duration": (self.now - begun["at"]) / 1000, "meta": begun.get("meta", {})}
+        return self.event(type_, begun["node"], begun["kind"], status, begun["id"], **end, **fields)
 
     def opening(self) -> list[Json]:
         """The four events with which every playbook begins."""

@@ -30,7 +30,7 @@ async def _rows(scripts: Scripts, dsn: str, log: Log, execution_id: int, *script
     return [row for row in await log.rows(execution_id) if not row["event_type"].startswith("playbook.")]
 
 
-async def test_a_call_that_is_retried_tells_every_attempt(
+async def test_every_attempt_of_a_retried_call_is_logged(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     failed = _record(
@@ -75,7 +75,7 @@ async def test_a_call_that_is_retried_tells_every_attempt(
     assert legacy[0]["data"]["retry_config"][0]["then"]["max_attempts"] == 3
 
 
-async def test_no_secret_and_nothing_large_stands_in_a_row(
+async def test_no_secret_and_no_large_value_is_in_a_row(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     report = {"outcome": {"status": "ok", "result": {"text": "x" * 11_000}}, "attempts": [_record(1)]}
@@ -104,15 +104,15 @@ async def test_a_character_that_postgres_has_not_is_replaced(
     assert done["node_name"] == "fe\ufffdtch"
 
 
-async def test_sinks_are_told_between_the_start_and_the_end_of_their_attempt(
+async def test_sinks_are_logged_between_the_start_and_the_end_of_their_attempt(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     stored = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2, "table": "t"}
     refused = {"kind": "duckdb", "key": "k2", "status": "error", "started": 22, "ended": 30, "error": "disk is full"}
     report = {"outcome": {"status": "error"}, "attempts": [_record(1, "error", sinks=[stored, refused])]}
     rows = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}))
-    told = [(row["event_type"], row["node_type"]) for row in rows if "sink" in row["event_type"]]
-    assert told == [
+    logged = [(row["event_type"], row["node_type"]) for row in rows if "sink" in row["event_type"]]
+    assert logged == [
         ("sink.started", "postgres"),
         ("sink.done", "postgres"),
         ("sink.started", "duckdb"),
@@ -124,7 +124,9 @@ async def test_sinks_are_told_between_the_start_and_the_end_of_their_attempt(
     assert rows[-1]["event_type"] == "task.attempt.failed"
 
 
-async def test_a_call_that_only_stores_is_no_attempt(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_a_call_that_only_stores_is_not_an_attempt(
+    scripts: Scripts, dsn: str, log: Log, execution_id: int
+) -> None:
     sink = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2}
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1, sinks=[sink])]}
     line = call(execution_id, 1, {"report": report}, store={"status": "ok", "result": [1, 2]})
@@ -168,7 +170,7 @@ async def test_a_call_that_breaks_is_an_attempt_that_failed(
     assert rows[1]["meta"]["error"]["has_stack_trace"] is True
 
 
-async def test_a_call_whose_workers_are_lost_tells_what_they_had_told(
+async def test_a_call_whose_workers_are_lost_logs_the_attempts_they_had_reported(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     first = _record(1, "error", error={"kind": "http", "message": "500"})
@@ -191,7 +193,7 @@ async def test_a_call_whose_workers_are_lost_tells_what_they_had_told(
         ("cancelled", "cancelled", "the call was cancelled", "CANCELLED"),
     ],
 )
-def test_an_attempt_that_its_tool_did_not_end_says_why(status: str, kind: str, words: str, row_status: str) -> None:
+def test_an_attempt_that_its_tool_did_not_end_has_a_reason(status: str, kind: str, words: str, row_status: str) -> None:
     rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(1, status), _at(2)]})
     assert [row.event_type for row in rows] == [
         "task.attempt.started",
@@ -218,7 +220,7 @@ def _folded(report: Any) -> list[EventRow]:
     return [row for row in history.rows() if row.event_type.startswith("task.attempt.")]
 
 
-def test_an_attempt_of_which_nobody_knows_is_counted() -> None:
+def test_an_attempt_without_any_record_is_counted() -> None:
     rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(3)]})
     assert [row.meta["retry"]["attempt_number"] for row in rows] == [1, 1, 2, 2, 3, 3]
 
@@ -232,7 +234,7 @@ def test_a_call_that_no_worker_took_has_no_attempts(how: str) -> None:
 
 
 @pytest.mark.parametrize(("type_", "kind"), [("ActivityPause", "paused"), ("ActivityReset", "reset")])
-def test_a_call_that_temporal_itself_ended_says_so(type_: str, kind: str) -> None:
+def test_a_call_that_temporal_itself_ended_is_logged_as_such(type_: str, kind: str) -> None:
     history = built(1)
     begun(history, Story(START))
     scheduled = len(history.events)
@@ -259,7 +261,7 @@ async def test_a_clock_that_is_wrong_puts_no_attempt_outside_its_task(
     assert before["event_time"] <= started["event_time"] <= done["event_time"] <= after["event_time"]
 
 
-async def test_a_loop_tells_its_rows_under_the_playbooks_execution(
+async def test_rows_of_a_loop_have_the_execution_of_its_playbook(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     source = playbook(execution_id)["graph"]["source"]
@@ -296,12 +298,12 @@ async def test_a_call_in_an_inner_loop_has_the_ids_of_its_task(
     line["call"]["iteration"] = 0
     loop: dict[str, Any] = {"do": "loop", "run": {"input": input_, **body, "script": [line]}}
     rows = await _rows(scripts, dsn, log, execution_id, loop)
-    told = [row["meta"] for row in rows if row["event_type"].startswith("task.attempt")]
-    assert [{name: meta[name] for name in ids} for meta in told] == [ids, ids]
+    logged = [row["meta"] for row in rows if row["event_type"].startswith("task.attempt")]
+    assert [{name: meta[name] for name in ids} for meta in logged] == [ids, ids]
 
 
 @pytest.mark.parametrize(
-    ("auth", "told"),
+    ("auth", "recorded"),
     [
         ("web", ["web"]),
         ({"type": "postgres", "credential": "pg_local"}, ["pg_local"]),
@@ -311,19 +313,19 @@ async def test_a_call_in_an_inner_loop_has_the_ids_of_its_task(
     ],
 )
 async def test_an_attempt_names_the_credentials_it_refers_to(
-    scripts: Scripts, dsn: str, log: Log, execution_id: int, auth: Any, told: list[str] | None
+    scripts: Scripts, dsn: str, log: Log, execution_id: int, auth: Any, recorded: list[str] | None
 ) -> None:
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1)]}
     line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), auth=auth)
     rows = await _rows(scripts, dsn, log, execution_id, line)
     started = next(row for row in rows if row["event_type"] == "task.attempt.started")
-    assert started["meta"].get("credentials") == told
+    assert started["meta"].get("credentials") == recorded
     assert "hush" not in str(rows)
 
 
 async def test_a_retry_of_a_success_is_one_that_polls(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
-    asked = _record(1, rule=0, do="retry", delay=0.2)
-    report = {"outcome": {"status": "ok"}, "attempts": [asked, _record(2)]}
+    record = _record(1, rule=0, do="retry", delay=0.2)
+    report = {"outcome": {"status": "ok"}, "attempts": [record, _record(2)]}
     line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), rules=[RETRY])
     rows = await _rows(scripts, dsn, log, execution_id, line)
     [decided, _] = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]

@@ -184,7 +184,7 @@ async def test_a_loop_of_a_stopped_run_ends_its_iterations(
     assert await audit_execution(dsn, execution_id) == []
 
 
-async def test_a_cancelled_run_that_told_its_end_has_it_once(
+async def test_a_cancelled_run_that_reported_its_end_has_it_once(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
     step = stamped("", "step.cancelled", "fetch", "step", "CANCELLED", parent="step", ends="step")
@@ -198,7 +198,7 @@ async def test_a_cancelled_run_that_told_its_end_has_it_once(
 
 
 async def test_what_a_marker_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
-    """It may stand in history after the command that carries what came later."""
+    """It may be in history after the command that carries later events."""
     many = [
         stamped(f"warning{n}", "warning", "fetch", "step", "RUNNING", context={"text": "x" * 9000}) for n in range(25)
     ]

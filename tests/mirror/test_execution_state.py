@@ -1,4 +1,4 @@
-"""noetl.execution.state: what the log tells of a run so far."""
+"""noetl.execution.state: what the log has of a run so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATE = "SELECT state FROM noetl.execution WHERE execution_id = $1"
         ("failed", ["end", "fine", "start"], {"broken": {"has_data": False, "status": "failed"}}),
     ],
 )
-async def test_it_has_the_workload_the_variables_and_what_steps_came_to(
+async def test_it_has_the_workload_the_variables_and_the_state_of_steps(
     store: Store, name: str, completed: list[str], others: dict[str, object]
 ) -> None:
     runs = read(name)
@@ -29,7 +29,7 @@ async def test_it_has_the_workload_the_variables_and_what_steps_came_to(
     context = rows[-1].context or {}
     assert (state["workload"], state["variables"]) == (context["workload"], context["vars"])
     assert state["completed_steps"] == completed
-    assert {step: one for step, one in state["step_results"].items() if step not in completed} == others
+    assert {step: result for step, result in state["step_results"].items() if step not in completed} == others
 
 
 async def test_rows_of_a_loop_leave_it_as_it_is(store: Store) -> None:

@@ -48,7 +48,7 @@ async def test_rows_of_a_frame_are_derived_again(servers: Addresses, dsn: str, l
 
 
 async def test_an_abandoned_frame_leaves_a_consistent_log(servers: Addresses, dsn: str, log: Log) -> None:
-    """Its worker stops for good, and the run is cancelled before another takes it: of its items nothing is told."""
+    """Its worker stops for good, and the run is cancelled before another takes it: nothing of its items is logged."""
     waiting = asyncio.Event()
 
     async def answer(request: Request, _context: ToolContext) -> Any:

@@ -1,4 +1,4 @@
-"""What the event log tells Prometheus of the runs that are open."""
+"""Gauges of open runs for Prometheus, from the event log."""
 
 from __future__ import annotations
 

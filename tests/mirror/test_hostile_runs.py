@@ -98,14 +98,14 @@ async def test_no_input_of_a_run_stops_the_mirror_for_other_runs(
     readable = {await _start(scripts, f"hostile/{name}", data): name for name, data in READABLE.items()}
 
     async def all_told() -> bool:
-        known = {one.run_id for one in await problems(log.database)}
+        known = {problem.run_id for problem in await problems(log.database)}
         read = await log.database.fetch("SELECT run_id FROM noetl.cursor WHERE position > 0")
-        return known.issuperset(unreadable) and {one["run_id"] for one in read}.issuperset(readable)
+        return known.issuperset(unreadable) and {row["run_id"] for row in read}.issuperset(readable)
 
     async with mirroring(scripts.client, dsn):
         await _eventually(all_told)
         await _is_mirrored(scripts, log, execution_id)
-    assert not {one.run_id for one in await problems(log.database)} & readable.keys()
+    assert not {problem.run_id for problem in await problems(log.database)} & readable.keys()
 
 
 async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
@@ -113,12 +113,12 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
 ) -> None:
     run_id = await _start(scripts, f"hostile/{execution_id}/a\0b", READABLE["a long text"])
 
-    async def is_told() -> bool:
-        return UNSTORABLE in [one.problem for one in await problems(log.database) if one.run_id == run_id]
+    async def is_logged() -> bool:
+        return UNSTORABLE in [problem.problem for problem in await problems(log.database) if problem.run_id == run_id]
 
     for _ in range(2):  # also of a mirror that starts again
         async with mirroring(scripts.client, dsn):
-            await _eventually(is_told)
+            await _eventually(is_logged)
             await _is_mirrored(scripts, log, new_execution_id())
     await scripts.client.get_workflow_handle(f"hostile/{execution_id}/a\0b", run_id=run_id).terminate()
     await reconcile(scripts.client, store)
@@ -126,7 +126,7 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
 
 
 async def _is_mirrored(scripts: Scripts, log: Log, execution_id: int) -> None:
-    """An honest run that begins after all that is told to its end."""
+    """A valid run that begins afterwards is logged to its end."""
     await scripts.start(execution_id, call(execution_id, 1, REPORT))
 
     async def has_ended() -> bool:
@@ -189,8 +189,8 @@ def _run_with(report: Any, end: str) -> History:
             details = {"records": report["attempts"]}
         failure.application_failure_info.details.CopyFrom(payloads(details))
         failure.application_failure_info.type = "ActivityPause"
-        told = {"scheduled_event_id": scheduled, "started_event_id": history.taken(scheduled)}
-        history.add("ACTIVITY_TASK_FAILED", failure=failure, **told)
+        message = {"scheduled_event_id": scheduled, "started_event_id": history.taken(scheduled)}
+        history.add("ACTIVITY_TASK_FAILED", failure=failure, **message)
     return history
 
 

@@ -1,4 +1,4 @@
-"""A workflow task that fails is an incident of the run, told once until a task completes (semantics.md 47)."""
+"""A workflow task that fails is an incident of the run, logged once until a task completes (semantics.md 47)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def test_a_task_that_fails_opens_an_incident_and_one_that_completes_resolves_it(
     history.now += 2500
     history.task(attempt=3)
     opened, resolved = _incidents(history)
-    told = {"cause": "exception", "message": "no such key", "attempt": 1, "worker": "7@host"}
-    assert opened.meta["incident"] == told
+    message = {"cause": "exception", "message": "no such key", "attempt": 1, "worker": "7@host"}
+    assert opened.meta["incident"] == message
     assert (opened.event_type, opened.node_type, opened.node_name) == ("incident.opened", "playbook", "tests/built")
     assert (opened.status, opened.error) == ("STARTED", "no such key")
     assert (resolved.event_type, resolved.status, resolved.duration) == ("incident.resolved", "COMPLETED", 2.499)
     assert resolved.meta["ends"] == str(opened.event_id)
 
 
-def test_an_incident_that_the_last_task_resolves_stands_before_the_last_rows() -> None:
+def test_an_incident_that_the_last_task_resolves_is_logged_before_the_last_rows() -> None:
     history, story = playbook(1), Story(START)
     trail = story.opening()
     history.task()
@@ -90,13 +90,13 @@ def test_a_value_that_cannot_be_stored_is_reported_as_one_that_cannot_be_read() 
 
 
 @pytest.mark.parametrize("cause", ["RESET_WORKFLOW", "UNHANDLED_COMMAND", "FORCE_CLOSE_COMMAND"])
-def test_what_the_server_does_itself_is_no_incident(cause: str) -> None:
+def test_retries_by_the_server_itself_are_not_incidents(cause: str) -> None:
     history = _begun()
     history.task_fails(cause)
     assert _incidents(history) == []
 
 
-def test_one_task_that_times_out_is_no_incident_and_two_in_a_row_are() -> None:
+def test_one_task_that_times_out_is_not_an_incident_and_two_in_a_row_are() -> None:
     history = _begun()
     for _ in range(2):
         history.task_times_out()

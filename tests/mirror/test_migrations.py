@@ -20,12 +20,12 @@ async def test_two_that_migrate_at_once_apply_each_migration_once(empty_dsn: str
 
 async def test_the_event_table_has_the_columns_of_upstream_in_their_order(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
-    found = await connection.fetch(
+    records = await connection.fetch(
         "SELECT column_name FROM information_schema.columns WHERE table_schema = 'noetl' AND table_name = 'event' "
         "ORDER BY ordinal_position"
     )
     await connection.close()
-    names = [record["column_name"] for record in found]
+    names = [record["column_name"] for record in records]
     assert names[:24] == [
         "execution_id",
         "catalog_id",

@@ -1,4 +1,4 @@
-"""No row of the log is lost, however many there are at once; two rows that disagree are an error that is told."""
+"""No row of the log is lost, however many there are at once; two rows that disagree are a reported error."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_a_row_that_a_reset_copied_is_stored_once(store: Store, log: Log, 
     assert await log.everything() == rows
 
 
-async def test_a_row_that_says_something_else_is_an_error(store: Store, log: Log, execution_id: int) -> None:
+async def test_a_row_with_the_same_id_and_other_content_is_an_error(store: Store, log: Log, execution_id: int) -> None:
     first, other = _answering(execution_id, "r1", 1), _answering(execution_id, "r2", 2)
     await store.ingest(first.run, first.events)
     rows = await log.everything()
@@ -161,7 +161,9 @@ async def test_a_run_that_the_server_removed_before_its_end_is_a_problem(
     history = _answering(execution_id, str(uuid4()), 1)
     await store.ingest(history.run, history.events)
     await Follower(client, store, Polls(), _none).follow(history.run)
-    assert [(one.run_id, one.problem) for one in await problems(store.pool)] == [(history.run.run_id, REMOVED)]
+    assert [(problem.run_id, problem.problem) for problem in await problems(store.pool)] == [
+        (history.run.run_id, REMOVED)
+    ]
     assert await store.open_runs("default") == []
 
 
@@ -186,8 +188,8 @@ async def test_why_a_run_cannot_be_read_on_is_reported_until_it_can(store: Store
 
     with pytest.raises(ConflictError):
         await Follower(None, store, _Pages(other), _none).follow(other.run)  # type: ignore[arg-type]
-    [found] = await problems(store.pool)
-    assert (found.run_id, found.problem.split(":")[0]) == ("r2", "ConflictError")
+    [problems_found] = await problems(store.pool)
+    assert (problems_found.run_id, problems_found.problem.split(":")[0]) == ("r2", "ConflictError")
     await log.database.execute("DELETE FROM noetl.event")
     await store.ingest(other.run, other.events)
     assert await problems(store.pool) == []

@@ -70,21 +70,21 @@ async def _stored(dsn: str, history: History, cut: int) -> list[dict[str, Any]]:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_in_any_batches_gives_one_log(dsn: str, name: str, label: str, message: str, cut: int) -> None:
     history = _history(name, label, message)
-    told = asyncio.run(_stored(dsn, history, cut))
-    assert told == asyncio.run(_stored(dsn, history, len(history.events) - 1))
-    assert [row["node_name"] for row in told if row["event_type"] == "step.failed"] == [name.replace("\0", "\ufffd")]
+    report = asyncio.run(_stored(dsn, history, cut))
+    assert report == asyncio.run(_stored(dsn, history, len(history.events) - 1))
+    assert [row["node_name"] for row in report if row["event_type"] == "step.failed"] == [name.replace("\0", "\ufffd")]
     assert asyncio.run(audit_execution(dsn, EXECUTION)) == []
-    assert asyncio.run(rebuild(dsn)).rows == len(told)
+    assert asyncio.run(rebuild(dsn)).rows == len(report)
 
 
 @given(text=TEXTS)
 def test_only_what_postgres_refuses_is_changed(text: str) -> None:
-    told = msgspec.json.decode(storable(msgspec.json.encode({text: [text]})))
+    stored_value = msgspec.json.decode(storable(msgspec.json.encode({text: [text]})))
     clean = text.replace("\0", "\ufffd")
-    assert told == {clean: [clean]}
+    assert stored_value == {clean: [clean]}
 
 
-def test_half_of_a_surrogate_pair_is_no_text() -> None:
+def test_half_of_a_surrogate_pair_is_not_a_text() -> None:
     halves = rb'["\ud83d\ude00 \ud83d \ude00", "\\ud83d", "a\u0000"]'
     payload = Payload(metadata={"encoding": b"json/plain"}, data=halves)
     assert value(payload) == ["\U0001f600 \ufffd \ufffd", "\\ud83d", "a\ufffd"]

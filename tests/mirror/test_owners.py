@@ -77,16 +77,16 @@ def test_an_event_names_its_references_and_its_segments() -> None:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "value",
     [
         ToolReport({"status": "ok"}, stored=StoredRef((Part("a" * 64),), 70_000, is_one=True)),
         [PayloadRef("a" * 64, 70_000)],
         LoopEnd(ChunkReport("ok", stored=StoredRef((Part("a" * 64, 0, 3),), 70_000))),
     ],
 )
-def test_an_event_names_what_a_machine_is_told_of(told: Any) -> None:
+def test_an_event_names_the_facts_of_a_machine(value: Any) -> None:
     event = HistoryEvent()
     event.activity_task_completed_event_attributes.result.payloads.append(
-        Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(told))
+        Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))
     )
     assert payload_keys(ReadEvent(event, HistoryEvent(), [])) == {"a" * 64}

@@ -1,4 +1,4 @@
-"""Values that are not plain JSON, and what may not be told."""
+"""Values that are not plain JSON, and secrets that are masked."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def test_value(payload: Payload, expected: object) -> None:
     assert value(payload) == expected
 
 
-async def test_a_result_in_a_storage_that_is_not_configured_is_told_by_reference() -> None:
+async def test_a_result_in_a_storage_that_is_not_configured_is_logged_as_a_reference() -> None:
     [recorded] = read("flaky")
     events = recorded.events()
     done = next(event for event in events if event.HasField("activity_task_completed_event_attributes"))
     done.activity_task_completed_event_attributes.result.payloads[0].CopyFrom(_reference())
     events = [await plain(event, DataConverter.default) for event in events]
     rows = fold(begin(recorded.run, events[0]), events, {event.event_id: event for event in events})
-    [told] = [row for row in rows if row.event_type == "task.attempt.done"]
-    assert told.result == {"status": "COMPLETED", "reference": {"type": "shelf", "key": "k1"}}
+    [logged] = [row for row in rows if row.event_type == "task.attempt.done"]
+    assert logged.result == {"status": "COMPLETED", "reference": {"type": "shelf", "key": "k1"}}
 
 
-def test_a_run_whose_input_cannot_be_read_says_what_to_do() -> None:
+def test_a_run_whose_input_cannot_be_read_names_the_remedy() -> None:
     [recorded] = read("flaky")
     started = recorded.events()[0]
     started.workflow_execution_started_event_attributes.input.payloads[0].CopyFrom(_reference())
@@ -62,7 +62,7 @@ def test_secrets_are_left_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("https://a/b?api_key=k1&x=1", "https://a/b?api_key=***&x=1"),
         ("https://a/b?x=1&access_token=t%20t#there", "https://a/b?x=1&access_token=***#there"),
@@ -70,8 +70,8 @@ def test_secrets_are_left_out(name: str) -> None:
         ("a = 1 and token = 2", "a = 1 and token = 2"),
     ],
 )
-def test_secrets_in_the_query_of_a_url_are_masked(url: str, told: str) -> None:
-    assert sanitised({"config": {"url": [url]}}) == {"config": {"url": [told]}}
+def test_secrets_in_the_query_of_a_url_are_masked(url: str, expected: str) -> None:
+    assert sanitised({"config": {"url": [url]}}) == {"config": {"url": [expected]}}
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_what_only_sounds_secret_stays(name: str) -> None:
 
 
 def test_what_was_left_out_before_stays_left_out() -> None:
-    found = sanitised({"large": "x" * 20_000, "outer": {"_truncated": {"x": "hush"}, "_size": 1}})
-    assert found["large"] == {"_truncated": True, "_size": 20_002}
-    assert found["outer"] == {}
-    assert sanitised({"workload": found}) == {"workload": found}
+    values = sanitised({"large": "x" * 20_000, "outer": {"_truncated": {"x": "hush"}, "_size": 1}})
+    assert values["large"] == {"_truncated": True, "_size": 20_002}
+    assert values["outer"] == {}
+    assert sanitised({"workload": values}) == {"workload": values}
 
 
 def test_a_value_is_abridged_above_its_limit() -> None:

@@ -19,11 +19,12 @@ from temporalio.converter import StorageDriverStoreContext
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.mirror.needed import BlockingRun, Needed, needed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
-from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
 from noetl_temporal.mirror.store import open_store
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.addresses import Addresses
@@ -102,11 +103,11 @@ async def test_a_run_that_temporal_has_removed_loses_its_payloads_and_keeps_its_
     playbook, loop = await here.workflows_of(other)
     await log.database.execute("DELETE FROM noetl.cursor WHERE workflow_id = $1", loop)
     await here.expire(*await here.workflows_of(run), playbook)
-    told = await here.prune(dry_run=True)
-    assert (told.executions, told.payloads, told.retained) == (1, len(owned - shared), 1)
-    assert told.bytes > LARGE
+    pruned = await here.prune(dry_run=True)
+    assert (pruned.executions, pruned.payloads, pruned.retained) == (1, len(owned - shared), 1)
+    assert pruned.bytes > LARGE
     assert await here.owned(run) == owned <= await here.keys()
-    assert msgspec.structs.replace(await here.prune(), before=told.before) == told
+    assert msgspec.structs.replace(await here.prune(), before=pruned.before) == pruned
     assert await here.keys() == await here.owned(other) >= shared
     assert (await here.prune()).payloads == 0
     assert await log.everything() == rows
@@ -187,8 +188,8 @@ async def test_a_rebuild_finds_the_owners_again(here: Place) -> None:
 async def test_a_run_that_temporal_still_has_keeps_its_payloads(here: Place) -> None:
     run = await here.run(ONE, text="a")
     await here.age(31)
-    told = await here.prune()
-    assert (told.executions, told.payloads, told.retained) == (0, 0, 1)
+    pruned = await here.prune()
+    assert (pruned.executions, pruned.payloads, pruned.retained) == (0, 0, 1)
     assert await here.keys() == await here.owned(run)
 
 
@@ -196,8 +197,8 @@ async def test_a_run_that_ended_lately_keeps_its_payloads(here: Place) -> None:
     run = await here.run(ONE, text="a")
     await here.age(29)
     await here.part(run)
-    told = await here.prune()
-    assert (told.executions, told.payloads, told.retained) == (0, 0, 0)
+    pruned = await here.prune()
+    assert (pruned.executions, pruned.payloads, pruned.retained) == (0, 0, 0)
     assert await here.keys() == await here.owned(run)
 
 
@@ -229,15 +230,15 @@ async def test_an_open_run_keeps_its_payloads(here: Place, tool: Tool) -> None:
     await following
 
 
-async def test_payloads_that_nobody_owns_go_when_they_are_old_enough(here: Place) -> None:
+async def test_payloads_without_an_owner_are_removed_once_they_are_old(here: Place) -> None:
     """Never within a day, however short the limit."""
     store = PayloadStore(here.dsn)
     await store.store(StorageDriverStoreContext(), [Payload(data=b"a")])
     await here.age(0.9)
     assert (await here.prune(timedelta(hours=2))).payloads == 0
     await here.age(0.2)
-    told = await here.prune(timedelta(hours=2))
-    assert (told.payloads, told.executions) == (1, 0)
+    pruned = await here.prune(timedelta(hours=2))
+    assert (pruned.payloads, pruned.executions) == (1, 0)
     assert await here.keys() == set()
 
 
@@ -256,7 +257,7 @@ async def test_what_a_schedule_gives_to_its_runs_stays(here: Place) -> None:
 
 async def _until_listed(here: Place, count: int) -> None:
     async def is_listed() -> bool:
-        return len([one async for one in await here.client.temporal.list_schedules()]) == count
+        return len([schedule async for schedule in await here.client.temporal.list_schedules()]) == count
 
     await until(is_listed)
 
@@ -287,8 +288,8 @@ async def alone(servers: Addresses, dsn: str, tool: Tool) -> AsyncGenerator[Plac
 async def _blocking(here: Place) -> str | None:
     """The run that blocks removal, for a limit at which all runs are old."""
     client = here.client.temporal
-    found = (await needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
-    return None if found is None else found.workflow_id
+    blockers = (await needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
+    return None if blockers is None else blockers.workflow_id
 
 
 async def _until_it_blocks(here: Place, run: RunHandle) -> None:
@@ -323,7 +324,7 @@ async def test_the_run_of_a_reset_that_is_not_read_blocks_removal_since_its_base
     assert later > began
     history = await again.fetch_history()
     async with open_store(alone.dsn, client.data_converter) as store:
-        name = WorkflowRun(client.namespace, run.workflow_id, again.run_id or "", PLAYBOOK)
+        name = WorkflowRun(client.namespace, run.workflow_id, again.run_id or "", PLAYBOOK_WORKFLOW)
         await store.ingest(name, history.events[:1])
     for cutoff in (datetime.now(UTC) + timedelta(hours=1), later):
         async with asyncio.timeout(20):
@@ -345,10 +346,10 @@ async def test_payloads_stored_since_a_blocking_run_began_are_kept(dsn: str, log
     for began, payloads in ((45, 0), (35, 1), (2, 2)):
         run = BlockingRun(now - timedelta(days=began), "tests/old", "r1")
         async with _undone(log.database):
-            found = await remove(
+            removed = await remove(
                 log.database, now - timedelta(days=33), set(), Needed(set(), set(), run), dry_run=dry_run
             )
-        assert (found.payloads, found.blocked_by) == (payloads, run if began > 33 else None)
+        assert (removed.payloads, removed.blocked_by) == (payloads, run if began > 33 else None)
 
 
 @asynccontextmanager

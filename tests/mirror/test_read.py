@@ -6,28 +6,29 @@ import asyncpg
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution, WorkflowType
 
-from noetl_temporal.mirror.raw import LOOP, PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import EventTail, events_of, execution, latest_execution, read_progress, steps_of
 from noetl_temporal.mirror.store import Store
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from tests.mirror.built import START, begun, child, payloads, playbook, reset
 from tests.mirror.recorded import Recorded, read, rows_of
-from tests.mirror.story import Story
+from tests.mirror.story import Json, Story
 
 
 async def _ingest(store: Store, recorded: list[Recorded]) -> int:
-    for one in recorded:
-        await store.ingest(one.run, one.events())
+    for history in recorded:
+        await store.ingest(history.run, history.events())
     return rows_of(recorded[0])[0].execution_id
 
 
 async def test_the_status_of_an_execution(store: Store) -> None:
     id_ = await _ingest(store, read("failed"))
-    found = await execution(store.pool, id_)
-    assert found is not None
-    assert (found.path, found.version, found.status) == ("tests/failed", 1, "FAILED")
-    assert found.error == "ValueError: no such city (line 1 of the code)"
-    assert found.last_event_type == "playbook.failed"
-    assert found.end_time is not None
+    stored_execution = await execution(store.pool, id_)
+    assert stored_execution is not None
+    assert (stored_execution.path, stored_execution.version, stored_execution.status) == ("tests/failed", 1, "FAILED")
+    assert stored_execution.error == "ValueError: no such city (line 1 of the code)"
+    assert stored_execution.last_event_type == "playbook.failed"
+    assert stored_execution.end_time is not None
     assert await execution(store.pool, 1) is None
 
 
@@ -94,20 +95,35 @@ async def test_steps_that_a_reset_superseded_are_not_reported(store: Store) -> N
     base.task()
     base.call(task["id"], [story.ends(first), wrong, task])
     base.add("WORKFLOW_EXECUTION_TERMINATED", reason="once more", identity="history-resetter")
-    story.now += 10
+    story.now = first["at"] + 7_000
     again = reset(base, at=at, run_id="r2", now=story.now)
     right = story.begins("step.started", "right", "step", story.workflow, meta={"step_run_id": "right#1"})
     again.task()
-    again.call(right["id"], [{**story.ends(first), "duration": 7.0}, right])
+    again.call(right["id"], [story.ends(first), right])
     await store.ingest(base.run, base.events)
-    assert [one.step for one in await steps_of(store.pool, 1)] == ["first", "wrong"]
+    assert [step.step for step in await steps_of(store.pool, 1)] == ["first", "wrong"]
     await store.ingest(again.run, again.events)
-    told = {one.step: one for one in await steps_of(store.pool, 1)}
-    assert {name: (one.status, one.attempts) for name, one in told.items()} == {
+    by_name = {step.step: step for step in await steps_of(store.pool, 1)}
+    assert {name: (attempt.status, attempt.attempts) for name, attempt in by_name.items()} == {
         "first": ("COMPLETED", 0),
         "right": ("STARTED", 0),
     }
-    assert told["first"].duration_seconds == 7.0
+    assert by_name["first"].duration_seconds == 7.0
+
+
+async def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up(store: Store) -> None:
+    one, story = playbook(1), Story(START)
+    opening = story.opening()
+    runs: list[Json] = []
+    for index in range(3):
+        runs.append(story.begins("step.started", "load", "step", story.workflow, meta={"iteration": index}))
+        story.now += 1_000
+    ends = [story.ends(run, "cancelled", "CANCELLED") for run in runs]
+    one.task()
+    one.call(runs[0]["id"], [*opening, *runs, *ends])
+    await store.ingest(one.run, one.events)
+    [load] = await steps_of(store.pool, 1)
+    assert load.duration_seconds == 3.0
 
 
 async def test_how_far_a_run_has_been_read(store: Store) -> None:
@@ -122,20 +138,22 @@ async def test_how_far_a_run_has_been_read(store: Store) -> None:
     assert (await read_progress(store.pool, *where, page.run.run_id)).is_complete
     assert not (await read_progress(store.pool, *where, "a run after it")).is_complete
     await store.note_problem(page.run, "no such thing")
-    found = await read_progress(store.pool, *where, page.run.run_id)
-    assert (found.is_complete, [one.problem for one in found.problems]) == (False, ["no such thing"])
+    progress = await read_progress(store.pool, *where, page.run.run_id)
+    assert (progress.is_complete, [problem.problem for problem in progress.problems]) == (False, ["no such thing"])
 
 
 @pytest.mark.parametrize("is_listed", [False, True], ids=["found by its parent", "found in the list"])
 async def test_a_loop_whose_id_was_cut_has_to_be_read_too(store: Store, is_listed: bool) -> None:
     """Then it does not begin with that of its playbook."""
     history = playbook(1)
-    history.run = WorkflowRun("default", "x" * 190 + "/1", "r1", PLAYBOOK)
+    history.run = WorkflowRun("default", "x" * 190 + "/1", "r1", PLAYBOOK_WORKFLOW)
     started = history.starts_child([])
     chunk = child(history, 1, started, slot=1)
     chunk.run = chunk.run._replace(workflow_id="x" * 180 + "...a1b2")
     named = WorkflowExecution(workflow_id=chunk.run.workflow_id, run_id=chunk.run.run_id)
-    history.add("CHILD_WORKFLOW_EXECUTION_STARTED", workflow_execution=named, workflow_type=WorkflowType(name=LOOP))
+    history.add(
+        "CHILD_WORKFLOW_EXECUTION_STARTED", workflow_execution=named, workflow_type=WorkflowType(name=LOOP_WORKFLOW)
+    )
     history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
     if is_listed:
         await store.enrol([chunk.run])
@@ -154,10 +172,10 @@ async def test_a_tail_gives_every_event_once(store: Store, size: int) -> None:
     recorded = read("pages")
     id_ = rows_of(recorded[0])[0].execution_id
     tail, seen = EventTail(id_), list[int]()
-    for one in recorded:
-        events = one.events()
+    for history in recorded:
+        events = history.events()
         for start in range(0, len(events), size):
-            await store.ingest(one.run, events[start : start + size])
+            await store.ingest(history.run, events[start : start + size])
             seen += [event.event_id for event in await tail.read(store.pool)]
     assert sorted(seen) == [event.event_id for event in await events_of(store.pool, id_)]
     assert await tail.read(store.pool) == []

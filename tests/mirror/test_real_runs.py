@@ -1,4 +1,4 @@
-"""Runs of the real workflows, stopped in every way while calls are in flight: each log tells a story that holds."""
+"""Runs of the real workflows, stopped in every way while calls are in flight: each log is consistent."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import RunHandle
-from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.service import follow_execution, mirroring
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log
@@ -75,9 +76,11 @@ async def test_a_run_with_calls_in_flight_is_reported_to_its_end(
             await stop(run)
         await follow_execution(client.temporal, dsn, run.workflow.id)
         tool.let_go.set()
-    told = await log.database.fetchrow("SELECT status FROM noetl.execution WHERE execution_id = $1", run.execution_id)
-    assert told is not None
-    assert told["status"] == status
+    message = await log.database.fetchrow(
+        "SELECT status FROM noetl.execution WHERE execution_id = $1", run.execution_id
+    )
+    assert message is not None
+    assert message["status"] == status
     rows: list[dict[str, Any]] = await log.rows(run.execution_id)
     assert sum(row["event_type"].startswith("loop.iteration.") for row in rows) >= 6
     assert await audit_execution(dsn, run.execution_id) == []
@@ -95,9 +98,11 @@ async def test_a_run_that_is_reset_with_a_loop_in_flight_is_reported_to_its_end(
         tool.let_go.set()
         await follow_execution(client.temporal, dsn, run.workflow.id, first)
         await follow_execution(client.temporal, dsn, run.workflow.id, again)
-    told = await log.database.fetchrow("SELECT status FROM noetl.execution WHERE execution_id = $1", run.execution_id)
-    assert told is not None
-    assert told["status"] == "FAILED"
+    message = await log.database.fetchrow(
+        "SELECT status FROM noetl.execution WHERE execution_id = $1", run.execution_id
+    )
+    assert message is not None
+    assert message["status"] == "FAILED"
     assert await audit_execution(dsn, run.execution_id) == []
     types = [event for event, _ in await log.story(run.execution_id)]
     assert types.count("loop.started") == 2
@@ -124,7 +129,7 @@ FOUR = """
     [(3, False, 1), (1, False, 3), (1, True, 3)],
     ids=["further back", "further on", "further on, of the first run"],
 )
-async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
+async def test_after_two_resets_the_rows_of_the_last_run_are_valid(
     first: int, of_the_first_run: bool, then: int, servers: Addresses, dsn: str, log: Log
 ) -> None:
     shell = Shell(servers.temporal)
@@ -136,16 +141,16 @@ async def test_what_stands_after_two_resets_is_what_the_last_run_tells(
             handle = client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[base])
             runs.append(await reset(client.temporal, handle, runs[base], task))
             await client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[-1]).result()
-        for one in runs:
-            await follow_execution(client.temporal, dsn, run.workflow.id, one)
+        for workflow_run in runs:
+            await follow_execution(client.temporal, dsn, run.workflow.id, workflow_run)
         last = client.temporal.get_workflow_handle(run.workflow.id, run_id=runs[-1])
         history = await last.fetch_history()
     events = {event.event_id: event for event in history.events}
-    name = WorkflowRun("default", run.workflow.id, runs[-1], PLAYBOOK)
-    told = {row.event_id for row in fold(begin(name, events[1]), list(events.values()), events)}
+    name = WorkflowRun("default", run.workflow.id, runs[-1], PLAYBOOK_WORKFLOW)
+    ids = {row.event_id for row in fold(begin(name, events[1]), list(events.values()), events)}
     superseded = await superseded_events(log.database, run.execution_id)
     assert superseded
-    assert {row["event_id"] for row in await log.rows(run.execution_id)} - superseded == told
+    assert {row["event_id"] for row in await log.rows(run.execution_id)} - superseded == ids
     assert await audit_execution(dsn, run.execution_id) == []
 
 
@@ -155,7 +160,7 @@ async def test_a_loop_that_is_reset_by_hand_is_reported_to_its_end(servers: Addr
         run = await shell.submit(client, BRANCHES)
         await tool.waiting.wait()
         children = f"WorkflowType = 'noetl.loop' AND ParentWorkflowId = '{run.workflow.id}'"
-        [child] = [one async for one in client.temporal.list_workflows(children)]
+        [child] = [workflow async for workflow in client.temporal.list_workflows(children)]
         handle = client.temporal.get_workflow_handle(child.id, run_id=child.run_id)
         await reset(client.temporal, handle, child.run_id)
         while ("loop.resumed", "RUNNING") not in await log.story(run.execution_id):

@@ -16,7 +16,7 @@ from noetl_temporal.mirror.rows import begin, fold
 from noetl_temporal.mirror.run_state import RunState
 from tests.audit import audit
 from tests.mirror.built import START, begun, playbook
-from tests.mirror.recorded import HERE, NAMES, read, rows_of, told
+from tests.mirror.recorded import HERE, NAMES, read, rows_of, rows_text
 from tests.mirror.story import Story
 
 RUNS = {f"{name}-{number}": run for name in NAMES for number, run in enumerate(read(name))}
@@ -24,7 +24,7 @@ RUNS = {f"{name}-{number}": run for name in NAMES for number, run in enumerate(r
 
 @pytest.mark.parametrize("name", NAMES)
 def test_recorded_histories_give_the_rows_they_gave(name: str) -> None:
-    assert told(read(name)) == (HERE / f"histories/{name}.rows.jsonl").read_text()
+    assert rows_text(read(name)) == (HERE / f"histories/{name}.rows.jsonl").read_text()
 
 
 def _folded_in_parts(run: WorkflowRun, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:

@@ -6,8 +6,9 @@ import json
 
 from dev.histories.files import FOLDER
 from noetl_temporal.mirror.playbook import playbook_of
-from noetl_temporal.mirror.raw import PLAYBOOK, WorkflowRun
+from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import begin
+from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.replay import history_in
 
 HISTORY = history_in((FOLDER / "scheduled.1.playbook.json").read_text())
@@ -15,14 +16,14 @@ STARTED, *REST = HISTORY.events
 
 
 def own_id() -> int:
-    """As the workflow's first task has told Temporal."""
-    told = next(event for event in REST if event.HasField("upsert_workflow_search_attributes_event_attributes"))
-    attributes = told.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
+    """The id that the first task of the workflow set in Temporal."""
+    message = next(event for event in REST if event.HasField("upsert_workflow_search_attributes_event_attributes"))
+    attributes = message.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
     return int(json.loads(attributes["NoetlExecutionId"].data))
 
 
 def test_the_id_is_that_of_the_workflow() -> None:
-    run = WorkflowRun("default", HISTORY.workflow_id, HISTORY.run_id, PLAYBOOK)
+    run = WorkflowRun("default", HISTORY.workflow_id, HISTORY.run_id, PLAYBOOK_WORKFLOW)
     assert begin(run, STARTED).execution_id == own_id()
 
 

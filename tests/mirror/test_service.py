@@ -63,15 +63,15 @@ async def _has_ended(log: Log, execution_id: int) -> bool:
     return len(await log.rows(execution_id)) == ROWS
 
 
-async def test_a_mirror_finds_runs_and_tells_them_as_they_go(
+async def test_a_mirror_finds_runs_and_logs_them_while_they_run(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    async def told() -> bool:
+    async def logged() -> bool:
         return len(await log.rows(execution_id)) == ROWS - 1
 
     async with mirroring(scripts.client, dsn):
         handle = await scripts.start(execution_id, *_lines(execution_id), {"do": "sleep", "seconds": 600})
-        await _eventually(told)
+        await _eventually(logged)
         await handle.terminate()
         await _eventually(lambda: _has_ended(log, execution_id))
 
@@ -87,7 +87,7 @@ async def test_runs_take_turns_when_polls_are_few(scripts: Scripts, dsn: str, lo
     await waiting.terminate()
 
 
-async def test_a_mirror_that_starts_again_goes_on(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_a_mirror_that_restarts_continues(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     lines = _lines(execution_id)
 
     async def begun() -> bool:
@@ -101,7 +101,7 @@ async def test_a_mirror_that_starts_again_goes_on(scripts: Scripts, dsn: str, lo
         await _eventually(lambda: _has_ended(log, execution_id))
 
 
-async def test_two_mirrors_of_one_run_tell_it_once(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_two_mirrors_of_one_run_log_it_once(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     handle = await scripts.start(execution_id, *_lines(execution_id))
     await asyncio.gather(*(follow_execution(scripts.client, dsn, handle.id) for _ in range(3)))
     assert await _has_ended(log, execution_id)
@@ -149,8 +149,8 @@ async def test_what_is_missing_is_read_again(
     await log.database.execute(
         "DELETE FROM noetl.event WHERE stream_id = $1 AND stream_version > 5", "/".join(run[1:3])
     )
-    found = {gap.run: gap for gap in await reconcile(scripts.client, store)}
-    assert (found[run].stored.events, found[run].expected) == (5, len((await handle.fetch_history()).events))
+    gaps = {gap.run: gap for gap in await reconcile(scripts.client, store)}
+    assert (gaps[run].stored.events, gaps[run].expected) == (5, len((await handle.fetch_history()).events))
     await follow_execution(scripts.client, dsn, handle.id)
     assert await log.everything() == before
 
@@ -179,8 +179,8 @@ async def test_a_playbook_is_in_the_catalog_once_for_each_content(scripts: Scrip
         given = playbook(id_, content=content)
         handle = await scripts.client.start_workflow("noetl.playbook", given, id=f"c/{id_}", task_queue="mirror-tests")
         await follow_execution(scripts.client, dsn, handle.id)
-    found = await log.database.fetch("SELECT path, version, kind, content FROM noetl.catalog ORDER BY version")
-    assert [tuple(record) for record in found] == [
+    records = await log.database.fetch("SELECT path, version, kind, content FROM noetl.catalog ORDER BY version")
+    assert [tuple(record) for record in records] == [
         ("tests/scripted", 1, "playbook", "kind: Playbook"),
         ("tests/scripted", 2, "playbook", "kind: Playbook # two"),
     ]

@@ -39,7 +39,7 @@ async def _log_of(dsn: str, batches: list[Batch]) -> tuple[list[dict[str, Any]],
 
 
 def _whole(recorded: list[Recorded]) -> list[Batch]:
-    return [(one.run, one.events()) for one in recorded]
+    return [(event.run, event.events()) for event in recorded]
 
 
 @given(data=st.data())

@@ -305,7 +305,7 @@ def _name(row: Json) -> str:
 
 @pytest.mark.parametrize("is_reversed", [False, True], ids=["in order", "the latest run first"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__.strip("_"))
-async def test_rows_that_no_history_of_the_run_has_any_more_are_superseded(
+async def test_rows_that_the_history_of_the_run_no_longer_has_are_superseded(
     scenario: Callable[[], tuple[list[Line], set[str]]], is_reversed: bool, dsn: str, store: Store, log: Log
 ) -> None:
     lines, expected = scenario()
@@ -316,7 +316,7 @@ async def test_rows_that_no_history_of_the_run_has_any_more_are_superseded(
     assert await _marked(store, log) == expected
 
 
-async def test_a_chunk_that_goes_on_after_a_reset_shares_no_ids_with_those_of_the_new_run(
+async def test_a_chunk_that_continues_after_a_reset_shares_no_ids_with_the_new_run(
     dsn: str, store: Store, log: Log
 ) -> None:
     """Both write in the same milliseconds; in the same slot the second could not be read."""

@@ -1,4 +1,4 @@
-"""A workflow task that is tried again: the server tells of events that history does not have, under ids used again."""
+"""A workflow task that is retried: the server shows events that history lacks, under ids that are used again."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_a_run_that_is_terminated_while_its_task_is_tried_again_is_reporte
     query = "SELECT status FROM noetl.execution WHERE execution_id = $1"
     assert await log.database.fetchval(query, execution_id) == "TERMINATED"
     assert await _stored(log, handle) == [
-        one.SerializeToString(deterministic=True) for one in (await handle.fetch_history()).events
+        event.SerializeToString(deterministic=True) for event in (await handle.fetch_history()).events
     ]
     assert await audit_execution(dsn, execution_id) == []
 
@@ -96,7 +96,7 @@ async def test_a_task_that_is_tried_again_until_it_completes_is_stored_as_histor
     MENDED.set()
     await following
     assert await _stored(log, handle) == [
-        one.SerializeToString(deterministic=True) for one in (await handle.fetch_history()).events
+        event.SerializeToString(deterministic=True) for event in (await handle.fetch_history()).events
     ]
     assert (await log.story(execution_id))[-1] == ("playbook.completed", "COMPLETED")
     assert await audit_execution(dsn, execution_id) == []

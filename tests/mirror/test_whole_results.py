@@ -115,10 +115,10 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
             if row["event_type"] in ("task.done", "task.attempt.done") and row["meta"]["step"] == name:
                 shows(row, "x" * size)
     [done] = _of(rows, "step.done", "stored")
-    found = done["result"]["reference"]
-    assert (found["type"], found["size"], found["preview"]) == ("payload", STORED + 2, '"' + "x" * 499)
+    results = done["result"]["reference"]
+    assert (results["type"], results["size"], results["preview"]) == ("payload", STORED + 2, '"' + "x" * 499)
     async with asyncpg.create_pool(servers.postgres, min_size=1, max_size=1) as pool:
-        assert await pool.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", found["key"]) == 1
+        assert await pool.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", results["key"]) == 1
     iterations = {row["meta"]["iteration"]: row for row in _of(rows, "loop.iteration.done", "each")}
     for index, size in enumerate((SMALL, MEDIUM, LARGE)):
         shows(iterations[index], "x" * size)

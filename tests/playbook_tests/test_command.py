@@ -88,10 +88,10 @@ def test_junit(folder: Path) -> None:
     (folder / "q.test.yaml").write_text("tests: 3")
     assert noetl("--junit", "out.xml").exit_code == 2
     root = Xml.fromstring((folder / "out.xml").read_text())
-    one, other = root.findall("testsuite")
-    assert (one.get("tests"), one.get("failures"), one.get("errors")) == ("2", "1", "0")
+    case, other = root.findall("testsuite")
+    assert (case.get("tests"), case.get("failures"), case.get("errors")) == ("2", "1", "0")
     assert (other.get("tests"), other.get("failures"), other.get("errors")) == ("1", "0", "1")
-    failure = one.find("testcase[@name='it is warm']/failure")
+    failure = case.find("testcase[@name='it is warm']/failure")
     assert failure is not None
     assert failure.get("message") == "route[1] differs"
     assert 'expected  "warm"' in (failure.text or "")

@@ -31,8 +31,8 @@ def test_what_three_dots_stand_for(expected: Any, got: Any, holds: bool) -> None
 
 
 def test_each_difference_has_its_path() -> None:
-    found = list(differences({"a": [1, {"b": 2}], "c": 3}, {"a": [1, {"b": 4}, 5], "d": 6}))
-    assert found == [
+    paths = list(differences({"a": [1, {"b": 2}], "c": 3}, {"a": [1, {"b": 4}, 5], "d": 6}))
+    assert paths == [
         (("a", 1, "b"), 2, 4),
         (("a", 2), ABSENT, 5),
         (("c",), 3, ABSENT),

@@ -237,20 +237,22 @@ def clocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def given(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
     folder.mkdir()
-    found = loaded(folder, case.playbook, file_of(case.body))
-    assert found.graph is not None, (found.wrong, found.refused)
-    return found.suite.tests[0], found.graph
+    suite = loaded(folder, case.playbook, file_of(case.body))
+    assert suite.graph is not None, (suite.wrong, suite.refused)
+    return suite.suite.tests[0], suite.graph
 
 
-def told(verdict: TrialResult) -> set[tuple[object, ...]]:
-    return {(one.span.line, one.message, repr(one.expected), repr(one.got)) for one in verdict.problems}
+def problems_of(verdict: TrialResult) -> set[tuple[object, ...]]:
+    return {
+        (problem.span.line, problem.message, repr(problem.expected), repr(problem.got)) for problem in verdict.problems
+    }
 
 
-def test_a_test_comes_to_the_same_as_in_memory(tmp_path: Path, clocks: str) -> None:
+def test_a_test_has_the_same_result_as_in_memory(tmp_path: Path, clocks: str) -> None:
     tests = [given(tmp_path / str(number), case) for number, case in enumerate(CASES.values())]
-    in_memory = [told(run_test(test, graph, installed_tools())) for test, graph in tests]
-    found = asyncio.run(run_on_temporal(clocks, tests, installed_tools()))
-    there = [told(verdict) for verdict in found]
+    in_memory = [problems_of(run_test(test, graph, installed_tools())) for test, graph in tests]
+    report = asyncio.run(run_on_temporal(clocks, tests, installed_tools()))
+    there = [problems_of(verdict) for verdict in report]
     assert dict(zip(CASES, there, strict=True)) == dict(zip(CASES, in_memory, strict=True))
 
 
@@ -260,7 +262,7 @@ def test_each_loop_has_a_clock_of_its_own(tmp_path: Path, clocks: str) -> None:
     test, graph = given(tmp_path / "one", case)
     assert run_test(test, graph, installed_tools()).is_passed
     [there] = asyncio.run(run_on_temporal(clocks, [(test, graph)], installed_tools()))
-    assert [one.message for one in there.problems] == ["status differs"]
+    assert [problem.message for problem in there.problems] == ["status differs"]
     assert there.run.finish.status == "completed"
 
 

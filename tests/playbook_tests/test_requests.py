@@ -34,13 +34,13 @@ def test_the_moment_of_a_signal_is_that_of_the_virtual_clock(tmp_path: Path) -> 
     """
     [verdict] = verdicts(tmp_path, PAID, tests)
     assert verdict.problems == ()
-    at = {one.type: one.at for one in verdict.run.events}
+    at = {event.type: event.at for event in verdict.run.events}
     assert at["signal.received"] - at["playbook.started"] == 7_200_000
 
 
-def test_a_wait_that_nothing_ends_is_told(tmp_path: Path) -> None:
-    [found] = problems(tmp_path, PAID, "expect: {}")
-    assert found == (
+def test_a_wait_that_nothing_ends_is_reported(tmp_path: Path) -> None:
+    [problems_found] = problems(tmp_path, PAID, "expect: {}")
+    assert problems_found == (
         "2: start waits for the signal paid without a timeout, and nothing sends it; add it to requests, such as "
         "{do: signal, name: paid, data: ...}"
     )
@@ -56,9 +56,9 @@ def test_a_signal_that_no_step_takes_fails_the_test(tmp_path: Path) -> None:
 
 
 def test_a_signal_that_the_run_refuses_fails_the_test(tmp_path: Path) -> None:
-    found = problems(tmp_path, PAID, "requests: [{do: signal, name: paid, data: 3}]\nexpect: {}")
-    assert "3: the run refused to take signal paid: data must be a mapping" in found[1]
-    assert found[0].startswith("2: start waits for the signal paid")
+    problems_found = problems(tmp_path, PAID, "requests: [{do: signal, name: paid, data: 3}]\nexpect: {}")
+    assert "3: the run refused to take signal paid: data must be a mapping" in problems_found[1]
+    assert problems_found[0].startswith("2: start waits for the signal paid")
 
 
 TIMED = """
@@ -115,11 +115,13 @@ def test_decisions_name_the_item_and_who_decides(tmp_path: Path) -> None:
 
 def test_who_may_not_decide_is_refused(tmp_path: Path) -> None:
     body = "requests: [{do: approve, step: start, iteration: 1, by: bob}]\nexpect: {}"
-    found = problems(tmp_path, REVIEW, body)
-    assert "3: the run refused to approve start[1]: 'bob' may not decide start[1]: its approvers are ann" in found
+    problems_found = problems(tmp_path, REVIEW, body)
+    assert (
+        "3: the run refused to approve start[1]: 'bob' may not decide start[1]: its approvers are ann" in problems_found
+    )
     example = "{do: approve, step: start, iteration: 0}"
     waits = "waits for an approval without a timeout, and nobody decides; add it to requests, such as"
-    assert f"2: start[0] {waits} {example}" in found
+    assert f"2: start[0] {waits} {example}" in problems_found
 
 
 def test_a_retry_waits_for_its_signal(tmp_path: Path) -> None:
@@ -208,7 +210,7 @@ def test_a_pause_follows_the_start_of_a_step(tmp_path: Path, step: str) -> None:
     assert problems(tmp_path, STEPS, body) == []
 
 
-def test_deadlines_stand_still_while_a_run_is_paused(tmp_path: Path) -> None:
+def test_deadlines_are_suspended_while_a_run_is_paused(tmp_path: Path) -> None:
     body = """
     stubs: [{step: start, takes: 1d}, {step: after}]
     requests: [{do: pause, at: 5s}, {do: resume}]
@@ -217,7 +219,7 @@ def test_deadlines_stand_still_while_a_run_is_paused(tmp_path: Path) -> None:
     assert problems(tmp_path, STEPS, body) == []
 
 
-def test_a_pause_that_nothing_ends_is_told(tmp_path: Path) -> None:
+def test_a_pause_that_nothing_ends_is_reported(tmp_path: Path) -> None:
     body = "stubs: [{step: start}]\nrequests: [{do: pause, when: start}]\nexpect: {}"
     assert problems(tmp_path, STEPS, body) == [
         "2: the run is paused, and nothing resumes it: add {do: resume} to requests"
@@ -264,7 +266,7 @@ def test_a_pause_answers_no_approval(tmp_path: Path) -> None:
     assert problems(tmp_path, "workflow: [{step: start, tool: {kind: approval}}]", body) == []
 
 
-def test_a_cancel_that_comes_too_late_is_told(tmp_path: Path) -> None:
+def test_a_cancel_that_comes_too_late_is_reported(tmp_path: Path) -> None:
     body = "stubs: [{step: start}, {step: after}]\nrequests: [{do: cancel, at: 1h}]\nexpect: {}"
     assert problems(tmp_path, STEPS, body) == ["4: the run ended before this: cancel"]
 
@@ -289,6 +291,8 @@ def test_a_cancel_that_comes_too_late_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_with_a_request(tmp_path: Path, request_: str, expected: str) -> None:
-    found = loaded(tmp_path, PAID, f"tests: [{{name: a, requests: [{request_}], expect: {{}}}}]")
-    [line] = [str(one).removeprefix(f"{found.file}:") for result in found.wrong for one in result.diagnostics]
+    suite = loaded(tmp_path, PAID, f"tests: [{{name: a, requests: [{request_}], expect: {{}}}}]")
+    [line] = [
+        str(diagnostic).removeprefix(f"{suite.file}:") for result in suite.wrong for diagnostic in result.diagnostics
+    ]
     assert line.startswith(expected), line

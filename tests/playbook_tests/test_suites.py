@@ -1,4 +1,4 @@
-"""What keeps tests from running is told at its place."""
+"""Problems that prevent tests from running are reported at their place."""
 
 from __future__ import annotations
 
@@ -75,25 +75,31 @@ workflow:
     ],
 )
 def test_what_is_wrong_with_a_file(tmp_path: Path, tests: str, expected: list[str]) -> None:
-    found = loaded(tmp_path, ONE, tests)
-    assert found.graph is None
-    lines = [str(one).removeprefix(f"{found.file}:") for result in found.wrong for one in result.diagnostics]
+    suite = loaded(tmp_path, ONE, tests)
+    assert suite.graph is None
+    lines = [
+        str(diagnostic).removeprefix(f"{suite.file}:") for result in suite.wrong for diagnostic in result.diagnostics
+    ]
     assert len(lines) == len(expected)
     assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True)), lines
 
 
 def test_a_playbook_with_errors_is_not_tested(tmp_path: Path) -> None:
-    found = loaded(tmp_path, "workflow: [{step: start, tol: {}}]", "tests: [{name: a, expect: {}}]")
-    assert found.graph is None
-    assert [one.file for result in found.wrong for one in result.diagnostics] == [str(tmp_path / "p.yaml")]
+    suite = loaded(tmp_path, "workflow: [{step: start, tol: {}}]", "tests: [{name: a, expect: {}}]")
+    assert suite.graph is None
+    assert [diagnostic.file for result in suite.wrong for diagnostic in result.diagnostics] == [
+        str(tmp_path / "p.yaml")
+    ]
 
 
 def test_a_playbook_that_cannot_run_is_not_tested(tmp_path: Path) -> None:
     kind = next(name for name, tool in KINDS.items() if not tool.has_executor and name not in PSEUDO_KINDS)
     playbook = f"workflow: [{{step: start, tool: {{kind: {kind}}}}}]"
-    found = loaded(tmp_path, playbook, "tests: [{name: a, stubs: [{step: start}], expect: {}}]")
-    assert found.graph is None
-    assert kind in "\n".join([*found.refused, *(str(one) for result in found.wrong for one in result.diagnostics)])
+    suite = loaded(tmp_path, playbook, "tests: [{name: a, stubs: [{step: start}], expect: {}}]")
+    assert suite.graph is None
+    assert kind in "\n".join(
+        [*suite.refused, *(str(diagnostic) for result in suite.wrong for diagnostic in result.diagnostics)]
+    )
 
 
 def test_files_are_found_below_a_folder_each_once(tmp_path: Path) -> None:

@@ -97,9 +97,9 @@ workload: {city: Oslo}
     ],
 )
 def test_what_is_not_as_expected(tmp_path: Path, body: str, expected: list[str]) -> None:
-    found = problems(tmp_path, FETCH, body)
-    assert len(found) == len(expected)
-    assert all(one.startswith(start) for one, start in zip(found, expected, strict=True)), found
+    problems_found = problems(tmp_path, FETCH, body)
+    assert len(problems_found) == len(expected)
+    assert all(text.startswith(start) for text, start in zip(problems_found, expected, strict=True)), problems_found
 
 
 def test_a_problem_has_a_place_in_the_playbook_and_both_values(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_attempts_delays_and_responses_are_those_of_a_worker(tmp_path: Path) -> 
     assert problems(tmp_path, FETCH, body) == []
 
 
-def test_a_response_that_is_an_error_says_what_the_http_tool_says(tmp_path: Path) -> None:
+def test_an_error_response_has_the_message_of_the_http_tool(tmp_path: Path) -> None:
     body = """
     stubs: [{step: start, http: {status: 404, body: {reason: nowhere}}}]
     expect: {status: failed, failures: [{step: start, message: "GET http://api.test/Oslo returned 404 Not Found"}]}
@@ -160,7 +160,7 @@ def test_a_call_that_takes_longer_than_its_timeout_fails_at_once(tmp_path: Path)
     [verdict] = verdicts(tmp_path, playbook, tests)
     assert verdict.problems == ()
     assert verdict.seconds < 1
-    ends = [one.at for one in verdict.run.events if one.type in ("playbook.started", "playbook.failed")]
+    ends = [event.at for event in verdict.run.events if event.type in ("playbook.started", "playbook.failed")]
     assert ends[1] - ends[0] == 600_000
 
 
@@ -220,8 +220,8 @@ def test_a_sink_that_fails_fails_its_call(tmp_path: Path) -> None:
 
 
 def test_a_missing_stub_within_a_loop_names_the_item(tmp_path: Path) -> None:
-    [found] = problems(tmp_path, LOOP, "stubs: [{step: start, iteration: 0}]\nexpect: {}")
-    assert "{step: start, task: work, iteration: 1, result: ...}" in found
+    [problems_found] = problems(tmp_path, LOOP, "stubs: [{step: start, iteration: 0}]\nexpect: {}")
+    assert "{step: start, task: work, iteration: 1, result: ...}" in problems_found
 
 
 PAGES = """
@@ -266,9 +266,9 @@ def test_runs_are_the_same_each_time(tmp_path: Path) -> None:
         expect: {stored: {numbers: ...}}
       - *one
     """
-    one, other = verdicts(tmp_path, LOOP, tests)
-    assert one.problems == other.problems == ()
-    assert one.run.events == other.run.events
+    case, other = verdicts(tmp_path, LOOP, tests)
+    assert case.problems == other.problems == ()
+    assert case.run.events == other.run.events
 
 
 CURSOR = """
@@ -312,5 +312,5 @@ workflow:
     [("partial", []), ("completed", ["4: status differs: start failed with exception: no"])],
 )
 def test_a_partial_run_is_expected_as_such(tmp_path: Path, status: str, expected: list[str]) -> None:
-    found = problems(tmp_path, PARTIAL, f"stubs: [{{step: start, error: 'no'}}]\nexpect: {{status: {status}}}")
-    assert found == expected
+    problems_found = problems(tmp_path, PARTIAL, f"stubs: [{{step: start, error: 'no'}}]\nexpect: {{status: {status}}}")
+    assert problems_found == expected

@@ -28,14 +28,14 @@ def test_a_day_takes_no_time() -> None:
 
 def test_timers_fire_in_their_order() -> None:
     async def order() -> list[int]:
-        found: list[int] = []
+        order: list[int] = []
 
         async def after(seconds: int) -> None:
             await asyncio.sleep(seconds)
-            found.append(seconds)
+            order.append(seconds)
 
         await asyncio.gather(*map(after, (30, 10, 20)))
-        return found
+        return order
 
     assert run(order()) == [10, 20, 30]
 

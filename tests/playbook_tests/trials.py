@@ -23,9 +23,9 @@ def loaded(folder: Path, playbook: str, tests: str) -> LoadedSuite:
 
 def verdicts(folder: Path, playbook: str, tests: str) -> list[TrialResult]:
     """What each test came to."""
-    found = loaded(folder, playbook, tests)
-    assert found.graph is not None, (found.wrong, found.refused)
-    return [run_test(test, found.graph, installed_tools()) for test in found.suite.tests]
+    suite = loaded(folder, playbook, tests)
+    assert suite.graph is not None, (suite.wrong, suite.refused)
+    return [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
 
 
 def file_of(body: str) -> str:
@@ -37,4 +37,4 @@ def file_of(body: str) -> str:
 def problems(folder: Path, playbook: str, body: str) -> list[str]:
     """The problems of one test, with its ``stubs`` and ``expect`` given: the line in the file and the message."""
     [verdict] = verdicts(folder, playbook, file_of(body))
-    return [f"{one.span.line}: {one.message}" for one in verdict.problems]
+    return [f"{problem.span.line}: {problem.message}" for problem in verdict.problems]

@@ -54,8 +54,8 @@ def history_of(file: Path) -> WorkflowHistory:
 
 def recorded(name: str) -> dict[str, Any]:
     """The first run of a recording."""
-    found: dict[str, Any] = json.loads((FOLDER / f"{name}.1.playbook.json").read_text())
-    return found
+    document: dict[str, Any] = json.loads((FOLDER / f"{name}.1.playbook.json").read_text())
+    return document
 
 
 @each_file
@@ -93,12 +93,12 @@ def test_every_recording_has_its_files_and_they_are_small() -> None:
     ],
 )
 async def test_two_calls_that_changed_places_are_caught(name: str, event_type: str) -> None:
-    """Of the same type, commanded by one workflow task: only their ids tell."""
+    """Of the same type, commanded by one workflow task: only their ids differ."""
     history = recorded(name)
     pairs = pairwise(history["events"])
-    one, other = next(pair for pair in pairs if {event["eventType"] for event in pair} == {f"EVENT_TYPE_{event_type}"})
-    attributes = next(key for key in one if key.endswith("Attributes"))
-    one[attributes], other[attributes] = other[attributes], one[attributes]
+    case, other = next(pair for pair in pairs if {event["eventType"] for event in pair} == {f"EVENT_TYPE_{event_type}"})
+    attributes = next(key for key in case if key.endswith("Attributes"))
+    case[attributes], other[attributes] = other[attributes], case[attributes]
     with pytest.raises(NondeterminismError):
         await replay(history_in(json.dumps(history)))
 

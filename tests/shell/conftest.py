@@ -71,7 +71,7 @@ def signed(servers: Addresses) -> Iterator[None]:
 
 @pytest.fixture(scope="package", autouse=True)
 async def audited(servers: Addresses) -> AsyncGenerator[None]:
-    """Every run of every test here tells a story that holds.
+    """The log of every run of every test here is consistent.
 
     Tests of the mirror, which follow on the same server, audit their own: some reset loops by hand.
     """
@@ -88,7 +88,7 @@ async def audited(servers: Addresses) -> AsyncGenerator[None]:
             await follow_execution(client, servers.postgres, run)
 
     async with asyncio.TaskGroup() as group:
-        for run in {one.id async for one in client.list_workflows(closed)}:
+        for run in {workflow.id async for workflow in client.list_workflows(closed)}:
             group.create_task(follow(run))
     found = await audit_everything(servers.postgres)
     assert not found, "\n".join(f"{run}: {problem}" for run, problems in found.items() for problem in problems)
@@ -102,7 +102,7 @@ def shell(servers: Addresses) -> Shell:
 @pytest.fixture
 async def base(servers: Addresses) -> AsyncGenerator[Base]:
     connection = await asyncpg.connect(servers.playbooks)
-    found = Base(connection)
-    await found.make()
-    yield found
+    base = Base(connection)
+    await base.make()
+    yield base
     await connection.close()

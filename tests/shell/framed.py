@@ -52,36 +52,36 @@ def input_of(step: str) -> ChunkInput:
     """What the playbook's machine sends to the only frame of its first step."""
     machine = Machine(graph_of(step), execution_id=1, limit=STORED_BYTES)
     commands = machine.feed(Started(1_800_000_000_000))
-    [command] = [one for one in commands if isinstance(one, RunChunk)]
+    [command] = [command for command in commands if isinstance(command, RunChunk)]
     assert len(command.input.items) == command.input.total
     return command.input
 
 
 class Frame:
-    """One frame over several attempts. ``told`` is what the last heartbeat said."""
+    """One frame over several attempts. ``details`` are those of the last heartbeat."""
 
     def __init__(self, given: ChunkInput, dsn: str, answer: Callable[[Request, ToolContext], Any]) -> None:
         self.tool = FakeTool("noop", answer)
         self.values = ValueStore(data_converter(dsn))
-        self.told = FrameDetails()
+        self.details = FrameDetails()
         self.beats: list[FrameDetails] = []
         self._given = FrameInput(given)
         self._attempt = 0
         self._environment = ActivityEnvironment()
 
     def start(self) -> asyncio.Task[FrameEnd]:
-        """The next attempt, with what the last heartbeat told."""
+        """The next attempt, with the details of the last heartbeat."""
         self._attempt += 1
         environment = self._environment = ActivityEnvironment()
-        details = [msgspec.to_builtins(self.told)] if self.beats else []
+        details = [msgspec.to_builtins(self.details)] if self.beats else []
         environment.info = dataclasses.replace(environment.info, attempt=self._attempt, heartbeat_details=details)
         environment.on_heartbeat = self._beat
         run = frame_activity({"noop": self.tool}, CredentialSource(environment={}), self.values)
         return asyncio.ensure_future(environment.run(run, self._given))
 
-    def _beat(self, told: FrameDetails) -> None:
-        self.told = told
-        self.beats.append(told)
+    def _beat(self, details: FrameDetails) -> None:
+        self.details = details
+        self.beats.append(details)
 
     def interrupt(self, why: str) -> None:
         self._environment.cancel(ActivityCancellationDetails(**{why: True}))
@@ -103,13 +103,13 @@ class Frame:
 
     async def segments(self, end: FrameEnd) -> Sequence[Segment]:
         """All segments, the first one first."""
-        found: list[Segment] = []
+        segments: list[Segment] = []
         key: str | None = end.segments
         chain = SegmentChain()
         while key is not None:
-            found.insert(0, await read(self.values, key, chain))
-            key = found[0].older
-        return found
+            segments.insert(0, await read(self.values, key, chain))
+            key = segments[0].older
+        return segments
 
     async def entries(self, end: FrameEnd) -> list[dict[str, Any]]:
         return [msgspec.json.decode(entry) for segment in await self.segments(end) for entry in segment.entries]

@@ -25,12 +25,12 @@ async def reports_of(handle: RunHandle, dsn: str) -> list[ToolReport]:
 
 async def reports_in(workflow: WorkflowHandle[Any, Any], dsn: str) -> list[ToolReport]:
     """The same of any workflow, such as that of a loop."""
-    found: list[ToolReport] = []
+    reports: list[ToolReport] = []
     converter = data_converter(dsn)
     async for event in workflow.fetch_history_events():
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             payloads = event.activity_task_completed_event_attributes.result.payloads
             [report] = await converter.decode(payloads, [ToolReport])
             outcome = with_stored(report.outcome, report.stored)
-            found.append(replace(report, outcome=await with_result_loaded(outcome, ValueStore(converter))))
-    return found
+            reports.append(replace(report, outcome=await with_result_loaded(outcome, ValueStore(converter))))
+    return reports

@@ -21,7 +21,7 @@ __all__ = ["Proxy", "Site", "on_loopback", "proxy_to", "site"]
 class Site:
     """Answers ``/size/N`` with a text of N characters once ``open`` is set, and counts the calls by path.
 
-    Of a site that is told to :meth:`answer_only` some calls, later ones wait.
+    After :meth:`answer_only` later calls wait.
     """
 
     def __init__(self) -> None:
@@ -52,13 +52,13 @@ class Site:
 @asynccontextmanager
 async def site() -> AsyncGenerator[Site]:
     """A web server on loopback."""
-    found = Site()
-    async with on_loopback(Route("/size/{size}", found.answer, methods=["GET", "POST"])) as found.url:
+    site = Site()
+    async with on_loopback(Route("/size/{size}", site.answer, methods=["GET", "POST"])) as site.url:
         try:
-            yield found
+            yield site
         finally:
-            found.open.set()
-            await found.answer_only(None)
+            site.open.set()
+            await site.answer_only(None)
 
 
 @asynccontextmanager

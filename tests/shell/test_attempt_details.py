@@ -50,16 +50,16 @@ class Attempts:
         environment.info = dataclasses.replace(
             environment.info, attempt=self.number, heartbeat_details=list(self._details)
         )
-        told: list[list[Any]] = []
-        environment.on_heartbeat = lambda *details: told.append([msgspec.to_builtins(one) for one in details])
+        recorded: list[list[Any]] = []
+        environment.on_heartbeat = lambda *details: recorded.append([msgspec.to_builtins(detail) for detail in details])
         tool = FakeTool("noop", lambda _request, _context: answer)
         try:
             return await environment.run(tool_activity(tool, CredentialSource(environment={}), self._values), CALL)
         except ApplicationError:
             return None
         finally:
-            self.largest = max([self.largest, *(len(msgspec.json.encode(one)) for one in told)])
-            kept = told if beats is None else told[:beats]
+            self.largest = max([self.largest, *(len(msgspec.json.encode(details)) for details in recorded)])
+            kept = recorded if beats is None else recorded[:beats]
             self._details = kept[-1] if kept else self._details
 
 
@@ -68,7 +68,7 @@ def busy(number: int) -> Outcome:
 
 
 def counts_of(report: ToolReport) -> AttemptCounts:
-    """Left out where the attempts tell them."""
+    """Left out where the attempts have them."""
     return report.counts if report.counts.total else counted(report.attempts)
 
 
@@ -82,8 +82,10 @@ async def test_many_attempts_are_all_in_the_report(servers: Addresses) -> None:
     await failed(attempts, 1, 60)
     report = await attempts.run(1)
     assert report is not None
-    assert [one.number for one in report.attempts] == list(range(1, 62))
-    assert all((one.error or {})["message"].startswith(f"busy {one.number} ") for one in report.attempts[:-1])
+    assert [attempt.number for attempt in report.attempts] == list(range(1, 62))
+    assert all(
+        (attempt.error or {})["message"].startswith(f"busy {attempt.number} ") for attempt in report.attempts[:-1]
+    )
     assert counts_of(report) == AttemptCounts(total=61, used=61, ok=1)
     assert attempts.largest < LIMIT
 
@@ -96,10 +98,10 @@ async def test_without_a_store_the_first_and_the_last_are_reported_and_all_are_c
     report = await attempts.run(1)
     assert report is not None
     assert report.counts == AttemptCounts(total=43, used=41, ok=1, lost=2)
-    numbers = [one.number for one in report.attempts]
+    numbers = [attempt.number for attempt in report.attempts]
     assert numbers[0] == 1
     assert numbers[-3:] == [41, 42, 43]
-    assert [one.status for one in report.attempts[-3:]] == ["lost", "lost", "ok"]
+    assert [attempt.status for attempt in report.attempts[-3:]] == ["lost", "lost", "ok"]
     assert attempts.largest < LIMIT
 
 
@@ -114,7 +116,7 @@ async def test_a_store_that_is_unavailable_costs_records_and_no_attempt(servers:
         report = await attempts.run(1)
     assert report is not None
     assert report.counts == AttemptCounts(total=26, used=26, ok=1)
-    numbers = [one.number for one in report.attempts]
+    numbers = [attempt.number for attempt in report.attempts]
     assert numbers == sorted(set(numbers))
     assert {1, 2, 3, 25, 26} <= set(numbers)
     assert attempts.largest < LIMIT
@@ -132,17 +134,17 @@ async def test_a_reset_activity_counts_on(number: int) -> None:
 
 
 def test_the_name_of_the_host_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def gethostname() -> str:
-        asked.append("name")
+        requests.append("name")
         return "here"
 
     monkeypatch.setattr(socket, "gethostname", gethostname)
     call_log.worker_name.cache_clear()
     try:
         assert [call_log.worker_name() for _ in range(3)] == [f"{os.getpid()}@here"] * 3
-        assert asked == ["name"]
+        assert requests == ["name"]
     finally:
         call_log.worker_name.cache_clear()
 

@@ -32,10 +32,10 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
 async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | None = None) -> ToolReport:
     call = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=(rule,))
     last = (msgspec.structs.replace(FAILED, number=earlier),) if earlier else ()
-    told = Details(last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal=earlier)
+    details = Details(last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal=earlier)
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(
-        environment.info, attempt=earlier + 1, heartbeat_details=[msgspec.to_builtins(told)]
+        environment.info, attempt=earlier + 1, heartbeat_details=[msgspec.to_builtins(details)]
     )
     tool = FakeTool("noop", lambda _request, _context: answer)
     values = ValueStore(data_converter(), limit)
@@ -62,7 +62,7 @@ async def test_without_a_delay_the_next_attempt_follows_at_once(delay: float) ->
     assert timedelta(0) < raised.value.next_retry_delay < timedelta(seconds=0.01)
 
 
-async def test_a_rule_cannot_fill_the_log_without_end() -> None:
+async def test_a_rule_cannot_fill_the_log_endlessly() -> None:
     report = await attempt(
         CallRule(0, "retry", "error", attempts=Value(10 * MOST_ATTEMPTS)), BUSY, earlier=MOST_ATTEMPTS - 1
     )
@@ -79,7 +79,7 @@ async def test_the_log_has_an_errors_beginning_and_the_outcome_its_whole_text() 
     assert len(logged["message"]) == MESSAGE_CHARACTERS + len("...")
 
 
-async def test_a_result_that_temporal_cannot_carry_is_an_error_that_says_so() -> None:
+async def test_a_result_that_is_too_large_for_temporal_is_an_error() -> None:
     report = await attempt(CallRule(0, "continue", "ok"), "x" * 2000, limit=1000)
     assert report.outcome["error"]["kind"] == "too_large"
     assert "2,0" in report.outcome["error"]["message"]
@@ -99,7 +99,7 @@ async def test_a_rule_that_cannot_be_evaluated_is_reported_with_the_attempts() -
     soon = CallRule(4, "retry", "error", delay=Value("{{ output.error.message[:4] }}", {"": Span(3, 1, 3, 9)}))
     report = await attempt(soon, BUSY, earlier=1)
     assert report.failed == RuleFailure("delay is 'busy', expected seconds or a duration like 30s", 4)
-    assert [one.status for one in report.attempts] == ["error", "error"]
+    assert [attempt.status for attempt in report.attempts] == ["error", "error"]
 
 
 async def test_the_delay_is_what_the_outcome_says() -> None:
@@ -110,14 +110,14 @@ async def test_the_delay_is_what_the_outcome_says() -> None:
 
 
 def nested(levels: int) -> Any:
-    found: Any = 1
+    value: Any = 1
     for _ in range(levels):
-        found = {"a": [found]}
-    return found
+        value = {"a": [value]}
+    return value
 
 
 @pytest.mark.parametrize("levels", [90, 350, 100_000])
-async def test_a_result_nested_without_end_is_an_error_at_once(levels: int) -> None:
+async def test_a_result_that_contains_itself_is_an_error_at_once(levels: int) -> None:
     """Masking walks through it; whatever is raised there would be retried without end."""
 
     async def answer(_request: Request, context: ToolContext) -> Any:
@@ -136,7 +136,7 @@ async def test_a_result_nested_without_end_is_an_error_at_once(levels: int) -> N
 
 
 async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    """And tells nothing of the value that it was met with."""
+    """And the message has nothing of the value."""
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("hush"[::-1])
@@ -147,7 +147,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
     assert "RuntimeError" in report.outcome["error"]["message"]
     assert "RuntimeError" in caplog.text
     assert "hush"[::-1] not in f"{report} {caplog.text}"
-    assert [one.status for one in report.attempts] == ["error"]
+    assert [attempt.status for attempt in report.attempts] == ["error"]
 
 
 async def made(tool: FakeTool, source: CredentialSource) -> ToolReport:

@@ -91,8 +91,8 @@ async def client(alone: Addresses) -> NoetlClient:
 
 @pytest.fixture
 async def web() -> AsyncGenerator[Site]:
-    async with site() as found:
-        yield found
+    async with site() as started_site:
+        yield started_site
 
 
 async def make_current(address: str, deployment: str, build: str) -> None:
@@ -111,14 +111,14 @@ async def build_of(client: NoetlClient, handle: WorkflowHandle[Any, Any], run_id
     request = DescribeWorkflowExecutionRequest(
         namespace=client.temporal.namespace, execution=WorkflowExecution(workflow_id=handle.id, run_id=run_id)
     )
-    found = await client.temporal.workflow_service.describe_workflow_execution(request)
-    return found.workflow_execution_info.versioning_info.deployment_version.build_id
+    description = await client.temporal.workflow_service.describe_workflow_execution(request)
+    return description.workflow_execution_info.versioning_info.deployment_version.build_id
 
 
 async def workers_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
     """Who made its calls, by process id."""
     history = await handle.fetch_history()
-    started = [one.activity_task_started_event_attributes.identity for one in history.events]
+    started = [event.activity_task_started_event_attributes.identity for event in history.events]
     return [identity.partition("@")[0] for identity in started if identity]
 
 
@@ -141,7 +141,7 @@ async def test_a_run_ends_on_its_build_and_the_next_begins_on_the_current_one(
         web.open.set()
         new = await begun(client, TWO_CALLS.format(url=web.url))
         assert {(await old.result()).status, (await new.result()).status} == {"completed"}
-        assert [await build_of(client, one.workflow) for one in (old, new)] == ["a", "b"]
+        assert [await build_of(client, case.workflow) for case in (old, new)] == ["a", "b"]
         assert await workers_of(old.workflow) == [str(a.pid)] * 2
         assert await workers_of(new.workflow) == [str(b.pid)] * 2
 
@@ -154,8 +154,8 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 async def runs_of(client: NoetlClient, handle: RunHandle) -> list[str]:
     """The ids of the runs that it continued as new in, oldest first."""
-    found = client.temporal.list_workflows(f"WorkflowId = '{handle.workflow_id}'")
-    return [one.run_id for one in sorted([one async for one in found], key=lambda one: one.start_time)]
+    workflows = client.temporal.list_workflows(f"WorkflowId = '{handle.workflow_id}'")
+    return [run.run_id for run in sorted([run async for run in workflows], key=lambda one: one.start_time)]
 
 
 async def test_a_run_that_only_waits_continues_on_the_current_build(
@@ -220,7 +220,7 @@ async def is_on(client: NoetlClient, handle: RunHandle, build: str) -> bool:
 async def test_a_run_that_an_operator_keeps_on_its_build_continues_there(
     alone: Addresses, client: NoetlClient, web: Site
 ) -> None:
-    """It is not told of the build that is current: it would come back to its own, and continue as new without end."""
+    """It is not notified of the current build: it would come back to its own, and continue as new without end."""
     async with (
         worker_process(alone.temporal, alone.postgres, "--build-id", "e"),
         worker_process(alone.temporal, alone.postgres, "--build-id", "f"),

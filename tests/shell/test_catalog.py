@@ -48,7 +48,7 @@ class Site:
     async def register(self, *paths: Path) -> list[tuple[int, bool, int]]:
         """Version, whether it is new, and the newest of the path."""
         done = await self.client.register(*(paths or (self.folder,)))
-        return [(one.entry.version, one.is_new, one.newest) for one in done.playbooks]
+        return [(playbook.entry.version, playbook.is_new, playbook.newest) for playbook in done.playbooks]
 
     async def result(self, entry: CatalogEntry, **payload: Any) -> Any:
         report = await (await self.client.submit(entry, payload)).result()
@@ -94,15 +94,15 @@ async def test_the_same_text_is_the_same_version(site: Site) -> None:
     assert await site.register() == [(2, True, 2)]
     site.write("one")
     assert await site.register() == [(1, False, 2)]
-    assert [one.version for one in await site.client.catalog.versions(site.path)] == [2, 1]
-    assert [one.name for one in await site.client.catalog.list(f"{site.path}*")] == [f"{site.path}@2"]
+    assert [version.version for version in await site.client.catalog.versions(site.path)] == [2, 1]
+    assert [entry.name for entry in await site.client.catalog.list(f"{site.path}*")] == [f"{site.path}@2"]
 
 
 async def test_registering_at_the_same_time_makes_one_version(site: Site) -> None:
     site.write()
-    found = await asyncio.gather(*(site.register() for _ in range(8)))
-    assert [version for one in found for version, _, _ in one] == [1] * 8
-    assert sum(is_new for one in found for _, is_new, _ in one) == 1
+    answers = await asyncio.gather(*(site.register() for _ in range(8)))
+    assert [version for registrations in answers for version, _, _ in registrations] == [1] * 8
+    assert sum(is_new for registrations in answers for _, is_new, _ in registrations) == 1
 
 
 async def test_none_of_a_folder_is_registered_if_one_is_wrong(site: Site) -> None:
@@ -111,7 +111,7 @@ async def test_none_of_a_folder_is_registered_if_one_is_wrong(site: Site) -> Non
     site.write(tool="{kind: nup}", name="c.yaml", path=f"{site.path}/c")
     with pytest.raises(CompileError) as refused:
         await site.register()
-    assert {Path(one.file).name for one in refused.value.diagnostics} == {"b.yaml", "c.yaml"}
+    assert {Path(diagnostic.file).name for diagnostic in refused.value.diagnostics} == {"b.yaml", "c.yaml"}
     assert await site.client.catalog.list(f"{site.path}*") == []
 
 
@@ -125,7 +125,7 @@ async def test_a_run_is_of_the_version_that_it_names(site: Site) -> None:
     handle = await site.client.submit(first)
     await handle.result()
     await follow_execution(site.client.temporal, site.client.dsn or "", handle.workflow_id)
-    [run] = [one for one in await site.client.list(site.path) if one.execution_id == handle.execution_id]
+    [run] = [run for run in await site.client.list(site.path) if run.execution_id == handle.execution_id]
     assert run.version == "1"
 
 
@@ -141,7 +141,7 @@ async def test_a_text_that_was_run_before_keeps_its_number_unless_a_newer_one_wa
     again = await site.client.submit(await site.client.catalog.get(site.path))
     await again.result()
     await follow_execution(site.client.temporal, site.client.dsn or "", again.workflow_id)
-    assert next(one.version for one in await site.client.list(site.path)) == "3"
+    assert next(run.version for run in await site.client.list(site.path)) == "3"
 
 
 async def test_what_is_not_there_is_reported(site: Site) -> None:
@@ -171,14 +171,14 @@ async def test_calls_mean_the_catalog_and_stay_pinned(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("", "the catalog has no playbook"), (", version: 9", 'but not in version "9"')]
+    ("version", "expected"), [("", "the catalog has no playbook"), (", version: 9", 'but not in version "9"')]
 )
-async def test_a_call_of_what_is_not_registered_is_refused(site: Site, version: str, told: str) -> None:
+async def test_a_call_of_what_is_not_registered_is_refused(site: Site, version: str, expected: str) -> None:
     path = f"{site.path}/child" if version else f"{site.path}/nowhere"
     site.write(name="child.yaml", path=f"{site.path}/child")
     site.write(tool=f"{{kind: playbook, path: {path}{version}}}", name="parent.yaml")
     await site.register()
-    with pytest.raises(CompileError, match=told):
+    with pytest.raises(CompileError, match=expected):
         await site.client.submit(await site.client.catalog.get(site.path))
 
 

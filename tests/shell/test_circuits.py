@@ -35,7 +35,7 @@ RETRIED = """\
 DOWN = Outcome("error", error=ErrorInfo("connection", "down", retryable=True))
 
 
-async def told(client: Client, servers: Addresses, handle: RunHandle) -> list[str]:
+async def log_of(client: Client, servers: Addresses, handle: RunHandle) -> list[str]:
     """What the log says of circuits, and of the tasks that failed."""
     await follow_execution(client, servers.postgres, handle.workflow.id)
     connection = await asyncpg.connect(servers.postgres)
@@ -62,12 +62,12 @@ async def test_an_open_circuit_calls_no_tool(
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, LOOP)
-        found = await asyncio.wait_for(handle.result(), 60)
-        log = await told(client.temporal, servers, handle)
-    assert found.status == "failed"
+        report = await asyncio.wait_for(handle.result(), 60)
+        log = await log_of(client.temporal, servers, handle)
+    assert report.status == "failed"
     assert called == list(range(13))
     assert log == [*["task.failed"] * 2, "circuit.opened", *["task.failed"] * 18]
-    assert found.steps["start"]["attempts"] == 13
+    assert report.steps["start"]["attempts"] == 13
 
 
 async def test_a_probe_closes_the_circuit(shell: Shell, servers: Addresses) -> None:
@@ -79,10 +79,10 @@ async def test_a_probe_closes_the_circuit(shell: Shell, servers: Addresses) -> N
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, RETRIED)
-        found = await asyncio.wait_for(handle.result(), 60)
-        log = await told(client.temporal, servers, handle)
-    assert (found.status, found.result, len(called)) == ("completed", "well", 3)
-    assert [one for one in log if one.startswith("circuit.")] == [
+        report = await asyncio.wait_for(handle.result(), 60)
+        log = await log_of(client.temporal, servers, handle)
+    assert (report.status, report.result, len(called)) == ("completed", "well", 3)
+    assert [text for text in log if text.startswith("circuit.")] == [
         "circuit.opened",
         "circuit.probed",
         "circuit.opened",

@@ -94,12 +94,12 @@ def _row(index: int) -> LoggedEvent:
 
 def _cpu(work: Callable[[], object]) -> float:
     """CPU seconds, the least of five."""
-    found: list[float] = []
+    seconds: list[float] = []
     for _ in range(5):
         began = time.process_time()
         work()
-        found.append(time.process_time() - began)
-    return min(found)
+        seconds.append(time.process_time() - began)
+    return min(seconds)
 
 
 def test_a_log_costs_about_as_much_as_a_table_as_it_does_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,8 +86,8 @@ class Jobs:
         return [row[0] for row in await self.connection.fetch(f"select id from {self.table}_acks order by id")]
 
     async def states(self) -> dict[int, tuple[str, str | None]]:
-        found = await self.connection.fetch(f"select id, status, token from {self.table} order by id")
-        return {row[0]: (row[1], row[2]) for row in found}
+        records = await self.connection.fetch(f"select id, status, token from {self.table} order by id")
+        return {row[0]: (row[1], row[2]) for row in records}
 
     async def claimed(self) -> int:
         sql = f"select count(*) from {self.table} where token is not null and status = 'pending'"
@@ -273,7 +273,7 @@ async def test_a_running_call_renews_its_lease(servers: Addresses, jobs: Jobs) -
     assert await jobs.acks() == [1]
 
 
-async def test_a_renewal_that_can_never_succeed_says_why(servers: Addresses, jobs: Jobs) -> None:
+async def test_a_renewal_that_can_never_succeed_has_a_reason(servers: Addresses, jobs: Jobs) -> None:
     await jobs.make(1)
 
     async def answer(_request: Request, _context: ToolContext) -> Any:

@@ -19,17 +19,17 @@ DRIVER = (
 
 
 @pytest.mark.parametrize("error", DRIVER, ids=["switch", "result", "closed"])
-async def test_the_state_of_the_driver_is_not_told(servers: Addresses, error: Exception) -> None:
+async def test_the_internal_state_of_the_driver_is_not_shown(servers: Addresses, error: Exception) -> None:
     assert reason_of(error) == "the connection was lost"
     problem = str(postgres_problem(error, servers.postgres))
     assert problem.startswith("cannot use Postgres at ")
     assert ": the connection was lost. Check NOETL_POSTGRES" in problem
-    found = sql_error(error).error
-    assert found is not None
-    assert (found.kind, found.message) == ("connection", "lost the connection to Postgres")
+    failure = sql_error(error).error
+    assert failure is not None
+    assert (failure.kind, failure.message) == ("connection", "lost the connection to Postgres")
 
 
-async def test_an_operation_on_a_pool_that_loses_two_connections_says_so(servers: Addresses) -> None:
+async def test_the_loss_of_two_connections_of_a_pool_is_reported(servers: Addresses) -> None:
     calls: list[object] = []
 
     async def lost(connection: object) -> None:
@@ -41,6 +41,6 @@ async def test_an_operation_on_a_pool_that_loses_two_connections_says_so(servers
     assert len(calls) == 2
 
 
-def test_what_postgres_says_is_told_as_it_is() -> None:
+def test_messages_of_postgres_are_shown_unchanged() -> None:
     assert reason_of(asyncpg.AdminShutdownError("terminating connection")) == "terminating connection"
     assert reason_of(TimeoutError()) == "TimeoutError"

@@ -1,4 +1,4 @@
-"""A deployment that cannot be used is told as such, with what to do."""
+"""A deployment that cannot be used is reported, with the remedy."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_tls_to_a_server_without_it_is_reported(
         await connect_temporal(servers.temporal)
 
 
-async def test_a_server_that_speaks_something_else_is_reported(servers: Addresses) -> None:
+async def test_a_server_with_another_protocol_is_reported(servers: Addresses) -> None:
     with pytest.raises(DeploymentError, match="not Temporal's gRPC port"):
         await connect_temporal(servers.ui.removeprefix("http://"))
 

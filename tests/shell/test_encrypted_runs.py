@@ -148,13 +148,13 @@ async def test_nothing_that_temporal_or_the_payload_store_has_contains_a_value(s
     client = await client_of(servers)
     async with worker(client):
         handle = await everything(client)
-    histories = [one async for one in histories_of(client.temporal, handle.workflow_id)]
+    histories = [history async for history in histories_of(client.temporal, handle.workflow_id)]
     assert len(histories) > 1
     for history in histories:
         assert CANARY not in history.to_json()
         payloads = [payload for event in history.events for payload in parts_of(event, Payload)]
-        found = {payload.metadata.get("encoding") for payload in payloads if _is_of_a_client(payload)}
-        assert found <= {ENCRYPTED, b"json/plain"}, found
+        encodings = {payload.metadata.get("encoding") for payload in payloads if _is_of_a_client(payload)}
+        assert encodings <= {ENCRYPTED, b"json/plain"}, encodings
         assert (await replay(history, client.temporal.data_converter)).problem is None
         assert b"json/plain" not in {p.metadata.get("encoding") for p in _headers(history)}
     rows = await stored_rows(servers)
@@ -185,12 +185,12 @@ async def test_the_mirror_and_a_client_without_one_read_the_same_events(servers:
     async with worker(client):
         handle = await everything(client)
     rows = await logged(servers, client, handle)
-    told = json.dumps([[row.event_type, row.result, row.error] for row in rows], default=str)
-    assert CANARY in told
+    text = json.dumps([[row.event_type, row.result, row.error] for row in rows], default=str)
+    assert CANARY in text
     assert rows[-1].event_type == "playbook.failed"
     assert CANARY in str(rows[-1].error)
-    from_history = [one async for one in events_in_history(client.temporal, handle.workflow_id)]
-    assert {one.event_type for one in from_history} == {row.event_type for row in rows}
+    from_history = [history async for history in events_in_history(client.temporal, handle.workflow_id)]
+    assert {event.event_type for event in from_history} == {row.event_type for row in rows}
     assert CANARY in str(from_history[-1].error)
 
 
@@ -242,15 +242,13 @@ async def _input_of(client: NoetlClient, handle: RunHandle) -> Any:
 
 
 @pytest.mark.parametrize("keys", [SECOND, None], ids=["another key", "no key"])
-async def test_a_worker_without_the_key_keeps_the_run_waiting_and_says_which_key(
-    servers: Addresses, keys: str | None
-) -> None:
+async def test_a_run_waits_while_the_worker_lacks_the_key_which_is_named(servers: Addresses, keys: str | None) -> None:
     client, without = await client_of(servers), await client_of(servers, keys)
     handle = await submitted(client, ONE, said=CANARY)
     async with worker(without), asyncio.timeout(60):
-        while not (found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)):
+        while not (problems_found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)):
             await asyncio.sleep(0.1)
-    [incident] = found
+    [incident] = problems_found
     assert incident.kind == "incident"
     assert "the encryption key 'first' is missing" in incident.message
     assert ENCRYPTION_KEYS_VARIABLE in incident.remedy
@@ -343,11 +341,11 @@ async def test_temporals_own_command_reads_values_through_the_codec_server(serve
     async with worker(client):
         handle = await submitted(client, ONE, said=CANARY)
         await handle.wait()
-    shown = [str(Path(sys.executable).with_name("temporal")), "workflow", "show", "--address", servers.temporal]
-    shown += ["--workflow-id", handle.workflow_id, "--output", "json"]
+    command = [str(Path(sys.executable).with_name("temporal")), "workflow", "show", "--address", servers.temporal]
+    command += ["--workflow-id", handle.workflow_id, "--output", "json"]
     async with serving_codec(client.temporal.data_converter, Access("http://localhost:8233", "token")) as url:
         ways: list[list[str]] = [[], ["--codec-endpoint", url, "--codec-auth", "Bearer token"]]
-        without, with_codec = [await asyncio.to_thread(_values, *shown, *way) for way in ways]
+        without, with_codec = [await asyncio.to_thread(_values, *command, *way) for way in ways]
     assert CANARY not in without
     assert CANARY in with_codec
     assert '"type":"task.started"' in with_codec
@@ -357,9 +355,9 @@ async def test_temporals_own_command_reads_values_through_the_codec_server(serve
 def _values(*command: str | Path) -> str:
     """The data of all payloads that the command prints."""
     printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    found = [base64.b64decode(data) for data in re.findall(r'"data": "([^"]+)"', printed)]
-    assert found
-    return b"\n".join(found).decode(errors="replace")
+    values = [base64.b64decode(data) for data in re.findall(r'"data": "([^"]+)"', printed)]
+    assert values
+    return b"\n".join(values).decode(errors="replace")
 
 
 async def test_the_codec_server_reads_stored_values(servers: Addresses) -> None:

@@ -52,7 +52,7 @@ async def test_a_value_is_encrypted_with_all_its_metadata_and_read_again() -> No
     assert await converter.decode([payload], [ToolReport]) == [report]
 
 
-async def test_the_same_value_is_never_encrypted_alike() -> None:
+async def test_equal_values_are_encrypted_differently() -> None:
     converter = encrypting(("k1", NEW))
     assert await encrypted(converter, CANARY) != await encrypted(converter, CANARY)
 
@@ -166,10 +166,10 @@ async def test_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
     assert await keyring_from_environment() is None
     encoded = base64.b64encode(NEW).decode()
     monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, f"new:{encoded}, old:{encoded}")
-    found = await keyring_from_environment()
-    assert found is not None
-    assert found.ids == ("new", "old")
-    assert encoded not in repr(vars(found))
+    keyring = await keyring_from_environment()
+    assert keyring is not None
+    assert keyring.ids == ("new", "old")
+    assert encoded not in repr(vars(keyring))
     monkeypatch.setenv(ENCRYPTION_VAULT_VARIABLE, "secret/keys")
     with pytest.raises(DeploymentError, match="not both"):
         await keyring_from_environment()
@@ -191,9 +191,9 @@ async def test_keys_come_from_vault(monkeypatch: pytest.MonkeyPatch) -> None:
     async with on_loopback(Route("/v1/secret/data/{path:path}", secret)) as url:
         monkeypatch.setenv("NOETL_VAULT_ADDRESS", url)
         monkeypatch.setenv(ENCRYPTION_VAULT_VARIABLE, "secret/noetl/keys")
-        found = await keyring_from_environment()
-        assert found is not None
-        assert found.ids == ("new",)
+        keyring = await keyring_from_environment()
+        assert keyring is not None
+        assert keyring.ids == ("new",)
         monkeypatch.setenv(ENCRYPTION_VAULT_VARIABLE, "secret/noetl/other")
         with pytest.raises(DeploymentError, match="has no field 'keys'"):
             await keyring_from_environment()
@@ -209,7 +209,7 @@ ORIGIN = "http://localhost:8233"
 
 def posted(url: str, path: str, payloads: list[Payload], **headers: str) -> tuple[int, Any, dict[str, str]]:
     """What a browser gets."""
-    body = json.dumps({"payloads": [MessageToDict(one) for one in payloads]})
+    body = json.dumps({"payloads": [MessageToDict(payload_) for payload_ in payloads]})
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
     sent = {"Content-Type": "application/json", "X-Namespace": "default", "Origin": ORIGIN, **headers}
     connection.request("POST", path, body, sent)
@@ -218,7 +218,7 @@ def posted(url: str, path: str, payloads: list[Payload], **headers: str) -> tupl
 
 
 def data_in(answer: Any) -> list[Any]:
-    return [json.loads(base64.b64decode(one["data"])) for one in answer["payloads"]]
+    return [json.loads(base64.b64decode(entry["data"])) for entry in answer["payloads"]]
 
 
 async def asked(url: str, path: str, payloads: list[Payload], **headers: str) -> tuple[int, Any, dict[str, str]]:

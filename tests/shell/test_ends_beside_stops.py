@@ -26,12 +26,12 @@ LIMITED = "  - step: pay\n    spec: {timeout: 1s}\n    tool: {kind: noop}\n"
 
 async def ended_in(handle: RunHandle) -> bool:
     history = await handle.workflow.fetch_history()
-    return any(one.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED for one in history.events)
+    return any(event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED for event in history.events)
 
 
 async def fired_in(handle: RunHandle) -> bool:
     history = await handle.workflow.fetch_history()
-    return any(one.event_type == EventType.EVENT_TYPE_TIMER_FIRED for one in history.events)
+    return any(event.event_type == EventType.EVENT_TYPE_TIMER_FIRED for event in history.events)
 
 
 @pytest.mark.parametrize("is_stopped_first", [True, False], ids=["stop first", "end first"])

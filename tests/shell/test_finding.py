@@ -47,13 +47,13 @@ async def test_playbooks_and_steps_of_any_name_run_and_are_found(shell: Shell, n
         async with asyncio.timeout(60):
             report = await handle.result()
         by_workflow, by_execution = await client.handle(handle.workflow_id), await client.find(handle.execution_id)
-        found = (await handle.workflow.describe()).typed_search_attributes
+        attributes = (await handle.workflow.describe()).typed_search_attributes
     assert report.status == "completed"
     assert report.steps[name]["attempts"] == 2
     assert len(handle.workflow_id.encode()) <= 200
     assert by_workflow.execution_id == handle.execution_id
     assert by_execution.workflow_id == handle.workflow_id
-    assert len(found[PATH].encode()) <= 255
+    assert len(attributes[PATH].encode()) <= 255
 
 
 async def test_two_loops_whose_names_hold_separators_run_at_once(shell: Shell) -> None:
@@ -174,11 +174,11 @@ async def test_events_come_from_history_where_there_is_no_event_log(
             assert first.event_type == "playbook.execution.requested"
             let_go.set()
             async with asyncio.timeout(60):
-                found = [first] + [event async for event in events]
-            assert found[-1].event_type == "playbook.completed"
+                events_read = [first] + [event async for event in events]
+            assert events_read[-1].event_type == "playbook.completed"
             await migrate(servers.postgres)
             await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
             connection = await asyncpg.connect(servers.postgres)
             mirrored = await events_of(connection, handle.execution_id)
             await connection.close()
-            assert sorted(found, key=lambda event: event.event_id) == mirrored
+            assert sorted(events_read, key=lambda event: event.event_id) == mirrored

@@ -76,9 +76,9 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         view = Quiet(PrintableConsole(file=io.StringIO()))
         following = Following(client, handle, log, view, graph, None, Interrupts())
-        told = asyncio.create_task(following.follow(None))
+        following_task = asyncio.create_task(following.follow(None))
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
-        ended, _ = await told
+        ended, _ = await following_task
     assert ended.events_complete
     async with log_connection(servers.postgres) as connection:
         assert ended.events == len(await events_of(connection, run.execution_id)) > 0
@@ -87,7 +87,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
     assert (past.events, past.events_complete, past.problems) == (ended.events, True, ())
 
 
-async def test_a_log_that_does_not_come_is_not_waited_for_without_end(
+async def test_the_wait_for_a_missing_log_ends(
     shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl_temporal.cli.following.SETTLE_SECONDS", 0.5)
@@ -130,7 +130,7 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         following = Following(client, run, log, Quiet(PrintableConsole(file=io.StringIO())), graph, None, Interrupts())
-        told = asyncio.create_task(following.follow(None))
+        following_task = asyncio.create_task(following.follow(None))
         assert await announced.get() == WorkflowRun("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
         while len(looks) < 20:
             await asyncio.sleep(0.05)
@@ -138,5 +138,5 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         let_go.set()
         await run.result()
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
-        assert (await told)[0].events_complete
+        assert (await following_task)[0].events_complete
     assert min(pauses[-5:]) > 2 * min(pauses[:5])

@@ -166,15 +166,15 @@ class Real(NamedTuple):
 
 
 async def measured(client: NoetlClient, handle: RunHandle) -> Real:
-    found = [one async for one in histories(client, handle.workflow_id, handle.run_id)]
-    events = [event for history in found for event in history.events]
+    result = [history async for history in histories(client, handle.workflow_id, handle.run_id)]
+    events = [event for history in result for event in history.events]
     timers = sum(event.HasField("timer_started_event_attributes") for event in events)
     calls = sum(event.HasField("activity_task_scheduled_event_attributes") for event in events)
     children = sum(event.HasField("child_workflow_execution_started_event_attributes") for event in events)
     stored = sum(event.HasField("marker_recorded_event_attributes") for event in events)
-    actions = 2 * calls + timers + children + len(found) + stored + 1
-    amount = Amount(calls, children, len(found), len(events), actions)
-    return Real(amount, sum(event.ByteSize() for event in events), max(len(history.events) for history in found))
+    actions = 2 * calls + timers + children + len(result) + stored + 1
+    amount = Amount(calls, children, len(result), len(events), actions)
+    return Real(amount, sum(event.ByteSize() for event in events), max(len(history.events) for history in result))
 
 
 async def histories(client: NoetlClient, id_: str, run: str | None) -> AsyncGenerator[WorkflowHistory]:
@@ -214,11 +214,11 @@ async def compared(shell: Shell, servers: Addresses, case: Case, fails: int) -> 
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_what_there_was_lies_between_least_and_most(shell: Shell, servers: Addresses, name: str) -> None:
+async def test_the_real_run_is_between_the_least_and_the_most(shell: Shell, servers: Addresses, name: str) -> None:
     foretold, real = await compared(shell, servers, CASES[name], fails=2 if name == "a retry" else 0)
     for field in Amount.__struct_fields__:
-        least, found, most = (getattr(one, field) for one in (foretold.least, real.amount, foretold.most))
-        assert least <= found <= most, (field, least, found, most)
+        least, bound, most = (getattr(case, field) for case in (foretold.least, real.amount, foretold.most))
+        assert least <= bound <= most, (field, least, bound, most)
     assert (foretold.least != foretold.most) == (name in OPEN)
     assert real.longest <= foretold.largest_history
     assert real.bytes / 2 < foretold.bytes < real.bytes * 2

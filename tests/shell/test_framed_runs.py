@@ -93,7 +93,7 @@ async def run(shell: Shell, client: NoetlClient, dsn: str, calls: Counter[str], 
         await follow_execution(client.temporal, dsn, handle.workflow.id)
     rows = await rows_of(dsn, handle.execution_id)
     assert await audit_execution(dsn, handle.execution_id) == []
-    failures = [msgspec.structs.replace(one, line=0, col=0) for one in report.failures.kept]
+    failures = [msgspec.structs.replace(failure, line=0, col=0) for failure in report.failures.kept]
     return Run(report.status, report.result, failures, rows, Counter(calls))
 
 
@@ -108,13 +108,13 @@ async def rows_of(dsn: str, execution_id: int) -> Counter[str]:
 
 
 def _plain(row: dict[str, Any], execution_id: int) -> str:
-    told = {
+    fields = {
         name: row[name] for name in ("event_type", "node_name", "node_type", "status", "context", "result", "error")
     }
     meta = msgspec.json.decode(row["meta"]) if isinstance(row["meta"], str) else dict(row["meta"])
     for name in ("temporal", "execution", "ends", "source"):
         meta.pop(name, None)
-    text = msgspec.json.encode({**told, "meta": meta}, order="sorted").decode()
+    text = msgspec.json.encode({**fields, "meta": meta}, order="sorted").decode()
     text = text.replace(str(execution_id), "EXECUTION")
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME", text)
     return re.sub(r"\b\d{17,19}\b", "ID", text)
@@ -174,9 +174,7 @@ async def scheduled_in(handle: RunHandle) -> list[str]:
     ]
 
 
-async def test_a_cancelled_run_ends_its_frame_and_tells_of_it(
-    servers: Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cancelled_run_ends_its_frame_and_logs_it(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
     shell, waiting, never = Shell(servers.temporal), asyncio.Event(), asyncio.Event()
 
@@ -214,8 +212,8 @@ async def test_a_framed_loop_runs_without_frames_where_nothing_can_be_stored(
         warnings = [event.error async for event in handle.events() if event.event_type == "warning"]
     assert report.status == "completed"
     assert report.result["results"] == [1, 2]
-    [told] = warnings
-    assert "submitted without NOETL_POSTGRES" in str(told)
+    [warning] = warnings
+    assert "submitted without NOETL_POSTGRES" in str(warning)
 
 
 async def test_a_worker_that_stops_leaves_its_items_to_another(
@@ -255,9 +253,9 @@ async def test_a_worker_that_stops_leaves_its_items_to_another(
     assert calls == {**dict.fromkeys(range(20), 1), 99: 1}
     history = await history_of(handle)
     frames = [
-        one
-        for one in history.events
-        if one.activity_task_scheduled_event_attributes.activity_type.name == FRAME_ACTIVITY
+        event
+        for event in history.events
+        if event.activity_task_scheduled_event_attributes.activity_type.name == FRAME_ACTIVITY
     ]
     assert len(frames) == 2
     assert await audit_execution(servers.postgres, handle.execution_id) == []
@@ -299,8 +297,8 @@ async def items_of_frame(handle: RunHandle) -> str:
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    found: str = msgspec.json.decode(scheduled.input.payloads[0].data)["input"]["kept_items"]["key"]
-    return found
+    key: str = msgspec.json.decode(scheduled.input.payloads[0].data)["input"]["kept_items"]["key"]
+    return key
 
 
 async def test_a_frame_whose_input_cannot_be_read_yet_waits_for_the_store(servers: Addresses) -> None:
@@ -327,4 +325,4 @@ async def test_a_frame_whose_input_cannot_be_read_yet_waits_for_the_store(server
 async def frame_attempts(handle: RunHandle) -> int:
     """Of the frame that is pending; 0 when none is."""
     pending = (await handle.workflow.describe()).raw_description.pending_activities
-    return max((one.attempt for one in pending if one.HasField("last_started_time")), default=0)
+    return max((attempt.attempt for attempt in pending if attempt.HasField("last_started_time")), default=0)

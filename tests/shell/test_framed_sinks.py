@@ -76,7 +76,7 @@ async def stored(step: str, servers: Addresses) -> tuple[Run, list[Any], int]:
         async with shell.client(answer) as client:
             found = await run(shell, client, servers.postgres, calls, step.replace("BASE", base.table))
         rows = Counter({re.sub(base.table, "BASE", row): count for row, count in found.rows.items()})
-        failures = [re.sub(base.table, "BASE", repr(one)) for one in found.failures]
+        failures = [re.sub(base.table, "BASE", repr(failure)) for failure in found.failures]
         count = await connection.fetchval(f"select count(distinct xmin::text) from {base.table} where n < 1000")
         return found._replace(rows=rows, failures=failures), await base.rows(), count
     finally:
@@ -94,12 +94,16 @@ async def test_a_framed_loop_with_a_sink_is_the_same_loop(
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
     step = step_of(case, "BASE")
     expected, rows, _ = await stored(step, servers)
-    found, framed_rows, _ = await stored(framed(step), servers)
+    unframed, framed_rows, _ = await stored(framed(step), servers)
     assert framed_rows == rows
-    assert (found.status, found.result, found.failures) == (expected.status, expected.result, expected.failures)
-    assert found.calls == expected.calls
-    assert found.rows - expected.rows == Counter()
-    assert expected.rows - found.rows == Counter()
+    assert (unframed.status, unframed.result, unframed.failures) == (
+        expected.status,
+        expected.result,
+        expected.failures,
+    )
+    assert unframed.calls == expected.calls
+    assert unframed.rows - expected.rows == Counter()
+    assert expected.rows - unframed.rows == Counter()
 
 
 async def test_rows_of_a_frame_are_few_transactions(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +115,7 @@ async def test_rows_of_a_frame_are_few_transactions(servers: Addresses, monkeypa
 
 @pytest.mark.usefixtures("duckdb_files")
 async def test_a_lost_frame_makes_no_more_attempts_than_the_rule_allows(servers: Addresses, tmp_path: Path) -> None:
-    """No segment names the call whose attempts are forgotten: what it stored tells how many there were."""
+    """No segment names the call whose attempts are forgotten: the stored rows show how many there were."""
     last = asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:

@@ -50,7 +50,7 @@ class Gate:
 
 async def stored(frame: Frame, ended: int) -> None:
     """Wait until a heartbeat names a segment with so many items."""
-    while frame.told.ended < ended:
+    while frame.details.ended < ended:
         await asyncio.sleep(0.02)
 
 
@@ -98,8 +98,8 @@ async def test_retries_wait_inside_the_frame(servers: Addresses) -> None:
     end = await frame.start()
     assert end.report.status == "ok"
     assert seen == {0: 1, 1: 1, 2: 1, 3: 3, 4: 1, 5: 1}
-    [call] = [one for one in await frame.entries(end) if "call" in one and one["call"]["input"]["n"] == 3]
-    assert [one.get("status", "ok") for one in call["report"]["attempts"]] == ["error", "error", "ok"]
+    [call] = [entry for entry in await frame.entries(end) if "call" in entry and entry["call"]["input"]["n"] == 3]
+    assert [attempt.get("status", "ok") for attempt in call["report"]["attempts"]] == ["error", "error", "ok"]
 
 
 async def test_a_lost_frame_repeats_no_item_that_a_heartbeat_named(servers: Addresses) -> None:
@@ -113,8 +113,12 @@ async def test_a_lost_frame_repeats_no_item_that_a_heartbeat_named(servers: Addr
     end = await frame.start()
     assert end.report.results == [{"n": n} for n in range(60)]
     assert Counter(frame.called) == {**dict.fromkeys(range(60), 1), 40: 2}
-    [call] = [one for one in await frame.entries(end) if "call" in one and one["call"]["input"]["n"] == 40]
-    assert [one.get("status", "ok") for one in call["report"]["attempts"]] == ["lost", "ok"]
+    [call] = [
+        frame_entry
+        for frame_entry in await frame.entries(end)
+        if "call" in frame_entry and frame_entry["call"]["input"]["n"] == 40
+    ]
+    assert [attempt.get("status", "ok") for attempt in call["report"]["attempts"]] == ["lost", "ok"]
     ids = [entry["event"]["id"] for entry in await frame.entries(end) if "event" in entry]
     assert ids == sorted(set(ids))
 
@@ -129,15 +133,15 @@ async def test_a_lost_frame_without_a_heartbeat_begins_again(servers: Addresses)
     assert (await frame.start()).report.stats["success"] == 3
 
 
-async def test_a_call_of_which_workers_die_fails_at_last_and_the_others_continue(servers: Addresses) -> None:
+async def test_a_call_that_kills_its_workers_fails_and_the_others_continue(servers: Addresses) -> None:
     gate = Gate(2)
     tolerant = ", policy: {failure: {mode: best_effort}}"
     frame = Frame(input_of(looped(4, spec=tolerant, at_once=1)), servers.postgres, gate)
     for _ in range(MAX_LOST + 1):
         gate.waiting.clear()
-        running, head = frame.start(), frame.told.head
+        running, head = frame.start(), frame.details.head
         await gate.waiting.wait()
-        while frame.told.head == head:  # until the segment is stored that tells of the lost call
+        while frame.details.head == head:  # until the segment with the lost call is stored
             await asyncio.sleep(0.02)
         await frame.lose(running)
     end = await asyncio.wait_for(frame.start(), 60)
@@ -169,8 +173,8 @@ async def test_a_cancelled_frame_reports_what_it_did(servers: Addresses) -> None
     end = await running
     assert end.report.status == "cancelled"
     assert end.report.stats == {"total": 20, "success": 5, "failed": 0, "skipped": 15}
-    [call] = [one for one in await frame.entries(end) if "call" in one and one["call"]["input"]["n"] == 5]
-    assert [one.get("status", "ok") for one in call["report"]["attempts"]] == ["cancelled"]
+    [call] = [entry for entry in await frame.entries(end) if "call" in entry and entry["call"]["input"]["n"] == 5]
+    assert [attempt.get("status", "ok") for attempt in call["report"]["attempts"]] == ["cancelled"]
 
 
 async def test_a_cancelled_frame_ends_with_its_process(servers: Addresses) -> None:
@@ -234,13 +238,13 @@ async def test_an_interrupted_frame_continues_where_it_was(why: str, status: str
     with pytest.raises(ApplicationError) as raised:
         await running
     assert raised.value.next_retry_delay is not None
-    assert frame.told.ended == 5
+    assert frame.details.ended == 5
     gate.let_go.set()
     end = await frame.start()
     assert end.report.results == [{"n": n} for n in range(20)]
     assert Counter(frame.called) == {**dict.fromkeys(range(20), 1), 5: 2}
-    [call] = [one for one in await frame.entries(end) if "call" in one and one["call"]["input"]["n"] == 5]
-    assert [one.get("status", "ok") for one in call["report"]["attempts"]] == [status, "ok"]
+    [call] = [entry for entry in await frame.entries(end) if "call" in entry and entry["call"]["input"]["n"] == 5]
+    assert [attempt.get("status", "ok") for attempt in call["report"]["attempts"]] == [status, "ok"]
 
 
 async def test_after_max_seconds_no_further_item_begins(servers: Addresses) -> None:
@@ -311,14 +315,14 @@ async def test_a_frame_interrupted_while_its_last_segment_waits_reports_everythi
         with pytest.raises(ApplicationError):
             await running
         end = await frame.start()
-        types = Counter(one["event"]["type"] for one in await frame.entries(end) if "event" in one)
+        types = Counter(entry["event"]["type"] for entry in await frame.entries(end) if "event" in entry)
     assert types["loop.iteration.started"] == types["loop.iteration.done"] == 3
 
 
 async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses) -> None:
     frame = Frame(input_of(looped(1500)), servers.postgres, number)
     end = await frame.start()
-    assert max(len(msgspec.json.encode(one)) for one in frame.beats) < 300
+    assert max(len(msgspec.json.encode(beat)) for beat in frame.beats) < 300
     assert frame.beats[-1].head == end.segments
     assert len(await frame.segments(end)) >= 3
     assert all(len(segment.state.get("results", {})) == 0 for segment in await frame.segments(end))
@@ -327,7 +331,7 @@ async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses)
 async def test_a_segment_of_a_frame_that_has_ended_has_its_report(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or the next attempt could neither go on with the machine nor tell what it came to."""
+    """Or the next attempt could neither continue the machine nor report its outcome."""
     monkeypatch.setattr(segment_writer, "SEGMENT_ENTRIES", 1)
 
     async def answer(request: Request, _context: ToolContext) -> Any:
@@ -355,12 +359,12 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
     await gate.waiting.wait()
     await stored(frame, 7)
     await frame.lose(running)
-    assert frame.told.head is not None
-    found = await resumed(frame.values, frame.told.head)
-    machine = LoopMachine(input_of(looped(10, tool, at_once=1)), found.state)
+    assert frame.details.head is not None
+    progress = await resumed(frame.values, frame.details.head)
+    machine = LoopMachine(input_of(looped(10, tool, at_once=1)), progress.state)
     assert sorted(machine.state.results) == [0, 1, 2, 3, 4, 5, 6]
     assert sorted(machine.state.assigns) == [0, 1, 2, 3, 4, 5, 6]
-    assert [one.call.iteration for one in found.calls] == [7]
+    assert [frame_call.call.iteration for frame_call in progress.calls] == [7]
 
 
 @pytest.mark.parametrize("missing", ["input", "progress"])
@@ -370,12 +374,12 @@ async def test_a_frame_whose_values_are_gone_ends_and_names_them(servers: Addres
     if missing == "input":
         frame = Frame(msgspec.structs.replace(given, items=[], kept_items=Part("gone", 0, 3)), servers.postgres, number)
     else:
-        frame.told = FrameDetails(head="gone")
-        frame.beats.append(frame.told)
+        frame.details = FrameDetails(head="gone")
+        frame.beats.append(frame.details)
     with pytest.raises(
         ApplicationError, match=f"the frame's {missing} cannot be read: noetl.payload has no .*gone"
-    ) as found:
+    ) as raised:
         await frame.start()
-    assert found.value.non_retryable
-    assert "run the playbook again" in found.value.message
+    assert raised.value.non_retryable
+    assert "run the playbook again" in raised.value.message
     assert frame.called == []

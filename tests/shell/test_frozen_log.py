@@ -1,4 +1,4 @@
-"""A Postgres that accepts connections or has them, and answers no more: it is told, and nobody waits without end."""
+"""A Postgres that accepts connections and does not answer: it is reported, and nothing waits forever."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ async def stored(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolRep
     ],
 )
 async def test_a_guard_is_asked_with_the_outcome_of_the_call(guard: Guard, rows: int, tmp_path: Path) -> None:
-    report, found = await stored(guard, tmp_path / "sink.duckdb")
-    assert found == rows
+    report, outcome = await stored(guard, tmp_path / "sink.duckdb")
+    assert outcome == rows
     assert len(report.attempts[-1].sinks) == rows
     assert report.outcome["status"] == "ok"
 
@@ -66,7 +66,7 @@ async def test_a_guard_that_cannot_be_evaluated_fails_the_attempt(tmp_path: Path
     assert (report.outcome["status"], rows) == ("error", 0)
 
 
-async def test_the_sink_of_an_aside_sees_what_it_stands_beside(tmp_path: Path) -> None:
+async def test_the_sink_of_an_aside_reads_the_call_of_its_task(tmp_path: Path) -> None:
     _, rows = await stored(Guard(when=condition("{{ result.n == 7 }}")), tmp_path / "sink.duckdb", aside=True)
     assert rows == 1
 

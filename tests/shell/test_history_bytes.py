@@ -79,29 +79,29 @@ async def test_history_is_near_that_of_a_workflow_by_hand(
         serving(client.temporal, TOOLS, CredentialSource(environment={})),
         hand_worker(client.temporal),
     ):
-        found = await histories(client, shape)
-    ours = size(found["playbook"])
+        result = await histories(client, shape)
+    ours = size(result["playbook"])
     # What ends at once may share workflow tasks or not, on either side, as it comes.
     spread = 0.4 if shape == "fan-out" else 0.0
-    assert ours < (1.5 + spread) * size(found["same values"])
-    assert ours < (2.5 + spread) * size(found["int to int"])
+    assert ours < (1.5 + spread) * size(result["same values"])
+    assert ours < (2.5 + spread) * size(result["int to int"])
 
 
 def inputs(history: WorkflowHistory) -> Sequence[Payload]:
     return history.events[0].workflow_execution_started_event_attributes.input.payloads
 
 
-async def test_a_run_says_what_was_asked_for_and_its_graph_is_stored_once(client: NoetlClient) -> None:
+async def test_the_input_of_a_run_has_the_request_and_its_graph_is_stored_once(client: NoetlClient) -> None:
     with limited({"noetl_temporal.workflow_host.SOFT_EVENTS": 8}):
         first = await run(client, LOOPS, items=list(range(6)))
         for history in first:
             assert (await replay(history, client.temporal.data_converter)).problem is None
     [second, *_] = await run(client, LOOPS)
-    told = msgspec.json.decode(inputs(second)[0].data)
-    assert set(told) == {"execution_id", "path", "version", "digest", "limit"}
+    sent = msgspec.json.decode(inputs(second)[0].data)
+    assert set(sent) == {"execution_id", "path", "version", "digest", "limit"}
     assert not any(WORDS in history.to_json() for history in first)
-    of_playbook = [inputs(one) for one in first if "/each/" not in one.workflow_id]
-    of_loop = [inputs(one) for one in first if "/each/" in one.workflow_id]
+    of_playbook = [inputs(workflow) for workflow in first if "/each/" not in workflow.workflow_id]
+    of_loop = [inputs(workflow) for workflow in first if "/each/" in workflow.workflow_id]
     assert min(len(of_playbook), len(of_loop)) > 1  # each continued as new
     for found in ([*of_playbook, inputs(second)], of_loop):
         assert len({payloads[1].data for payloads in found}) == 1
@@ -114,10 +114,10 @@ async def test_a_run_says_what_was_asked_for_and_its_graph_is_stored_once(client
 
 
 async def test_calls_of_steps_have_a_summary_and_those_of_items_do_not(client: NoetlClient) -> None:
-    found = await run(client, LOOPS)
+    report = await run(client, LOOPS)
     scheduled = [
         (event.activity_task_scheduled_event_attributes.activity_id, event.user_metadata.summary.data.decode())
-        for history in found
+        for history in report
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
@@ -162,19 +162,19 @@ async def test_headers_are_encrypted_as_payloads_are_and_the_mirror_reads_them(s
     temporal = await Client.connect(servers.temporal, data_converter=converter, header_codec_behavior=HEADERS)
     client = NoetlClient(temporal, servers.postgres, TOOLS)
     async with serving(temporal, TOOLS, CredentialSource(environment={})):
-        found = await run(client, LOOPS)
+        report = await run(client, LOOPS)
     headers = [
         payload
-        for history in found
+        for history in report
         for event in history.events
         for payload in event.activity_task_scheduled_event_attributes.header.fields.values()
     ]
     assert {payload.metadata["encoding"] for payload in headers} == {b"binary/reversed"}
     await migrate(servers.postgres)
-    await follow_execution(temporal, servers.postgres, found[0].workflow_id)
+    await follow_execution(temporal, servers.postgres, report[0].workflow_id)
     connection = await asyncpg.connect(servers.postgres)
     try:
-        rows = await events_of(connection, int(found[0].workflow_id.rpartition("/")[2]))
+        rows = await events_of(connection, int(report[0].workflow_id.rpartition("/")[2]))
     finally:
         await connection.close()
     types = [row.event_type for row in rows]

@@ -43,10 +43,10 @@ class Shop:
 
 @pytest.fixture
 async def shop() -> AsyncGenerator[Shop]:
-    found = Shop()
-    async with on_loopback(Route("/{what}/{item}", found.answer, methods=["POST"])) as found.url:
-        yield found
-        found.closing.set()
+    shop = Shop()
+    async with on_loopback(Route("/{what}/{item}", shop.answer, methods=["POST"])) as shop.url:
+        yield shop
+        shop.closing.set()
 
 
 def call(shop: Shop, what: str, rule: str) -> str:

@@ -59,7 +59,7 @@ class Chained(StorageDriver):
             pytest.fail("the chain is read without an end")
         entry = msgspec.Raw(b'"' + b"x" * self._padding + b'"')
         segments = (Segment(self._links[claim.claim_data["key"]], [entry]) for claim in claims)
-        return [Payload(data=packed(one)) for one in segments]
+        return [Payload(data=packed(segment)) for segment in segments]
 
 
 class Stored(StorageDriver):

@@ -1,4 +1,4 @@
-"""Attempts that Temporal interrupts: told apart, never counted, and completed where the tool has answered."""
+"""Attempts that Temporal interrupts: distinguished, never counted, and completed where the tool has answered."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy"))
 
 
 class Running:
-    """One attempt of a call; ``told`` is what the last heartbeat said."""
+    """One attempt of a call; ``heartbeats`` are the details of the last one."""
 
-    def __init__(self, call: ToolCall, tool: FakeTool, told: list[Any], attempt: int = 1) -> None:
-        self.told = told
+    def __init__(self, call: ToolCall, tool: FakeTool, heartbeats: list[Any], attempt: int = 1) -> None:
+        self.heartbeats = heartbeats
         self._environment = ActivityEnvironment()
         self._environment.info = dataclasses.replace(
-            self._environment.info, attempt=attempt, heartbeat_details=list(told)
+            self._environment.info, attempt=attempt, heartbeat_details=list(heartbeats)
         )
         self._environment.on_heartbeat = self._beat
         self._call = call
         self._activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
 
     def _beat(self, *details: Any) -> None:
-        self.told[:] = [msgspec.to_builtins(one) for one in details]
+        self.heartbeats[:] = [msgspec.to_builtins(detail) for detail in details]
 
     def start(self) -> asyncio.Task[ToolReport]:
         return asyncio.ensure_future(self._environment.run(self._activity, self._call))
@@ -55,11 +55,11 @@ class Running:
 
     @property
     def records(self) -> tuple[AttemptRecord, ...]:
-        return msgspec.convert(self.told[0], Details).records
+        return msgspec.convert(self.heartbeats[0], Details).records
 
 
 def waiting() -> tuple[FakeTool, asyncio.Event]:
-    """A tool that never answers, and what tells that it was called."""
+    """A tool that never answers, and an event that is set when it is called."""
     called = asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
@@ -69,10 +69,12 @@ def waiting() -> tuple[FakeTool, asyncio.Event]:
     return FakeTool("noop", answer), called
 
 
-async def interrupted(why: str, call: ToolCall = CALL, told: list[Any] | None = None, attempt: int = 1) -> list[Any]:
+async def interrupted(
+    why: str, call: ToolCall = CALL, heartbeats: list[Any] | None = None, attempt: int = 1
+) -> list[Any]:
     """The heartbeat details after an attempt that was interrupted while its tool ran."""
     tool, called = waiting()
-    running = Running(call, tool, [] if told is None else told, attempt)
+    running = Running(call, tool, [] if heartbeats is None else heartbeats, attempt)
     task = running.start()
     await called.wait()
     running.interrupt(why)
@@ -82,31 +84,31 @@ async def interrupted(why: str, call: ToolCall = CALL, told: list[Any] | None = 
     assert raised.value.next_retry_delay is not None
     assert raised.value.next_retry_delay.total_seconds() < 0.01
     assert raised.value.type == {"worker_shutdown": "worker_shutdown", "paused": "paused", "reset": "reset"}[why]
-    return running.told
+    return running.heartbeats
 
 
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused"), ("reset", "reset")])
-async def test_an_interrupted_attempt_says_why(why: str, status: str) -> None:
-    told = await interrupted(why)
-    [record] = msgspec.convert(told[0], Details).records
+async def test_an_interrupted_attempt_has_a_reason(why: str, status: str) -> None:
+    details = await interrupted(why)
+    [record] = msgspec.convert(details[0], Details).records
     assert (record.status, record.is_called) == (status, True)
     assert record.ended is not None
 
 
 async def test_stopping_count_neither_as_used_nor_as_lost() -> None:
-    told: list[Any] = []
+    recorded: list[Any] = []
     for attempt in range(1, MAX_LOST + 3):
-        await interrupted("worker_shutdown", told=told, attempt=attempt)
-    running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), told, MAX_LOST + 3)
+        await interrupted("worker_shutdown", heartbeats=recorded, attempt=attempt)
+    running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), recorded, MAX_LOST + 3)
     with pytest.raises(ApplicationError, match="busy"):
         await running.start()
     assert running.records[-1].do == "retry"
 
 
 async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
-    told = await interrupted("worker_shutdown", ONCE)
+    message = await interrupted("worker_shutdown", ONCE)
     tool = FakeTool("noop", lambda _request, _context: 1)
-    report = await Running(ONCE, tool, told, 2).start()
+    report = await Running(ONCE, tool, message, 2).start()
     assert report.outcome["error"]["kind"] == "unknown_outcome"
     assert report.exhausted
     assert tool.requests == []
@@ -114,9 +116,9 @@ async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
 
 async def test_one_that_had_not_begun_its_tool_is_run_again() -> None:
     record = AttemptRecord(1, 1000, "shutdown", ended=1001, is_called=False)
-    told = [msgspec.to_builtins(Details((record,), temporal=1))]
+    details = [msgspec.to_builtins(Details((record,), temporal=1))]
     tool = FakeTool("noop", lambda _request, _context: 1)
-    report = await Running(ONCE, tool, told, 2).start()
+    report = await Running(ONCE, tool, details, 2).start()
     assert report.outcome["status"] == "ok"
 
 
@@ -128,7 +130,7 @@ async def test_a_cancelled_call_whose_tool_has_not_answered_ends_at_once() -> No
     running.interrupt("cancel_requested")
     report = await asyncio.wait_for(task, 2)
     assert report.outcome["error"]["kind"] == "cancelled"
-    assert [one.status for one in report.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in report.attempts] == ["cancelled"]
     assert report.counts.used == 0
 
 
@@ -143,29 +145,29 @@ async def test_an_attempt_whose_process_goes_down_is_not_distinguished() -> None
     assert running.records[-1].status == "lost"
 
 
-# ---- what an attempt tells before it ends ----------------------------------------------------------------------------
+# ---- what an attempt reports before it ends --------------------------------------------------------------------------
 
 
-async def told_when_called(call: ToolCall, told: list[Any], attempt: int = 1) -> list[Any]:
+async def heartbeats_when_called(call: ToolCall, heartbeats: list[Any], attempt: int = 1) -> list[Any]:
     """The heartbeat details at the moment when the tool is called."""
     seen: list[Any] = []
-    tool = FakeTool("noop", lambda _request, _context: seen.extend(told))
-    await Running(call, tool, told, attempt).start()
+    tool = FakeTool("noop", lambda _request, _context: seen.extend(heartbeats))
+    await Running(call, tool, heartbeats, attempt).start()
     return seen
 
 
 async def test_a_call_that_may_be_repeated_begins_without_a_heartbeat() -> None:
-    assert await told_when_called(CALL, []) == []
+    assert await heartbeats_when_called(CALL, []) == []
 
 
 async def test_one_that_may_not_is_reported_before_its_tool_is_called() -> None:
-    [told] = await told_when_called(ONCE, [])
-    assert [one.status for one in msgspec.convert(told, Details).records] == ["lost"]
+    [details] = await heartbeats_when_called(ONCE, [])
+    assert [record.status for record in msgspec.convert(details, Details).records] == ["lost"]
 
 
 async def test_attempts_before_are_reported_at_once() -> None:
-    [told] = await told_when_called(CALL, [], attempt=3)
-    assert [one.status for one in msgspec.convert(told, Details).records] == ["lost", "lost", "lost"]
+    [details] = await heartbeats_when_called(CALL, [], attempt=3)
+    assert [record.status for record in msgspec.convert(details, Details).records] == ["lost", "lost", "lost"]
 
 
 async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +176,7 @@ async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) ->
     running = Running(CALL, tool, [])
     task = running.start()
     await called.wait()
-    while not running.told:
+    while not running.heartbeats:
         await asyncio.sleep(0.01)
     assert running.records[-1].status == "lost"
     running.interrupt("cancel_requested")
@@ -200,7 +202,7 @@ class SlowSink:
 
         self.begun.set()
         await self.go_on.wait()
-        return Stored(1, "t", is_kept=True)
+        return Stored(1, "t", is_in_ledger=True)
 
 
 STORING = msgspec.structs.replace(CALL, sinks=(SinkCall("postgres", Value({"table": "t"}), "k/sink0"),))
@@ -219,8 +221,8 @@ async def test_an_attempt_whose_tool_has_answered_completes_its_sinks(
     sink.go_on.set()
     report = await task
     assert report.outcome["status"] == "ok"
-    assert [one.status for one in report.attempts] == ["ok"]
-    assert [one.rows for one in report.attempts[-1].sinks] == [1]
+    assert [attempt.status for attempt in report.attempts] == ["ok"]
+    assert [attempt.rows for attempt in report.attempts[-1].sinks] == [1]
 
 
 async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,7 +233,7 @@ async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> 
     await sink.begun.wait()
     running.interrupt("cancel_requested")
     report = await asyncio.wait_for(task, 5)
-    assert [one.status for one in report.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in report.attempts] == ["cancelled"]
     assert report.attempts[-1].is_called
 
 

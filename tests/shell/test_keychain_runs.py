@@ -64,7 +64,7 @@ class Served:
     async def client(self, servers: Addresses, **named: Any) -> AsyncGenerator[NoetlClient]:
         tools: dict[str, Tool] = {"noop": FakeTool("noop", self), "secrets": TOOL}
         client = await NoetlClient.connect(servers.temporal, tools=tools)
-        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(one) for name, one in named.items()}
+        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(text) for name, text in named.items()}
         async with asyncio.timeout(60), serving(client.temporal, tools, CredentialSource(environment=environment)):
             yield client
 
@@ -76,12 +76,14 @@ async def submit(client: NoetlClient, steps: str = STEPS) -> RunHandle:
 
 async def entry_fields(client: NoetlClient, run: RunHandle) -> str:
     """The histories of the run and of its loop."""
-    ids = [one.id async for one in client.temporal.list_workflows(f"WorkflowId STARTS_WITH '{run.workflow_id}'")]
+    ids = [
+        workflow.id async for workflow in client.temporal.list_workflows(f"WorkflowId STARTS_WITH '{run.workflow_id}'")
+    ]
     histories = [await client.temporal.get_workflow_handle(id_).fetch_history() for id_ in ids]
     return b"".join(event.SerializeToString() for history in histories for event in history.events).decode("latin-1")
 
 
-async def test_each_call_gets_the_values_and_nobody_else(servers: Addresses) -> None:
+async def test_only_the_calls_get_the_values(servers: Addresses) -> None:
     served = Served()
     async with served.client(servers, billing=BILLING, key=KEY) as client:
         run = await submit(client)

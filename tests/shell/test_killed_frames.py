@@ -1,4 +1,4 @@
-"""A worker that is killed in the middle of a frame: each row once, and what a heartbeat told is not called again."""
+"""A worker that is killed in the middle of a frame: each row once, no call repeated that a heartbeat reported."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ LOOP = """
 """
 
 
-async def told(handle: RunHandle) -> FrameDetails:
+async def details_of(handle: RunHandle) -> FrameDetails:
     """What the server has of the frame's heartbeats."""
     description = await handle.workflow.describe()
     pending = description.raw_description.pending_activities
-    payloads = [payload for one in pending for payload in one.heartbeat_details.payloads]
+    payloads = [payload for activity in pending for payload in activity.heartbeat_details.payloads]
     return msgspec.json.decode(payloads[0].data, type=FrameDetails) if payloads else FrameDetails()
 
 
 class Frames:
-    """Runs the loop, whose workers are killed. ``known`` is what the last heartbeat before a kill had told."""
+    """Runs the loop, whose workers are killed. ``known`` is what the last heartbeat before a kill had reported."""
 
     def __init__(self, servers: Addresses, web: Site, sink: str, at_once: int = AT_ONCE, items: int = ITEMS) -> None:
         self.known = FrameDetails()
@@ -84,10 +84,10 @@ class Frames:
         return worker_process(self._servers.temporal, self._servers.postgres, **credentials)
 
     async def in_the_middle(self) -> None:
-        """A heartbeat has told of more items, and more calls were made since."""
+        """A heartbeat has reported more items, and more calls were made since."""
         before, calls = self.known.ended, self._web.calls.total()
         await self._web.answer_only(calls + self._items // 4)
-        while (known := await told(self.handle)).ended < before + 50:
+        while (known := await details_of(self.handle)).ended < before + 50:
             await asyncio.sleep(0.05)
         calls = self._web.calls.total()
         await self._web.answer_only(calls)
@@ -98,7 +98,7 @@ class Frames:
 
 
 @pytest.mark.parametrize(("at_once", "kills", "items"), [(AT_ONCE, 1, ITEMS), (64, 1, MANY)])
-async def test_rows_of_a_killed_frame_stand_once(
+async def test_rows_of_a_killed_frame_are_stored_once(
     servers: Addresses, base: Base, at_once: int, kills: int, items: int
 ) -> None:
     """A call whose rows had been committed is taken from the ledger, so only what was under way is called again."""

@@ -74,7 +74,7 @@ class Calls:
             return None
 
     def _keep(self, *details: Any) -> None:
-        self._details = [msgspec.to_builtins(one) for one in details]
+        self._details = [msgspec.to_builtins(detail) for detail in details]
 
     def rows(self, table: str) -> list[int]:
         with duckdb.connect(str(self.file)) as opened:
@@ -128,11 +128,11 @@ async def test_each_poll_is_a_call_with_rows_of_its_own_also_after_a_reset(tmp_p
 
 
 async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Path) -> None:
-    """What they stored nothing of, the entries of those after them tell."""
+    """They stored nothing; the entries of later calls show that."""
     rules = (CallRule(0, "retry", attempts=Value(4)),)
     calls = Calls(tmp_path / "l.duckdb", "t", rules=rules, answer=_fails_first_and_third)
-    told = [await calls.attempt() for _ in range(4)]
-    assert told[:3] == [None] * 3
+    details = [await calls.attempt() for _ in range(4)]
+    assert details[:3] == [None] * 3
     assert calls.rows("t") == [2, 4]
     calls.reset()
     assert await calls.attempt() is None
@@ -141,7 +141,7 @@ async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Pat
     assert again.exhausted
     assert len(calls.tool.requests) == 4
     assert calls.rows("t") == [2, 4]
-    assert [(one.number, one.status, one.is_taken) for one in again.attempts] == [
+    assert [(attempt.number, attempt.status, attempt.is_taken) for attempt in again.attempts] == [
         (1, "error", False),
         (2, "ok", True),
         (3, "error", False),
@@ -159,7 +159,7 @@ async def test_what_a_tool_has_kept_counts_the_attempts_that_failed_before_it(tm
     report = await calls.attempt()
     assert report is not None
     assert report.exhausted
-    assert [one.status for one in report.attempts] == ["error", "error", "ok"]
+    assert [attempt.status for attempt in report.attempts] == ["error", "error", "ok"]
 
 
 class _Keeper(FakeTool):
@@ -167,7 +167,7 @@ class _Keeper(FakeTool):
 
     def __init__(self, used: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = OnceResult(Outcome("ok", 1), is_taken=True, is_kept=True, used=used)
+        self._answer_kept = OnceResult(Outcome("ok", 1), is_taken=True, is_in_ledger=True, used=used)
 
     async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
         return self._answer_kept
@@ -177,7 +177,7 @@ class _Keeper(FakeTool):
 
 
 @pytest.mark.parametrize("where", ["{{ result.file }}", "{{ nothing }}"])
-async def test_a_place_that_only_the_result_knows_is_asked_when_there_is_one(tmp_path: Path, where: str) -> None:
+async def test_a_ledger_whose_place_depends_on_the_result_is_read_once_there_is_one(tmp_path: Path, where: str) -> None:
     calls = Calls(tmp_path / "l.duckdb", "t")
     [sink] = calls.call.sinks
     config = Value({**sink.config.data, "database": where}, {"/database": HERE, "/data/n": HERE})

@@ -24,7 +24,7 @@ os._exit(0)
 """
 
 
-def test_a_disk_that_is_full_is_no_traceback_on_the_terminal() -> None:
+def test_a_full_disk_gives_no_traceback_on_the_terminal() -> None:
     done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

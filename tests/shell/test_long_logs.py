@@ -130,6 +130,6 @@ async def test_the_pages_of_a_table_have_the_same_columns(monkeypatch: pytest.Mo
 async def test_rows_are_counted_and_warnings_read_wherever_they_are(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_reading, "_PAGE", 1_000)
     async with log_connection(dsn) as log:
-        found = await read_log(log, "default", "tests/long/7", "r1", 7)
-    assert (found.events, found.superseded) == (ROWS, 0)
-    assert sorted(warning.rpartition(" ")[2] for warning in found.warnings) == ["0", "20", "40", "60", "80"]
+        reading = await read_log(log, "default", "tests/long/7", "r1", 7)
+    assert (reading.events, reading.superseded) == (ROWS, 0)
+    assert sorted(warning.rpartition(" ")[2] for warning in reading.warnings) == ["0", "20", "40", "60", "80"]

@@ -29,7 +29,7 @@ FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 
 def environment(log: list[AttemptRecord]) -> ActivityEnvironment:
     env = ActivityEnvironment()
-    numbered = tuple(msgspec.structs.replace(one, number=index) for index, one in enumerate(log, 1))
+    numbered = tuple(msgspec.structs.replace(record, number=index) for index, record in enumerate(log, 1))
     details = [msgspec.to_builtins(Details(numbered, temporal=len(log)))] if log else []
     env.info = dataclasses.replace(env.info, attempt=len(log) + 1, heartbeat_details=details)
     return env
@@ -38,14 +38,14 @@ def environment(log: list[AttemptRecord]) -> ActivityEnvironment:
 async def run(call: ToolCall, log: list[AttemptRecord], answer: Any = 1) -> tuple[ToolReport, FakeTool]:
     tool = FakeTool("noop", lambda _request, _context: answer)
     activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
-    found: Any = await environment(log).run(activity, call)
-    return found, tool
+    report: Any = await environment(log).run(activity, call)
+    return report, tool
 
 
 async def test_a_lost_attempt_is_run_again_and_stays_in_the_record() -> None:
     report, tool = await run(CALL, [LOST])
     assert report.outcome["status"] == "ok"
-    assert [one.status for one in report.attempts] == ["lost", "ok"]
+    assert [attempt.status for attempt in report.attempts] == ["lost", "ok"]
     assert len(tool.requests) == 1
 
 
@@ -82,4 +82,4 @@ async def test_an_attempt_that_died_before_its_first_heartbeat_is_lost_as_well()
     tool = FakeTool("noop", lambda _request, _context: 1)
     activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
     report: Any = await silent.run(activity, CALL)
-    assert [(one.number, one.status) for one in report.attempts] == [(1, "lost"), (2, "lost"), (3, "ok")]
+    assert [(attempt.number, attempt.status) for attempt in report.attempts] == [(1, "lost"), (2, "lost"), (3, "ok")]

@@ -23,7 +23,7 @@ def test_names_of_ordinary_length_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("letter", ["p", "ü", "雪", "🙂"])
-def test_long_names_are_cut_and_stay_apart(letter: str) -> None:
+def test_long_names_are_cut_and_stay_unique(letter: str) -> None:
     first, second = workflow_id(letter * 300, 7), workflow_id(letter * 301, 7)
     assert first != second
     assert first.endswith("/7")
@@ -34,7 +34,7 @@ def test_long_names_are_cut_and_stay_apart(letter: str) -> None:
     assert len(keyword(letter * 300).encode()) <= 255
 
 
-def test_names_that_hold_separators_stay_apart() -> None:
+def test_names_with_separators_stay_unique() -> None:
     assert child_workflow_id("p/7", "c/1", "1") != child_workflow_id("p/7", "c", "1", "1")
     assert child_workflow_id("p/7", "c/1") != child_workflow_id("p/7", "c%2F1")
 
@@ -46,10 +46,10 @@ def test_a_name_that_looks_cut_is_not_taken_for_one() -> None:
 
 @given(PARTS, PARTS)
 def test_different_parts_give_different_ids(first: list[str], second: list[str]) -> None:
-    one, other = child_workflow_id("p/7", *first), child_workflow_id("p/7", *second)
-    assert (one == other) == (first == second)
-    assert len(one.encode()) <= 200
-    assert "\0" not in one
+    case, other = child_workflow_id("p/7", *first), child_workflow_id("p/7", *second)
+    assert (case == other) == (first == second)
+    assert len(case.encode()) <= 200
+    assert "\0" not in case
 
 
 @given(TEXT)

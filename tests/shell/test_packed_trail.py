@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from temporalio.converter import PayloadConverter
 
 from noetl_temporal.codec import data_converter
-from noetl_temporal.event_ids import event_id
+from noetl_temporal.event_ids import IdClock
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.packed_trail import DICTIONARIES, PackedTrail, pack, unpack
 
@@ -51,8 +51,9 @@ def test_many_events_come_back() -> None:
 
 def step(number: int) -> list[DomainEvent]:
     """What the machine writes between two calls in a row."""
-    ids = [event_id(AT + number, 0, ordinal) for ordinal in range(5)]
-    before = event_id(AT + number - 35, 0, 4)
+    clock = IdClock()
+    ids = [clock.next(AT + number, slot=0) for _ in range(5)]
+    before = IdClock(AT + number - 35, used=4).next(AT + number - 35, slot=0)
     name, run = f"load_{number}", {"step_run_id": f"load_{number}#1"}
     ended: dict[str, Any] = {"parent": before, "ends": before, "duration": 0.035, "result": {"rows": number}}
     place = {"source": {"file": "nightly/load.yaml", "line": 12 + number, "col": 5}}

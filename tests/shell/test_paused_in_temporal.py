@@ -30,6 +30,11 @@ from tests.shell.test_pauses import STEPS, Gate, logged, status_in_log, until
 NAMESPACE = "default"
 PAUSED_ATTEMPTS = "SELECT count(*) FROM noetl.running_attempt WHERE execution_id = $1 AND status = 'PAUSED'"
 
+PAUSES = """
+SELECT concat_ws(' ', event_type, meta->>'by', meta->>'reason') FROM noetl.event
+WHERE execution_id = $1 AND event_type IN ('task.paused', 'task.resumed') ORDER BY event_id
+"""
+
 
 async def pause_workflow(client: Client, workflow_id: str) -> None:
     request = PauseWorkflowExecutionRequest(
@@ -64,10 +69,10 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
         async with open_event_log(servers.postgres) as log:
             told = await describe_run(Runs(client.temporal, servers.postgres), handle, log, None)
         assert told.status == "paused"
-        [found] = told.problems
-        assert (found.kind, found.remedy) == ("paused_run", f"`{unpause}`")
-        assert "is paused in Temporal since" in found.message
-        assert found.message.endswith("by ann (why)")
+        [problem] = told.problems
+        assert (problem.kind, problem.remedy) == ("paused_run", f"`{unpause}`")
+        assert "is paused in Temporal since" in problem.message
+        assert problem.message.endswith("by ann (why)")
 
         # lists: one paused workflow does not hide the others
         bare = Runs(client.temporal, None)
@@ -75,7 +80,7 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
             while handle.execution_id not in [run.execution_id for run in await bare.list(status="paused")]:
                 await asyncio.sleep(0.1)
         assert handle.execution_id not in [run.execution_id for run in await bare.list(status="running")]
-        assert handle.workflow_id in [one.workflow_id async for one in open_histories(client.temporal)]
+        assert handle.workflow_id in [history.workflow_id async for history in open_histories(client.temporal)]
 
         # the event log, from which the live view tells how to go on
         await is_in_log(servers, handle, lambda status: status == "PAUSED")
@@ -118,8 +123,8 @@ async def test_a_run_that_was_paused_by_request_stays_paused(servers: Addresses,
         await handle.resume(by="bob")
         assert (await asyncio.wait_for(handle.result(), 30)).status == "completed"
         await is_in_log(servers, handle, lambda status: status == "COMPLETED")
-        told = [(event.event_type, event.meta.get("by")) async for event in handle.events()]
-        assert [one for one in told if one[0] in ("playbook.paused", "playbook.resumed")] == [
+        message = [(event.event_type, event.meta.get("by")) async for event in handle.events()]
+        assert [event for event in message if event[0] in ("playbook.paused", "playbook.resumed")] == [
             ("playbook.paused", "ann"),
             ("playbook.paused", "ann"),
             ("playbook.resumed", "bob"),
@@ -141,6 +146,16 @@ async def attempt_is_paused_in_log(servers: Addresses, handle: RunHandle) -> Non
         await connection.close()
 
 
+async def pauses_are_in_log(servers: Addresses, handle: RunHandle, expected: list[str]) -> None:
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        async with asyncio.timeout(30):
+            while [row[0] for row in await connection.fetch(PAUSES, handle.execution_id)] != expected:
+                await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+
+
 async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> None:
     gate = Gate()
     async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
@@ -154,10 +169,10 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
                 namespace=NAMESPACE, execution=execution, id=call.activity_id, identity="ann", reason="why"
             )
         )
-        [found] = await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
-        assert found.kind == "paused_call"
-        assert found.message.endswith("UTC by ann (why)")
-        assert f"--activity-id {call.activity_id}" in found.remedy
+        [problems_found] = await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
+        assert problems_found.kind == "paused_call"
+        assert problems_found.message.endswith("UTC by ann (why)")
+        assert f"--activity-id {call.activity_id}" in problems_found.remedy
         assert (await status_of(servers, client, handle)) == "paused"
         bare = Runs(client.temporal, None)
         async with asyncio.timeout(20):
@@ -165,10 +180,14 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
                 await asyncio.sleep(0.1)
         assert handle.execution_id not in [run.execution_id for run in await bare.list(status="running")]
         await attempt_is_paused_in_log(servers, handle)
+        await is_in_log(servers, handle, lambda status: status == "PAUSED")
+        await pauses_are_in_log(servers, handle, ["task.paused ann why"])
         await service.unpause_activity(
             UnpauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id)
         )
         assert (await status_of(servers, client, handle)) == "running"
+        await is_in_log(servers, handle, lambda status: status == "RUNNING")
+        await pauses_are_in_log(servers, handle, ["task.paused ann why", "task.resumed"])
         assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
         gate.open()
         assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"

@@ -69,10 +69,10 @@ class Gate:
         self._open.set()
 
     async def answer(self, request: Request, _context: ToolContext) -> Any:
-        said = request.config.get("message")
-        self.called.append(said)
+        config = request.config.get("message")
+        self.called.append(config)
         await self._open.wait()
-        return Outcome("error", error=ErrorInfo("exception", f"{said} fails")) if said in self.failing else said
+        return Outcome("error", error=ErrorInfo("exception", f"{config} fails")) if config in self.failing else config
 
 
 class Slow(Gate):
@@ -92,13 +92,13 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def standing(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> OpenWaits:
     async with asyncio.timeout(20):
-        while not holds(found := await handle.suspensions()):
+        while not holds(suspensions := await handle.suspensions()):
             await asyncio.sleep(0.05)
-    return found
+    return suspensions
 
 
 async def paused(handle: RunHandle) -> None:
-    await standing(handle, lambda found: found.pause is not None)
+    await standing(handle, lambda status: status.pause is not None)
 
 
 async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
@@ -114,10 +114,10 @@ async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
         await asyncio.sleep(1)
         assert gate.called == ["start"]
         await handle.resume(by="bob")
-        found = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 30)
         with pytest.raises(RequestRefusedError, match="the run has ended"):
             await handle.resume()
-    assert (found.status, gate.called) == ("completed", ["start", "after"])
+    assert (report.status, gate.called) == ("completed", ["start", "after"])
 
 
 async def test_a_cancel_of_a_paused_run_is_accepted(shell: Shell) -> None:
@@ -129,8 +129,8 @@ async def test_a_cancel_of_a_paused_run_is_accepted(shell: Shell) -> None:
         gate.open()
         await paused(handle)
         await handle.cancel("enough")
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert (found.status, gate.called) == ("cancelled", ["start"])
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert (report.status, gate.called) == ("cancelled", ["start"])
 
 
 async def test_a_loop_pauses_with_its_playbook(shell: Shell) -> None:
@@ -144,8 +144,8 @@ async def test_a_loop_pauses_with_its_playbook(shell: Shell) -> None:
         await asyncio.sleep(1)
         assert gate.called == [0]
         await handle.resume()
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert found.status == "completed"
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert report.status == "completed"
     assert gate.called == list(range(6))
 
 
@@ -159,10 +159,10 @@ async def test_a_pause_and_a_resume_at_the_same_moment_leave_no_call_paused(shel
             await asyncio.gather(handle.pause(now=True), handle.resume(), return_exceptions=True)
             if (await handle.suspensions()).pause is not None:
                 await handle.resume()
-            assert [one for one in await pending_calls(handle) if one.paused] == []
+            assert [call for call in await pending_calls(handle) if call.paused] == []
         gate.open()
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, set(gate.called)) == ("completed", {"start", "after"})
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, set(gate.called)) == ("completed", {"start", "after"})
 
 
 async def pending_calls(handle: RunHandle) -> list[PendingActivityInfo]:
@@ -181,8 +181,8 @@ async def test_calls_that_are_paused_at_once_are_made_again(shell: Shell) -> Non
         await asyncio.sleep(1)
         assert gate.called == ["start"]
         await handle.resume()
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, gate.called) == ("completed", ["start", "start", "after"])
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, gate.called) == ("completed", ["start", "start", "after"])
 
 
 async def test_a_call_that_must_not_be_repeated_is_not_interrupted(shell: Shell) -> None:
@@ -198,8 +198,8 @@ async def test_a_call_that_must_not_be_repeated_is_not_interrupted(shell: Shell)
         await asyncio.sleep(1)
         assert gate.called == ["start"]
         await handle.resume()
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, gate.called) == ("completed", ["start", "after"])
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, gate.called) == ("completed", ["start", "after"])
 
 
 async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> None:
@@ -208,21 +208,21 @@ async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> N
     gate.open()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, HELD)
-        [held] = (await standing(handle, lambda found: bool(found.held))).held
+        [held] = (await standing(handle, lambda status: bool(status.held))).held
         assert (held.run, held.step) == ("start#1", "start")
-        with pytest.raises(RequestRefusedError, match="step 'after' is not held: held are start#1"):
+        with pytest.raises(RequestRefusedError, match="step 'after' is not held: held are 'start'"):
             await handle.skip("after")
         with pytest.raises(RequestRefusedError, match="the playbook has no step 'strat'"):
             await handle.retry("strat")
         gate.failing = {"after"}
         gate.called.clear()
         assert await handle.retry(by="ann") == "start#1"
-        [held] = (await standing(handle, lambda found: bool(found.held) and found.held[0].step == "after")).held
+        [held] = (await standing(handle, lambda status: bool(status.held) and status.held[0].step == "after")).held
         assert gate.called == ["b", "after"]
         assert "after fails" in held.message
         assert await handle.skip("after", {"n": 1}, by="ann") == "after#1"
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert (found.status, found.result) == ("completed", {"n": 1})
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert (report.status, report.result) == ("completed", {"n": 1})
 
 
 async def test_a_pause_outlives_its_worker(shell: Shell) -> None:
@@ -238,8 +238,8 @@ async def test_a_pause_outlives_its_worker(shell: Shell) -> None:
         await paused(handle)
         assert gate.called == ["start"]
         await handle.resume()
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert found.status == "completed"
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert report.status == "completed"
 
 
 async def test_a_loop_continues_where_a_reset_has_dropped_its_pause(shell: Shell) -> None:
@@ -268,8 +268,8 @@ async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
         await asyncio.sleep(1)
         assert gate.called == ["start"]
         await handle.resume()
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert (found.status, gate.called) == ("completed", ["start", "after"])
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert (report.status, gate.called) == ("completed", ["start", "after"])
 
 
 async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell: Shell) -> None:
@@ -298,8 +298,8 @@ async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: S
         if (await handle.suspensions()).pause is not None:
             await handle.resume()
         gate.open()
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert (found.status, gate.called.count("after")) == ("completed", 4)
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert (report.status, gate.called.count("after")) == ("completed", 4)
 
 
 @asynccontextmanager
@@ -315,12 +315,12 @@ async def logged(servers: Addresses, gate: Gate) -> AsyncGenerator[NoetlClient]:
 async def status_in_log(servers: Addresses, handle: RunHandle) -> str:
     connection = await asyncpg.connect(servers.postgres)
     try:
-        found = await connection.fetchval(
+        pid = await connection.fetchval(
             "SELECT status FROM noetl.execution WHERE execution_id = $1", handle.execution_id
         )
     finally:
         await connection.close()
-    return str(found)
+    return str(pid)
 
 
 async def test_lists_show_what_is_paused(servers: Addresses, shell: Shell) -> None:
@@ -356,6 +356,6 @@ async def test_a_frame_pauses_with_its_playbook(servers: Addresses, shell: Shell
         await asyncio.sleep(1)
         assert len(gate.called) == so_far < 200
         await handle.resume()
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert found.status == "completed"
-    assert found.result["stats"]["success"] == 200
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert report.status == "completed"
+    assert report.result["stats"]["success"] == 200

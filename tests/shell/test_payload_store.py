@@ -27,8 +27,8 @@ SIZE = 70_000
 @pytest.fixture
 async def proxy(servers: Addresses) -> AsyncGenerator[Proxy]:
     await migrate(servers.postgres)
-    async with proxy_to(servers.postgres) as found:
-        yield found
+    async with proxy_to(servers.postgres) as proxy_:
+        yield proxy_
 
 
 def values(count: int) -> list[Payload]:
@@ -46,16 +46,18 @@ async def read(dsn: str, claims: Sequence[StorageDriverClaim]) -> list[Payload]:
 async def read_from(proxy: Proxy, claims: Sequence[StorageDriverClaim]) -> int:
     """How many of the values are read from the database."""
     await proxy.cut()
-    found = await asyncio.gather(*(read(proxy.dsn, [claim]) for claim in claims), return_exceptions=True)
+    answers = await asyncio.gather(*(read(proxy.dsn, [claim]) for claim in claims), return_exceptions=True)
     await proxy.open()
-    return sum(isinstance(one, OSError) for one in found)
+    return sum(isinstance(error, OSError) for error in answers)
 
 
 async def test_many_uses_at_once_share_a_few_connections(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(payload_store, "CACHE_BYTES", 0)
     payloads = values(30)
-    stored = await asyncio.gather(*(store(proxy.dsn, [one]) for one in payloads))
-    assert await asyncio.gather(*(read(proxy.dsn, claims) for claims in stored)) == [[one] for one in payloads]
+    stored = await asyncio.gather(*(store(proxy.dsn, [payload_]) for payload_ in payloads))
+    assert await asyncio.gather(*(read(proxy.dsn, claims) for claims in stored)) == [
+        [payload_] for payload_ in payloads
+    ]
     assert 1 <= proxy.accepted <= MAX_CONNECTIONS
 
 
@@ -171,8 +173,8 @@ async def test_a_cached_value_is_stored_again_after_its_row_was_deleted(proxy: P
 
 async def test_a_row_that_was_changed_is_not_believed(proxy: Proxy, servers: Addresses) -> None:
     """A key is the digest of its value, so whoever has a signed key has the value that was signed."""
-    one, other = values(2)
-    [claim] = await store(servers.postgres, [one])
+    case, other = values(2)
+    [claim] = await store(servers.postgres, [case])
     connection = await asyncpg.connect(servers.postgres)
     try:
         changed, key = other.SerializeToString(deterministic=True), claim.claim_data["key"]

@@ -51,13 +51,13 @@ async def test_all_that_a_run_starts_has_its_priority(shell: Shell) -> None:
         handle = await client.submit(parent, catalog=catalog)
         assert (await handle.result()).status == "completed"
     given = Priority(priority_key=2, fairness_key="acme", fairness_weight=2.5)
-    found: dict[str, Priority] = {}
+    priorities: dict[str, Priority] = {}
     async for history in histories_of(client.temporal, handle.workflow_id):
-        found[history.workflow_id.rpartition("/")[2]] = started(history.events[0])
-    assert len(found) == 4
-    own = [one for one in found.values() if one.priority_key == 5]
+        priorities[history.workflow_id.rpartition("/")[2]] = started(history.events[0])
+    assert len(priorities) == 4
+    own = [options for options in priorities.values() if options.priority_key == 5]
     assert own == [Priority(priority_key=5, fairness_key="acme", fairness_weight=2.5)]
-    assert sum(one == given for one in found.values()) == 3
+    assert sum(options == given for options in priorities.values()) == 3
 
 
 async def test_a_run_without_one_has_the_default(shell: Shell) -> None:

@@ -47,9 +47,9 @@ async def finished(servers: Addresses, tools: dict[str, Tool], text: str, **more
 
 async def queues_of(handle: RunHandle) -> dict[str, str]:
     events = (await history_of(handle)).events
-    scheduled = [one for one in events if one.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED]
-    calls = [one.activity_task_scheduled_event_attributes for one in scheduled]
-    return {one.activity_type.name: one.task_queue.name for one in calls}
+    scheduled = [event for event in events if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED]
+    calls = [event.activity_task_scheduled_event_attributes for event in scheduled]
+    return {call.activity_type.name: call.task_queue.name for call in calls}
 
 
 OWN = {"noetl.noop": "noetl-noop", "noetl.python": "noetl-python"}
@@ -66,7 +66,7 @@ SHARED = dict.fromkeys(OWN, WORKFLOW_QUEUE)
         (" http , noop", {**SHARED, "noetl.noop": "noetl-noop"}),
     ],
 )
-async def test_the_configuration_says_which_tools_have_a_queue_of_their_own(
+async def test_the_configuration_lists_the_tools_with_their_own_queue(
     servers: Addresses,
     tools: dict[str, Tool],
     monkeypatch: pytest.MonkeyPatch,
@@ -82,16 +82,16 @@ async def test_the_embedded_stack_shares_a_queue(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOOL_QUEUES_VARIABLE, servers.environment()[TOOL_QUEUES_VARIABLE])
-    found = await queues_of(await finished(servers, tools, BOTH))
-    assert found == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
+    queues = await queues_of(await finished(servers, tools, BOTH))
+    assert queues == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
 
 
 async def test_a_submission_that_names_a_queue_has_it(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")
-    found = await queues_of(await finished(servers, tools, BOTH, queues={"python": "noetl-python"}))
-    assert found == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
+    queues = await queues_of(await finished(servers, tools, BOTH, queues={"python": "noetl-python"}))
+    assert queues == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
 
 
 async def test_a_loop_has_the_queues_of_its_run(
@@ -101,18 +101,20 @@ async def test_a_loop_has_the_queues_of_its_run(
     handle = await finished(servers, tools, LOOP)
     events = (await history_of(handle)).events
     started = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
-    [child] = [one.child_workflow_execution_started_event_attributes for one in events if one.event_type == started]
+    [child] = [
+        event.child_workflow_execution_started_event_attributes for event in events if event.event_type == started
+    ]
     client = await NoetlClient.connect(servers.temporal)
-    found = client.temporal.get_workflow_handle(child.workflow_execution.workflow_id)
+    workflow_handle = client.temporal.get_workflow_handle(child.workflow_execution.workflow_id)
     scheduled = [
-        one.activity_task_scheduled_event_attributes.task_queue.name
-        for one in (await found.fetch_history()).events
-        if one.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+        event.activity_task_scheduled_event_attributes.task_queue.name
+        for event in (await workflow_handle.fetch_history()).events
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
     ]
     assert scheduled == [WORKFLOW_QUEUE] * 2
 
 
-async def test_a_shared_queue_that_nobody_polls_says_so(
+async def test_a_shared_queue_without_workers_is_reported(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of the workflows alone and one of the tool alone do not poll it."""
@@ -124,9 +126,9 @@ async def test_a_shared_queue_that_nobody_polls_says_so(
     source = CredentialSource(environment={})
     async with workflow_worker(client.temporal), serving(client.temporal, tools, source, only=["noop"]):
         handle = await client.submit(compile_or_raise(f"{HEAD}{LOOP}"))
-        [found] = await noticed(client, handle)
+        [problem] = await noticed(client, handle)
         await handle.terminate()
-    assert found.line() == "waiting for a worker for noop (none is polling): start one with `noetl worker`"
+    assert problem.line() == "waiting for a worker for noop (none is polling): start one with `noetl worker`"
 
 
 async def test_a_run_whose_input_cannot_be_read_yet_continues_when_it_can(
@@ -139,7 +141,7 @@ async def test_a_run_whose_input_cannot_be_read_yet_continues_when_it_can(
         await proxy.cut()
         async with serving(distant.temporal, tools, CredentialSource(environment={})):
             handle = await client.submit(compile_or_raise(f"{HEAD}{BOTH}"), {"text": "x" * 100_000})
-            [found] = await noticed(client, handle)
+            [problem] = await noticed(client, handle)
             await proxy.open()
             assert (await handle.result()).status == "completed"
-    assert "the payload store is unavailable" in found.message
+    assert "the payload store is unavailable" in problem.message

@@ -33,6 +33,16 @@ ANSWERED = """\
     loop: {in: [a, b], iterator: name}
     tool: {kind: approval, form: {amount: number}}
 """
+HELD_ITEMS = """\
+  - step: each
+    loop: {in: [a, b], iterator: name, spec: {mode: parallel}}
+    next: {arcs: [{step: load}]}
+  - step: load
+    on_failure: hold
+    tool: {kind: python, code: "result = 1"}
+    next: {arcs: [{step: met}]}
+  - {step: met, spec: {end_loop: each}}
+"""
 TWO = """\
   - step: slow
     tool: {kind: python, code: "result = 1"}
@@ -53,7 +63,7 @@ async def until(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> None:
 
 
 async def waits_for(handle: RunHandle, name: str) -> None:
-    await until(handle, lambda found: [one.name for one in found.waits] == [name])
+    await until(handle, lambda waits: [wait.name for wait in waits.waits] == [name])
 
 
 async def recorded(client: NoetlClient, handle: RunHandle) -> dict[str, Any]:
@@ -74,9 +84,9 @@ async def test_signals_decisions_retries_and_skips(shell: Shell) -> None:
         handle = await client.submit(compile_or_raise(text, "answered.yaml"), {}, content=text)
         await waits_for(handle, "paid")
         await handle.signal("paid", {}, key="7")
-        await until(handle, lambda found: [one.run for one in found.held] == ["load#1"])
+        await until(handle, lambda status: [held.run for held in status.held] == ["load#1"])
         await handle.retry(by="ann")
-        await until(handle, lambda found: [one.run for one in found.held] == ["load#2"])
+        await until(handle, lambda status: [held.run for held in status.held] == ["load#2"])
         await handle.skip("load", [1], by="ann")
         await waits_for(handle, "review[0]")
         await handle.approve(by="ann", form={"amount": 3})
@@ -91,6 +101,22 @@ async def test_signals_decisions_retries_and_skips(shell: Shell) -> None:
         {"do": "reject", "step": "review", "iteration": 1, "by": "bob", "reason": "no"},
     ]
     assert test["expect"]["result"]["results"][0]["at"] == "..."
+
+
+async def test_a_decision_about_all_held_items_is_one_about_each(shell: Shell) -> None:
+    tools = {"python": FakeTool("python", broken)}
+    client = await NoetlClient.connect(shell.address, tools=tools)
+    text = f"{HEAD}workflow:\n{HELD_ITEMS}"
+    async with serving(client.temporal, tools, shell.credentials):
+        handle = await client.submit(compile_or_raise(text, "held.yaml"), {}, content=text)
+        await until(handle, lambda found: len(found.held) == 2)
+        assert await handle.retry_all(by="ann") == 2
+        await until(handle, lambda found: [one.run[-1] for one in found.held] == ["2", "2"])
+        assert await handle.skip_all("load", [1], by="bob") == 2
+        test = await recorded(client, handle)
+    retried = {"do": "retry", "by": "ann"}
+    skipped = {"do": "skip", "step": "load", "data": [1], "by": "bob"}
+    assert test["requests"] == [retried, retried, skipped, skipped]
 
 
 async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) -> None:
@@ -108,7 +134,7 @@ async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) ->
         handle = await client.submit(compile_or_raise(text, "two.yaml"), {}, content=text)
         await asyncio.wait_for(called.wait(), 60)
         await handle.pause(by="ann")
-        await until(handle, lambda found: found.pause is not None)
+        await until(handle, lambda status: status.pause is not None)
         end.set()
         await asyncio.sleep(0.5)  # the pause lasts for a while after the call
         await handle.resume(by="bob")

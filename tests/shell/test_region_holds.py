@@ -45,24 +45,24 @@ class Failing:
         self.called = Counter[str]()
 
     def answer(self, request: Request, _context: ToolContext) -> Any:
-        said = str(request.config.get("message"))
-        self.called[said] += 1
-        return Outcome("error", error=ErrorInfo("exception", f"{said} fails")) if said in self.names else said
+        message = str(request.config.get("message"))
+        self.called[message] += 1
+        return Outcome("error", error=ErrorInfo("exception", f"{message} fails")) if message in self.names else message
 
 
 async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shell: Shell) -> None:
     tool = Failing("a", "c")
     async with shell.client(tool.answer) as client:
         handle = await shell.submit(client, STEPS)
-        found = await standing(handle, lambda found: len(found.held) == 2)
-        assert sorted(one.run for one in found.held) == ["start/1/0/load#1", "start/1/2/load#1"]
-        assert {one.message for one in found.held} == {"a fails", "c fails"}
+        found = await standing(handle, lambda status: len(status.held) == 2)
+        assert sorted(held.run for held in found.held) == ["start/1/0/load#1", "start/1/2/load#1"]
+        assert {problem.message for problem in found.held} == {"a fails", "c fails"}
         assert found.waits == []
-        with pytest.raises(RequestRefusedError, match="several runs of steps are held, name one"):
+        with pytest.raises(RequestRefusedError, match="2 runs of steps are held: name one of"):
             await handle.retry("load")
         tool.names.clear()
         assert await handle.retry("load[0]", by="ann") == "start/1/0/load#1"
-        await standing(handle, lambda found: len(found.held) == 1)
+        await standing(handle, lambda status: len(status.held) == 1)
         status = (await handle.workflow.describe()).typed_search_attributes.get(STATUS)
         await handle.skip("load", "by hand", by="bob")
         report = await asyncio.wait_for(handle.result(), 30)
@@ -86,13 +86,13 @@ async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shel
 async def test_a_cancel_ends_a_held_item(shell: Shell) -> None:
     async with shell.client(Failing("a").answer) as client:
         handle = await shell.submit(client, STEPS)
-        await standing(handle, lambda found: bool(found.held))
+        await standing(handle, lambda status: bool(status.held))
         await handle.cancel("enough")
         report = await asyncio.wait_for(handle.result(), 30)
     assert report.status == "cancelled"
 
 
-async def test_an_item_that_nobody_decides_about_fails(shell: Shell) -> None:
+async def test_an_item_without_a_decision_fails(shell: Shell) -> None:
     async with shell.client(Failing("a").answer) as client:
         handle = await shell.submit(client, STEPS.replace("for: 1h", "for: 1s"))
         report = await asyncio.wait_for(handle.result(), 30)
@@ -105,7 +105,7 @@ async def test_a_reset_before_a_loop_with_a_held_item(shell: Shell) -> None:
     tool = Failing("a")
     async with shell.client(tool.answer) as client:
         handle = await shell.submit(client, STEPS)
-        await standing(handle, lambda found: bool(found.held))
+        await standing(handle, lambda status: bool(status.held))
         tool.names.clear()
         again = await reset(client, handle, 0)
         report = await asyncio.wait_for(again.result(), 30)
@@ -121,7 +121,7 @@ async def test_a_held_item_outlives_its_worker(servers: Addresses) -> None:
         await web.answer_only(0)
         async with worker_of(servers) as worker:
             handle = await submit(servers, text)
-            await standing(handle, lambda found: len(found.held) == 3)
+            await standing(handle, lambda status: len(status.held) == 3)
             worker.kill()
             await worker.ended()
         await web.answer_only(None)

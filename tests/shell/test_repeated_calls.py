@@ -107,8 +107,8 @@ async def repeated(
         tool.let_go.set()
         report = await run.result()
         yield client, run, report
-        for one in (run.run_id, None):
-            await follow_execution(client.temporal, servers.postgres, run.workflow_id, one)
+        for case in (run.run_id, None):
+            await follow_execution(client.temporal, servers.postgres, run.workflow_id, case)
     assert await audit_execution(servers.postgres, run.execution_id) == []
 
 
@@ -136,8 +136,8 @@ async def test_a_call_that_a_reset_repeats_is_the_same_execution_and_stores_its_
         [listed] = await Runs(client.temporal, None).list("tests/child", since=began)
         assert listed.started >= began
     assert await base.rows() == [7] * 4
-    [(execution_id, found)] = (await called(servers, run)).items()
-    assert found == ("COMPLETED", 2)
+    [(execution_id, rows_called)] = (await called(servers, run)).items()
+    assert rows_called == ("COMPLETED", 2)
     assert execution_id < run.execution_id
     assert await audit_execution(servers.postgres, execution_id) == []
     connection = await asyncpg.connect(servers.postgres)
@@ -169,7 +169,7 @@ async def test_a_call_that_is_not_waited_for_is_made_once_whatever_is_reset(serv
 
 async def test_a_call_that_must_not_be_repeated_fails_after_a_reset(servers: Addresses, base: Base) -> None:
     async with repeated(servers, base, CALL.replace("MORE", ", spec: {idempotent: false}")) as (_, run, report):
-        assert [(one.kind, one.message) for one in report.failures.kept] == [
+        assert [(failure.kind, failure.message) for failure in report.failures.kept] == [
             (
                 "unknown_outcome",
                 "the playbook 'tests/child' was called before a reset of its caller, and must not be called again",
@@ -182,4 +182,4 @@ async def test_a_call_that_must_not_be_repeated_fails_after_a_reset(servers: Add
 async def called_by(client: NoetlClient, run: RunHandle) -> set[str]:
     """The workflow ids of the playbooks that it called."""
     query = f"ParentWorkflowId = '{run.workflow_id}'"
-    return {one.id async for one in client.temporal.list_workflows(query)}
+    return {workflow.id async for workflow in client.temporal.list_workflows(query)}

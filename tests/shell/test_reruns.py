@@ -97,12 +97,12 @@ class World:
         self.failing: set[Any] = set()
 
     def answer(self, request: Request, _context: ToolContext) -> Any:
-        said = request.config.get("message")
-        self.called.append(said)
-        if said == "big":
+        config = request.config.get("message")
+        self.called.append(config)
+        if config == "big":
             return {"text": "x" * BYTES}
-        is_failing = isinstance(said, str) and said in self.failing
-        return Outcome("error", error=ErrorInfo("exception", f"{said} fails")) if is_failing else said
+        is_failing = isinstance(config, str) and config in self.failing
+        return Outcome("error", error=ErrorInfo("exception", f"{config} fails")) if is_failing else config
 
 
 async def ended(handle: RunHandle) -> Any:
@@ -193,9 +193,9 @@ async def test_of_a_loop_the_result_is_taken_over(shell: Shell) -> None:
         again = await client.rerun(handle.execution_id, "after")
         report = await ended(again)
         children = [
-            one
-            for one in (await again.workflow.fetch_history()).events
-            if one.HasField("start_child_workflow_execution_initiated_event_attributes")
+            event
+            for event in (await again.workflow.fetch_history()).events
+            if event.HasField("start_child_workflow_execution_initiated_event_attributes")
         ]
     assert (report.result, world.called, children) == (15, [15], [])
 
@@ -230,8 +230,8 @@ async def test_a_run_that_continued_as_new_is_read_through(shell: Shell, monkeyp
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, steps)
         report = await ended(handle)
-        found = (await handle.workflow.describe()).raw_description.workflow_execution_info
-        assert found.first_run_id != found.execution.run_id
+        workflow_execution_info = (await handle.workflow.describe()).raw_description.workflow_execution_info
+        assert workflow_execution_info.first_run_id != workflow_execution_info.execution.run_id
         assert report.result == " ".join(names)
         for step, count in (("last", 1), ("s9", 4), ("s1", 12)):
             world.called.clear()
@@ -283,12 +283,12 @@ async def test_a_branch_in_progress_is_named(shell: Shell) -> None:
     gate = asyncio.Event()
 
     async def answer(request: Request, _context: ToolContext) -> Any:
-        said = request.config.get("message")
-        if said == "right":
+        config = request.config.get("message")
+        if config == "right":
             await gate.wait()
-        elif said == "second":
+        elif config == "second":
             gate.set()
-        return said
+        return config
 
     steps = FORK.replace("left}, next: {arcs: [{step: join}]}}", "left}, next: {arcs: [{step: more}]}}")
     steps += "  - {step: more, tool: {kind: noop, message: second}, next: {arcs: [{step: join}]}}\n"
@@ -327,9 +327,9 @@ async def test_large_values_stay_references_and_are_the_new_runs_as_well(servers
         handle = await large_run(client)
         again = await client.rerun(handle.execution_id, "after")
         assert (await ended(again)).result == f"{BYTES} {BYTES}"
-        for one in (handle, again):
-            await follow_execution(client.temporal, servers.postgres, one.workflow_id)
-            assert await audit_execution(servers.postgres, one.execution_id) == []
+        for case in (handle, again):
+            await follow_execution(client.temporal, servers.postgres, case.workflow_id)
+            assert await audit_execution(servers.postgres, case.execution_id) == []
         started = (await again.workflow.fetch_history()).events[0].ByteSize()
     log = await asyncpg.connect(servers.postgres)
     try:
@@ -374,11 +374,11 @@ async def test_facts_that_were_changed_are_refused(shell: Shell, monkeypatch: py
         fetch = WorkflowHandle[Any, Any].fetch_history
 
         async def changed(workflow: WorkflowHandle[Any, Any]) -> WorkflowHistory:
-            found = await fetch(workflow)
-            for event in found.events:
+            answer = await fetch(workflow)
+            for event in answer.events:
                 for payload in event.activity_task_completed_event_attributes.result.payloads:
                     payload.data = payload.data.replace(b'"n":1', b'"n":7')
-            return found
+            return answer
 
         monkeypatch.setattr(WorkflowHandle, "fetch_history", changed)
         world.called.clear()
@@ -418,6 +418,8 @@ async def test_a_rerun_takes_a_timeout(shell: Shell) -> None:
         handle = await shell.submit(client, CHAIN, city="Oslo")
         await ended(handle)
         again = await client.rerun(handle.execution_id, "last", execution_timeout=timedelta(minutes=5))
-        found = (await again.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
+        workflow_execution_started_event_attributes = (
+            (await again.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
+        )
         await ended(again)
-    assert found.workflow_execution_timeout.ToTimedelta() == timedelta(minutes=5)
+    assert workflow_execution_started_event_attributes.workflow_execution_timeout.ToTimedelta() == timedelta(minutes=5)

@@ -78,7 +78,7 @@ class Tool:
         return {"n": n}
 
 
-async def test_a_run_reset_in_a_chunked_loop_does_every_item_once(
+async def test_a_run_reset_in_a_chunked_loop_runs_every_item_once(
     servers: Addresses, base: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Three chunks are done and two in flight. Of these two the new run takes over what began before the point of the
@@ -101,15 +101,15 @@ async def test_a_run_reset_in_a_chunked_loop_does_every_item_once(
         tool.let_go.set()
         report = await handle.result()
         assert (report["status"], len(await children_of(handle, 6))) == ("completed", 6)
-        ended = [one async for one in loops_of(client, run)]
-        for one in (run.run_id, handle.run_id):
-            await follow_execution(client.temporal, servers.postgres, run.workflow_id, one)
+        ended = [loop async for loop in loops_of(client, run)]
+        for case in (run.run_id, handle.run_id):
+            await follow_execution(client.temporal, servers.postgres, run.workflow_id, case)
     assert await base.rows() == list(range(ITEMS))
     assert {n for n, count in tool.calls.items() if count > 1} <= set(HELD)
     assert max(tool.calls.values()) <= 2
-    completed = [one.run_id for one in ended if one.status == WorkflowExecutionStatus.COMPLETED]
+    completed = [run.run_id for run in ended if run.status == WorkflowExecutionStatus.COMPLETED]
     assert sorted(completed) == sorted(await children_of(handle, 6))
-    assert {one.status for one in ended if one.run_id not in completed} == {WorkflowExecutionStatus.TERMINATED}
+    assert {run.status for run in ended if run.run_id not in completed} == {WorkflowExecutionStatus.TERMINATED}
     assert await audit_execution(servers.postgres, run.execution_id) == []
 
 
@@ -132,13 +132,13 @@ async def test_chunks_that_began_after_the_point_of_a_reset_end(
         await until_only(client, run, [])
         while tool.waiting != Counter({BEFORE: 1}):
             await asyncio.sleep(0.02)
-        ended = Counter([one.status async for one in loops_of(client, run)])
+        ended = Counter([loop.status async for loop in loops_of(client, run)])
         assert ended == {WorkflowExecutionStatus.COMPLETED: 3, WorkflowExecutionStatus.TERMINATED: 2}
         tool.let_go.set()
         assert (await handle.result())["status"] == "completed"
         assert len(await children_of(handle, 6)) == 6
-        for one in (run.run_id, handle.run_id):
-            await follow_execution(client.temporal, servers.postgres, run.workflow_id, one)
+        for case in (run.run_id, handle.run_id):
+            await follow_execution(client.temporal, servers.postgres, run.workflow_id, case)
         assert (await replay(await handle.fetch_history(), client.temporal.data_converter)).problem is None
     assert await base.rows() == list(range(ITEMS))
     assert await audit_execution(servers.postgres, run.execution_id) == []
@@ -153,14 +153,14 @@ async def all_wait(tool: Tool) -> None:
 async def after_three_chunks(run: RunHandle) -> int:
     """The place among the workflow tasks of that which was told that the third chunk had ended."""
     history = await run.workflow.fetch_history()
-    ends = [one for one in history.events if one.HasField("child_workflow_execution_completed_event_attributes")]
-    return next(place for place, one in enumerate(await tasks_of(run)) if one > ends[2].event_id)
+    ends = [event for event in history.events if event.HasField("child_workflow_execution_completed_event_attributes")]
+    return next(place for place, event_id in enumerate(await tasks_of(run)) if event_id > ends[2].event_id)
 
 
 async def tasks_of(run: RunHandle) -> list[int]:
     """The ids of the events with which the workflow tasks of a run were completed."""
     history = await run.workflow.fetch_history()
-    return [one.event_id for one in history.events if one.HasField("workflow_task_completed_event_attributes")]
+    return [event.event_id for event in history.events if event.HasField("workflow_task_completed_event_attributes")]
 
 
 async def reset(client: NoetlClient, run: RunHandle, task: int) -> WorkflowHandle[Any, Any]:
@@ -181,9 +181,9 @@ async def children_of(handle: WorkflowHandle[Any, Any], count: int) -> list[str]
     while True:
         history = await handle.fetch_history()
         found = [
-            one.child_workflow_execution_started_event_attributes.workflow_execution.run_id
-            for one in history.events
-            if one.HasField("child_workflow_execution_started_event_attributes")
+            event.child_workflow_execution_started_event_attributes.workflow_execution.run_id
+            for event in history.events
+            if event.HasField("child_workflow_execution_started_event_attributes")
         ]
         if len(found) >= count:
             return found

@@ -77,8 +77,8 @@ async def test_whole_ids_and_beginnings_name_a_run(site: Site) -> None:
     run = site.runs["waiting"]
     for client in (site.client, site.bare):
         for name in (run.execution_id, str(run.execution_id), run.workflow_id, run.workflow_id[:-4]):
-            found = await client.find(name)
-            assert found.execution_id == run.execution_id
+            runs_found = await client.find(name)
+            assert runs_found.execution_id == run.execution_id
         assert (await client.find(str(run.execution_id)[:17])).execution_id == run.execution_id
 
 
@@ -94,12 +94,12 @@ async def test_a_beginning_of_several_lists_them(site: Site) -> None:
 async def test_runs_are_listed_by_path_status_and_time(site: Site) -> None:
     ids = {word: run.execution_id for word, run in site.runs.items()}
     now = datetime.now(UTC)
-    found = await site.bare.list(site.path)
-    assert [run.execution_id for run in found] == sorted(ids.values(), reverse=True)
-    assert [run.status for run in found] == ["running", "failed", "completed"]
-    assert all(run.path == site.path and run.workflow_id.endswith(str(run.execution_id)) for run in found)
-    assert all(now - timedelta(minutes=2) < run.started <= now for run in found)
-    assert [run.ended is None for run in found] == [True, False, False]
+    path = await site.bare.list(site.path)
+    assert [run.execution_id for run in path] == sorted(ids.values(), reverse=True)
+    assert [run.status for run in path] == ["running", "failed", "completed"]
+    assert all(run.path == site.path and run.workflow_id.endswith(str(run.execution_id)) for run in path)
+    assert all(now - timedelta(minutes=2) < run.started <= now for run in path)
+    assert [run.ended is None for run in path] == [True, False, False]
     ended = await site.client.list(site.path)  # nobody mirrors the one that waits
     assert [(run.execution_id, run.status) for run in ended] == [(ids["badly"], "failed"), (ids["well"], "completed")]
     assert [bool(run.error) for run in ended] == [True, False]

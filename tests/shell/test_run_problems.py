@@ -49,9 +49,11 @@ async def client(servers: Addresses) -> NoetlClient:
 
 async def noticed(client: NoetlClient, handle: RunHandle, enough: Callable[[list[RunProblem]], Any] = bool) -> Any:
     async with asyncio.timeout(30):
-        while not enough(found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)):
+        while not enough(
+            problems_found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
+        ):
             await asyncio.sleep(0.05)
-    return found
+    return problems_found
 
 
 @pytest.mark.parametrize("workflow", [ONE, LOOP], ids=["step", "loop"])
@@ -59,21 +61,23 @@ async def test_a_call_that_no_worker_takes(client: NoetlClient, workflow: str) -
     async with workflow_worker(client.temporal):
         graph = compile_or_raise(f"{HEAD}workflow:\n{workflow}", "shell.yaml")
         handle = await client.submit(graph, queues={"noop": "nobody-polls-this"})
-        [found] = await noticed(client, handle)
+        [problem] = await noticed(client, handle)
         await handle.terminate()
-    assert found.kind == "no_worker"
-    assert found.line() == "waiting for a worker for noop (none is polling): start one for the queue nobody-polls-this"
+    assert problem.kind == "no_worker"
+    assert (
+        problem.line() == "waiting for a worker for noop (none is polling): start one for the queue nobody-polls-this"
+    )
 
 
 async def test_a_run_that_no_worker_takes(client: NoetlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.client.WORKFLOW_QUEUE", "nobody-serves-workflows")
     handle = await Shell.submit(client, ONE)
-    [found] = await noticed(client, handle)
+    [problem] = await noticed(client, handle)
     await handle.terminate()
-    assert found.message == "waiting for a worker for workflows (none is polling)"
+    assert problem.message == "waiting for a worker for workflows (none is polling)"
 
 
-async def test_a_call_that_takes_long_is_no_news(shell: Shell) -> None:
+async def test_a_long_call_is_not_announced(shell: Shell) -> None:
     entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(*_: object) -> None:
@@ -97,10 +101,10 @@ async def test_a_bug_of_ours_is_an_incident_until_it_is_fixed(shell: Shell, monk
         with monkeypatch.context() as patch:
             patch.setattr(Machine, "feed", broken)
             handle = await Shell.submit(client, ONE)
-            [found] = await noticed(client, handle)
-        assert found.kind == "incident"
-        assert "a bug of ours" in found.message
-        assert f"noetl cancel {handle.execution_id}" in found.remedy
+            [problem] = await noticed(client, handle)
+        assert problem.kind == "incident"
+        assert "a bug of ours" in problem.message
+        assert f"noetl cancel {handle.execution_id}" in problem.remedy
         assert (await handle.result()).status == "completed"
 
 
@@ -127,10 +131,10 @@ async def test_a_run_that_does_not_replay_is_to_be_terminated(client: NoetlClien
         while not await started_timer(handle):
             await asyncio.sleep(0.05)
     async with workflow_worker(client.temporal):
-        [found] = await noticed(client, handle)
+        [problem] = await noticed(client, handle)
         await handle.terminate()
-    assert ": nondeterminism: " in found.message
-    assert f"noetl terminate {handle.execution_id}" in found.remedy
+    assert ": nondeterminism: " in problem.message
+    assert f"noetl terminate {handle.execution_id}" in problem.remedy
 
 
 async def started_timer(handle: RunHandle) -> bool:
@@ -138,14 +142,14 @@ async def started_timer(handle: RunHandle) -> bool:
     return any(event.event_type == EventType.EVENT_TYPE_TIMER_STARTED for event in events)
 
 
-async def test_a_store_of_large_values_that_is_unavailable_is_no_bug_to_be_fixed(servers: Addresses) -> None:
+async def test_an_unavailable_store_of_large_values_is_not_reported_as_a_bug(servers: Addresses) -> None:
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": FakeTool("noop", ok)})
     away = await connect_temporal(servers.temporal, dsn="postgresql://noetl@127.0.0.1:1/noetl")
     async with workflow_worker(away):
         handle = await Shell.submit(client, ONE, large="x" * 200_000)
-        [found] = await noticed(client, handle, lambda found: any(one.kind == "incident" for one in found))
-    assert "storage" in found.message
-    assert found.remedy == (
+        [waits] = await noticed(client, handle, lambda found: any(problem.kind == "incident" for problem in found))
+    assert "storage" in waits.message
+    assert waits.remedy == (
         f"the run continues when Postgres is back; or stop it with `noetl cancel {handle.execution_id}`"
     )
     async with serving(client.temporal, {"noop": FakeTool("noop", ok)}, CredentialSource(environment={})):
@@ -168,15 +172,15 @@ async def test_an_unwritable_log_is_reported_for_open_and_ended_runs(shell: Shel
         client = NoetlClient(served.temporal, servers.postgres, {})
         handle = await Shell.submit(served, ONE)
         await entered.wait()
-        found = await handle.workflow.describe()
-        run = WorkflowRun("default", handle.workflow_id, found.run_id, PLAYBOOK_WORKFLOW)
+        description = await handle.workflow.describe()
+        run = WorkflowRun("default", handle.workflow_id, description.run_id, PLAYBOOK_WORKFLOW)
         await store.note_problem(run, "ValueError: no such text\nDETAIL: none")
         running = await describe_run(client, handle, log, None)
         let_go.set()
         await handle.result()
         ended = await describe_run(client, handle, log, None)
     for told in (running, ended):
-        assert [one.kind for one in told.problems] == ["unread_history"]
+        assert [problem.kind for problem in told.problems] == ["unread_history"]
         assert told.problems[0].message.endswith(" UTC: ValueError: no such text")
         assert "noetl mirror problems" in told.problems[0].remedy
         assert told.events_complete is False

@@ -65,10 +65,10 @@ async def test_a_playbook_runs_and_its_result_comes_back(shell: Shell) -> None:
     assert report.steps["start"]["status"] == "completed"
     description = await handle.workflow.describe()
     pairs: list[Any] = list(description.typed_search_attributes)
-    shown = {pair.key.name: pair.value for pair in pairs}
-    assert shown["NoetlPath"] == "tests/shell"
-    assert shown["NoetlStatus"] == "completed"
-    assert shown["NoetlExecutionId"] == handle.execution_id
+    values = {pair.key.name: pair.value for pair in pairs}
+    assert values["NoetlPath"] == "tests/shell"
+    assert values["NoetlStatus"] == "completed"
+    assert values["NoetlExecutionId"] == handle.execution_id
     assert await description.static_summary() == "tests/shell"
 
 
@@ -86,9 +86,9 @@ async def test_rules_see_null_where_the_log_has_null(shell: Shell) -> None:
 async def test_a_failed_playbook_fails_its_workflow_with_the_place(shell: Shell) -> None:
     async with shell.client(lambda _request, _context: busy()) as client:
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop}\n")
-        found = await handle.result()
-    assert found.status == "failed"
-    assert [(failure.step, failure.line) for failure in found.failures.kept] == [("start", 6)]
+        result = await handle.result()
+    assert result.status == "failed"
+    assert [(failure.step, failure.line) for failure in result.failures.kept] == [("start", 6)]
     last = (await history_of(handle)).events[-1]
     failure = last.workflow_execution_failed_event_attributes.failure
     assert failure.message == "shell.yaml:6:11: step 'start' failed: busy"
@@ -102,21 +102,21 @@ async def test_every_attempt_is_in_the_report_of_one_activity(shell: Shell) -> N
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, RETRYING)
-        found = await handle.result()
-    assert (found.result, found.steps["start"]["attempts"]) == ("at last", 3)
+        result = await handle.result()
+    assert (result.result, result.steps["start"]["attempts"]) == ("at last", 3)
     [(scheduled, closed)] = await activities(handle)
     attempts = report(closed).attempts
-    assert [one.status for one in attempts] == ["error", "error", "ok"]
-    assert [one.delay for one in attempts] == [0.05, 0.05, None]
-    assert [one.rule for one in attempts] == [0, 0, None]
+    assert [attempt.status for attempt in attempts] == ["error", "error", "ok"]
+    assert [attempt.delay for attempt in attempts] == [0.05, 0.05, None]
+    assert [attempt.rule for attempt in attempts] == [0, 0, None]
     assert scheduled.user_metadata.summary.data == b'"start [noop]"'
 
 
 async def test_attempts_end_with_the_last_error(shell: Shell) -> None:
     async with shell.client(lambda _request, _context: busy()) as client:
         handle = await shell.submit(client, RETRYING)
-        found = await handle.result()
-    assert found.status == "failed"
+        result = await handle.result()
+    assert result.status == "failed"
     [(_, closed)] = await activities(handle)
     assert report(closed).exhausted
     assert len(report(closed).attempts) == 4
@@ -132,7 +132,7 @@ async def test_a_tool_that_raises_fails_its_task_not_the_worker(shell: Shell) ->
     async with shell.client(answer) as client:
         first = await (await shell.submit(client, text, n=1)).result()
         second = await (await shell.submit(client, text, n=2)).result()
-    assert [(one.failures.kept[0].kind, one.failures.kept[0].message) for one in (first, second)] == [
+    assert [(failure.failures.kept[0].kind, failure.failures.kept[0].message) for failure in (first, second)] == [
         ("config", "a url is missing"),
         ("internal", "ZeroDivisionError: oops"),
     ]
@@ -144,8 +144,8 @@ async def test_a_timeout_is_an_error_outcome(shell: Shell) -> None:
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop, spec: {timeout: 0.2}}\n")
-        found = await handle.result()
-    assert found.failures.kept[0].kind == "timeout"
+        result = await handle.result()
+    assert result.failures.kept[0].kind == "timeout"
 
 
 async def test_secrets_never_leave_the_activity(shell: Shell) -> None:
@@ -155,21 +155,21 @@ async def test_secrets_never_leave_the_activity(shell: Shell) -> None:
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop, auth: secret}\n")
-        found = await handle.result()
-    assert found.result == {"echo": "Bearer ***"}
+        result = await handle.result()
+    assert result.result == {"echo": "Bearer ***"}
     assert "hush-hush" not in (await history_of(handle)).to_json()
-    assert "Bearer ***" in str(log := await log_of(handle, found))
+    assert "Bearer ***" in str(log := await log_of(handle, result))
     assert "hush-hush" not in str(log)
 
 
 async def log_of(handle: RunHandle, report: RunReport) -> list[dict[str, Any]]:
     """The domain events that history carries of a completed run."""
-    told: list[dict[str, Any]] = []
+    recorded: list[dict[str, Any]] = []
     for event in (await history_of(handle)).events:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            told += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
+            recorded += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
     assert report.trail is not None
-    return [*told, *unpack(report.trail)]
+    return [*recorded, *unpack(report.trail)]
 
 
 LOOP = """
@@ -192,10 +192,10 @@ async def test_a_loop_runs_in_a_child_workflow_within_its_bound(shell: Shell) ->
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, LOOP, "workload: {items: []}\n", items=list(range(20)))
-        found = await handle.result()
-    assert found.result["results"] == list(range(20))
+        result = await handle.result()
+    assert result.result["results"] == list(range(20))
     assert max(most) <= 4
-    assert found.steps["start"]["attempts"] == 20
+    assert result.steps["start"]["attempts"] == 20
     assert _children(await history_of(handle)) == [f"{handle.workflow_id}/start/1"]
 
 
@@ -211,10 +211,10 @@ async def test_a_chunk_with_a_long_history_gives_back_what_it_has_not_begun(
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, LOOP, "workload: {items: []}\n", items=list(range(50)))
-        found = await handle.result()
+        result = await handle.result()
         children = _children(await history_of(handle))
         runs = [await client.temporal.get_workflow_handle(id_).describe() for id_ in children]
-    assert found.result["results"] == list(range(50))
+    assert result.result["results"] == list(range(50))
     assert set(calls) == set(range(50))
     assert len(children) > 2
     assert all(run.raw_description.workflow_execution_info.first_run_id == run.run_id for run in runs)
@@ -238,10 +238,10 @@ async def test_a_single_item_with_many_calls_continues_as_new(shell: Shell, monk
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, pages)
-        found = await handle.result()
+        result = await handle.result()
         first = client.temporal.get_workflow_handle(_children(await history_of(handle))[0])
         described = (await first.describe()).raw_description.workflow_execution_info
-    assert found.status == "completed"
+    assert result.status == "completed"
     assert described.first_run_id != described.execution.run_id
 
 
@@ -253,15 +253,15 @@ async def test_a_loop_larger_than_a_chunk_is_whole_and_in_order(shell: Shell) ->
 """
     async with shell.client(lambda request, _context: request.config["message"]) as client:
         handle = await shell.submit(client, loop)
-        found = await handle.result()
+        result = await handle.result()
         children = _children(await history_of(handle))
-    assert found.result["results"] == list(range(900))
+    assert result.result["results"] == list(range(900))
     assert len(children) >= 4
 
 
 def _children(history: WorkflowHistory) -> list[str]:
-    found = (event.start_child_workflow_execution_initiated_event_attributes for event in history.events)
-    return [one.workflow_id for one in found if one.workflow_id]
+    children = (event.start_child_workflow_execution_initiated_event_attributes for event in history.events)
+    return [workflow.workflow_id for workflow in children if workflow.workflow_id]
 
 
 async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
@@ -282,8 +282,8 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
         handle = await shell.submit(client, TWO_STEPS)
         await asyncio.wait_for(entered.wait(), 30)
         await handle.cancel()
-        found = await handle.result()
-    assert found.status == "cancelled"
+        result = await handle.result()
+    assert result.status == "cancelled"
     assert cancelled.is_set()
     events = (await history_of(handle)).events
     memos = [e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED]
@@ -292,11 +292,11 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
     assert [event["type"] for event in trail][-1] == "playbook.cancelled"
 
 
-async def test_the_log_stands_in_headers_whole_and_in_order(shell: Shell) -> None:
+async def test_the_log_is_in_headers_complete_and_in_order(shell: Shell) -> None:
     async with shell.client(lambda _request, _context: 1) as client:
         handle = await shell.submit(client, TWO_STEPS)
-        found = await handle.result()
-    types = [event["type"] for event in await log_of(handle, found)]
+        result = await handle.result()
+    types = [event["type"] for event in await log_of(handle, result)]
     assert types[:4] == [
         "playbook.execution.requested",
         "playbook.request.evaluated",

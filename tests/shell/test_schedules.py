@@ -126,11 +126,11 @@ async def test_a_run_has_an_id_a_story_and_a_report(site: Site, schedule: Playbo
     [listed] = await site.client.list(site.path)
     assert (listed.execution_id, listed.schedule, listed.status) == (handle.execution_id, site.path, "completed")
     in_temporal = await NoetlClient(site.client.temporal, None, ["noop"]).list(site.path)
-    assert [(one.execution_id, one.schedule) for one in in_temporal] == [(handle.execution_id, site.path)]
+    assert [(run.execution_id, run.schedule) for run in in_temporal] == [(handle.execution_id, site.path)]
     events = [event async for event in handle.events()]
     assert events[-1].event_type == "playbook.completed"
     alone = RunHandle(site.client.temporal, handle.workflow, handle.execution_id, None)
-    assert [one.event_id async for one in alone.events()] == [one.event_id for one in events]
+    assert [event.event_id async for event in alone.events()] == [event.event_id for event in events]
     connection = await asyncpg.connect(dsn)
     assert await connection.fetchval(
         "SELECT schedule FROM noetl.execution WHERE execution_id = $1", handle.execution_id
@@ -288,7 +288,7 @@ async def test_what_it_is_comes_back_as_it_was_given(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"cron": "61 * * * *"}, "Temporal refuses the schedule"),
         ({"cron": NEVER, "time_zone": "Mars/Base"}, "Temporal refuses the schedule"),
@@ -297,8 +297,8 @@ async def test_what_it_is_comes_back_as_it_was_given(site: Site) -> None:
         ({"cron": NEVER, "name": "a\nb"}, "1 to 200 printable characters"),
     ],
 )
-async def test_what_cannot_be_is_refused(site: Site, given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ScheduleError, match=told):
+async def test_what_cannot_be_is_refused(site: Site, given: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ScheduleError, match=expected):
         await site.client.schedules.add(site.path, **given)
 
 

@@ -56,10 +56,10 @@ async def test_a_submitted_playbook_has_its_scripts(
     servers: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.0/8")
-    file, asked = written(tmp_path), list[str]()
+    file, requests = written(tmp_path), list[str]()
 
     async def answer(request: Request) -> Response:
-        asked.append(request.url.path)
+        requests.append(request.url.path)
         return PlainTextResponse("result = twice + rows[0]['n']")
 
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=load_tools())
@@ -71,7 +71,7 @@ async def test_a_submitted_playbook_has_its_scripts(
         report = await handle.result()
     assert report.status == "completed", report.failures
     assert report.result == 42
-    assert asked == ["/sum.py"]
+    assert requests == ["/sum.py"]
 
 
 async def test_a_script_that_is_not_there_starts_nothing(servers: Addresses, tmp_path: Path) -> None:

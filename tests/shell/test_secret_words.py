@@ -34,9 +34,9 @@ async def test_deep_json_in_answer_to_a_call_with_a_credential_ends_the_call(she
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, SECRET)
-        found = await asyncio.wait_for(handle.result(), 60)
+        report = await asyncio.wait_for(handle.result(), 60)
         assert len(calls) == 1
-        assert found.status == "completed" or found.failures.kept[0].message
+        assert report.status == "completed" or report.failures.kept[0].message
         assert "hush-hush" not in (await history_of(handle)).to_json()
 
 
@@ -53,5 +53,5 @@ async def test_a_secret_that_is_a_word_of_the_engine_ends_no_run(shell: Shell, w
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, SECRET)
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert found.status == ("completed" if is_ok else "failed")
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert report.status == ("completed" if is_ok else "failed")

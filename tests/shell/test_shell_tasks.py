@@ -61,9 +61,9 @@ class Sleeping:
 
 @pytest.fixture
 def sleeping(task_folder: Path) -> Iterator[Sleeping]:
-    found = Sleeping(task_folder / "pids")
-    yield found
-    for pid in filter(alive, found.pids):
+    processes = Sleeping(task_folder / "pids")
+    yield processes
+    for pid in filter(alive, processes.pids):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -75,7 +75,7 @@ async def test_a_cancel_ends_all_processes_of_the_call(servers: Addresses, sleep
         assert (await handle.result()).status == "cancelled"
         await sleeping.are_gone()
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in call.attempts] == ["cancelled"]
 
 
 async def test_a_timeout_ends_all_processes_of_the_call(servers: Addresses, sleeping: Sleeping) -> None:
@@ -100,7 +100,7 @@ async def test_a_killed_worker_takes_the_processes_along_and_another_calls_again
     assert (report.status, report.result["stdout"]) == ("completed", "done after 2\n")
     await sleeping.are_gone()
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["lost", "ok"]
+    assert [attempt.status for attempt in call.attempts] == ["lost", "ok"]
 
 
 COUNTS = """
@@ -127,5 +127,5 @@ async def test_rules_see_the_exit_status(servers: Addresses, task_folder: Path) 
         report = await handle.result()
     assert report.status == "completed"
     [call, _] = await reports_of(handle, servers.postgres)
-    codes = [one.error["code"] for one in call.attempts if one.error]
+    codes = [attempt.error["code"] for attempt in call.attempts if attempt.error]
     assert codes == ["11", "12", "13"]

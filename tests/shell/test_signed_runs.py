@@ -125,11 +125,11 @@ async def test_large_values_loops_and_retries_work_with_a_key(
         assert (await replay(history, here.client.temporal.data_converter)).problem is None
     assert report.result == 3 * (LARGE + 2)
     started = history.events[0].workflow_execution_started_event_attributes.input.payloads
-    calls_ = [one.activity_task_scheduled_event_attributes.input.payloads for one in history.events]
-    results = [one.activity_task_completed_event_attributes.result.payloads for one in history.events]
-    inline = [one[0] for one in (*calls_, *results) if one and "messageType" not in one[0].metadata]
+    calls_ = [event.activity_task_scheduled_event_attributes.input.payloads for event in history.events]
+    results = [event.activity_task_completed_event_attributes.result.payloads for event in history.events]
+    inline = [case[0] for case in (*calls_, *results) if case and "messageType" not in case[0].metadata]
     assert inline
-    assert all(SIGNATURE in one.metadata for one in inline)
+    assert all(SIGNATURE in payload.metadata for payload in inline)
     assert started
 
 
@@ -148,7 +148,7 @@ async def test_a_run_submitted_without_the_key_is_refused_with_a_reason(
         [failure] = report.failures.kept
         assert failure.kind == REFUSED
         assert SIGNING_KEY_VARIABLE in failure.message
-    assert [one.config for one in here.tool.requests] == ([] if is_keyed else [{"message": "code"}])
+    assert [request.config for request in here.tool.requests] == ([] if is_keyed else [{"message": "code"}])
 
 
 async def test_a_signed_input_starts_no_other_run(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ async def test_a_signed_input_starts_no_other_run(servers: Addresses, monkeypatc
         for id_, arguments in (("tests/signed/1", given), (handle.workflow_id, [given[0], others[1]])):
             copied = await here.foreign.start_workflow(
                 started.workflow_type.name,
-                args=[RawValue(one) for one in arguments],
+                args=[RawValue(argument) for argument in arguments],
                 id=id_,
                 task_queue=started.task_queue.name,
             )
@@ -204,11 +204,11 @@ class Foreign:
 async def call(here: Site, name: str, queue: str, payload: Payload) -> ApplicationError | None:
     """How the worker answers the foreign workflow; None when it does what it is told."""
     signature = payload.metadata.get(SIGNATURE, b"").hex()
-    told = [name, queue, payload.metadata["encoding"].decode(), payload.data.decode(), signature]
+    message = [name, queue, payload.metadata["encoding"].decode(), payload.data.decode(), signature]
     async with Worker(
         here.foreign, task_queue="foreign", workflows=[Foreign], workflow_runner=UnsandboxedWorkflowRunner()
     ):
-        handle = await here.foreign.start_workflow("foreign", args=told, id=f"foreign/{name}", task_queue="foreign")
+        handle = await here.foreign.start_workflow("foreign", args=message, id=f"foreign/{name}", task_queue="foreign")
         try:
             await handle.result()
         except WorkflowFailureError as error:
@@ -223,9 +223,9 @@ async def call_payload(here: Site) -> Payload:
     handle = await here.submit(ONE)
     await handle.result()
     [payload] = [
-        one.activity_task_scheduled_event_attributes.input.payloads[0]
-        for one in await here.history(handle)
-        if one.HasField("activity_task_scheduled_event_attributes")
+        history.activity_task_scheduled_event_attributes.input.payloads[0]
+        for history in await here.history(handle)
+        if history.HasField("activity_task_scheduled_event_attributes")
     ]
     return payload
 
@@ -304,13 +304,13 @@ async def test_a_forged_result_of_a_pending_call_is_not_believed(
             await call_.complete(RawValue(await first_result(here, handle)))
         report = await handle.result()
         held.let_go.set()
-    told = [one.config["message"] for one in here.tool.requests]
+    requests = [request.config["message"] for request in here.tool.requests]
     if is_keyed:
         assert report.status == "failed"
-        assert [one.kind for one in report.failures.kept] == [REFUSED]
-        assert told == ["first", "second"]
+        assert [failure.kind for failure in report.failures.kept] == [REFUSED]
+        assert requests == ["first", "second"]
     else:
-        assert told == ["first", "second", "forged" if way == "unsigned" else "first"]
+        assert requests == ["first", "second", "forged" if way == "unsigned" else "first"]
 
 
 async def pending_call(here: Site, handle: RunHandle) -> AsyncActivityHandle:
@@ -323,9 +323,9 @@ async def pending_call(here: Site, handle: RunHandle) -> AsyncActivityHandle:
 
 async def first_result(here: Site, handle: RunHandle) -> Payload:
     return next(
-        one.activity_task_completed_event_attributes.result.payloads[0]
-        for one in await here.history(handle)
-        if one.HasField("activity_task_completed_event_attributes")
+        history.activity_task_completed_event_attributes.result.payloads[0]
+        for history in await here.history(handle)
+        if history.HasField("activity_task_completed_event_attributes")
     )
 
 
@@ -344,7 +344,7 @@ async def test_a_forged_heartbeat_makes_no_call_again(
         await call_.fail(RuntimeError("the worker is gone"))
         held.let_go.set()
         report = await handle.result()
-    made = [one.config["message"] for one in here.tool.requests].count("second")
+    made = [request.config["message"] for request in here.tool.requests].count("second")
     assert (made == 1, report.status) == ((True, "failed") if is_keyed else (False, "completed"))
 
 

@@ -33,24 +33,24 @@ async def forged(workflow: WorkflowHandle[Any, Any], wait: Wait) -> list[BaseExc
         (SIGNAL_UPDATE, SignalRequest(new_execution_id(), Signal("paid", "forged"))),
         (DECIDE_UPDATE, DecisionRequest(new_execution_id(), wait.id, True, "ann")),
     ]
-    told: list[BaseException | None] = []
+    exceptions: list[BaseException | None] = []
     for name, request in requests:
         try:
             await workflow.execute_update(name, request)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
-            told.append(None)
+            exceptions.append(None)
         except WorkflowUpdateFailedError as error:
-            told.append(error.cause)
+            exceptions.append(error.cause)
     await workflow.signal(OPEN_SIGNAL, OpenedWait("", Wait("x", "signal", "x", "x", "x", 0, signal="paid", chunk="x")))
     await workflow.signal(CLOSE_SIGNAL, ClosedWait("", wait.id, returned=Signal("paid", "forged")))
-    return told
+    return exceptions
 
 
 async def waiting(here: Site) -> tuple[Any, Wait]:
     handle = await here.submit(WAITS)
     async with asyncio.timeout(30):
-        while len(found := await handle.waits()) < 2:
+        while len(waits := await handle.waits()) < 2:
             await asyncio.sleep(0.05)
-    return handle, next(wait for wait in found if wait.kind == "approval")
+    return handle, next(wait for wait in waits if wait.kind == "approval")
 
 
 @pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
@@ -59,21 +59,21 @@ async def test_requests_without_the_key_are_refused(
 ) -> None:
     async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as here:
         handle, wait = await waiting(here)
-        told = await forged(here.foreign.get_workflow_handle(handle.workflow_id), wait)
+        errors = await forged(here.foreign.get_workflow_handle(handle.workflow_id), wait)
         if is_keyed:
-            assert all("is not signed" in str(one) for one in told), told
-            assert sorted(one.name for one in await handle.waits()) == ["paid", "review"]
+            assert all("is not signed" in str(error) for error in errors), errors
+            assert sorted(entry.name for entry in await handle.waits()) == ["paid", "review"]
             await handle.approve(by="ann")
             await handle.signal("paid", 1)
             await handle.signal("paid", 2)
         else:
-            assert told == [None, None]
+            assert errors == [None, None]
             await handle.signal("paid", 2)
         report = await handle.result()
     assert report.status == "completed"
 
 
-async def test_a_signed_request_that_somebody_repeats_is_no_other(
+async def test_a_repeated_signed_request_has_no_second_effect(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who reads the history has a signed request, and no key."""
@@ -81,17 +81,17 @@ async def test_a_signed_request_that_somebody_repeats_is_no_other(
         handle, wait = await waiting(here)
         await handle.signal("paid", "once")
         accepted = [
-            one.workflow_execution_update_accepted_event_attributes.accepted_request.input.args.payloads
-            for one in await here.history(handle)
-            if one.HasField("workflow_execution_update_accepted_event_attributes")
+            history.workflow_execution_update_accepted_event_attributes.accepted_request.input.args.payloads
+            for history in await here.history(handle)
+            if history.HasField("workflow_execution_update_accepted_event_attributes")
         ]
         stolen: Payload = accepted[0][0]
         other = await here.submit(WAITS)
-        foreign = [here.foreign.get_workflow_handle(one.workflow_id) for one in (handle, other)]
+        foreign = [here.foreign.get_workflow_handle(workflow.workflow_id) for workflow in (handle, other)]
         await foreign[0].execute_update(SIGNAL_UPDATE, RawValue(stolen))  # pyright: ignore[reportUnknownMemberType] - the SDK's type
         with pytest.raises(WorkflowUpdateFailedError):
             await foreign[1].execute_update(SIGNAL_UPDATE, RawValue(stolen))  # pyright: ignore[reportUnknownMemberType] - the SDK's type
-        assert sorted(one.name for one in await handle.waits()) == ["again", "review"]
+        assert sorted(entry.name for entry in await handle.waits()) == ["again", "review"]
         await handle.approve(by="ann")
         await handle.signal("paid", "twice")
         assert (await handle.result()).status == "completed"

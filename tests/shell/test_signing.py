@@ -39,8 +39,8 @@ def here(converter: DataConverter | None = None, **fields: Any) -> DataConverter
         "namespace": "default", "workflow_id": "w", "workflow_type": "t", "activity_type": "a", "activity_id": "1",
         "activity_task_queue": "q", "is_local": False,
     }  # fmt: skip
-    found = worker_converter(converter or data_converter(None, KEY))
-    return found.with_context(ActivitySerializationContext(**(given | fields)))
+    converter_ = worker_converter(converter or data_converter(None, KEY))
+    return converter_.with_context(ActivitySerializationContext(**(given | fields)))
 
 
 def is_refused(converter: DataConverter, payloads: list[Any], *hints: Any) -> bool:
@@ -110,8 +110,8 @@ def test_a_worker_believes_only_signed_heartbeats() -> None:
     assert not is_refused(here(), [signed])
     [report] = here().payload_converter.to_payloads([REPORT])
     [plain] = data_converter().payload_converter.to_payloads([details])
-    for one in (plain, report):
-        assert is_refused(here(), [one])
+    for case in (plain, report):
+        assert is_refused(here(), [case])
 
 
 @pytest.mark.parametrize("value", [REPORT, StoredRef((), 1), [PayloadRef("k", 1)], msgspec.Raw(b"1")])
@@ -189,5 +189,5 @@ def test_the_sdk_copies_no_converter_for_what_a_payload_belongs_to() -> None:
     converter = worker_converter(data_converter("postgresql://nobody@127.0.0.1:1/none", KEY))
     place = WorkflowSerializationContext("default", "w")
     store = StorageDriverStoreContext(target=StorageDriverWorkflowInfo(namespace="default", id="w"))
-    found = converter._with_contexts(place, store)  # pyright: ignore[reportPrivateUsage] - as the SDK does
-    assert found is converter.with_context(place)
+    placed = converter._with_contexts(place, store)  # pyright: ignore[reportPrivateUsage] - as the SDK does
+    assert placed is converter.with_context(place)

@@ -74,9 +74,9 @@ class Base:
 @pytest.fixture
 async def base(servers: Addresses) -> AsyncGenerator[Base]:
     connection = await asyncpg.connect(servers.playbooks)
-    found = Base(servers.playbooks, connection)
-    await found.make()
-    yield found
+    base = Base(servers.playbooks, connection)
+    await base.make()
+    yield base
     await connection.close()
 
 
@@ -121,7 +121,7 @@ async def test_a_worker_killed_between_commit_and_report(servers: Addresses, bas
     assert report.status == "completed"
     assert await base.count(base.calls) == 1
     [call] = await reports_of(handle, servers.postgres)
-    ended = [(one.status, one.is_called, one.is_taken) for one in call.attempts]
+    ended = [(attempt.status, attempt.is_called, attempt.is_taken) for attempt in call.attempts]
     assert ended == [("lost", True, False), ("ok", False, True)]
     assert call.outcome["result"]["rows"] == [{"text": "x" * LARGE}]
 
@@ -161,7 +161,7 @@ async def test_a_reset_workflow_does_not_repeat_it(servers: Addresses, base: Bas
     assert await base.count(base.calls) == 1
     assert second["result"] == first.result
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.is_taken for one in call.attempts] == [True]
+    assert [attempt.is_taken for attempt in call.attempts] == [True]
 
 
 async def _reset(client: NoetlClient, handle: RunHandle) -> None:
@@ -173,7 +173,7 @@ async def _reset(client: NoetlClient, handle: RunHandle) -> None:
         workflow_execution=WorkflowExecution(workflow_id=handle.workflow_id),
         reason="a test",
         request_id=uuid.uuid4().hex,
-        workflow_task_finish_event_id=next(one.event_id for one in history.events if one.event_type == wanted),
+        workflow_task_finish_event_id=next(event.event_id for event in history.events if event.event_type == wanted),
     )
     await client.temporal.workflow_service.reset_workflow_execution(request)
 
@@ -195,8 +195,8 @@ class Attempts:
     async def attempt(self, limit: int = 1_000_000) -> ToolReport:
         store = ValueStore(data_converter(), limit)
         activity = tool_activity(load_tools()["postgres"], self._source, store)
-        found: ToolReport = await ActivityEnvironment().run(activity, self.call)
-        return found
+        report: ToolReport = await ActivityEnvironment().run(activity, self.call)
+        return report
 
     async def kept(self, base: Base) -> str:
         return str(await base.fetch("select outcome from noetl_ledger.outcome where key = $1", self.call.key))

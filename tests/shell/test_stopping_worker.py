@@ -56,9 +56,9 @@ class Spinning:
 
 @pytest.fixture
 def spinning(task_folder: Path) -> Iterator[Spinning]:
-    found = Spinning(task_folder / "pids")
-    yield found
-    for pid in filter(alive, found.pids):
+    processes = Spinning(task_folder / "pids")
+    yield processes
+    for pid in filter(alive, processes.pids):
         os.kill(pid, signal.SIGKILL)
 
 
@@ -92,7 +92,7 @@ async def test_a_cancel_reaches_a_call_of_a_worker_that_waits_for_it(servers: Ad
         assert web.calls.total() == 0
     assert len(spinning.pids) == 1
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in call.attempts] == ["cancelled"]
 
 
 LOOP = """
@@ -126,7 +126,10 @@ async def test_a_call_that_was_cut_off_does_not_begin_again_while_a_cancel_is_on
     assert report.status == "cancelled"
     assert len(spinning.pids) == 1
     [call] = await reports_in(workflow, servers.postgres)
-    assert [(one.status, one.is_called) for one in call.attempts] == [("shutdown", True), ("cancelled", False)]
+    assert [(attempt.status, attempt.is_called) for attempt in call.attempts] == [
+        ("shutdown", True),
+        ("cancelled", False),
+    ]
 
 
 async def caller(client: Client, handle: RunHandle) -> WorkflowHandle[Any, Any]:
@@ -156,5 +159,5 @@ async def test_a_cleanup_that_was_cut_off_continues_though_its_run_is_cancelled(
         report = await handle.result()
     assert report.status == "cancelled"
     begun, cleanup = await reports_of(handle, servers.postgres)
-    assert [one.status for one in begun.attempts] == ["cancelled"]
-    assert [one.status for one in cleanup.attempts] == ["shutdown", "ok"]
+    assert [attempt.status for attempt in begun.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in cleanup.attempts] == ["shutdown", "ok"]

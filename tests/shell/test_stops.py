@@ -43,18 +43,18 @@ class Calls:
     """Answers at once, and counts what it is asked for."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self._seen = asyncio.Condition()
 
     async def __call__(self, request: Request, _context: ToolContext) -> Any:
         async with self._seen:
-            self.told.append(str(request.config.get("message", "")))
+            self.messages.append(str(request.config.get("message", "")))
             self._seen.notify_all()
-        return {"n": len(self.told)}
+        return {"n": len(self.messages)}
 
     async def wait_for(self, count: int) -> None:
         async with self._seen:
-            await asyncio.wait_for(self._seen.wait_for(lambda: len(self.told) >= count), 60)
+            await asyncio.wait_for(self._seen.wait_for(lambda: len(self.messages) >= count), 60)
 
 
 def calls_after_the_stop(history: WorkflowHistory) -> list[str]:
@@ -76,10 +76,10 @@ async def test_a_cancel_is_not_lost(shell: Shell, monkeypatch: pytest.MonkeyPatc
         handle = await shell.submit(client, workflow + CLEANUP)
         await calls.wait_for(30)
         await handle.cancel()
-        found = await handle.result()
-    assert found.status == "cancelled"
-    assert calls.told[-1] == "clean"
-    assert calls.told.count("clean") == 1
+        result = await handle.result()
+    assert result.status == "cancelled"
+    assert calls.messages[-1] == "clean"
+    assert calls.messages.count("clean") == 1
     last = await client.temporal.get_workflow_handle(handle.workflow_id).fetch_history()
     assert calls_after_the_stop(last) == ["end#1:end_task:1"]
 
@@ -88,9 +88,9 @@ async def test_a_poll_ends_at_the_timeout_of_its_playbook(shell: Shell) -> None:
     calls = Calls()
     async with shell.client(calls) as client:
         handle = await shell.submit(client, POLLS + CLEANUP, "executor: {spec: {timeout: 2s}}\n")
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, [failure.kind for failure in found.failures.kept]) == ("failed", ["timeout"])
-    assert calls.told[-1] == "clean"
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, [failure.kind for failure in report.failures.kept]) == ("failed", ["timeout"])
+    assert calls.messages[-1] == "clean"
 
 
 async def test_a_timer_blocks_no_continue_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,10 +98,10 @@ async def test_a_timer_blocks_no_continue_as_new(shell: Shell, monkeypatch: pyte
     calls = Calls()
     async with shell.client(calls) as client:
         handle = await shell.submit(client, ROUNDS % "" + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
-        found = await asyncio.wait_for(handle.result(), 120)
+        report = await asyncio.wait_for(handle.result(), 120)
         described = await handle.workflow.describe()
-    assert found.status == "completed"
-    assert calls.told.count("round") == 60
+    assert report.status == "completed"
+    assert calls.messages.count("round") == 60
     assert described.run_id != handle.workflow.first_execution_run_id
 
 
@@ -115,18 +115,18 @@ async def test_a_branch_that_waits_for_its_call_blocks_no_other(shell: Shell, mo
             await asyncio.wait_for(rounds_done.wait(), 100)
             return "slow"
         found = await others(request, context)
-        if others.told.count("round") == 60:
+        if others.messages.count("round") == 60:
             rounds_done.set()
         return found
 
     slow = "  - step: slow\n    tool: {kind: noop, message: slow}\n"
     async with shell.client(answer) as client:
         handle = await shell.submit(client, ROUNDS % ", {step: slow}" + slow + CLEANUP)
-        found = await asyncio.wait_for(handle.result(), 120)
-    assert found.status == "completed"
+        report = await asyncio.wait_for(handle.result(), 120)
+    assert report.status == "completed"
 
 
-async def test_near_the_hard_limit_a_run_says_that_it_waits(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_near_the_hard_limit_a_run_logs_that_it_waits(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
     monkeypatch.setattr("noetl_temporal.workflow_host.HARD_EVENTS", 90)
     others, release = Calls(), asyncio.Event()
@@ -143,13 +143,13 @@ async def test_near_the_hard_limit_a_run_says_that_it_waits(shell: Shell, monkey
         while not (await handle.workflow.query("state")).get("holding"):
             await asyncio.sleep(0.1)
         release.set()
-        found = await asyncio.wait_for(handle.result(), 120)
+        report = await asyncio.wait_for(handle.result(), 120)
         first_run = client.temporal.get_workflow_handle(
             handle.workflow_id, run_id=handle.workflow.first_execution_run_id
         )
         first = (await first_run.fetch_history()).events
-    assert found.status == "completed"
-    assert others.told.count("round") == 60
+    assert report.status == "completed"
+    assert others.messages.count("round") == 60
     assert first[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 
 
@@ -167,8 +167,8 @@ async def test_a_cancelled_loop_child_fails_its_step(shell: Shell) -> None:
         handle = await shell.submit(client, loop)
         await asyncio.wait_for(entered.wait(), 30)
         await client.temporal.get_workflow_handle(f"{handle.workflow_id}/start/1").cancel()
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, found.failures.kept[0].kind) == ("failed", "cancelled")
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, report.failures.kept[0].kind) == ("failed", "cancelled")
 
 
 async def test_more_branches_than_temporal_takes_at_once(shell: Shell) -> None:
@@ -180,9 +180,9 @@ async def test_more_branches_than_temporal_takes_at_once(shell: Shell) -> None:
         handle = await shell.submit(
             client, f"  - step: start\n    next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}\n{branches}"
         )
-        found = await asyncio.wait_for(handle.result(), 120)
-    assert found.status == "completed"
-    assert len(calls.told) >= 600  # a loaded machine may lose an attempt
+        report = await asyncio.wait_for(handle.result(), 120)
+    assert report.status == "completed"
+    assert len(calls.messages) >= 600  # a loaded machine may lose an attempt
 
 
 async def test_items_larger_than_one_message_are_sent_one_after_the_other(shell: Shell) -> None:
@@ -194,9 +194,9 @@ async def test_items_larger_than_one_message_are_sent_one_after_the_other(shell:
     calls = Calls()
     async with shell.client(calls) as client:
         handle = await shell.submit(client, loop)
-        found = await asyncio.wait_for(handle.result(), 120)
-    assert found.status == "completed"
-    assert len(calls.told) >= 120
+        report = await asyncio.wait_for(handle.result(), 120)
+    assert report.status == "completed"
+    assert len(calls.messages) >= 120
 
 
 async def test_many_items_that_fail_before_any_call_lose_no_row(shell: Shell) -> None:
@@ -207,9 +207,9 @@ async def test_many_items_that_fail_before_any_call_lose_no_row(shell: Shell) ->
 """
     async with shell.client(Calls()) as client:
         handle = await shell.submit(client, loop)
-        found = await asyncio.wait_for(handle.result(), 120)
-    assert found.status == "failed"
-    assert (found.failures.total, len(found.failures.kept)) == (3000, 2 * KEPT)
+        report = await asyncio.wait_for(handle.result(), 120)
+    assert report.status == "failed"
+    assert (report.failures.total, len(report.failures.kept)) == (3000, 2 * KEPT)
 
 
 async def test_a_where_over_many_items_is_asked_in_several_workflow_tasks(shell: Shell) -> None:
@@ -221,8 +221,8 @@ async def test_a_where_over_many_items_is_asked_in_several_workflow_tasks(shell:
     calls = Calls()
     async with shell.client(calls) as client:
         handle = await shell.submit(client, loop)
-        found = await asyncio.wait_for(handle.result(), 120)
+        report = await asyncio.wait_for(handle.result(), 120)
         history = await history_of(handle)
-    assert found.status == "completed"
-    assert len(calls.told) == 3
+    assert report.status == "completed"
+    assert len(calls.messages) == 3
     assert any(event.event_type == EventType.EVENT_TYPE_TIMER_FIRED for event in history.events)

@@ -45,9 +45,9 @@ async def until_it_waits(client: Client, handle: RunHandle) -> None:
     query = f"WorkflowId = '{handle.workflow_id}' OR RootWorkflowId = '{handle.workflow_id}'"
     async with asyncio.timeout(60):
         while True:
-            async for one in client.list_workflows(query):
-                told = await client.get_workflow_handle(one.id).describe()
-                if any(call.attempt > 1 for call in told.raw_description.pending_activities):
+            async for workflow in client.list_workflows(query):
+                description = await client.get_workflow_handle(workflow.id).describe()
+                if any(call.attempt > 1 for call in description.raw_description.pending_activities):
                     return
             await asyncio.sleep(0.05)
 
@@ -63,7 +63,7 @@ async def test_a_cancel_runs_the_cleanup(shell: Shell, loop: str) -> None:
     assert (report.status, calls.made[-1]) == ("cancelled", "cleanup")
 
 
-async def test_a_playbook_that_times_out_says_so_and_runs_the_cleanup(shell: Shell) -> None:
+async def test_a_playbook_that_times_out_is_reported_and_runs_the_cleanup(shell: Shell) -> None:
     calls = Failing()
     async with asyncio.timeout(120), shell.client(calls) as client:
         handle = await shell.submit(
@@ -71,7 +71,7 @@ async def test_a_playbook_that_times_out_says_so_and_runs_the_cleanup(shell: She
         )
         report = await handle.result()
     assert report.status == "failed"
-    assert {one.kind for one in report.failures.kept} == {"timeout"}
+    assert {failure.kind for failure in report.failures.kept} == {"timeout"}
     assert calls.made[-1] == "cleanup"
 
 

@@ -72,7 +72,7 @@ async def test_a_list_is_put_together_of_its_parts(parts: list[Part]) -> None:
         patch.setattr(stored_values, "PAGE_PARTS", 3)
         text = await load_json(values, StoredRef(tuple(parts), 0))
     assert msgspec.json.decode(text) == [value for part in parts for value in _expected(part)]
-    assert all(asked <= 3 for asked in values.asked)
+    assert all(size <= 3 for size in values.asked)
 
 
 async def test_a_long_list_is_loaded_in_little_more_than_its_text() -> None:
@@ -113,5 +113,5 @@ async def test_the_items_of_a_long_loop_are_stored_a_few_ranges_at_a_time(
     assert sum(sizes) == 11, "ten ranges and the scope"
     assert len(sizes) > 1
     history = await history_of(handle)
-    markers = [one for one in history.events if one.HasField("marker_recorded_event_attributes")]
+    markers = [event for event in history.events if event.HasField("marker_recorded_event_attributes")]
     assert len(markers) == len(sizes)

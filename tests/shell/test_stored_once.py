@@ -31,8 +31,8 @@ LARGE = 100_000
 
 @pytest.fixture
 async def web() -> AsyncGenerator[Site]:
-    async with site() as found:
-        yield found
+    async with site() as started_site:
+        yield started_site
 
 
 async def submit(servers: Addresses, workflow: str, **payload: Any) -> RunHandle:
@@ -80,10 +80,10 @@ async def test_a_large_result_is_stored_however_long_the_store_is_unavailable(se
         assert report.status == "completed"
         assert web.calls.total() == 1
         [call] = await reports_of(handle, servers.postgres)
-        assert [one.status for one in call.attempts] == ["ok"]
+        assert [attempt.status for attempt in call.attempts] == ["ok"]
 
 
-async def test_a_call_that_cannot_be_read_yet_is_no_lost_attempt(servers: Addresses) -> None:
+async def test_a_call_that_cannot_be_read_yet_is_not_a_lost_attempt(servers: Addresses) -> None:
     """The tool's own worker is cut off from the store before it gets a call over 64 KB."""
     tools = {"noop": FakeTool("noop", lambda request, _context: len(request.config["message"]))}
     async with proxy_to(servers.postgres) as proxy:
@@ -100,7 +100,7 @@ async def test_a_call_that_cannot_be_read_yet_is_no_lost_attempt(servers: Addres
             report = await handle.result()
     assert (report.status, report.result) == ("completed", LARGE)
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["ok"]
+    assert [attempt.status for attempt in call.attempts] == ["ok"]
 
 
 # ---- a worker that dies between the commit of the sink and the report -----------------------------------------------
@@ -142,7 +142,7 @@ async def test_a_killed_worker_leaves_the_outcome_with_the_rows(
         assert web.calls.total() == 1
         assert await base.rows() == [1]
         [call] = await reports_of(handle, servers.postgres)
-        assert [(one.status, one.is_taken) for one in call.attempts] == [("lost", False), ("ok", True)]
+        assert [(attempt.status, attempt.is_taken) for attempt in call.attempts] == [("lost", False), ("ok", True)]
         assert len(call.outcome["result"]["data"]["text"]) == LARGE
 
 

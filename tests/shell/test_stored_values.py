@@ -70,19 +70,19 @@ def has_small_input(history: WorkflowHistory) -> bool:
 
 async def histories_of_all(client: NoetlClient, handle: RunHandle) -> list[WorkflowHistory]:
     """Of the run and of those that it continued as, in order."""
-    found: list[WorkflowHistory] = []
+    histories: list[WorkflowHistory] = []
     run_id: str | None = None
     while run_id != "":
         workflow = client.temporal.get_workflow_handle(handle.workflow_id, run_id=run_id)
-        found.insert(0, await workflow.fetch_history())
-        run_id = found[0].events[0].workflow_execution_started_event_attributes.continued_execution_run_id
-    return found
+        histories.insert(0, await workflow.fetch_history())
+        run_id = histories[0].events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    return histories
 
 
 def markers(history: WorkflowHistory) -> list[str]:
     """The local activities of the run."""
-    told = [one.marker_recorded_event_attributes.details for one in history.events]
-    return [json.loads(one["data"].payloads[0].data)["activity_type"] for one in told if "data" in one]
+    details = [event.marker_recorded_event_attributes.details for event in history.events]
+    return [json.loads(entry["data"].payloads[0].data)["activity_type"] for entry in details if "data" in entry]
 
 
 async def test_no_continued_run_has_a_large_result_in_its_state(
@@ -93,9 +93,9 @@ async def test_no_continued_run_has_a_large_result_in_its_state(
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     async with serving(client.temporal, tools, CredentialSource(environment={})):
         handle = await submit(client, ROUNDS)
-        found = await handle.result()
+        result = await handle.result()
         last = await client.temporal.get_workflow_handle(handle.workflow_id).fetch_history()
-    assert found.result == LARGE
+    assert result.result == LARGE
     assert last.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
     assert has_small_input(last)
     assert markers(last) == ["noetl.load"]
@@ -110,12 +110,16 @@ async def test_continued_runs_copy_no_large_value_of_the_request_or_of_set(
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     async with serving(client.temporal, tools, CredentialSource(environment={})):
         handle = await submit(client, REQUESTED, text="t" * LARGE)
-        found = await handle.result()
+        result = await handle.result()
         runs = await histories_of_all(client, handle)
-    assert found.result == f"{LARGE} {LARGE + 1}"
+    assert result.result == f"{LARGE} {LARGE + 1}"
     assert len(runs) > 2
     assert all(map(has_small_input, runs[1:]))
-    assert [markers(one) for one in runs] == [["noetl.keep"], *([[]] * (len(runs) - 2)), ["noetl.load"] * 2]
+    assert [markers(history_run) for history_run in runs] == [
+        ["noetl.keep"],
+        *([[]] * (len(runs) - 2)),
+        ["noetl.load"] * 2,
+    ]
 
 
 async def test_a_run_that_writes_and_reads_large_values_all_the_time_continues_as_new_in_time(
@@ -130,11 +134,11 @@ async def test_a_run_that_writes_and_reads_large_values_all_the_time_continues_a
     )
     async with serving(client.temporal, tools, CredentialSource(environment={})):
         handle = await submit(client, workflow, text="t" * LARGE)
-        found = await handle.result()
+        result = await handle.result()
         runs = await histories_of_all(client, handle)
-    assert found.result == f"{LARGE} {LARGE + 1}"
+    assert result.result == f"{LARGE} {LARGE + 1}"
     assert len(runs) > 2
-    assert all(len(one.events) < 120 and has_small_input(one) for one in runs[1:])
+    assert all(len(event.events) < 120 and has_small_input(event) for event in runs[1:])
 
 
 @pytest.mark.parametrize("frame", ["", ", frame: {max_rows: 300}"])
@@ -144,12 +148,12 @@ async def test_the_playbook_s_run_of_a_long_loop_has_neither_items_nor_results(s
     text = "t" * 200
     async with serving(client.temporal, tools, CredentialSource(environment={})):
         handle = await submit(client, LOOP.replace("FRAME", frame), text=text)
-        found = await handle.result()
+        result = await handle.result()
         history = await history_of(handle)
     digits = 10 + 90 * 2 + 800 * 3
-    assert found.result == f"{900 * 201 + digits} of 900"
+    assert result.result == f"{900 * 201 + digits} of 900"
     assert markers(history) == ["noetl.keep", "noetl.load"]
-    assert sum(len(one.SerializeToString()) for one in history.events) < 40_000
+    assert sum(len(event.SerializeToString()) for event in history.events) < 40_000
 
 
 async def test_a_run_waits_for_a_store_that_is_unavailable_and_calls_nothing_again(
@@ -180,6 +184,6 @@ async def test_a_run_waits_for_a_store_that_is_unavailable_and_calls_nothing_aga
             await asyncio.sleep(3)
             assert calls == ["large", 0]
             await proxy.open()
-            found = await handle.result()
-    assert found.result == LARGE
+            result = await handle.result()
+    assert result.result == LARGE
     assert calls == ["large", 0, LARGE]

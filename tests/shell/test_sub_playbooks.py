@@ -77,7 +77,7 @@ def echo(request: Request, _context: ToolContext) -> Any:
 async def children(client: NoetlClient, handle: RunHandle) -> list[Any]:
     """The runs that this one called, as Temporal lists them."""
     query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ParentWorkflowId = '{handle.workflow_id}'"
-    return [one async for one in client.temporal.list_workflows(query)]
+    return [workflow async for workflow in client.temporal.list_workflows(query)]
 
 
 async def executions(
@@ -109,29 +109,29 @@ async def test_a_call_yields_the_result_of_its_playbook_listed_above_its_caller(
 ) -> None:
     async with shell.client(echo) as client:
         handle = await submit(client, CALL % "")
-        found = await handle.result()
-        told = await executions(servers, client, handle)
+        result = await handle.result()
+        executions_logged = await executions(servers, client, handle)
         lists = [await Runs(client.temporal, dsn).list("tests/*", limit=2) for dsn in (None, servers.postgres)]
-        histories = [one async for one in histories_of(client.temporal, handle.workflow_id)]
-        verdicts = [await replay(one, client.temporal.data_converter) for one in histories]
-    assert [one.problem for one in verdicts] == [None, None]
-    assert (found.status, found.result) == ("completed", {"said": "report"})
-    [child] = told.keys() - {handle.execution_id}
+        histories = [history async for history in histories_of(client.temporal, handle.workflow_id)]
+        verdicts = [await replay(history, client.temporal.data_converter) for history in histories]
+    assert [verdict.problem for verdict in verdicts] == [None, None]
+    assert (result.status, result.result) == ("completed", {"said": "report"})
+    [child] = executions_logged.keys() - {handle.execution_id}
     assert [[run.execution_id for run in runs] for runs in lists] == [[child, handle.execution_id]] * 2
-    assert told == {handle.execution_id: (None, "COMPLETED"), child: (handle.execution_id, "COMPLETED")}
+    assert executions_logged == {handle.execution_id: (None, "COMPLETED"), child: (handle.execution_id, "COMPLETED")}
 
 
 async def test_a_call_yields_the_result_of_the_step_that_it_names(shell: Shell) -> None:
     async with shell.client(echo) as client:
-        found = await (await submit(client, CALL % ", return_step: start")).result()
-    assert found.result == {"said": "Oslo 3"}
+        result = await (await submit(client, CALL % ", return_step: start")).result()
+    assert result.result == {"said": "Oslo 3"}
 
 
 async def test_a_failed_playbook_fails_its_call(shell: Shell) -> None:
     async with shell.client(echo) as client:
-        found = await (await submit(client, CALL % "", FAILING)).result()
-    [failure] = found.failures.kept
-    assert (found.status, failure.step, failure.line, failure.kind) == ("failed", "start", 6, "exception")
+        result = await (await submit(client, CALL % "", FAILING)).result()
+    [failure] = result.failures.kept
+    assert (result.status, failure.step, failure.line, failure.kind) == ("failed", "start", 6, "exception")
     assert failure.message.startswith("the playbook 'tests/child' failed: tests_child.yaml:6:")
     assert "no weather today" in failure.message
 
@@ -146,12 +146,12 @@ async def test_a_policy_retries_with_a_run_of_its_own(shell: Shell, servers: Add
     rules = "[{when: \"{{ output.status == 'error' }}\", then: {do: retry, attempts: 3, delay: 0.1}}]"
     async with shell.client(second) as client:
         handle = await submit(client, CALL % f", spec: {{policy: {{rules: {rules}}}}}", FAILING)
-        found = await handle.result()
-        told = await executions(servers, client, handle)
-    assert (found.status, found.result) == ("completed", {"said": "dry"})
-    assert found.steps["start"]["attempts"] == 2
+        result = await handle.result()
+        executions_logged = await executions(servers, client, handle)
+    assert (result.status, result.result) == ("completed", {"said": "dry"})
+    assert result.steps["start"]["attempts"] == 2
     assert len(set(tries)) == 2
-    assert sorted(status for _, status in told.values()) == ["COMPLETED", "COMPLETED", "FAILED"]
+    assert sorted(status for _, status in executions_logged.values()) == ["COMPLETED", "COMPLETED", "FAILED"]
 
 
 async def test_a_failure_is_routed(shell: Shell) -> None:
@@ -160,8 +160,8 @@ async def test_a_failure_is_routed(shell: Shell) -> None:
         '  - step: repair\n    tool: {kind: noop, message: "{{ start.error.kind }}"}\n'
     )
     async with shell.client(echo) as client:
-        found = await (await submit(client, routed, FAILING)).result()
-    assert (found.status, found.result) == ("completed", {"said": "exception"})
+        result = await (await submit(client, routed, FAILING)).result()
+    assert (result.status, result.result) == ("completed", {"said": "exception"})
 
 
 async def test_a_cancel_reaches_the_child_whose_cleanup_comes_first(shell: Shell, servers: Addresses) -> None:
@@ -170,23 +170,23 @@ async def test_a_cancel_reaches_the_child_whose_cleanup_comes_first(shell: Shell
         handle = await submit(client, CALL % "" + CLEANUP, SLOW)
         await calls.wait_for(1)
         await handle.cancel()
-        found = await handle.result()
-        told = await executions(servers, client, handle)
-    assert found.status == "cancelled"
-    assert calls.told == ["wait", "child clean", "clean"]
-    assert {status for _, status in told.values()} == {"CANCELLED"}
+        result = await handle.result()
+        executions_logged = await executions(servers, client, handle)
+    assert result.status == "cancelled"
+    assert calls.messages == ["wait", "child clean", "clean"]
+    assert {status for _, status in executions_logged.values()} == {"CANCELLED"}
 
 
 async def test_a_call_times_out_with_its_child(shell: Shell, servers: Addresses) -> None:
     calls = _Waiting()
     async with shell.client(calls) as client:
         handle = await submit(client, CALL % ", timeout: 1s", SLOW)
-        found = await handle.result()
-        told = await executions(servers, client, handle)
-    assert found.status == "failed"
-    assert [(one.kind, one.message) for one in found.failures.kept] == [("timeout", "timed out after 1 s")]
-    assert calls.told == ["wait", "child clean"]
-    assert sorted(status for _, status in told.values()) == ["CANCELLED", "FAILED"]
+        result = await handle.result()
+        executions_logged = await executions(servers, client, handle)
+    assert result.status == "failed"
+    assert [(failure.kind, failure.message) for failure in result.failures.kept] == [("timeout", "timed out after 1 s")]
+    assert calls.messages == ["wait", "child clean"]
+    assert sorted(status for _, status in executions_logged.values()) == ["CANCELLED", "FAILED"]
 
 
 POLLING = """\
@@ -218,10 +218,10 @@ async def test_a_timeout_ends_a_child_that_has_continued_as_new(shell: Shell, mo
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
     async with shell.client(Calls()) as client:
         handle = await submit(client, CALL % ", timeout: 5", POLLING)
-        found = await handle.result()
+        result = await handle.result()
         runs = await children(client, handle)
     assert len(runs) > 1
-    assert (found.status, found.failures.kept[0].kind) == ("failed", "timeout")
+    assert (result.status, result.failures.kept[0].kind) == ("failed", "timeout")
 
 
 async def test_a_child_that_is_cancelled_from_outside_fails_its_call(shell: Shell) -> None:
@@ -231,18 +231,18 @@ async def test_a_child_that_is_cancelled_from_outside_fails_its_call(shell: Shel
         await calls.wait_for(1)
         [child] = await children(client, handle)
         await (await client.handle(child.id)).cancel()
-        found = await handle.result()
-    assert (found.status, found.failures.kept[0].kind) == ("failed", "cancelled")
+        result = await handle.result()
+    assert (result.status, result.failures.kept[0].kind) == ("failed", "cancelled")
 
 
 async def test_a_child_that_is_not_waited_for_lives_on(shell: Shell) -> None:
     calls = _Waiting()
     async with shell.client(calls) as client:
         handle = await submit(client, CALL % ", wait: false", SLOW)
-        found = await handle.result()
-        assert found.status == "completed"
-        child = await client.handle(found.result["workflow_id"])
-        assert str(child.execution_id) == found.result["execution_id"]
+        result = await handle.result()
+        assert result.status == "completed"
+        child = await client.handle(result.result["workflow_id"])
+        assert str(child.execution_id) == result.result["execution_id"]
         await calls.wait_for(1)
         assert (await child.workflow.describe()).status == WorkflowExecutionStatus.RUNNING
         calls.go.set()
@@ -287,13 +287,13 @@ async def test_a_loop_keeps_so_many_playbooks_in_flight(shell: Shell, servers: A
 
     async with shell.client(counted) as client:
         handle = await submit(client, LOOP)
-        found = await handle.result()
-        told = await executions(servers, client, handle)
-    assert found.status == "completed"
-    assert [one["said"] for one in found.result["results"]] == [f"{n} 3" for n in range(12)]
+        result = await handle.result()
+        executions_logged = await executions(servers, client, handle)
+    assert result.status == "completed"
+    assert [entry["said"] for entry in result.result["results"]] == [f"{n} 3" for n in range(12)]
     assert most[0] <= 3
-    assert len(told) == 13
-    assert {parent for parent, _ in told.values()} == {None, handle.execution_id}
+    assert len(executions_logged) == 13
+    assert {parent for parent, _ in executions_logged.values()} == {None, handle.execution_id}
 
 
 @pytest.mark.parametrize("events", [15, 40])
@@ -320,10 +320,10 @@ workflow:
 """
     async with shell.client(calls) as client:
         handle = await submit(client, rounds, child)
-        found = await handle.result()
+        result = await handle.result()
         last = (await client.temporal.get_workflow_handle(handle.workflow_id).describe()).run_id
-    assert found.status == "completed"
-    assert (calls.told.count("round"), calls.told.count("child")) == (30, 30)
+    assert result.status == "completed"
+    assert (calls.messages.count("round"), calls.messages.count("child")) == (30, 30)
     assert last != handle.run_id
 
 
@@ -343,12 +343,15 @@ workflow:
 async def test_recursion_ends_by_itself_or_at_the_limit(shell: Shell, depth: int, status: str) -> None:
     async with shell.client(echo) as client:
         graph = book("tests/shell", RECURSIVE % depth)
-        found = await (await client.submit(graph, catalog={"tests/shell": graph})).result()
-    assert found.status == status
+        result = await (await client.submit(graph, catalog={"tests/shell": graph})).result()
+    assert result.status == status
     if status == "failed":
-        assert (found.failures.kept[0].kind, "more than 20 deep" in found.failures.kept[0].message) == ("budget", True)
+        assert (result.failures.kept[0].kind, "more than 20 deep" in result.failures.kept[0].message) == (
+            "budget",
+            True,
+        )
     else:
-        assert found.result == {"said": "bottom"}
+        assert result.result == {"said": "bottom"}
 
 
 OPEN = '  - step: start\n    tool: {kind: playbook, path: "{{ payload.which }}"}\n'
@@ -356,9 +359,9 @@ OPEN = '  - step: start\n    tool: {kind: playbook, path: "{{ payload.which }}"}
 
 async def test_a_path_that_is_a_template_is_found_at_the_call(shell: Shell) -> None:
     async with shell.client(echo) as client:
-        found = await (await submit(client, OPEN, which="tests/child")).result()
+        result = await (await submit(client, OPEN, which="tests/child")).result()
         lost = await (await submit(client, OPEN, which="tests/chil")).result()
-    assert found.status == "completed"
+    assert result.status == "completed"
     assert lost.status == "failed"
     assert lost.failures.kept[0].kind == "not_found"
     assert lost.failures.kept[0].message == (
@@ -397,12 +400,12 @@ class _Waiting(Calls):
         self.go = asyncio.Event()
 
     async def __call__(self, request: Request, context: ToolContext) -> Any:
-        found = await super().__call__(request, context)
+        call = await super().__call__(request, context)
         if request.config.get("message") == "wait":
             while not self.go.is_set():
                 context.heartbeat()
                 await asyncio.sleep(0.05)
-        return found
+        return call
 
 
 async def test_a_reset_replaces_the_child_of_the_run_before(shell: Shell) -> None:
@@ -425,8 +428,8 @@ async def test_a_reset_replaces_the_child_of_the_run_before(shell: Shell) -> Non
         )
         await calls.wait_for(4)
         calls.go.set()
-        found = await handle.result()
+        result = await handle.result()
         ended = await client.temporal.get_workflow_handle(old.id, run_id=old.run_id).describe()
-    assert found.status == "completed"
+    assert result.status == "completed"
     assert ended.status == WorkflowExecutionStatus.TERMINATED
-    assert calls.told.count("before") == 2
+    assert calls.messages.count("before") == 2

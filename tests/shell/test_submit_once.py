@@ -53,8 +53,8 @@ class Site:
 
     async def runs(self) -> list[str]:
         """The workflow ids of all runs of the path that Temporal has."""
-        found = self.client.temporal.list_workflows(f"NoetlPath = '{self.path}'")
-        return [one.id async for one in found]
+        workflows = self.client.temporal.list_workflows(f"NoetlPath = '{self.path}'")
+        return [workflow.id async for workflow in workflows]
 
     async def delete(self, *handles: RunHandle) -> None:
         """As ``temporal workflow delete``, and as Temporal does after its retention. It takes half a minute."""
@@ -117,17 +117,17 @@ async def test_another_key_or_path_makes_another_run(site: Site) -> None:
     second = await site.submit("k2")
     site.path += "/other"
     third = await site.submit("k")
-    assert len({one.execution_id for one in (first, second, third)}) == 3
-    assert all(one.is_new for one in (first, second, third))
+    assert len({run.execution_id for run in (first, second, third)}) == 3
+    assert all(case.is_new for case in (first, second, third))
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [({"n": 2}, "another payload"), ({"text": f"{TEXT}# changed\n"}, "another playbook")],
 )
-async def test_another_payload_or_playbook_is_refused(site: Site, change: dict[str, Any], told: str) -> None:
+async def test_another_payload_or_playbook_is_refused(site: Site, change: dict[str, Any], expected: str) -> None:
     first = await (site.submit("k", n=1) if "n" in change else site.submit("k"))
-    with pytest.raises(KeyTakenError, match=f"belongs to run {first.execution_id}, .* {told}"):
+    with pytest.raises(KeyTakenError, match=f"belongs to run {first.execution_id}, .* {expected}"):
         await site.submit("k", **change)
     assert len(await site.runs()) <= 1
 
@@ -169,7 +169,7 @@ async def test_who_died_between_key_and_start_is_replaced(site: Site, monkeypatc
     assert len(await site.runs()) <= 1
 
 
-async def test_who_died_between_start_and_note_is_no_second_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_crash_between_start_and_note_makes_no_second_run(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     async def die(*_: object) -> None:
         raise ConnectionResetError
 

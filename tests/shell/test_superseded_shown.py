@@ -28,11 +28,11 @@ async def dsn(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> str:
     connection = await asyncpg.connect(servers.postgres)
     await connection.execute(f"CREATE DATABASE {name}")
     await connection.close()
-    found = servers.postgres.rpartition("/")[0] + f"/{name}"
-    await _write(found)
-    for variable, value in {**servers.environment(), "NOETL_POSTGRES": found}.items():
+    address = servers.postgres.rpartition("/")[0] + f"/{name}"
+    await _write(address)
+    for variable, value in {**servers.environment(), "NOETL_POSTGRES": address}.items():
         monkeypatch.setenv(variable, value)
-    return found
+    return address
 
 
 async def _write(dsn: str) -> None:
@@ -56,8 +56,8 @@ async def _write(dsn: str) -> None:
 
 async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
     del dsn
-    shown = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--json"])
-    rows = [msgspec.json.decode(line) for line in shown.output.splitlines()]
+    completed = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--json"])
+    rows = [msgspec.json.decode(line) for line in completed.output.splitlines()]
     assert [(row["event_type"], row["superseded"]) for row in rows] == [
         ("playbook.execution.requested", False),
         ("playbook.request.evaluated", False),
@@ -68,17 +68,17 @@ async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
         ("playbook.resumed", False),
         ("loop.iteration.started", True),
     ]
-    shown = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--last", "2"])
-    resumed, iteration = shown.output.splitlines()[1:]
+    completed = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--last", "2"])
+    resumed, iteration = completed.output.splitlines()[1:]
     assert "superseded" not in resumed
     assert "superseded by a reset" in iteration
 
 
 async def test_the_account_of_a_run_leaves_out_what_a_reset_superseded(dsn: str) -> None:
-    found = await describe_past_run(dsn, data_converter(dsn), 1)
-    assert found is not None
-    assert (found.events, found.superseded, found.warnings) == (5, 3, ())
-    assert (found.workflow_id, found.run_id) == ("tests/built/1", "r2")
+    past = await describe_past_run(dsn, data_converter(dsn), 1)
+    assert past is not None
+    assert (past.events, past.superseded, past.warnings) == (5, 3, ())
+    assert (past.workflow_id, past.run_id) == ("tests/built/1", "r2")
     text = io.StringIO()
-    found.show(PrintableConsole(file=text, width=200))
+    past.show(PrintableConsole(file=text, width=200))
     assert "5 events (3 superseded), execution 1" in text.getvalue()

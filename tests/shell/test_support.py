@@ -1,4 +1,4 @@
-"""What cannot be run is told before a run, each at its place."""
+"""Whatever cannot run is reported before a run, each at its place."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ REFUSED = [
 
 @pytest.mark.parametrize(("workflow", "expected"), REFUSED)
 def test_what_cannot_run_is_refused_at_its_place(workflow: str, expected: str) -> None:
-    [found] = unsupported(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
-    assert found.startswith(f"p:{expected}")
+    [refusal] = unsupported(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
+    assert refusal.startswith(f"p:{expected}")
 
 
 @pytest.mark.parametrize("workflow", [workflow for workflow, _ in REFUSED], ids=[expected for _, expected in REFUSED])
 def test_what_is_refused_is_warned_of_when_it_is_compiled(workflow: str) -> None:
-    [found] = compile_text(f"{HEAD}workflow:\n{workflow}", "p").diagnostics
-    assert found.code is Code.NO_EXECUTOR
-    assert found.message.endswith(": the playbook compiles, but a run is refused")
+    [diagnostic] = compile_text(f"{HEAD}workflow:\n{workflow}", "p").diagnostics
+    assert diagnostic.code is Code.NO_EXECUTOR
+    assert diagnostic.message.endswith(": the playbook compiles, but a run is refused")
 
 
 @pytest.mark.parametrize("read", ["keychain.key.token", "key.token"])
@@ -87,8 +87,8 @@ def test_playbooks_to_call_need_a_store_where_they_are_large() -> None:
     graph = compile_or_raise(f"{HEAD}workflow: [{{step: start, tool: {{kind: playbook, path: c}}}}]\n", "p")
     calls = pin_graphs([("c", child)])
     assert check_calls(graph, calls, TOOLS)[1] == []
-    [found] = check_calls(graph, calls, TOOLS, has_store=False)[1]
-    assert "set NOETL_POSTGRES" in found
+    [refusal] = check_calls(graph, calls, TOOLS, has_store=False)[1]
+    assert "set NOETL_POSTGRES" in refusal
 
 
 def test_a_playbook_that_only_a_template_may_name_is_refused_when_it_is_called() -> None:

@@ -143,14 +143,14 @@ async def test_rows_have_their_place_and_their_stream(servers: Addresses, log: a
         output.feed("stdout", "one\ntw")
         output.feed("stderr", "care\n")
         output.feed("stdout", "o\nthree \0 \udcff")
-    found = await lines_of(log, execution)
-    assert [(line.stream, line.text) for line in found] == [
+    lines = await lines_of(log, execution)
+    assert [(line.stream, line.text) for line in lines] == [
         ("stdout", "one"),
         ("stdout", "two"),
         ("stdout", "three \ufffd \ufffd"),
         ("stderr", "care"),
     ]
-    assert {(line.step, line.task, line.iteration, line.page, line.attempt) for line in found} == {
+    assert {(line.step, line.task, line.iteration, line.page, line.attempt) for line in lines} == {
         ("fetch", "fetch_task", 3, 2, 2)
     }
     assert await lines_of(log, execution, "other") == []
@@ -162,9 +162,9 @@ async def test_whole_lines_are_stored_while_the_task_runs(servers: Addresses, lo
     async with output:
         output.feed("stdout", "done 1\ndone")
         async with asyncio.timeout(10):
-            while not (found := await lines_of(log, execution)):
+            while not (lines := await lines_of(log, execution)):
                 await asyncio.sleep(0.05)
-        assert [line.text for line in found] == ["done 1"]
+        assert [line.text for line in lines] == ["done 1"]
         output.feed("stdout", " 2\n")
     assert [line.text for line in await lines_of(log, execution)] == ["done 1", "done 2"]
 
@@ -178,10 +178,10 @@ async def test_a_megabyte_is_kept_and_the_cut_is_reported(
     async with output:
         for _ in range(2_000_000 // size if size > 1 else 1):
             output.feed("stdout", "ü" * (size if size > 1 else 30_000_000))
-    found = await lines_of(log, execution)
-    assert [line.stream for line in found] == ["stdout", "noetl"]
-    assert MOST_BYTES - 2 <= len(found[0].text.encode()) <= MOST_BYTES
-    assert found[1].text == "the output is truncated here: at most 1,048,576 bytes of an attempt are logged"
+    lines = await lines_of(log, execution)
+    assert [line.stream for line in lines] == ["stdout", "noetl"]
+    assert MOST_BYTES - 2 <= len(lines[0].text.encode()) <= MOST_BYTES
+    assert lines[1].text == "the output is truncated here: at most 1,048,576 bytes of an attempt are logged"
 
 
 async def test_what_is_not_cut_is_whole(servers: Addresses, log: asyncpg.Connection) -> None:
@@ -192,8 +192,8 @@ async def test_what_is_not_cut_is_whole(servers: Addresses, log: asyncpg.Connect
         for start in range(0, len(text), 65536):
             output.feed("stdout", text[start : start + 65536])
             await asyncio.sleep(0.05)
-    found = await lines_of(log, execution)
-    assert [line.text for line in found] == [str(number) for number in range(150_000)]
+    lines = await lines_of(log, execution)
+    assert [line.text for line in lines] == [str(number) for number in range(150_000)]
 
 
 async def test_an_unfinished_line_costs_no_time_for_each_piece(logged: pytest.LogCaptureFixture) -> None:
@@ -218,8 +218,8 @@ async def test_a_secret_in_pieces_is_masked(
         for piece in ("first\nit is ", secret[:13], secret[13:], "\nlast"):
             output.feed("stdout", piece)
             await asyncio.sleep(pause)
-    found = [line.text for line in await lines_of(log, execution)]
-    assert found == ["first", "it is ***", "last"]
+    lines = [line.text for line in await lines_of(log, execution)]
+    assert lines == ["first", "it is ***", "last"]
     assert not any(part in logged.text for part in (*secret.splitlines(), "hush"))
 
 
@@ -295,8 +295,8 @@ async def test_what_a_run_prints_is_stored_before_the_run_ends(
     async with serving(client.temporal, tools, SECRETS):
         handle = await Shell.submit(client, LOOP.replace(" FRAME", frame))
         assert (await handle.result()).status == "completed"
-        found = await lines_of(log, handle.execution_id, "start")
-    assert sorted((line.iteration, line.text) for line in found) == [(0, "item 1"), (1, "item 2"), (2, "item 3")]
+        lines = await lines_of(log, handle.execution_id, "start")
+    assert sorted((line.iteration, line.text) for line in lines) == [(0, "item 1"), (1, "item 2"), (2, "item 3")]
 
 
 async def test_what_a_call_printed_before_its_timeout_is_kept(servers: Addresses, log: asyncpg.Connection) -> None:

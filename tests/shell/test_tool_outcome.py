@@ -12,9 +12,9 @@ from noetl_temporal.tool_outcome import MAX_MESSAGE_CHARS, fitted, without_secre
 
 
 async def known(*secrets: str) -> Credentials:
-    found = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_A": json.dumps({"values": secrets})}))
-    await found.resolve("a")
-    return found
+    credentials = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_A": json.dumps({"values": secrets})}))
+    await credentials.resolve("a")
+    return credentials
 
 
 @pytest.mark.parametrize(

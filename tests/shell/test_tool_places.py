@@ -47,7 +47,7 @@ class Gate:
 
 def start(gate: Gate, count: int, timeout: float | None = None) -> tuple[list[Running], list[asyncio.Task[ToolReport]]]:
     all_ = [Running(msgspec.structs.replace(CALL, timeout=timeout), gate.tool, []) for _ in range(count)]
-    return all_, [one.start() for one in all_]
+    return all_, [thread.start() for thread in all_]
 
 
 async def test_no_more_run_than_the_tool_allows() -> None:
@@ -56,7 +56,7 @@ async def test_no_more_run_than_the_tool_allows() -> None:
     await gate.entered.wait()
     gate.open.set()
     reports = await asyncio.gather(*tasks)
-    assert [one.outcome["status"] for one in reports] == ["ok"] * 7
+    assert [report.outcome["status"] for report in reports] == ["ok"] * 7
     assert gate.most == 2
 
 
@@ -68,7 +68,7 @@ async def test_the_time_of_a_call_begins_with_its_place() -> None:
     gate.tool = FakeTool("noop", answer)
     gate.tool.spec = ToolSpec("noop", "takes a while", at_once=1)
     _, tasks = start(gate, 5, timeout=0.6)
-    assert [one.outcome["status"] for one in await asyncio.gather(*tasks)] == ["ok"] * 5
+    assert [answer.outcome["status"] for answer in await asyncio.gather(*tasks)] == ["ok"] * 5
 
 
 async def test_who_waits_sends_heartbeats_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,11 +76,11 @@ async def test_who_waits_sends_heartbeats_and_can_be_cancelled(monkeypatch: pyte
     gate = Gate(1)
     [_, waiting], [first, second] = start(gate, 2)
     await gate.entered.wait()
-    while not waiting.told:
+    while not waiting.heartbeats:
         await asyncio.sleep(0.01)
     waiting.interrupt("cancel_requested")
     report = await second
-    assert [(one.status, one.is_called) for one in report.attempts] == [("cancelled", False)]
+    assert [(attempt.status, attempt.is_called) for attempt in report.attempts] == [("cancelled", False)]
     gate.open.set()
     await first
     assert gate.most == 1
@@ -121,4 +121,4 @@ async def test_as_many_processes_of_python_as_processors(
 
 
 def written_in(folder: Path) -> list[list[float]]:
-    return [[float(moment) for moment in one.read_text().split()] for one in folder.iterdir()]
+    return [[float(moment) for moment in path.read_text().split()] for path in folder.iterdir()]

@@ -22,20 +22,20 @@ from .worker_process import worker_process
 
 
 class Hook:
-    """Counts what it is asked and told; it never answers the first that it is told."""
+    """Counts requests and posts; it never answers the first post."""
 
     def __init__(self) -> None:
         self.asked = 0
-        self.told: list[tuple[str | None, Any]] = []
+        self.posted: list[tuple[str | None, Any]] = []
         self.closing = asyncio.Event()
 
     async def ask(self, _request: Request) -> Response:
         self.asked += 1
         return JSONResponse({"number": self.asked})
 
-    async def tell(self, request: Request) -> Response:
-        self.told.append((request.headers.get("idempotency-key"), await request.json()))
-        if len(self.told) == 1:
+    async def answer(self, request: Request) -> Response:
+        self.posted.append((request.headers.get("idempotency-key"), await request.json()))
+        if len(self.posted) == 1:
             await self.closing.wait()
         return JSONResponse({})
 
@@ -62,12 +62,12 @@ async def test_a_worker_lost_in_a_sink_repeats_that_sink_alone(servers: Addresse
     hook, table = Hook(), f"told_{uuid.uuid4().hex[:8]}"
     secrets = {name: value for name, value in servers.environment().items() if name.startswith("NOETL_CREDENTIAL_")}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=load_tools())
-    routes = Route("/ask", hook.ask), Route("/tell", hook.tell, methods=["POST"])
+    routes = Route("/ask", hook.ask), Route("/tell", hook.answer, methods=["POST"])
     async with on_loopback(*routes) as url:
         async with worker_process(servers.temporal, servers.postgres, **secrets) as first:
             handle = await client.submit(compile_or_raise(playbook(url, table)))
             async with asyncio.timeout(60):
-                while not hook.told:
+                while not hook.posted:
                     await asyncio.sleep(0.02)
             first.kill()
             await first.ended()
@@ -76,7 +76,7 @@ async def test_a_worker_lost_in_a_sink_repeats_that_sink_alone(servers: Addresse
         hook.closing.set()
     assert report.status == "completed", report.failures
     assert hook.asked == 1
-    (key, seen), (key_again, seen_again) = hook.told
+    (key, seen), (key_again, seen_again) = hook.posted
     assert key is not None
     assert (key, seen) == (key_again, seen_again)
     assert seen == {"seen": 1}

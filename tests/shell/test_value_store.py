@@ -35,17 +35,17 @@ def report(size: int) -> ToolReport:
 
 
 async def test_a_short_report_is_neither_signed_nor_stored_beforehand(signed: list[str]) -> None:
-    await ValueStore(data_converter(NOWHERE, KEY)).keep(report(1_000))
-    await ValueStore(data_converter(None, KEY)).keep(report(STORE_FROM_BYTES))
+    await ValueStore(data_converter(NOWHERE, KEY)).store(report(1_000))
+    await ValueStore(data_converter(None, KEY)).store(report(STORE_FROM_BYTES))
     assert signed == []
 
 
 async def test_a_report_near_the_limit_is_looked_at_as_temporal_would_see_it(signed: list[str]) -> None:
-    await ValueStore(data_converter(NOWHERE, KEY)).keep(report(STORE_FROM_BYTES - METADATA_BYTES))
+    await ValueStore(data_converter(NOWHERE, KEY)).store(report(STORE_FROM_BYTES - METADATA_BYTES))
     assert signed == ["ToolReport"]
 
 
 async def test_a_large_report_is_stored_as_it_is_signed(signed: list[str]) -> None:
     with pytest.raises(ConnectionError):
-        await ValueStore(data_converter(NOWHERE, KEY)).keep(report(STORE_FROM_BYTES))
+        await ValueStore(data_converter(NOWHERE, KEY)).store(report(STORE_FROM_BYTES))
     assert signed == ["ToolReport"]

@@ -67,13 +67,13 @@ def answer(request: Request, _context: ToolContext) -> Any:
 
 async def until(handle: RunHandle, holds: Callable[[list[Wait]], bool]) -> list[Wait]:
     async with asyncio.timeout(20):
-        while not holds(found := await handle.waits()):
+        while not holds(waits := await handle.waits()):
             await asyncio.sleep(0.05)
-    return found
+    return waits
 
 
 async def waits_for(handle: RunHandle, *names: str) -> list[Wait]:
-    return await until(handle, lambda found: sorted(wait.name for wait in found) == sorted(names))
+    return await until(handle, lambda waits: sorted(wait.name for wait in waits) == sorted(names))
 
 
 @pytest.mark.parametrize("workflow", [PAID, ITEMS], ids=["a step", "items of a loop"])
@@ -104,10 +104,10 @@ async def test_a_signal_ends_a_wait(shell: Shell) -> None:
         with pytest.raises(RequestRefusedError, match="no step waits for the signal 'pade': its signals are paid"):
             await handle.signal("pade")
         await handle.signal("paid", {"amount": 3})
-        found = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 30)
         with pytest.raises(RequestRefusedError, match="the run has ended"):
             await handle.signal("paid")
-    assert (found.status, found.result) == ("completed", {"amount": 3})
+    assert (report.status, report.result) == ("completed", {"amount": 3})
 
 
 async def test_of_two_approvals_at_once_one_is_refused(shell: Shell) -> None:
@@ -121,11 +121,11 @@ async def test_of_two_approvals_at_once_one_is_refused(shell: Shell) -> None:
         decided = await asyncio.gather(
             handle.approve(by="ann", form={"amount": 3}), handle.reject(by="bob"), return_exceptions=True
         )
-        found = await asyncio.wait_for(handle.result(), 30)
-    refused = [one for one in decided if isinstance(one, BaseException)]
+        report = await asyncio.wait_for(handle.result(), 30)
+    refused = [decision for decision in decided if isinstance(decision, BaseException)]
     assert len(refused) == 1
     assert isinstance(refused[0], RequestRefusedError)
-    assert found.status == "completed"
+    assert report.status == "completed"
 
 
 async def test_a_run_that_waits_outlives_its_worker(shell: Shell) -> None:
@@ -137,8 +137,8 @@ async def test_a_run_that_waits_outlives_its_worker(shell: Shell) -> None:
     async with serving(client.temporal, tools, shell.credentials):
         handle = await client.find(handle.execution_id)
         await handle.approve(by="ann")
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, found.steps["pay"]["status"]) == ("completed", "completed")
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, report.steps["pay"]["status"]) == ("completed", "completed")
 
 
 async def test_a_run_that_waits_outlives_the_kill_of_its_worker(servers: Addresses) -> None:
@@ -156,8 +156,8 @@ async def test_a_run_that_waits_outlives_the_kill_of_its_worker(servers: Address
         await handle.signal("paid", 3, key="c")
         await waits_for(handle, "review")
         await handle.approve(by="ann", form={"amount": 6})
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, found.steps["pay"]["status"]) == ("completed", "completed")
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, report.steps["pay"]["status"]) == ("completed", "completed")
 
 
 async def test_kept_signals_survive_continue_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,10 +172,10 @@ async def test_kept_signals_survive_continue_as_new(shell: Shell, monkeypatch: p
         await waits_for(handle, "collect")
         await handle.signal("paid", 0, id=request)  # repeated, in another run of the workflow
         await handle.signal("paid", 4)
-        found = await asyncio.wait_for(handle.result(), 60)
+        report = await asyncio.wait_for(handle.result(), 60)
         described = await handle.workflow.describe()
     assert described.run_id != handle.workflow.first_execution_run_id
-    assert (found.status, found.result) == ("completed", [0, 1, 2, 3, 4])
+    assert (report.status, report.result) == ("completed", [0, 1, 2, 3, 4])
 
 
 async def test_a_cancel_ends_waits_at_once(shell: Shell) -> None:
@@ -184,8 +184,8 @@ async def test_a_cancel_ends_waits_at_once(shell: Shell) -> None:
             handle = await shell.submit(client, workflow)
             await until(handle, bool)
             await handle.cancel("enough")
-            found = await asyncio.wait_for(handle.result(), 30)
-            assert found.status == "cancelled"
+            report = await asyncio.wait_for(handle.result(), 30)
+            assert report.status == "cancelled"
 
 
 @pytest.mark.parametrize("events", [20, 100_000], ids=["short runs", "one run"])
@@ -196,12 +196,12 @@ async def test_items_of_a_loop_are_handed_their_signals(
     async with shell.client(answer) as client:
         handle = await shell.submit(client, ITEMS)
         await handle.signal("paid", "for b", key="b")  # before the loop has begun
-        await until(handle, lambda found: {wait.key for wait in found} == {"a", "c"})
+        await until(handle, lambda waits: {wait.key for wait in waits} == {"a", "c"})
         await handle.signal("paid", "for c", key="c")
         await waits_for(handle, "start[0]")
         await handle.signal("paid", "for whom")
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, found.result["results"]) == ("completed", ["for whom", "for b", "for c"])
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, report.result["results"]) == ("completed", ["for whom", "for b", "for c"])
 
 
 async def test_a_request_that_no_run_could_read_is_refused(shell: Shell) -> None:
@@ -249,12 +249,12 @@ async def test_signals_without_a_key_go_to_the_oldest_item_first(shell: Shell) -
 """
     async with shell.client(answer) as client:
         handle = await shell.submit(client, workflow)
-        await until(handle, lambda found: len(found) == 8)
+        await until(handle, lambda waits: len(waits) == 8)
         assert [wait.iteration for wait in await handle.waits()] == list(range(8))
         for number in range(8):
             await handle.signal("paid", number)
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert found.result["results"] == list(range(8))
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert report.result["results"] == list(range(8))
 
 
 async def test_an_item_that_times_out_gives_no_signal_away(shell: Shell) -> None:
@@ -265,8 +265,8 @@ async def test_an_item_that_times_out_gives_no_signal_away(shell: Shell) -> None
         handle = await shell.submit(client, workflow)
         await waits_for(handle, "again")
         await handle.signal("paid", "late", key="a")
-        found = await asyncio.wait_for(handle.result(), 60)
-    assert (found.status, found.result) == ("completed", "late")
+        report = await asyncio.wait_for(handle.result(), 60)
+    assert (report.status, report.result) == ("completed", "late")
 
 
 async def test_a_retry_waits_until_somebody_has_fixed_it(shell: Shell) -> None:
@@ -285,8 +285,8 @@ async def test_a_retry_waits_until_somebody_has_fixed_it(shell: Shell) -> None:
         )
         await waits_for(handle, "start")
         await handle.signal("fixed")
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert (found.status, found.result, len(calls)) == ("completed", "mended", 2)
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert (report.status, report.result, len(calls)) == ("completed", "mended", 2)
 
 
 class Aborting(OutboundInterceptor):
@@ -321,9 +321,9 @@ async def test_a_request_that_the_server_aborts_is_sent_again_and_counts_once(sh
         await through.signal("paid", 1)
         await waits_for(handle, "again")
         await through.signal("paid", 2)
-        found = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 30)
     assert len(aborted) == 2
-    assert (found.status, found.result) == ("completed", 2)
+    assert (report.status, report.result) == ("completed", 2)
 
 
 async def test_a_run_that_gets_many_requests_continues_as_new_between_chunks(
@@ -341,7 +341,7 @@ async def test_a_run_that_gets_many_requests_continues_as_new_between_chunks(
         for number in numbers:
             await waits_for(handle, f"start[{number}]")
             await handle.signal("paid", number)
-        found = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 30)
         last = (await client.temporal.get_workflow_handle(handle.workflow_id).describe()).run_id
-    assert found.result["results"] == numbers
+    assert report.result["results"] == numbers
     assert first != last

@@ -1,4 +1,4 @@
-"""A worker that is told to stop: calls go on within its grace, and are run again elsewhere after it."""
+"""A worker that is stopped: calls continue within its grace, and are repeated elsewhere after it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_call_ends_within_the_grace(servers: Addresses) -> None:
         assert await first.ended() == 0
         assert web.calls.total() == 1
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["ok"]
+    assert [attempt.status for attempt in call.attempts] == ["ok"]
 
 
 class Deploys:
@@ -82,7 +82,7 @@ class Deploys:
         )
 
     async def cut_one(self) -> None:
-        """A worker that is told to stop while the tool runs."""
+        """A worker that is stopped while the tool runs."""
         self.called.clear()
         async with self.worker():
             await self.called.wait()
@@ -104,7 +104,7 @@ async def test_deploys_neither_lose_a_call_nor_give_it_up(servers: Addresses) ->
         report = await handle.result()
     assert (report.status, report.result) == ("completed", MAX_LOST + 2)
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["shutdown"] * (MAX_LOST + 1) + ["ok"]
+    assert [attempt.status for attempt in call.attempts] == ["shutdown"] * (MAX_LOST + 1) + ["ok"]
     assert call.counts == AttemptCounts(total=MAX_LOST + 2, used=1, ok=1, cut=MAX_LOST + 1)
 
 
@@ -127,12 +127,12 @@ async def test_a_cancelled_run_reports_how_its_call_ended(servers: Addresses) ->
         await handle.cancel()
         assert (await handle.result()).status == "cancelled"
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["cancelled"]
+    assert [attempt.status for attempt in call.attempts] == ["cancelled"]
 
 
 async def pending(handle: RunHandle) -> Any:
-    [one] = (await handle.workflow.describe()).raw_description.pending_activities
-    return one
+    [activity] = (await handle.workflow.describe()).raw_description.pending_activities
+    return activity
 
 
 async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(servers: Addresses) -> None:
@@ -151,7 +151,7 @@ async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(ser
         some.called.clear()
         await service.unpause_activity(UnpauseActivityRequest(**which))
         await some.called.wait()
-        await until(partial(has_told_of, handle, 2))
+        await until(partial(has_reported, handle, 2))
         some.called.clear()
         await service.reset_activity(ResetActivityRequest(**which))
         await some.called.wait()
@@ -159,11 +159,11 @@ async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(ser
         report = await handle.result()
     assert report.status == "completed"
     [call] = await reports_of(handle, servers.postgres)
-    assert [one.status for one in call.attempts] == ["paused", "reset", "ok"]
+    assert [attempt.status for attempt in call.attempts] == ["paused", "reset", "ok"]
     assert call.counts == AttemptCounts(total=3, used=1, ok=1, cut=2)
 
 
-async def has_told_of(handle: RunHandle, attempts: int) -> bool:
+async def has_reported(handle: RunHandle, attempts: int) -> bool:
     """Whether the server knows so many attempts: a heartbeat that comes after the reset is refused."""
     details = (await pending(handle)).heartbeat_details.payloads
     return bool(details) and len(json.loads(details[0].data)["records"]) >= attempts

@@ -1,4 +1,4 @@
-"""``noetl worker`` in a process of its own, to be told to stop or killed."""
+"""``noetl worker`` in a process of its own, which tests stop or kill."""
 
 from __future__ import annotations
 

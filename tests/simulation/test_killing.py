@@ -23,9 +23,9 @@ from noetl_compiler import compile_text
     ids=["plain", "framed", "cursor", "steps"],
 )
 def test_a_playbook_to_kill_at_compiles(text: str) -> None:
-    found = compile_text(text, "killing.yaml")
-    assert found.graph is not None
-    assert not found.diagnostics
+    result = compile_text(text, "killing.yaml")
+    assert result.graph is not None
+    assert not result.diagnostics
 
 
 def test_the_playbooks_that_call_each_other_compile(tmp_path: Path) -> None:

@@ -35,26 +35,26 @@ def confine(folder: str, settings: dict[str, Any]) -> Restrictions:
 
     Raises OSError if a feature of the platform fails: then no code of the playbook may run.
     """
-    found = Restrictions()
+    restrictions = Restrictions()
     if sys.platform == "linux":
-        _confine_on_linux(folder, settings, found)
+        _confine_on_linux(folder, settings, restrictions)
     else:
         limits.limit_resources(settings["memory"], None)
-        found.note(False, "", f"no sandbox on {sys.platform}: {HAS_RIGHTS}")
-    found.note(True, "limits on memory and file size", "")
+        restrictions.note(False, "", f"no sandbox on {sys.platform}: {HAS_RIGHTS}")
+    restrictions.note(True, "limits on memory and file size", "")
     os.chdir(folder)
     os.environ.update(HOME=folder, TMPDIR=folder)
-    return found
+    return restrictions
 
 
-def _confine_on_linux(folder: str, settings: dict[str, Any], found: Restrictions) -> None:
+def _confine_on_linux(folder: str, settings: dict[str, Any], restrictions: Restrictions) -> None:
     from noetl_activities.isolation import accounts, call_filter, files, landlock, mounts, system
 
-    system.prctl(system.PR_SET_DUMPABLE, 1)  # /proc/self is root's without it
-    _come_last()
+    system.prctl(system.PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root
+    _lower_priority()
     version = landlock.abi()
     identity = accounts.become_own(folder, settings, landlock=version > 0)
-    system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has taken it again
+    system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has reset it
     limits.limit_resources(settings["memory"], settings["processes"] if identity.counted else None)
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     if version:
@@ -63,19 +63,19 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], found: Restrictions
         landlock.restrict(version, paths, settings["ports"])
     attributes = identity.keeps_attributes or not version  # without landlock it writes other files anyway
     filtered = call_filter.restrict_calls(attributes=attributes)
-    found.note(bool(identity.held), identity.held, "no separate account")
-    found.note(identity.counted, "a limit on processes", "no limit on processes")
-    found.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")
-    found.note(version >= landlock.PORTS_SINCE, "TCP ports by list", "any TCP port")
-    found.note(version >= landlock.SIGNALS_SINCE, "no signals to others", "signals to its account's processes")
-    found.note(filtered, "sockets by list", "any kind of socket")
+    restrictions.note(bool(identity.held), identity.held, "no separate account")
+    restrictions.note(identity.counted, "a limit on processes", "no limit on processes")
+    restrictions.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")
+    restrictions.note(version >= landlock.PORTS_SINCE, "TCP ports by list", "any TCP port")
+    restrictions.note(version >= landlock.SIGNALS_SINCE, "no signals to others", "signals to its account's processes")
+    restrictions.note(filtered, "sockets by list", "any kind of socket")
     if version:
         held = "permissions of its own files alone" if attributes else "no change of permissions"
-        found.note(attributes or filtered, held, "permissions and times of its account's files")
-    found.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
+        restrictions.note(attributes or filtered, held, "permissions and times of its account's files")
+    restrictions.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
 
 
-def _come_last() -> None:
+def _lower_priority() -> None:
     """If memory runs out, the kernel kills the task before its worker. The worker has priority on busy processors."""
     os.nice(NICENESS)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:

@@ -104,7 +104,7 @@ def _without(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[st
     place = os.path.realpath(tree)
     if place in hidden:
         return
-    if not any(_within(one, place) for one in hidden):
+    if not any(_within(folder, place) for folder in hidden):
         yield place, rights
         return
     yield place, LIST

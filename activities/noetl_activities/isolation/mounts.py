@@ -76,11 +76,11 @@ def share_memory(memory: int) -> bool:
 
 def _boundaries(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Yield the paths where the mode changes, with whether they are read-only; outer paths first."""
-    found: list[tuple[str, bool]] = [("/", True)]
-    for path, read_only in sorted([*((one, False) for one in writable), *((one, True) for one in hidden)]):
-        around = [kind for outer, kind in found if path == outer or path.startswith(outer.rstrip("/") + "/")]
+    boundaries: list[tuple[str, bool]] = [("/", True)]
+    for path, read_only in sorted([*((path, False) for path in writable), *((path, True) for path in hidden)]):
+        around = [kind for outer, kind in boundaries if path == outer or path.startswith(outer.rstrip("/") + "/")]
         if around[-1] != read_only:
-            found.append((path, read_only))
+            boundaries.append((path, read_only))
             yield path, read_only
 
 

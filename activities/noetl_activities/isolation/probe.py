@@ -14,9 +14,9 @@ def main() -> None:
     """Run in the child process."""
     from noetl_activities.isolation.supervisor import start_task
 
-    _, found = start_task()
+    _, restrictions = start_task()
     with os.fdopen(int(sys.argv[1]), "w") as out:
-        json.dump({"held": found.held, "missing": found.missing}, out)
+        json.dump({"held": restrictions.held, "missing": restrictions.missing}, out)
 
 
 async def isolation() -> str:
@@ -27,6 +27,6 @@ async def isolation() -> str:
     if not ended.answer:
         reason = ended.printed.strip().splitlines()[-1:] or [f"status {ended.status}"]
         return f"tasks cannot be confined here, and fail: {reason[0]}"
-    found = json.loads(ended.answer)
-    missing = f"; not held: {', '.join(found['missing'])}" if found["missing"] else ""
-    return f"tasks: {', '.join(found['held'])}{missing}"
+    report = json.loads(ended.answer)
+    missing = f"; not held: {', '.join(report['missing'])}" if report["missing"] else ""
+    return f"tasks: {', '.join(report['held'])}{missing}"

@@ -52,7 +52,7 @@ def settings_of(environment: Mapping[str, str]) -> Settings:
     ports = PORTS if named is None else _numbers(PORTS_VARIABLE, named)
     return {
         "folders": str(Path(tempfile.gettempdir()).resolve()),
-        "directories": [str(Path(one).resolve()) for one in directories if one],
+        "directories": [str(Path(directory).resolve()) for directory in directories if directory],
         "hidden": _hidden(environment),
         "ports": sorted(ports - _numbers(STACK_PORTS, environment.get(STACK_PORTS, ""))),
         "memory": _memory(environment),
@@ -74,8 +74,8 @@ def _is_path(value: str) -> bool:
 
 
 def _numbers(variable: str, text: str) -> frozenset[int]:
-    named = [one.strip() for one in text.split(",") if one.strip()]
-    if not all(one.isascii() and one.isdigit() and len(one) <= 5 and int(one) < 65536 for one in named):
+    named = [number_text.strip() for number_text in text.split(",") if number_text.strip()]
+    if not all(text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 65536 for text in named):
         raise ConfigError(f"{variable} must be a list of port numbers, separated by commas")
     return frozenset(map(int, named))
 

@@ -40,8 +40,8 @@ def start_task() -> tuple[bytes, Restrictions]:
     """
     settings, call = _read_call()
     folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")
-    for one in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # a service is stopped by ending its worker
-        signal.signal(one, signal.SIG_IGN)
+    for signal_number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # a service is stopped by ending its worker
+        signal.signal(signal_number, signal.SIG_IGN)
     _prepare()
     os.mkdir(folder, 0o700)
     own = os.getpid()
@@ -75,22 +75,22 @@ def _prepare() -> None:
 def _leave() -> None:
     """In the task: close and reset everything of the supervisor that the playbook's code must not have."""
     os.setsid()
-    for one in (signal.SIGHUP, signal.SIGTERM):
-        signal.signal(one, signal.SIG_DFL)
+    for signal_number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(signal_number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
 
 
 def _confined(folder: str, settings: dict[str, Any], supervisor: int) -> Restrictions:
-    found = confine(folder, settings)
+    restrictions = confine(folder, settings)
     if _LINUX:
         from noetl_activities.isolation import system
 
         system.prctl(system.PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != supervisor:
             os._exit(_CALL_ENDED)
-    return found
+    return restrictions
 
 
 def _supervise(task: int, folder: str) -> None:
@@ -146,8 +146,8 @@ def _end_all(task: int) -> None:
         os.killpg(task, signal.SIGKILL)
     if _LINUX and os.geteuid() == 0 and _descendants():
         _end_account(task)
-    while found := _descendants():
-        for pid in found:
+    while descendants := _descendants():
+        for pid in descendants:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         os.waitpid(-1, 0)
@@ -172,13 +172,13 @@ def _descendants() -> list[int]:
     """Return all descendants, parents first. Empty if the kernel has no such file: then only the process group was
     killed.
     """
-    found = [os.getpid()]
-    for pid in found:
+    pids = [os.getpid()]
+    for pid in pids:
         with contextlib.suppress(OSError):
             for thread in os.listdir(f"/proc/{pid}/task"):
                 with open(f"/proc/{pid}/task/{thread}/children") as file:
-                    found += map(int, file.read().split())
-    return found[1:]
+                    pids += map(int, file.read().split())
+    return pids[1:]
 
 
 def _remove(folder: str) -> None:

@@ -68,13 +68,13 @@ def _of_credentials(entry: SecretReference, sources: Sources, for_auth: bool) ->
 
 
 def _found(name: str, sources: Sources, for_auth: bool) -> Credential:
-    found = sources.find(name, for_tools=for_auth)
-    if not for_auth and found.get("type") != READABLE:
+    credential = sources.find(name, for_tools=for_auth)
+    if not for_auth and credential.get("type") != READABLE:
         raise CredentialError(
             f"the credential {name!r} is not of type {READABLE}, so templates cannot read its parts: name it in auth, "
             f"or register what playbooks may read as a credential of type {READABLE}"
         )
-    return found
+    return credential
 
 
 def _only_value(credential: Credential, name: str) -> Any:
@@ -98,7 +98,7 @@ async def _of_vault(entry: SecretReference, sources: Sources) -> Credential:
         if not isinstance(path, str):
             raise ConfigError(f"the keychain entry {entry.name!r} names no secret: write path: mount/path, or a map")
         return await vault.read(path)
-    found: dict[str, Any] = {}
+    vault_fields: dict[str, Any] = {}
     for field, place in wanted.items():
         path, _, named = str(place).partition("#")
         fields = await vault.read(path)
@@ -107,8 +107,8 @@ async def _of_vault(entry: SecretReference, sources: Sources) -> Credential:
             raise CredentialError(
                 f"the secret {path} in Vault has no field {inner!r}: it has {', '.join(sorted(fields))}"
             )
-        found[field] = fields[inner]
-    return found
+        vault_fields[field] = fields[inner]
+    return vault_fields
 
 
 def _given(config: Mapping[str, Json]) -> Credential:
@@ -123,7 +123,7 @@ def _registered(entry: SecretReference, sources: Sources, for_auth: bool) -> Cre
     """Return a credential with the name of the entry, instead of a secret in a store that workers cannot read."""
     wanted = _map(entry.config.get("map"))
     try:
-        found = _found(entry.name, sources, for_auth)
+        credential = _found(entry.name, sources, for_auth)
     except CredentialError as error:
         manager = str(entry.config.get("provider") or entry.kind)
         fields = ", ".join(wanted) or ", ".join(map(str, entry.path[:1]))
@@ -131,8 +131,8 @@ def _registered(entry: SecretReference, sources: Sources, for_auth: bool) -> Cre
             f"the secret {entry.name!r} is in {manager!r}, which workers cannot read: register a credential "
             f"{entry.name!r} of type secret{f' with {fields}' if fields else ''}, or keep it in Vault ({error})"
         ) from None
-    is_one_value = len(wanted) == 1 and found.keys().isdisjoint(wanted)
-    return {min(wanted): _only_value(found, entry.name)} if is_one_value else found
+    is_one_value = len(wanted) == 1 and credential.keys().isdisjoint(wanted)
+    return {min(wanted): _only_value(credential, entry.name)} if is_one_value else credential
 
 
 def _map(value: Json) -> dict[str, Json]:

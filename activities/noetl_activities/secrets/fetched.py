@@ -20,7 +20,7 @@ class FetchedSecret(NamedTuple):
     seconds: float
 
 
-class _Kept(NamedTuple):
+class _CachedSecret(NamedTuple):
     fields: dict[str, Any]
     until: float
 
@@ -32,24 +32,24 @@ class FetchedSecrets:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._kept: dict[str, _Kept] = {}
+        self._cached: dict[str, _CachedSecret] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def get(self, key: str, fetch: Callable[[], Awaitable[FetchedSecret]]) -> dict[str, Any]:
         """Return the cached or fetched secret. Raises the errors of ``fetch``; these are not cached."""
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            kept = self._kept.get(key)
-            if kept is not None and kept.until > self._clock():
-                return kept.fields
-            found = await fetch()
-            if found.seconds > 0:
-                self._kept[key] = _Kept(found.fields, self._clock() + found.seconds)
+            cached = self._cached.get(key)
+            if cached is not None and cached.until > self._clock():
+                return cached.fields
+            secret = await fetch()
+            if secret.seconds > 0:
+                self._cached[key] = _CachedSecret(secret.fields, self._clock() + secret.seconds)
                 self._drop_some()
-            return found.fields
+            return secret.fields
 
     def _drop_some(self) -> None:
         now = self._clock()
-        kept = [(key, one) for key, one in self._kept.items() if one.until > now]
-        self._kept = dict(sorted(kept, key=lambda pair: pair[1].until)[-MOST:])
-        self._locks = {key: lock for key, lock in self._locks.items() if key in self._kept or lock.locked()}
+        cached = [(key, secret) for key, secret in self._cached.items() if secret.until > now]
+        self._cached = dict(sorted(cached, key=lambda pair: pair[1].until)[-MOST:])
+        self._locks = {key: lock for key, lock in self._locks.items() if key in self._cached or lock.locked()}

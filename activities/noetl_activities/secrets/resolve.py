@@ -29,8 +29,12 @@ async def with_values(value: Any, key: str, fetch: Fetch, kind: str = "") -> Any
     """
     if not refers(value):
         return value
-    found = {text[one.start : one.end]: one.reference for text in _texts(value) for one in references_in(text, key)}
-    values = {text: await fetch(reference) for text, reference in found.items()}
+    references = {
+        text[reference.start : reference.end]: reference.reference
+        for text in _texts(value)
+        for reference in references_in(text, key)
+    }
+    values = {text: await fetch(reference) for text, reference in references.items()}
     if not values:
         return value
     placed = _Placed(key, values)
@@ -46,28 +50,28 @@ def part_at(value: Any, reference: SecretReference) -> Any:
     """Return the part of a secret that the reference names. Raises CredentialError, which contains only names of
     fields.
     """
-    found = value
+    selected = value
     for depth, part in enumerate(reference.path):
-        fields, items = _fields(found), _items(found)
+        fields, items = _fields(selected), _items(selected)
         try:
-            found = items[int(part)] if items else fields[part]
+            selected = items[int(part)] if items else fields[part]
         except (LookupError, ValueError):
             above = ".".join(map(str, (reference.name, *reference.path[:depth])))
             has = f": it has {', '.join(map(str, fields))}" if fields else ""
             raise CredentialError(f"the secret {above!r} has no {str(part)!r}{has}") from None
-    return found
+    return selected
 
 
 def values_in(secret: Any) -> list[Any]:
     """Return all values of a secret, except its type."""
-    found: list[Any] = []
+    values: list[Any] = []
     waiting = [secret]
     while waiting:
         value = waiting.pop()
-        inner = [*_items(value), *(one for name, one in _fields(value).items() if name != "type")]
+        inner = [*_items(value), *(item for name, item in _fields(value).items() if name != "type")]
         waiting += inner
-        found += [] if inner else [value]
-    return found
+        values += [] if inner else [value]
+    return values
 
 
 def _fields(value: Any) -> Mapping[Any, Any]:
@@ -102,16 +106,16 @@ class _Placed:
     def _text(self, text: str, is_sql: bool) -> Any:
         parts: list[str] = []
         end = 0
-        for found in references_in(text, self._key):
-            value = self._value(text[found.start : found.end], found.reference)
-            if not is_sql and (found.start, found.end) == (0, len(text)):
+        for reference in references_in(text, self._key):
+            value = self._value(text[reference.start : reference.end], reference.reference)
+            if not is_sql and (reference.start, reference.end) == (0, len(text)):
                 return value
             written = value if isinstance(value, str) else json.dumps(value)
             if is_sql and not _PLAIN.fullmatch(written):
-                label = found.reference.label
+                label = reference.reference.label
                 raise CredentialError(f"the secret {label!r} has characters that SQL cannot hold: bind it with params")
-            parts += (text[end : found.start], written)
-            end = found.end
+            parts += (text[end : reference.start], written)
+            end = reference.end
         return "".join((*parts, text[end:])) if parts else text
 
     def _value(self, text: str, reference: SecretReference) -> Any:
@@ -122,10 +126,10 @@ class _Placed:
 def _texts(value: Any) -> Iterable[str]:
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting += cast("dict[str, Any]", one).values()
-        elif isinstance(one, list | tuple):
-            waiting += cast("list[Any]", one)
+        item = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, dict):
+            waiting += cast("dict[str, Any]", item).values()
+        elif isinstance(item, list | tuple):
+            waiting += cast("list[Any]", item)

@@ -69,8 +69,8 @@ class Vault:
                 "the worker has no login for Vault: set NOETL_VAULT_TOKEN, or NOETL_VAULT_ROLE_ID and "
                 "NOETL_VAULT_SECRET_ID"
             )
-        found = await self._kept.get(f"vault login {address}", lambda: self._log_in(address, role, secret))
-        return str(found["client_token"])
+        token = await self._kept.get(f"vault login {address}", lambda: self._log_in(address, role, secret))
+        return str(token["client_token"])
 
     async def _log_in(self, address: str, role: str, secret: str) -> FetchedSecret:
         body = {"role_id": role, "secret_id": secret}

@@ -58,7 +58,7 @@ class Batcher(Generic[Request, Response]):
         self._task: asyncio.Task[None] | None = None
 
     async def submit(self, request: Request, size: int) -> Response | None:
-        """Return the response; None when the caller has to perform the request by itself."""
+        """Return the response; None if the caller has to perform the request itself."""
         batched = BatchedRequest[Request, Response](request, size)
         self._queue.append(batched)
         if self._task is None:
@@ -80,10 +80,10 @@ class Batcher(Generic[Request, Response]):
         while self._queue and len(batch) < MAX_BATCH:
             if batch and size + self._queue[0].size > MAX_BATCH_BYTES:
                 break
-            one = self._queue.popleft()
-            if one.is_open:
-                batch.append(one)
-                size += one.size
+            request = self._queue.popleft()
+            if request.is_open:
+                batch.append(request)
+                size += request.size
         return batch
 
     async def _perform_batch(self, batch: Sequence[BatchedRequest[Request, Response]]) -> None:
@@ -91,14 +91,14 @@ class Batcher(Generic[Request, Response]):
         work = asyncio.ensure_future(self._perform(batch))
 
         def cancel_when_unused(_response: asyncio.Future[Response | None]) -> None:
-            if all(one.response.cancelled() for one in batch):
+            if all(queued.response.cancelled() for queued in batch):
                 work.cancel()
 
-        for one in batch:
-            one.response.add_done_callback(cancel_when_unused)
+        for request in batch:
+            request.response.add_done_callback(cancel_when_unused)
         try:
             await asyncio.wait([work])
         finally:
             work.cancel()
-            for one in batch:
-                one.respond(None)
+            for request in batch:
+                request.respond(None)

@@ -37,9 +37,9 @@ class SinkBatches:
             from noetl_activities.postgres_connect import login
             from noetl_activities.sinks.postgres_batch import LedgerKey, find_batch
 
-            found = await self._batched(find_batch, await login(auth, config, context), "", LedgerKey(key, n), 0)
-            if found is not None:
-                return found.outcome
+            outcome = await self._batched(find_batch, await login(auth, config, context), "", LedgerKey(key, n), 0)
+            if outcome is not None:
+                return outcome.outcome
         return await sinks.find(kind, config, auth, key, n, context)
 
     async def store(
@@ -69,7 +69,7 @@ class SinkBatches:
     async def _batched(
         self, perform: Perform[Request, Response], login: dict[str, Any], target: str, request: Request, size: int
     ) -> Response | None:
-        """Return the response for this call; None when it has to perform the request by itself."""
+        """Return the response for this call; None if it has to perform the request itself."""
         name = perform, frozenset(login.items()), target
         batcher: Batcher[Request, Response] | None = self._batchers.get(name)
         if batcher is None:

@@ -30,24 +30,33 @@ def rows_of(config: dict[str, Json], result: Json) -> list[Row]:
     """Return the rows to store: one per mapping in a list, one for a mapping, and ``{value}`` for anything else; with
     the columns of ``mapping``, if there is one.
     """
-    found = content_of(config, result)
-    items = cast("list[Json]", found) if isinstance(found, list) else [found]
+    content = content_of(config, result)
+    items = cast("list[Json]", content) if isinstance(content, list) else [content]
     rows = [cast("Row", item) if isinstance(item, dict) else {"value": item} for item in items]
     mapping: Json = config.get("mapping")
     return _mapped(rows, mapping) if mapping else rows
 
 
 def _mapped(rows: list[Row], mapping: Json) -> list[Row]:
-    """Rows with the columns of the mapping. Missing fields are null; a field that all rows lack is an error."""
+    """Rows with the columns of the mapping: a text is the path of a field, any other value that of the column itself.
+    Missing fields are null; a field that all rows lack is an error.
+    """
     if not isinstance(mapping, dict):
         raise ConfigError(f"the mapping of a sink is {mapping!r:.60}: write COLUMN: FIELD for each column")
-    paths = {str(name): str(path).split(".") for name, path in cast("dict[str, Json]", mapping).items()}
+    columns = cast("dict[str, Json]", mapping)
+    paths = {name: value.split(".") for name, value in columns.items() if isinstance(value, str)}
     for name, path in paths.items():
         if rows and all(_field(row, path) is _ABSENT for row in rows):
             fields = ", ".join(sorted(rows[0])) or "none"
             raise ConfigError(f'the column "{name}" is filled from "{".".join(path)}", but the data has {fields}')
-    found = [{name: _field(row, path) for name, path in paths.items()} for row in rows]
-    return [{name: None if value is _ABSENT else value for name, value in row.items()} for row in found]
+    return [{name: _filled(row, paths.get(name), value) for name, value in columns.items()} for row in rows]
+
+
+def _filled(row: Row, path: list[str] | None, value: Json) -> Json:
+    if path is None:
+        return value
+    field = _field(row, path)
+    return None if field is _ABSENT else field
 
 
 _ABSENT = object()
@@ -70,7 +79,7 @@ def content_of(config: dict[str, Json], result: Json) -> Json:
 def keys_of(config: dict[str, Json], mode: str, what: str = "a sink") -> list[str]:
     """Return the columns that identify a row, for upsert and merge. Raises ConfigError, which names ``what``."""
     value: Json = config.get("key") or config.get("keys") or []
-    keys = [str(one) for one in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
+    keys = [str(key) for key in cast("list[Json]", value)] if isinstance(value, list) else [str(value)]
     if mode in ("upsert", "merge") and not keys:
         raise ConfigError(f"{what} with mode {mode} needs key: the column that identifies a row")
     return keys

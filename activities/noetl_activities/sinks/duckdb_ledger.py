@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_activities.duckdb_driver import duckdb
 from noetl_activities.sinks.ledger import DAYS_KEPT
 
-__all__ = ["claim", "ensure", "find", "keep", "prune"]
+__all__ = ["claim", "ensure", "find", "prune", "store"]
 
 _DDL = """
 create table if not exists noetl_ledger (
@@ -23,18 +23,18 @@ def ensure(connection: duckdb.DuckDBPyConnection) -> None:
 def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
     """Return the outcome of a call, None if the ledger has none."""
     try:
-        found = connection.execute(_OUTCOME, [key, n]).fetchone()
+        row = connection.execute(_OUTCOME, [key, n]).fetchone()
     except duckdb.CatalogException:
         return None  # a file that no sink has stored in
-    return None if found is None else found[0]
+    return None if row is None else row[0]
 
 
-def keep(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
+def store(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
     """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
-    found = find(connection, key, n)
-    if found is None:
+    known_outcome = find(connection, key, n)
+    if known_outcome is None:
         _insert(connection, key, n, outcome)
-    return found
+    return known_outcome
 
 
 def claim(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> bool:

@@ -39,14 +39,14 @@ class Entry(msgspec.Struct, frozen=True):
 class Stored(msgspec.Struct, frozen=True):
     """The result of a sink: ``rows`` written into ``table``, none if it is a ``duplicate``.
 
-    ``is_kept``: the outcome of the call is in the ledger. ``rival`` is the JSON of another outcome that was there
+    ``is_in_ledger``: the outcome of the call is in the ledger. ``rival`` is the JSON of another outcome that was there
     before: then nothing was written, and the call has that outcome. ``warning`` says why there is no ledger.
     """
 
     rows: int = 0
     table: str | None = None
     duplicate: bool = False
-    is_kept: bool = False
+    is_in_ledger: bool = False
     rival: str | None = None
     warning: str | None = None
 

@@ -49,15 +49,15 @@ async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, c
 
 async def _store(connection: Connection, config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Stored:
     if entry.outcome is not None:
-        rival = await ledger.keep(connection, entry.call, entry.n, entry.outcome)
+        rival = await ledger.store(connection, entry.call, entry.n, entry.outcome)
         if rival is not None:
-            return Stored(table=_table_name(config), duplicate=True, is_kept=True, rival=rival)
+            return Stored(table=_table_name(config), duplicate=True, is_in_ledger=True, rival=rival)
     if not await ledger.claim(connection, entry.key, entry.n):
-        return Stored(table=_table_name(config), duplicate=True, is_kept=True)
+        return Stored(table=_table_name(config), duplicate=True, is_in_ledger=True)
     if mode == "replace" and entry.once and not await ledger.claim(connection, entry.once, 0):
         mode = "append"
     rows, table = await _write(connection, config, mode, result)
-    return Stored(rows, table, is_kept=True)
+    return Stored(rows, table, is_in_ledger=True)
 
 
 async def _store_without(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:

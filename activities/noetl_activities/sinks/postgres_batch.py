@@ -80,11 +80,11 @@ async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, Led
     """Look up the outcomes of all calls. A call without a response looks up its own."""
     try:
         async with connected_to(login) as connection:
-            found = await ledger.find_all(connection, [one.request for one in batch])
+            outcomes = await ledger.find_all(connection, [lookup.request for lookup in batch])
     except SQL_ERRORS:
         return
-    for one in batch:
-        one.respond(LedgerLookup(found.get(one.request)))
+    for request in batch:
+        request.respond(LedgerLookup(outcomes.get(request.request)))
 
 
 async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
@@ -103,7 +103,7 @@ async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, 
 
 async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
     """Store this part of a batch, or its halves. Raises errors that no single call causes."""
-    batch = [one for one in batch if one.is_open]
+    batch = [lookup for lookup in batch if lookup.is_open]
     if len(batch) < 2:
         return
     try:
@@ -115,8 +115,8 @@ async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequ
         await _store(connection, batch[:half])
         await _store(connection, batch[half:])
         return
-    for one, done in zip(batch, stored, strict=True):
-        one.respond(done)
+    for request, done in zip(batch, stored, strict=True):
+        request.respond(done)
 
 
 def _concerns_all(error: BaseException) -> bool:
@@ -128,8 +128,8 @@ def _concerns_all(error: BaseException) -> bool:
 async def _committed(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> list[Stored]:
     async with transaction(connection):
         await connection.execute(f"set local lock_timeout = '{_LOCK_SECONDS}s'")
-        stored = await _written(connection, [one.request for one in batch])
-        if not all(one.is_open for one in batch):
+        stored = await _written(connection, [request.request for request in batch])
+        if not all(request.is_open for request in batch):
             raise _SplitBatchError  # one was cancelled: its rows must not be committed
     return stored
 
@@ -141,14 +141,17 @@ async def _written(connection: Connection, calls: Sequence[SinkRequest]) -> list
     rows = [rows_of(call.config, call.result) for call in calls]
     if has_statement(first.config):
         statements = Statements(connection, statements_of(first.config, "postgres"))
-        counts = [await statements.run(call.config.get("params"), one) for call, one in zip(calls, rows, strict=True)]
-        return [Stored(count, is_kept=True) for count in counts]
+        counts = [
+            await statements.run(call.config.get("params"), batch_rows)
+            for call, batch_rows in zip(calls, rows, strict=True)
+        ]
+        return [Stored(count, is_in_ledger=True) for count in counts]
     mode, keys = first.mode, keys_of(first.config, first.mode)
     if mode == "replace" and not await ledger.claim(connection, first.entry.once, 0):
         mode = "append"
     table = await Table.find(connection, parts_of(first.config.get("table")))
-    await table.write(_in_order([row for one in rows for row in one], keys), mode, keys)
-    return [Stored(len(one), table.name, is_kept=True) for one in rows]
+    await table.write(_in_order([row for call_rows in rows for row in call_rows], keys), mode, keys)
+    return [Stored(len(call_rows), table.name, is_in_ledger=True) for call_rows in rows]
 
 
 def _entries(entry: Entry) -> list[tuple[str, int, str | None]]:

@@ -31,11 +31,11 @@ __all__ = [
     "find",
     "find_all",
     "has_written",
-    "keep",
     "make",
     "note",
     "outcome",
     "prune",
+    "store",
     "warn",
 ]
 
@@ -100,10 +100,10 @@ delete from noetl_ledger.outcome where ctid = any(array(
 class RecordedOutcome(NamedTuple):
     """The result of writing an outcome to the ledger.
 
-    ``is_kept``: the outcome is in the ledger. ``rival`` is another one that was there before.
+    ``is_in_ledger``: the outcome is in the ledger. ``rival`` is another one that was there before.
     """
 
-    is_kept: bool = False
+    is_in_ledger: bool = False
     rival: str | None = None
 
 
@@ -117,8 +117,8 @@ async def access(connection: Connection) -> Access:
 
 async def ensure(connection: Connection) -> bool:
     """Whether the ledger can be used. It is created if missing; a role without the right is warned about once."""
-    found = await access(connection)
-    if found == "usable" or (found == "missing" and await make(connection)):
+    ledger_access = await access(connection)
+    if ledger_access == "usable" or (ledger_access == "missing" and await make(connection)):
         return True
     await warn(connection)
     return False
@@ -156,8 +156,8 @@ async def find(connection: Connection, key: str, n: int) -> str | None:
 
 async def outcome(connection: Connection, key: str, n: int) -> str | None:
     """Return the outcome of a call in a usable ledger; None if there is none."""
-    found = await connection.fetchval(_OUTCOME, key, n)
-    return None if found is None else str(found)
+    text = await connection.fetchval(_OUTCOME, key, n)
+    return None if text is None else str(text)
 
 
 async def has_written(connection: Connection) -> bool:
@@ -170,11 +170,11 @@ async def note(connection: Connection, key: str, n: int, text: str) -> RecordedO
     attempt to end.
     """
     if await connection.fetchval(_NOTE, key, n, text) is not None:
-        return RecordedOutcome(is_kept=True)
+        return RecordedOutcome(is_in_ledger=True)
     return RecordedOutcome(rival=await outcome(connection, key, n))
 
 
-async def keep(connection: Connection, key: str, n: int, outcome: str) -> str | None:
+async def store(connection: Connection, key: str, n: int, outcome: str) -> str | None:
     """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
     if await connection.fetchval(_INSERT, key, n, outcome) is not None:
         return None
@@ -200,8 +200,8 @@ async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> 
     if await access(connection) != "usable":
         return {}
     keys, ns = zip(*calls, strict=True)
-    found = await connection.fetch(_OUTCOMES, keys, ns)
-    return {(key, n): outcome for key, n, outcome in found if outcome is not None}
+    records = await connection.fetch(_OUTCOMES, keys, ns)
+    return {(key, n): outcome for key, n, outcome in records if outcome is not None}
 
 
 async def prune(connection: Connection) -> None:

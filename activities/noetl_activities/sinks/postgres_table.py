@@ -66,10 +66,10 @@ class Table:
         return {name: _whole(value) if self._types[name] in _INTEGERS else value for name, value in named.items()}
 
     def _column(self, name: str) -> str:
-        found = next((one for one in (name, name.lower()) if one in self._types), None)
-        if found is None:
+        column = next((candidate for candidate in (name, name.lower()) if candidate in self._types), None)
+        if column is None:
             raise ConfigError(f"table {self.name} has no column {name!r}: it has {', '.join(sorted(self._types))}")
-        return found
+        return column
 
     def _insert(self, columns: Sequence[str]) -> str:
         names = ", ".join(map(quoted, columns))
@@ -79,14 +79,14 @@ class Table:
     def _on_conflict(self, columns: Sequence[str], keys: Sequence[str], mode: str) -> str:
         if mode not in ("upsert", "merge"):
             return ""
-        found = [self._column(key) for key in keys]
-        target = ", ".join(map(quoted, found))
-        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in found)
+        key_columns = [self._column(key) for key in keys]
+        target = ", ".join(map(quoted, key_columns))
+        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in key_columns)
         return f" on conflict ({target}) do update set {changes}" if changes else f" on conflict ({target}) do nothing"
 
 
 async def _types(connection: Connection, identifier: str) -> dict[str, str]:
-    return {str(one[0]): str(one[1]) for one in await connection.fetch(_COLUMNS, identifier)}
+    return {str(record[0]): str(record[1]) for record in await connection.fetch(_COLUMNS, identifier)}
 
 
 def _columns_of(row: Row) -> tuple[str, ...]:

@@ -66,7 +66,7 @@ def _warn_of_dead_rule(span: Span, earlier: Span, report: Report) -> None:
 
 def _warn_of_impossible(when: Template, report: Report) -> None:
     message = "this condition never holds, neither after a success nor after a failure"
-    hint = next(filter(None, (nearest(word, WORDS, alike=0.75) for word in texts_in(when.source))), _WORDS_HINT)
+    hint = next(filter(None, (nearest(word, WORDS, cutoff=0.75) for word in texts_in(when.source))), _WORDS_HINT)
     report.warning(Code.CONSTANT_CONDITION, when.span, message, hint)
 
 

@@ -85,7 +85,7 @@ def _is_python_without_templates(code: str) -> bool:
 def _warn_of_names(node: ScalarNode, code: str, tree: ast.Module, bound: frozenset[str], report: Report) -> None:
     for name in undefined_names(code, tree, bound):
         span = _span_of(node, name.start, name.end, report)
-        hint = nearest(name.name, bound | GIVEN, alike=0.75) or _NOT_BOUND
+        hint = nearest(name.name, bound | GIVEN, cutoff=0.75) or _NOT_BOUND
         report.warning(Code.UNDEFINED_PYTHON_NAME, span, f'"{name.name}" is not defined in this code', hint)
 
 

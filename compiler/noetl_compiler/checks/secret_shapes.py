@@ -20,6 +20,7 @@ __all__ = [
     "is_secret_key",
     "is_secret_value",
     "may_assign",
+    "may_have_secret_keys",
     "secret_defaults",
     "shapes_in",
 ]
@@ -105,6 +106,7 @@ _SIGNS_OF_ASSIGNMENT = (
     "access_key",
     "identified by",
 )
+_SIGNS_OF_KEYS = ("pass", "pwd", "secret", "token", "bearer", "key", "authorization", "\\")
 _QUOTED = re.compile(
     rf"(?P<key>[\w-]{{0,40}}(?:{_KEYS}))['\"]?\]?\s{{0,9}}(?:=>|:|=)\s{{0,9}}[bru]?(?P<quote>['\"])"
     r"(?P<secret>[^\s'\"{}]{4,200})(?P=quote)",
@@ -131,6 +133,14 @@ def may_assign(text: str) -> bool:
     """Whether the text may contain assignments of secrets: a fast check before the exact ones."""
     lowered = text.lower()
     return any(word in lowered for word in _SIGNS_OF_ASSIGNMENT)
+
+
+def may_have_secret_keys(text: str) -> bool:
+    """Whether a document may contain keys whose value is secret: a fast check before looking at each. An escape may
+    write any letter.
+    """
+    lowered = text.lower()
+    return any(sign in lowered for sign in _SIGNS_OF_KEYS)
 
 
 def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:

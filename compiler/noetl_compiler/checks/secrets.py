@@ -12,6 +12,7 @@ from noetl_compiler.checks.secret_shapes import (
     is_secret_key,
     is_secret_value,
     may_assign,
+    may_have_secret_keys,
     secret_defaults,
     shapes_in,
 )
@@ -32,8 +33,9 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
     """NT111. A secret is recognized by its key, by its shape, or by the name that it is assigned to."""
     shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
     suspects: list[tuple[str, ScalarNode]] = []
-    if report.root is not None:
-        _collect("", report.root, suspects, is_any=bool(shapes) or is_assigning)
+    is_any = bool(shapes) or is_assigning
+    if report.root is not None and (is_any or may_have_secret_keys(report.source.text)):
+        _collect("", report.root, suspects, is_any=is_any)
     for key, node in suspects:
         found = [*_of_shape(node.text, shapes), *_of_key(key, node)]
         if is_assigning and may_assign(node.text):

@@ -110,4 +110,4 @@ def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: 
 
 def _nearest(name: str, known: frozenset[str]) -> str:
     """Return the hint for a similar name. So many names are defined that only a very similar one is suggested."""
-    return nearest_name(name, known, alike=0.75)
+    return nearest_name(name, known, cutoff=0.75)

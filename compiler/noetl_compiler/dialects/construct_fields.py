@@ -141,14 +141,14 @@ class ConstructFields(Fields):
     def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
         """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
         for key in self._construct.required:
-            if key.name not in self._told_missing and self._present.keys().isdisjoint(key.names):
+            if key.name not in self and key.name not in self._told_missing and not any(map(self._present, key.older)):
                 self.missing(key.name)
         for key in self._construct.superseded:
             self._warn_of_older_form(key)
         if unread := self._entries.keys() - self._asked:
             for name in sorted(unread):
                 self._close_key(name)
-        super().close((*also, *self._known) if also else self._known, spec, step)
+            super().close((*also, *self._known) if also else self._known, spec, step)
 
     def _unknown(self, key: ScalarNode, hint: str) -> None:
         if "tool" in self._known and key.text in self.report.tools:
@@ -166,7 +166,7 @@ class ConstructFields(Fields):
     def _warn_of_older_form(self, key: Key) -> None:
         if key.name in self and self.report.first(f"deprecated {key.name}"):
             message = f'"{key.name}" in this form is from an older dialect'
-            self.report.warning(Code.DEPRECATED_FORM, self._present[key.name].span, message, key.successor)
+            self.report.warning(Code.DEPRECATED_FORM, self._entries[key.name][1].span, message, key.successor)
 
     def _check(self, key: Key) -> None:
         """Read a key that no reader has requested, to report a wrong type."""

@@ -37,38 +37,47 @@ class Fields:
         self.report = report
         self.place = place
         self._entries = {entry[0].text: entry for entry in node.entries}
-        self._present = {key.text: value for key, value in node.entries if not _is_null(value)}
         self._asked: set[str] = set()
         self._spellings: Mapping[str, tuple[str, ...]] = _NO_TABLE
 
     def __contains__(self, key: str) -> bool:
-        return key in self._present
+        return self._present(key) is not None
 
     def node_of(self, *keys: str) -> Node | None:
         """Return the field under any of its names; two of them at once are reported as an error."""
         if len(keys) == 1:
             keys = self._spellings.get(keys[0], keys)
         self._asked.update(keys)
-        present = self._present
-        for first in keys:
-            if first in present:
-                break
-        else:  # the fast path, for nine out of ten fields
+        found, first = None, ""
+        for key in keys:
+            if key not in self._entries or (node := self._present(key)) is None:
+                continue
+            if found is None:
+                found, first = node, key
+            else:
+                self._conflict(first, key)
+        return found
+
+    def lacks(self, *keys: str) -> bool:
+        """Whether none of several fields is there. They count as requested."""
+        self._asked.update(keys)
+        return self._entries.keys().isdisjoint(keys)
+
+    def _present(self, key: str) -> Node | None:
+        """Return the value of a key, None if it is absent or null."""
+        entry = self._entries.get(key)
+        if entry is None or (isinstance(entry[1], ScalarNode) and entry[1].value is None):
             return None
-        others = [key for key in keys if key in present and key != first] if len(keys) > 1 else ()
-        for other in others:
-            self._conflict(first, other)
-        return self._present[first]
+        return entry[1]
 
     def scalar(self, *keys: str) -> ScalarNode | None:
         """Read a scalar field."""
-        return self._scalar(keys, "text")
+        return self._scalar(self.node_of(*keys), keys[0], "text")
 
-    def _scalar(self, keys: tuple[str, ...], expected: str) -> ScalarNode | None:
-        found = self.node_of(*keys)
+    def _scalar(self, found: Node | None, key: str, expected: str) -> ScalarNode | None:
         if found is None or isinstance(found, ScalarNode):
             return found
-        self._wrong_type(keys[0], found, expected)
+        self._wrong_type(key, found, expected)
         return None
 
     def text(self, *keys: str) -> str:
@@ -78,19 +87,22 @@ class Fields:
 
     def name(self, *keys: str) -> Name | None:
         """Read a name with its span."""
-        found = self.scalar(*keys)
+        found = self.node_of(*keys)
+        if found is None:
+            return None
+        found = self._scalar(found, keys[0], "text")
         return Name(found.text, found.span) if found and found.text else None
 
     def required_name(self, *keys: str, hint: str = "", mistaken: str = "") -> Name | None:
         """Read a name; report it if absent. ``mistaken`` is a key that is often written in its place."""
         found = self.name(*keys)
-        if found is None and not any(isinstance(self._present.get(key), MappingNode | SequenceNode) for key in keys):
+        if found is None and not any(isinstance(self._present(key), MappingNode | SequenceNode) for key in keys):
             self.missing(keys[0], hint, mistaken)
         return found
 
     def flag(self, *keys: str) -> bool | None:
         """Return a boolean."""
-        found = self._scalar(keys, "true or false")
+        found = self._scalar(self.node_of(*keys), keys[0], "true or false")
         if found is None or isinstance(found.value, bool):
             return found.value if found else None
         self._wrong_type(keys[0], found, "true or false")
@@ -98,7 +110,7 @@ class Fields:
 
     def number(self, *keys: str) -> float | None:
         """Return a number written as such."""
-        found = self._scalar(keys, "a number")
+        found = self._scalar(self.node_of(*keys), keys[0], "a number")
         if found is None:
             return None
         if isinstance(found.value, int | float) and not isinstance(found.value, bool):
@@ -108,7 +120,10 @@ class Fields:
 
     def choice(self, key: str, meanings: Mapping[str, Choice]) -> Choice | None:
         """Read one of several words; return its meaning."""
-        found = self.scalar(key)
+        node = self.node_of(key)
+        if node is None:
+            return None
+        found = self._scalar(node, key, "text")
         if found is None:
             return None
         if found.text not in meanings:
@@ -207,10 +222,6 @@ def is_misspelt(word: str, meant: str) -> bool:
     is_like = word[:1] == meant[:1] and word[-1:] == meant[-1:]
     alike = difflib.SequenceMatcher(None, word, meant).ratio() if is_like else 0
     return alike >= _MISSPELT or sorted(word) == sorted(meant)
-
-
-def _is_null(node: Node) -> bool:
-    return isinstance(node, ScalarNode) and node.value is None
 
 
 def kind_of(node: Node) -> str:

@@ -48,6 +48,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         fields.ignore(*_OF_LISTS, why="the claim of the cursor decides which rows it takes, and in which order")
     policy = ConstructFields.below(fields, "policy", LOOP_POLICY)
     policy = policy or ConstructFields.empty(node.span, report, LOOP_POLICY)
+    failure = _read_failure(policy)
     body = graph.Loop(
         element.text,
         node.span,
@@ -59,8 +60,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         limit=fields.amount("limit"),
         where=_read_filter(fields) if cursor is None else None,
         order_by=expression(fields.node_of("order_by"), report) if cursor is None else None,
-        on_error=fields.choice("on_error", ITEM_ERRORS) or "continue",
-        failure=_read_failure(policy),
+        on_error=fields.choice("on_error", ITEM_ERRORS) or ("fail_fast" if failure == "fail_fast" else "continue"),
+        failure="best_effort" if failure == "best_effort" else "fail",
         frame=None if cursor is not None else read_frame(fields),
     )
     limit = fields.timeout()

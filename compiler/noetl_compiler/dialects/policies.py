@@ -202,6 +202,8 @@ def _read_eval_rule(node: Node, bare: str, report: Report) -> Rule | None:
 
 def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
     """Read ``set`` (once ``set_vars``) and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
+    if fields.lacks(*keys.SET, "set_ctx", "set_iter"):
+        return ()
     found = (
         *((node, bare) for node in _in_turn(fields, *keys.SET)),
         (fields.mapping("set_ctx"), "ctx"),

@@ -39,9 +39,8 @@ ReadStep: TypeAlias = Callable[[ConstructFields, Name, ParseContext], Step]
 
 def read_playbook(root: MappingNode, around: ParseContext, form: Construct, read_step: ReadStep) -> Playbook:
     """Read a document; ``read_step`` reads its steps, which have the form ``form``."""
-    fields = ConstructFields(root, around.report, PLAYBOOK)
-    fields.node_of("kind")
-    _check_api_version(fields)
+    fields = _RootFields(root, around.report, PLAYBOOK)
+    _check_header(fields)
     metadata = ConstructFields.below(fields, "metadata", METADATA)
     name, path, version = _identity(fields, metadata)
     executor = read_executor(fields, around)
@@ -74,12 +73,29 @@ def read_playbook(root: MappingNode, around: ParseContext, form: Construct, read
     return playbook
 
 
-def _check_api_version(fields: Fields) -> None:
-    """Warn of an unknown apiVersion (NT106). It has no effect, so it is no error."""
+class _RootFields(ConstructFields):
+    """The keys of a playbook, with a remedy for those that people add to hold anchors."""
+
+    def _unknown(self, key: ScalarNode, hint: str) -> None:
+        known = ", ".join(one.name for one in PLAYBOOK.keys if not (one.deprecated or one.no_effect))
+        remedy = (
+            f'move it below "metadata", which takes any key, such as those of YAML anchors; the keys here are {known}'
+        )
+        super()._unknown(key, hint or remedy)
+
+
+def _check_header(fields: Fields) -> None:
+    """Warn of a missing header (NT104) and of an unknown apiVersion (NT106). They have no effect, so these are no
+    errors.
+    """
     found = fields.scalar("apiVersion")
     if found is not None and not _API_VERSION.fullmatch(found.text):
         message = f'unknown apiVersion "{found.text}"'
         fields.report.warning(Code.WRONG_VALUE, found.span, message, "write noetl.io/v2")
+    for name, given, text in (("apiVersion", found, "noetl.io/v2"), ("kind", fields.node_of("kind"), "Playbook")):
+        if given is None:
+            message = f'the playbook has no "{name}"'
+            fields.report.warning(Code.MISSING_FIELD, fields.span, message, f"add the line {name}: {text}")
 
 
 def _step_nodes(fields: Fields, around: ParseContext) -> Iterator[MappingNode]:
@@ -146,7 +162,7 @@ def _read_steps(
             steps.append(step)
     if "workflow" not in fields:
         fields.missing("workflow")
-    elif not steps and not around.report.found:
+    elif not steps and not around.report.has_error_in(fields.span):
         fields.report.error(Code.MISSING_FIELD, fields.span, '"workflow" has no steps')
     return tuple(steps)
 

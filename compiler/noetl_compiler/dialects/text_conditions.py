@@ -22,6 +22,7 @@ _TOKEN = re.compile(
 _EQUALITY = frozenset({"==", "!="})
 _TRUTH = frozenset({"true", "false"})
 _OPERANDS = frozenset({"value", "word"})
+_OPERATOR = re.compile(r"[=!]=|[<>]=?")
 _COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 
 
@@ -32,8 +33,10 @@ class _Token(NamedTuple):
 
 def compares_outside(text: str) -> bool:
     """Whether a text has a comparison operator between or after its templates."""
+    if expressions(text) == ((0, len(text)),):
+        return False
     outside = "".join(chunk for is_template, chunk in _chunks(text) if not is_template)
-    return re.search(r"==|!=|>=|<=|>|<", outside) is not None
+    return _OPERATOR.search(outside) is not None
 
 
 def as_expression(text: str) -> str | None:

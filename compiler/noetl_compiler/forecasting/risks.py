@@ -87,6 +87,6 @@ def _of_loop(step: Step, loop: Loop, subject: _Subject) -> Iterator[str]:
 
 def _of_results(whose: str, size: int) -> Iterator[str]:
     if size > STORED_BYTES:
-        yield f"{whose}: results over 64 KB are kept in Postgres, not in history"
+        yield f"{whose}: results over 64 KB are stored in Postgres, not in history"
     if size > LIMIT_BYTES:
         yield f"{whose}: without a Postgres for large values, a result over 2 MB fails its call"

@@ -34,7 +34,7 @@ class Key(msgspec.Struct, frozen=True):
 
     A key that is not ``required`` may be null, which means that it is absent. Editors do not propose ``deprecated``
     keys; ``successor`` is what a warning advises to write instead. ``no_effect`` is why the key is ignored, for a
-    warning. ``snippet`` is what an editor writes as the value, with ``$1`` where the author goes on.
+    warning. ``snippet`` is what an editor writes as the value, with ``$1`` where the author continues.
 
     The rest is for ``migrate``. A value that is the ``default`` is not written, but is kept where an author of v10 has
     it. So is any value of an ``inert`` key that is not written, for it has no effect there. A ``verbatim`` key is kept

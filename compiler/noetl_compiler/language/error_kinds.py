@@ -35,7 +35,7 @@ ERROR_KINDS: Mapping[str, ErrorKind] = MappingProxyType(
         "not_found": ErrorKind("an http server answered 404"),
         "client_error": ErrorKind(
             "an http server answered with another status below 500, such as a redirect that was not followed, or "
-            "redirected without end",
+            "redirected endlessly",
             codes=frozenset({"HTTP_408", "HTTP_425"}),
         ),
         "server_error": ErrorKind("an http server answered 5xx, or a body that cannot be unpacked", True),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["AUTH", "INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT", "SET"]
+__all__ = ["AUTH", "AUTH_AND_ENDPOINT", "INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT", "SET"]
 
 AUTH = ("auth", "credential", "credentials", "connection")
 """The credentials of a call."""
+
+AUTH_AND_ENDPOINT = (
+    "has auth and an endpoint: a playbook cannot change the server of a credential",
+    "write the endpoint in the credential",
+)
+"""The message about an object that is described with both, without its subject, and what to do instead."""
 
 INPUT = ("input", "args", "with")
 """Names for a task or a step."""

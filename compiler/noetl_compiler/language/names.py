@@ -29,6 +29,7 @@ __all__ = [
     "OUTSIDE",
     "PASSED",
     "PIPELINE",
+    "ROW",
     "RUN",
     "SAVED",
     "START",
@@ -106,7 +107,10 @@ FRAME_MAX_ROWS = "__frame_max_rows"
 LEASE = "lease"
 """In a loop over a cursor: the ``token`` and the ``seconds`` of a claimer's lease."""
 
-CLAIM = frozenset({FRAME_MAX_ROWS, LEASE, "row", "output"})
+ROW = "row"
+"""In the statements of a cursor: the claimed row. In the mapping of a sink: the row of the data."""
+
+CLAIM = frozenset({FRAME_MAX_ROWS, LEASE, ROW, "output"})
 """In the statements of a cursor."""
 
 BELOW_EVENT = frozenset({"name", "type", "step", "payload"})

@@ -169,7 +169,7 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         ("python", "script"): "The location of the code.",
         ("wait", "key"): "Distinguishes this wait from other waits for the signal, such as an order number.",
         ("wait", "schema"): "The JSON Schema of the signal's payload.",
-        ("approval", "form"): "The fields that whoever decides fills in: name and type (string, number, integer, "
+        ("approval", "form"): "The fields that the decider fills in: name and type (string, number, integer, "
         "boolean, object or array, as in JSON Schema), or {type, required, choices}.",
         ("approval", "message"): "The question, for the approvers.",
         ("script", "script"): "The location of the script.",

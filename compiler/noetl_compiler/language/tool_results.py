@@ -28,9 +28,11 @@ RESPONSE: Mapping[str, ToolField] = MappingProxyType(
     {
         "status_code": ToolField("The status of the response.", ("number",)),
         "headers": ToolField("The headers of the response, their names in lower case.", ("mapping",)),
-        "url": ToolField("The URL of the response, with its query.", ("text",)),
+        "url": ToolField("The URL of the response, with its query and without its secrets.", ("text",)),
         "elapsed": ToolField("The duration in seconds.", ("number",)),
-        "data": ToolField("The body: JSON as values, text as text, any other as {base64}; null when it is empty."),
+        "data": ToolField(
+            "The body, also as body: JSON as values, text as text, any other as {base64}; null when it is empty."
+        ),
     }
 )
 
@@ -79,7 +81,9 @@ OUTPUT: Mapping[str, ToolField] = MappingProxyType(
 MEASURED: Mapping[str, ToolField] = MappingProxyType(
     {
         "job_id": ToolField("The id of the job at the provider.", ("text",)),
-        "counts": ToolField("How often each bit string was measured.", ("mapping",)),
+        "counts": ToolField(
+            "How often each bit string was measured; the first bit is the last character.", ("mapping",)
+        ),
         "metadata": ToolField(
             "What is needed to repeat the run: provider, backend, backend_version, calibrated_at, shots, seed, params, "
             "tags and transpiler.",

@@ -199,7 +199,7 @@ _TABLE = (
     ),
     _kind(
         "approval",
-        "Waits until a person approves or rejects, and yields the decision. A rejection is no error.",
+        "Waits until a person approves or rejects, and yields the decision. A rejection is not an error.",
         "message form approvers on_timeout",
         types="message=text form=mapping approvers=list|text on_timeout=text",
         result=DECISION,

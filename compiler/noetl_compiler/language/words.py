@@ -222,11 +222,11 @@ ITEM_ERRORS: Words[ItemError] = Words(
 )
 """What a failed iteration means for the others."""
 
-LoopFailure: TypeAlias = Literal["fail", "best_effort"]
+LoopFailure: TypeAlias = Literal["fail", "best_effort", "fail_fast"]
 LOOP_FAILURES: Words[LoopFailure] = Words(
     ("fail", "fail", "The step fails when any iteration has failed; the default."),
     ("best_effort", "best_effort", "The step completes with the iterations that succeeded."),
-    ("fail_fast", "fail", 'Another word for "fail".'),
+    ("fail_fast", "fail_fast", "The first failed iteration ends the loop, and the step fails."),
 )
 """What failed iterations mean for the step."""
 

@@ -1,4 +1,4 @@
-"""What is said of results as v10 writes it: ``output`` of a task."""
+"""``output`` of a task as v10 writes it: its result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["emit_output"]
 
 
 def emit_output(context: MigrationContext, task: Region, output: Output | None) -> MappingNode | None:
-    """Which parts have names, and where the whole is kept."""
+    """Return ``output``: which parts have names, and where the whole is stored."""
     if output is None:
         return None
     region = context.origins.region(output.span, task)

@@ -1,6 +1,6 @@
 """What a playbook keeps that has the form of v10 already.
 
-The syntax tree says what a playbook means, so what is emitted from it lacks all that means nothing here: a default
+The syntax tree says what a playbook means, so what is emitted from it lacks everything without an effect: a default
 that is written out, a key that only other engines read, a task's name that it has anyway, the order of keys. In a
 playbook of another form none of that has a place any more. In one of this form it has, and an author who asks for
 today's spelling should get that and no other change.

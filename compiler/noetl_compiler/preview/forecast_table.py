@@ -14,7 +14,7 @@ Cells: TypeAlias = tuple[str, ...]
 
 _HEAD = ("step", "items", "calls", "children", "runs", "events", "bytes", "actions", "with retries", "")
 _ASSUMED = (
-    "assumed: nothing fails (but: with retries), a result has 1 kB (--result-bytes), values over 64 KB are kept in"
+    "assumed: nothing fails (but: with retries), a result has 1 kB (--result-bytes), values over 64 KB are stored in"
     " Postgres, a call takes less than 8 s"
 )
 

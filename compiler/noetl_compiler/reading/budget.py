@@ -1,6 +1,6 @@
 """How large a document may be.
 
-What stands in the text pays for itself: it costs time and memory in proportion to its length, and a plain playbook of
+Text itself needs no limit: it costs time and memory in proportion to its length, and a plain playbook of
 20,000 steps passes. What an alias repeats costs a few characters however large it is, so that has a far smaller budget
 of its own. It is counted as if it were written out, at the alias, before anything walks it: a bomb of aliases is
 refused at the one that goes too far; so is what merges carry from one mapping to the next. Levels are counted so that
@@ -22,6 +22,7 @@ __all__ = [
     "MAX_NODES",
     "MAX_REPEATED_CHARS",
     "MAX_REPEATED_NODES",
+    "TOO_MANY_ENTRIES",
     "TOO_MANY_LEVELS",
     "Budget",
     "Size",
@@ -37,12 +38,12 @@ MAX_ENTRIES = 100_000
 """The entries of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
-"""So many nodes may be as short as they like. Beyond, there may be one for each CHARS_A_NODE characters of the text
-before it.
+"""Up to this number, nodes may be of any length. Beyond it, there may be one node for each CHARS_A_NODE characters of
+the text before it.
 """
 
 CHARS_A_NODE = 6
-"""Playbooks have 6.5 at least, and 9 in the middle."""
+"""Real playbooks have at least 6.5, on average 9."""
 
 MAX_REPEATED_NODES = 100_000
 """Nodes that all aliases together repeat, and entries that all merges together carry into another mapping."""
@@ -52,6 +53,7 @@ MAX_REPEATED_CHARS = 2_000_000
 
 MAX_DEPTH = 100
 TOO_MANY_LEVELS = f"there are more than {MAX_DEPTH} levels"
+TOO_MANY_ENTRIES = f"a list or mapping has more than {MAX_ENTRIES:,} entries"
 
 
 class Size(NamedTuple):
@@ -83,6 +85,8 @@ class Budget:
         """A scalar written in the text, ``offset`` characters from its beginning."""
         self._nodes += 1
         self._chars += chars
+        if self._nodes <= MAX_DENSE_NODES:
+            return ""
         if self._nodes > MAX_NODES:
             return f"there are more than {MAX_NODES:,} nodes"
         if self._nodes > MAX_DENSE_NODES + offset // CHARS_A_NODE:
@@ -92,11 +96,6 @@ class Budget:
     def collection(self, depth: int, offset: int) -> str:
         """A mapping or a sequence written in the text, ``depth`` collections around it."""
         return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.scalar(0, offset)
-
-    @staticmethod
-    def entries(count: int) -> str:
-        """A collection that has had ``count`` entries so far."""
-        return f"a list or mapping has more than {MAX_ENTRIES:,} entries" if count > MAX_ENTRIES else ""
 
     def alias(self, repeated: Size, depth: int) -> str:
         """An alias, ``depth`` collections around it."""

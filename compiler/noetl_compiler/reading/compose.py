@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import msgspec
 import yaml
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.reading.budget import Budget, Size
+from noetl_compiler.reading.budget import MAX_ENTRIES, TOO_MANY_ENTRIES, Budget, Size
 from noetl_compiler.reading.scalars import ScalarError, is_merge, resolve, short_tag
 from noetl_compiler.reading.syntax_errors import BARE_TEMPLATE, QUOTE_THE_TEMPLATE
 from noetl_compiler.source import ScalarStyle, SourceFile, Span, expression_spans
@@ -48,7 +48,10 @@ class _Anchor(msgspec.Struct, frozen=True):
     size: Size
 
 
-class _Open(msgspec.Struct):
+_Wants: TypeAlias = Literal["item", "key", "value", "merged", "compared", "dropped"]
+
+
+class _Open:
     """A collection being read. ``wants`` is what its next child is: after a key its ``value``, after ``<<`` what is to
     be ``merged``, after a key that was there before something to be ``compared``, after one that was reported something
     to be ``dropped``.
@@ -57,17 +60,31 @@ class _Open(msgspec.Struct):
     of the budget when it began, if it has an anchor.
     """
 
-    span: Span
-    last: Span
-    wants: Literal["item", "key", "value", "merged", "compared", "dropped"]
-    anchor: str | None = None
-    before: Size | None = None
-    height: int = 1
-    is_bare_template: bool = False
-    key: ScalarNode | None = None
-    items: list[Node] = []
-    entries: dict[str, tuple[ScalarNode, Node]] = {}
-    merged: dict[str, tuple[ScalarNode, Node]] = {}
+    __slots__ = (
+        "anchor",
+        "before",
+        "entries",
+        "height",
+        "is_bare_template",
+        "items",
+        "key",
+        "last",
+        "merged",
+        "span",
+        "wants",
+    )
+
+    def __init__(self, span: Span, wants: _Wants) -> None:
+        self.span = self.last = span
+        self.wants: _Wants = wants
+        self.anchor: str | None = None
+        self.before: Size | None = None
+        self.height = 1
+        self.is_bare_template = False
+        self.key: ScalarNode | None = None
+        self.items: list[Node] = []
+        self.entries: dict[str, tuple[ScalarNode, Node]] = {}
+        self.merged: dict[str, tuple[ScalarNode, Node]] = {}
 
 
 class Composer:
@@ -77,12 +94,15 @@ class Composer:
         self.root: Node | None = None
         self.diagnostics: list[Diagnostic] = []
         self._source = source
-        self._has_foreign_breaks = _FOREIGN_BREAK.search(source.text) is not None
+        self._has_foreign_breaks = not source.text.isascii() and _FOREIGN_BREAK.search(source.text) is not None
         self._budget = Budget()
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Anchor | None] = {}
         self._documents = 0
-        self._takers: dict[type[yaml.Event], Callable[[Any], None]] = {
+
+    def take(self, events: Iterable[yaml.Event]) -> None:
+        """Take what the parser gives; raises :class:`Refusal` if reading must not continue."""
+        takers: dict[type[yaml.Event], Callable[[Any], None]] = {
             yaml.DocumentStartEvent: self._document,
             yaml.ScalarEvent: self._scalar,
             yaml.AliasEvent: self._alias,
@@ -90,11 +110,7 @@ class Composer:
             yaml.SequenceEndEvent: self._close,
             yaml.MappingStartEvent: self._open,
             yaml.MappingEndEvent: self._close,
-        }
-
-    def take(self, events: Iterable[yaml.Event]) -> None:
-        """Take what the parser gives; raises :class:`Refusal` if reading must not continue."""
-        takers = self._takers
+        }  # not an attribute: the composer in a cycle would keep all nodes until the collector runs
         for event in events:
             if taker := takers.get(event.__class__):
                 taker(event)
@@ -105,9 +121,9 @@ class Composer:
             message, hint = "a second document starts here", "keep one playbook per file"
             raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span(event), message, hint))
 
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
+    def _scalar(self, event: Any) -> None:
         text, span = event.value, self._span(event)
-        if excess := self._budget.scalar(len(text), _offset(event)):
+        if excess := self._budget.scalar(len(text), event.start_mark.index):
             self._refuse(excess, span)
         is_key = bool(self._stack) and self._stack[-1].wants == "key"
         if is_key and is_merge(text, event.tag, event.implicit):
@@ -143,18 +159,18 @@ class Composer:
             self._refuse(excess, span)
         self._add(anchor.node, span, anchor.size.height)
 
-    def _open(self, event: yaml.CollectionStartEvent) -> None:
-        span = self._span(event)
+    def _open(self, event: Any) -> None:
+        span, offset = self._span(event), event.start_mark.index
         if event.tag not in _COLLECTION_TAGS:
             message = f'the tag "{short_tag(str(event.tag))}" is not supported'
             self._report(Code.UNSUPPORTED_YAML, span, message, "remove the tag")
         if event.anchor or event.tag:
             span = self._without_properties(event, span)
-        opened = _Open(span, span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
+        opened = _Open(span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
         if event.anchor:
             opened.anchor, opened.before = event.anchor, self._budget.used
             self._anchors[event.anchor] = None
-        if excess := self._budget.collection(len(self._stack), _offset(event)):
+        if excess := self._budget.collection(len(self._stack), offset):
             self._refuse(excess, span)
         self._stack.append(opened)
 
@@ -184,8 +200,8 @@ class Composer:
             parent.height = height + 1
         if parent.wants == "item":
             parent.items.append(node)
-            if excess := self._budget.entries(len(parent.items)):
-                self._refuse(excess, span)
+            if len(parent.items) > MAX_ENTRIES:
+                self._refuse(TOO_MANY_ENTRIES, span)
         elif parent.wants == "key":
             self._key(parent, node)
         else:
@@ -221,8 +237,8 @@ class Composer:
     def _value(self, parent: _Open, node: Node) -> None:
         if parent.wants == "value" and parent.key is not None:
             parent.entries[parent.key.text] = (parent.key, node)
-            if excess := self._budget.entries(len(parent.entries)):
-                self._refuse(excess, node.span)
+            if len(parent.entries) > MAX_ENTRIES:
+                self._refuse(TOO_MANY_ENTRIES, node.span)
         elif parent.wants == "compared" and parent.key is not None:
             self._compare(parent, parent.key, node)
         elif parent.wants == "merged":
@@ -255,10 +271,10 @@ class Composer:
         hint = "keep data in a file, a table or a request, not in the playbook"
         raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, excess, hint))
 
-    def _span(self, event: yaml.Event) -> Span:
+    def _span(self, event: Any) -> Span:
         start, end = event.start_mark, event.end_mark
-        if start is None or end is None or self._has_foreign_breaks:
-            return self._source.span(start.index if start else 0, end.index if end else 0)
+        if self._has_foreign_breaks:
+            return self._source.span(start.index, end.index)
         return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
     def _without_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, span: Span) -> Span:
@@ -285,10 +301,6 @@ class Composer:
 
     def _error(self, code: Code, span: Span, message: str, hint: str = "") -> Diagnostic:
         return Diagnostic(code, Severity.ERROR, span, message, hint, file=self._source.file)
-
-
-def _offset(event: yaml.Event) -> int:
-    return event.start_mark.index if event.start_mark else 0
 
 
 def _abbreviated(text: str) -> str:

@@ -1,8 +1,8 @@
 """What is wrong with a text that is not YAML, and where the mistake was made.
 
 A YAML parser reports where it gave up. That is often far from the mistake: a missing quote shows up
-at the next quote, a line that is indented too little at the end of a list. What can be told from the text itself is
-told at its own place; the rest keeps the parser's words, with a remedy where they suggest one.
+at the next quote, a line that is indented too little at the end of a list. What the text itself shows is
+reported at its own place; the rest keeps the parser's words, with a remedy where they suggest one.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _SPEC = (
     ),
     Property(
         "on_error",
-        'What follows an error that no rule decides: the step fails ("fail", the default), goes on '
+        'What follows an error that no rule decides: the step fails ("fail", the default), continues '
         '("continue") or calls again ("retry").',
         words(*CASE_ON_ERROR),
     ),

@@ -11,7 +11,7 @@ from noetl_compiler.schema.model import Model, Property, Schema
 __all__ = ["KeyPaths", "paths_below"]
 
 _FAR = 0.4
-"""How alike the nearest key must be at least, where none is very near."""
+"""The least similarity of the nearest key, where none is very near."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from noetl_compiler.schema.key_hints import KeyPaths, paths_below
 from noetl_compiler.schema.model import Model, Property, Schema, Shape
 from noetl_compiler.schema.tools import KNOWN_KINDS, ToolKinds
 
-__all__ = ["CONSTRUCTS", "KeyEntry", "UnknownPathError", "lookup"]
+__all__ = ["CONSTRUCTS", "KeyEntry", "UnknownPathError", "lookup", "lookup_kind"]
 
 CONSTRUCTS = ("playbook", "step", "task", "rule")
 """Where a path may begin; ``rule`` is one of a task's policy."""
@@ -73,7 +73,10 @@ def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
         models = tables.models_in(found.value)
         walked = f"{walked}.{name}"
     if found is None:
-        return tables.entry_of_construct(first, models)
+        is_kind = first in kinds.names and first not in CONSTRUCTS
+        return (
+            tables.entry_of_kind(first) if is_kind else KeyEntry(first, models[0].about, keys=tuple(_described(models)))
+        )
     return KeyEntry(
         walked,
         found.about,
@@ -85,6 +88,11 @@ def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
         tuple(_described(models)),
         default=found.value.get("default"),
     )
+
+
+def lookup_kind(kind: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
+    """Return the entry of a tool kind, also of one that has the name of a construct (``playbook``)."""
+    return _tables(kinds).entry_of_kind(kind)
 
 
 # ---- the tables ------------------------------------------------------------------------------------------------------
@@ -118,15 +126,13 @@ class _Tables:
         known = [*CONSTRUCTS, *self._kinds.names, *self._models, *self._paths.names]
         raise UnknownPathError(self.unknown(name, "of a playbook", known))
 
-    def entry_of_construct(self, name: str, models: Sequence[Model]) -> KeyEntry:
-        """The entry of a construct or a tool kind, whose keys are separate from those of every call."""
-        if name in CONSTRUCTS or name not in self._kinds.names:
-            return KeyEntry(name, models[0].about, keys=tuple(_described(models)))
-        *shared, own = models[0].borrowed
-        every_call = replace(models[0], borrowed=tuple(shared))
-        tool = self._kinds.tool(name)
+    def entry_of_kind(self, kind: str) -> KeyEntry:
+        """Return the entry of a tool kind, whose keys are separate from those of every call."""
+        model, tool = self._models[f"{kind}_task"], self._kinds.tool(kind)
+        *shared, own = model.borrowed
+        every_call = replace(model, borrowed=tuple(shared))
         own_keys, shared_keys = tuple(_described([own])), tuple(_described([every_call]))
-        return KeyEntry(name, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
+        return KeyEntry(kind, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
 
     def unknown(self, name: str, where: str, known: Sequence[str]) -> str:
         """Return the message about an unknown key, with the place where it belongs or the nearest key."""

@@ -11,8 +11,8 @@ from noetl_compiler.source import expressions
 from noetl_compiler.templating.calls import TemplateProblem, may_see_inner, problems_of_names
 from noetl_compiler.templating.locate import broken_part, explained
 from noetl_compiler.templating.non_boolean import NonBoolean, non_boolean
-from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, truths_of, truths_of_path
-from noetl_compiler.templating.paths import lone_path, survey, unguarded
+from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, may_tell_outcome, truths_of, truths_of_path
+from noetl_compiler.templating.paths import compared_paths, lone_path, survey, unguarded
 from noetl_compiler.templating.program import compiled, forbid_excess, parsed
 from noetl_compiler.templating.template_cache import TemplateCache
 from noetl_compiler.templating.truth import lone_expression
@@ -62,8 +62,8 @@ def free_paths(source: str) -> tuple[str, ...]:
 
 def _examine(source: str) -> TemplateFacts:
     """Analyse a template without statements expression by expression, as many templates share expressions."""
-    if (path := lone_path(source)) and not may_see_inner(source):
-        return TemplateFacts((), (path,), (), (path,), truths_of_path(path))
+    if (simple := _without_parser(source)) is not None:
+        return simple
     try:
         places = expressions(source)
         forbid_excess(places)
@@ -75,6 +75,19 @@ def _examine(source: str) -> TemplateFacts:
         return TemplateFacts((_syntax(source, error),))
     except RecursionError:
         return TemplateFacts((TemplateProblem("the template is nested too deeply", "split it", 0, len(source)),))
+
+
+def _without_parser(source: str) -> TemplateFacts | None:
+    """Return the facts of a path or a comparison, which most templates are; None if it takes a parser. Those about the
+    outcome take one, as their truths are evaluated.
+    """
+    if may_see_inner(source):
+        return None
+    if path := lone_path(source):
+        return TemplateFacts((), (path,), (), (path,), truths_of_path(path))
+    if len(source) <= _SURELY_SHALLOW and (paths := compared_paths(source)) and not may_tell_outcome(source):
+        return TemplateFacts((), paths, (), paths)
+    return None
 
 
 def _merged(facts: Sequence[TemplateFacts]) -> TemplateFacts:

@@ -16,6 +16,7 @@ import markupsafe
 from jinja2 import pass_context
 from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.filters import make_attrgetter
+from jinja2.runtime import Undefined
 from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.secret_references import MARK
@@ -33,14 +34,25 @@ from noetl_compiler.templating.operation_costs import (
 from noetl_compiler.templating.secret import Secret, SecretUseError
 from noetl_compiler.templating.undefined import Absent
 
-__all__ = ["AS_TEXT", "CONCATENATED", "COUNTED", "FILTERS", "HELD", "TESTS", "WEIGHED", "WORKED"]
+__all__ = [
+    "AS_TEXT",
+    "CONCATENATED",
+    "COUNTED",
+    "FALSE_IF_UNDEFINED",
+    "FILTERS",
+    "HELD",
+    "TESTS",
+    "WEIGHED",
+    "WORKED",
+]
 
 # Names of the filters in the rewritten tree. They contain a space, so that no template can call them:
 # {{ '' | worked(-1) }} would increase its own budget.
 AS_TEXT, CONCATENATED, COUNTED = "as text", "parts concatenated", "items counted"
 HELD, WEIGHED, WORKED = "held by", "value weighed", "body worked"
+FALSE_IF_UNDEFINED = "false if undefined"
 
-_STEPS_A_TEXT = 13
+_STEPS_A_TEXT, _STEPS_A_QUESTION = 13, 8
 _WEIGHT_OF_JSON, _WEIGHT_OF_INDENTED_JSON = 2, 15
 _MAX_DIGITS = 300
 
@@ -280,6 +292,12 @@ def _worked(context: Any, nothing: str, work: int) -> str:
     return nothing
 
 
+@pass_context
+def _false_if_undefined(context: Any, value: Any) -> Any:
+    context.meter.step(_STEPS_A_QUESTION)
+    return False if isinstance(value, Undefined) else value
+
+
 def _is_none(value: Any) -> bool:
     return value is None or isinstance(value, Absent)
 
@@ -305,6 +323,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     AS_TEXT: _as_text,
     CONCATENATED: _concatenated,
     COUNTED: _counted,
+    FALSE_IF_UNDEFINED: _false_if_undefined,
     HELD: _held,
     WORKED: _worked,
     WEIGHED: _weighed,

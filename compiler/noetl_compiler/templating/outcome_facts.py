@@ -15,7 +15,7 @@ from noetl_compiler.language.names import EVENT, STATUS
 from noetl_compiler.language.words import Status
 from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth
 
-__all__ = ["NO_TRUTHS", "WORDS", "Truths", "truths_of", "truths_of_path"]
+__all__ = ["NO_TRUTHS", "WORDS", "Truths", "may_tell_outcome", "truths_of", "truths_of_path"]
 
 WORDS = frozenset({*AFTER_CALL, *NAMES})
 """The possible values of a status or an event."""
@@ -58,13 +58,24 @@ _CASES: tuple[Known, ...] = (
 )
 
 
+def may_tell_outcome(source: str) -> bool:
+    """Whether a condition that reads names may depend on the outcome alone."""
+    return _TELLING.search(source) is not None
+
+
 def truths_of(source: str, expression: nodes.Expr | None) -> Truths:
     """Return the truths of a template, given its only expression."""
-    if expression is None or not (_TELLING.search(source) or expression.find(nodes.Name) is None):
+    if expression is None or not (may_tell_outcome(source) or expression.find(nodes.Name) is None):
         return NO_TRUTHS
     return Truths(*(truth(expression, known) for known in _CASES))
 
 
 def truths_of_path(path: str) -> Truths:
     """Return the truths of a template that is just a path, such as ``{{ success }}``."""
-    return truths_of(path, nodes.Name(path, "load")) if path in ("success", "error", "last_error") else NO_TRUTHS
+    if not may_tell_outcome(path):
+        return NO_TRUTHS
+    name, *rest = path.split(".")
+    expression: nodes.Expr = nodes.Name(name, "load")
+    for part in rest:
+        expression = nodes.Getattr(expression, part, "load")
+    return truths_of(path, expression)

@@ -18,13 +18,27 @@ from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, 
 from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
-__all__ = ["Applied", "TemplatePaths", "follow", "lone_path", "project", "survey", "unguarded"]
+__all__ = [
+    "Applied",
+    "TemplatePaths",
+    "compared_paths",
+    "follow",
+    "lone_path",
+    "project",
+    "survey",
+    "unguarded",
+]
 
 Applied: TypeAlias = nodes.Call | nodes.Filter | nodes.Test
 
 _ASKING = frozenset({"defined", "undefined", "default", "d"})
 _GLOBALS = frozenset(str(name) for name in ENVIRONMENT.globals)
-_PATH = re.compile(r"\{\{\s*([a-z_]\w*(?:\.[a-z_]\w*){0,20})\s*\}\}", re.ASCII | re.IGNORECASE)
+_NAMES = r"[a-z_]\w*(?:\.[a-z_]\w*){0,20}"
+_PATH = re.compile(rf"\{{\{{\s*({_NAMES})\s*\}}\}}", re.ASCII | re.IGNORECASE)
+_LITERAL = r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?|'[^'\\{}]*'|\"[^\"\\{}]*\""
+_COMPARISON = re.compile(
+    rf"\{{\{{\s*({_NAMES})\s*(?:[=!<>]=|[<>])\s*(?:({_NAMES})|{_LITERAL})\s*\}}\}}", re.ASCII | re.IGNORECASE
+)
 _NO_NAMES = _GLOBALS | {"and", "else", "false", "if", "in", "is", "none", "not", "or", "true"}
 
 
@@ -41,7 +55,23 @@ class TemplatePaths(NamedTuple):
 def lone_path(source: str) -> str | None:
     """Return the path if a template is nothing else, as most are; None if it takes a parser to find out."""
     found = _PATH.fullmatch(source)
-    return found[1] if found and found[1].partition(".")[0].lower() not in _NO_NAMES else None
+    return found[1] if found and _is_of_scope(found[1]) else None
+
+
+def compared_paths(source: str) -> tuple[str, ...] | None:
+    """Return the sorted paths if a template only compares a path with another or a literal, as most conditions do; None
+    if it takes a parser to find out.
+    """
+    found = _COMPARISON.fullmatch(source)
+    if found is None:
+        return None
+    paths = {path for path in found.groups() if path is not None}
+    return tuple(sorted(paths)) if all(map(_is_of_scope, paths)) else None
+
+
+def _is_of_scope(path: str) -> bool:
+    """Whether a path begins with a name of the scope, not with a word of Jinja or a function."""
+    return path.partition(".")[0].lower() not in _NO_NAMES
 
 
 def survey(tree: nodes.Template) -> TemplatePaths:

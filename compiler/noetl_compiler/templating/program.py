@@ -12,6 +12,7 @@ from noetl_compiler.source import expressions
 from noetl_compiler.templating.budget import RenderBudget, current_budget
 from noetl_compiler.templating.instrument import LONE, prepare
 from noetl_compiler.templating.paths import lone_path
+from noetl_compiler.templating.presence import allow_undefined
 from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
 from noetl_compiler.templating.template_cache import TemplateCache
 
@@ -118,20 +119,12 @@ def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
 def _compile(source: str) -> Program:
     tree = parsed(source)
     try:
-        for choice in tree.find_all(nodes.CondExpr):
-            if isinstance(choice.test, nodes.Name):
-                choice.test = _defined_and_true(choice.test)
+        allow_undefined(tree)
         is_lone = prepare(tree)
         code = ENVIRONMENT.compile(tree, filename=_FILE)
     except (RecursionError, SyntaxError, ValueError, OverflowError, MemoryError) as error:
         raise TemplateSyntaxError(_why(error), 1) from error
     return Program(Template.from_code(ENVIRONMENT, code, {}), is_lone)
-
-
-def _defined_and_true(name: nodes.Name) -> nodes.Expr:
-    """``a if step else b`` asks whether the step has run: an undefined name alone is false there."""
-    is_defined = nodes.Test(nodes.Name(name.name, "load"), "defined", [], [], None, None, lineno=name.lineno)
-    return nodes.And(is_defined, name, lineno=name.lineno)
 
 
 def _why(error: Exception) -> str:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Span, Template, Value
 from noetl_compiler.graph.contents import at
-from noetl_compiler.syntax import Loop, Playbook, Step, Task
+from noetl_compiler.syntax import Loop, Name, Playbook, Step, Task
 
 __all__ = ["RenderedAt", "Use", "uses"]
 
@@ -103,14 +103,16 @@ def _collect(part: Any, found: list[tuple[Template, bool]]) -> None:
             _collect(item, found)
     else:
         for name in _field_names(part.__class__):
-            if item := getattr(part, name):
+            item = getattr(part, name)
+            if item and item.__class__ not in _WITHOUT_TEMPLATES:
                 _collect(item, found)
+
+
+_WITHOUT_TEMPLATES = frozenset({str, int, float, bool, Span, Name})
+"""Types of most fields; a text in a field of its own is no template."""
 
 
 @cache
 def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a struct that may contain templates; none for spans and for other types."""
-    if kind is Span:
-        return ()
-    names: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
-    return names or tuple(getattr(kind, "__dataclass_fields__", ()))
+    """Return the fields of a struct that may contain templates; none for other types."""
+    return getattr(kind, "__struct_fields__", ()) or tuple(getattr(kind, "__dataclass_fields__", ()))

@@ -11,6 +11,7 @@ The count is local to a thread or task. Only differences within synchronous code
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import ContextVar
 
 from noetl_compiler.templating.budget import RenderBudget
@@ -20,9 +21,8 @@ __all__ = ["add_work_of", "work_done"]
 _done: ContextVar[int] = ContextVar("work_done", default=0)
 
 
-def work_done() -> int:
-    """Return the units of work done so far in this thread or task, by successful and failed renderings."""
-    return _done.get()
+work_done: Callable[[], int] = _done.get
+"""Return the units of work done so far in this thread or task, by successful and failed renderings."""
 
 
 def add_work_of(meter: RenderBudget) -> None:

@@ -16,7 +16,7 @@ what a stop itself asks for (engine.py, 4), unless a second cancel skips the cle
 flight, whose rows would stay claimed otherwise.
 
 An acknowledgement that changes no row was refused: the lease has expired, and another claimer has the row. Then the
-iteration fails, whatever it came to.
+iteration fails, whatever its outcome.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Claimer, CursorProgress, Iteration, LoopState, Settlement
 from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.views import OutcomeView
 
 __all__ = ["CursorMachine", "loop_machine"]
@@ -281,7 +281,7 @@ class CursorMachine(LoopMachine):
 
 def _iteration_outcome(given: Settlement) -> PlainOutcome:
     """The outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of it may
-    have failed with an error after which it went on.
+    have failed with an error after which the tasks continued.
     """
     if given.status != "ok" or given.outcome["status"] == "ok":
         return given.outcome

@@ -9,6 +9,7 @@ from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput, Finish
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loops.cursor import CursorMachine
+from noetl_temporal.machine.loops.iterations import Iterations
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.regions.region import share
 from noetl_temporal.machine.state import LoopState
@@ -24,7 +25,7 @@ __all__ = ["InnerLoop", "inner_loop"]
 class InnerLoop(LoopMachine):
     """A loop over a list, ``inside`` an iteration of the ``outer`` loop."""
 
-    def __init__(self, given: ChunkInput, state: LoopState, inside: RegionMachine, outer: LoopMachine) -> None:
+    def __init__(self, given: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> None:
         self._around = inside
         self._outer = outer
         super().__init__(given, state, limit=outer.value_limit)
@@ -80,7 +81,7 @@ class _InnerCursor(InnerLoop, CursorMachine):
     """A loop over a cursor."""
 
 
-def inner_loop(given: ChunkInput, state: LoopState, inside: RegionMachine, outer: LoopMachine) -> InnerLoop:
+def inner_loop(given: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> InnerLoop:
     """The machine of a loop ``inside`` an iteration, which has items or claims rows."""
     kind = InnerLoop if given.claims is None else _InnerCursor
     return kind(given, state, inside, outer)

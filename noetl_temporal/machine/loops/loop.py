@@ -1,28 +1,19 @@
 """The machine of a loop's chunk: iterations of one loop step, in a workflow of their own.
 
-How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a run of the step's tasks
-with names of its own, on the same engine as the steps of a playbook. An iteration sees what it sets in ``ctx``; in a
-sequential loop the next iterations see it too. When the loop ends, the playbook applies all of it in index order, so
-the last index wins (semantics.md 16). A failed iteration stops the others only with ``on_error: fail_fast``. After a
-stop no iteration starts; cancelled ones count as skipped, like those that never ran. Items that are returned
-(RestRequested) belong to the next chunk and do not count here.
+iterations.py runs the iterations. After a stop none starts; cancelled ones count as skipped, like those that never ran.
+Items that are returned (RestRequested) belong to the next chunk and do not count here.
 
 ``report`` is set with Finish: the results of all iterations in order, counts, failures and what to set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
-
-from msgspec.structs import replace
+from collections.abc import Mapping
+from typing import Literal
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine import json_merge
-from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.commands import Cancel, ChunkInput, CloseWait, Finish, KeepValues, OpenWait
-from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     Answered,
@@ -33,42 +24,22 @@ from noetl_temporal.machine.events import (
     Started,
     ValuesKept,
 )
-from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.machine.failures import error_outcome, failure_at
+from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.ids import EventIds
-from noetl_temporal.machine.journal import RESULT_BYTES, Journal
-from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
+from noetl_temporal.machine.loops.iterations import Iterations
 from noetl_temporal.machine.loops.offload import results_to_store
 from noetl_temporal.machine.loops.report import chunk_report
 from noetl_temporal.machine.loops.result import too_large
-from noetl_temporal.machine.records import later
-from noetl_temporal.machine.regions.machine import RegionMachine
-from noetl_temporal.machine.regions.region import Region, new_region, region_of, without_shared
-from noetl_temporal.machine.rollback import Runs
-from noetl_temporal.machine.state import Iteration, LoopState, Pending, PipelineState, restored
-from noetl_temporal.machine.stored import logged, stored_in, whole_result
-from noetl_temporal.machine.tally import tallied
-from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.pipeline import End
-from noetl_temporal.machine.tasks.plan import StepPlan
+from noetl_temporal.machine.state import LoopState, Pending, restored
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
-from noetl_temporal.machine.waits.wait import Wait
-from noetl_temporal.shortening import abridged
-
-if TYPE_CHECKING:
-    from noetl_temporal.machine.loops.inner import InnerLoop
+from noetl_temporal.machine.waits.wait import Answer, Wait
 
 __all__ = ["LoopMachine"]
 
 _RESULTS = "results"
 """The id under which the machine keeps them."""
 
-_ENDS = {
-    "ok": ("loop.iteration.done", "COMPLETED"),
-    "error": ("loop.iteration.failed", "FAILED"),
-    "cancelled": ("loop.iteration.cancelled", "CANCELLED"),
-}
 
 _FINISHES: Mapping[str, Literal["completed", "failed", "cancelled"]] = {
     "ok": "completed",
@@ -77,31 +48,15 @@ _FINISHES: Mapping[str, Literal["completed", "failed", "cancelled"]] = {
 }
 
 
-class LoopMachine(Engine[LoopState, Iteration]):
+class LoopMachine(Iterations):
     """One run of a loop. ``state`` is that of an earlier machine's ``snapshot``."""
 
     def __init__(self, input_: ChunkInput, state: Json | LoopState = None, *, limit: int = INLINE_BYTES) -> None:
         machine_state = state if isinstance(state, LoopState) else _restored(state, input_)
-        self.input = input_
-        self._region = region_of(input_)
         self.report: ChunkReport | None = None
-        self._plan = StepPlan(input_.step)
-        super().__init__(machine_state, input_.source.file, limit)
+        super().__init__(input_, machine_state, limit)
 
-    def _set_state(self, state: LoopState) -> None:
-        super()._set_state(state)
-        self._regions: dict[str, RegionMachine] = {}
-
-    def snapshot(self) -> Json:
-        """See Engine. Machines inside share parts of the state, which are stored once."""
-        found: Json = super().snapshot()
-        return found if self._region is None else without_shared(found)
-
-    def _runs_in(self, state: LoopState) -> Runs[Iteration]:
-        state.runs = runs = Runs(state.runs)
-        return runs
-
-    # ---- facts ----------------------------------------------------------------------------------------------------
+    # ---- facts ------------------------------------------------------------------------------------------------------
 
     def _start(self, event: Started) -> None:
         """Nothing to do: iterations start as the machine proceeds."""
@@ -115,19 +70,27 @@ class LoopMachine(Engine[LoopState, Iteration]):
 
     def _take(self, event: Event) -> None:
         match event:
-            case Answered(_, wait_id, answer) if wait_id in self.state.waits:
-                wait = self.state.waits[wait_id]
-                request = answer.signal.request if answer.signal is not None else 0
-                self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
-                self._with_run(wait.run)._answered(wait, answer)
-            case Answered():
-                self._journal.send(self.returned(event))
+            case Answered(_, wait_ids, answer):
+                for wait_id in wait_ids:
+                    self._take_answer(wait_id, answer)
             case _:
                 super()._take(event)
 
-    def returned(self, late: Answered) -> CloseWait:
-        """The message to the playbook that an answer came too late for its wait."""
-        return CloseWait(f"{self.input.chunk_id} {late.wait_id}", returned=late.answer.signal)
+    def _take_answer(self, wait_id: str, answer: Answer) -> None:
+        wait = self.state.waits.get(wait_id)
+        if wait is not None:
+            request = answer.signal.request if answer.signal is not None else 0
+            self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
+            self._with_run(wait.run)._answered(wait, answer)
+        else:
+            self._journal.send(self._returned(wait_id, answer))
+
+    def returned(self, late: Answered) -> list[CloseWait]:
+        """The messages to the playbook that an answer came too late for its waits."""
+        return [self._returned(wait_id, late.answer) for wait_id in late.wait_ids]
+
+    def _returned(self, wait_id: str, answer: Answer) -> CloseWait:
+        return CloseWait(f"{self.input.chunk_id} {wait_id}", returned=answer.signal)
 
     def _resume(self, event: Resumed) -> None:
         """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
@@ -151,7 +114,14 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self.state.failure = error_outcome("too_large", event.message)
             self._stop("limit", event.message)
 
-    # ---- iterations -----------------------------------------------------------------------------------------------
+    def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
+        """The playbook emits it, for its loops as well."""
+
+    def _warn(self, message: str) -> None:
+        step, parent = self.input.step.name, self.input.event_id
+        self._journal.warn(message, step, "loop", parent, step=step, loop_id=self.input.loop_id)
+
+    # ---- results ----------------------------------------------------------------------------------------------------
 
     def _proceed(self) -> None:
         state = self.state
@@ -164,13 +134,6 @@ class LoopMachine(Engine[LoopState, Iteration]):
         else:
             state.pending[_RESULTS] = Pending("keep", "")
             self._journal.send(KeepValues(_RESULTS, (given,), f"results of {self.input.step.name}"))
-
-    def _start_iterations(self) -> None:
-        while self._can_begin_iteration() and self._may_start():
-            self._begin_iteration(self.state.next)
-
-    def _can_begin_iteration(self) -> bool:
-        return self._has_items_left() and len(self.state.runs) < self.input.max_in_flight
 
     def _results_to_store(self) -> list[Json] | None:
         return results_to_store(self.input, self.state, self._limit)
@@ -195,9 +158,7 @@ class LoopMachine(Engine[LoopState, Iteration]):
             self._journal.send(Cancel(_RESULTS))
             self._drop_results()
 
-    def _has_items_left(self) -> bool:
-        state = self.state
-        return state.stop is None and not state.is_closed and state.next < len(self.input.items)
+    # ---- the end ----------------------------------------------------------------------------------------------------
 
     @property
     def may_give_back(self) -> bool:
@@ -205,147 +166,6 @@ class LoopMachine(Engine[LoopState, Iteration]):
         inside = self.input.steps.values()
         keeps_items = any(map(may_wait, (self.input.step, *inside))) or any(one.hold is not None for one in inside)
         return self._has_items_left() and not keeps_items
-
-    def _may_start(self) -> bool:
-        return not (self.state.holding or self.is_paused or self.budget.is_spent)
-
-    def _is_waiting_for_budget(self) -> bool:
-        state = self.state
-        may_begin = bool(state.ready) or self._can_begin_iteration() or self._is_waiting_inside()
-        return state.phase == "running" and may_begin
-
-    def _begin_iteration(self, position: int, *, claim: int = 0, row: Json = None) -> None:
-        self.budget.work()
-        state, index = self.state, self.input.first + position
-        state.next = position + 1
-        iteration = Iteration(
-            id=self._run_id(str(index)), event_id=0, started=self._journal.at, index=index, claim=claim, row=row
-        )
-        iteration.event_id = self._journal.emit(
-            "loop.iteration.started",
-            self.input.step.name,
-            "iteration",
-            "STARTED",
-            parent=self.input.event_id,
-            context={"element": abridged(self._element(position, row), RESULT_BYTES)},
-            meta=iteration_ids(self.input, index),
-        )
-        state.runs[iteration.id] = iteration
-        if self._region is None or self.input.step.tasks:
-            self._begin_pipeline(iteration)
-        else:
-            iteration.region = new_region(iteration)
-            machine = self._region_machine(iteration, self._region)
-            if self._is_stopped(iteration):
-                machine.stop()
-            machine.begin()
-
-    def _element(self, position: int, row: Json) -> Json:
-        """The item of an iteration; a claimed row has none."""
-        return self.input.items[position] if row is None else row
-
-    def _run_id(self, name: str) -> str:
-        """The id of a run of this loop, unique among all runs of the workflow."""
-        return name
-
-    def _take_pipeline(self, run: Iteration) -> PipelineState | None:
-        """Count the calls of the run's pipeline, which has ended, and remove it."""
-        pipeline, run.pipeline = run.pipeline, None
-        if pipeline is not None:
-            self.state.attempts += pipeline.attempts
-            self.state.retries += pipeline.retries
-        return pipeline
-
-    def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
-        pipeline = self._take_pipeline(run)
-        if self._region is None or pipeline is None or end.status == "cancelled":
-            self._body_ended(run, end, kind)
-        elif self._is_stopped(run):
-            late = error_outcome("cancelled", "cancelled before the route of the item")
-            self._body_ended(run, end if end.status == "error" else End("cancelled", late, None, end.span), kind)
-        else:
-            self._begin_route(run, self._region, pipeline, end, kind)
-
-    def _begin_route(self, run: Iteration, region: Region, tasks: PipelineState, end: End, kind: str) -> None:
-        """The tasks have ended for the item: its routes are followed, or its iteration ends as they did."""
-        run.region = new_region(run)
-        ended = self._region_machine(run, region).begin_route(tasks, end, kind)
-        if ended is not None:
-            self._drop_region(run)
-            self._body_ended(run, ended, kind)
-
-    def _drop_region(self, run: Iteration) -> None:
-        """Remove the machine of an iteration whose region has ended."""
-        del self._regions[run.id]
-        run.region = None
-
-    def _body_ended(self, run: Iteration, end: End, kind: str, cause: Failure | None = None) -> None:
-        """The tasks and the steps of an iteration have ended. ``kind`` is that of its result, ``cause`` as for
-        ``_end_iteration``.
-        """
-        del kind
-        self._end_iteration(run, end, cause)
-
-    def _end_iteration(self, run: Iteration, end: End, cause: Failure | None = None) -> None:
-        """``cause`` is what failed first where the iteration ran several steps."""
-        state, index = self.state, run.index
-        del state.runs[run.id]
-        self._emit_end(run, end)
-        if run.assigns:
-            state.assigns[index] = run.assigns
-        match end.status:
-            case "ok":
-                state.succeeded += 1
-                self._add_result(index, end.outcome)
-                if self.input.is_sequential:
-                    state.ctx = json_merge.merged(state.ctx, run.ctx)
-            case "error":
-                self._iteration_failed(end, index, cause)
-            case "cancelled":
-                pass
-
-    def _add_result(self, index: int, outcome: PlainOutcome) -> None:
-        stored = stored_in(outcome)
-        if stored is not None and stored.is_one:
-            self.state.stored[index] = stored
-        else:
-            self.state.results[index] = whole_result(outcome)
-
-    def _iteration_failed(self, end: End, index: int, cause: Failure | None) -> None:
-        step, source = self.input.step, self.input.source
-        failure = cause or failure_at(source, step.name, end.outcome, end.span, run=self.input.run, task=end.task)
-        failure = replace(failure, iteration=index)
-        self.state.failures = self.state.failures.with_item_failure(failure)
-        if step.loop is not None and step.loop.on_error == "fail_fast":
-            self._stop("fail_fast", f"item {index} failed")
-
-    def _emit_end(self, run: Iteration, end: End) -> None:
-        name, status = _ENDS[end.status]
-        error: Mapping[str, Json] = end.outcome.get("error") or {}
-        self._journal.emit(
-            name,
-            self.input.step.name,
-            "iteration",
-            status,
-            parent=run.event_id,
-            ends=run.event_id,
-            started=run.started,
-            error=str(error["message"]) if "message" in error else None,
-            span=end.span if end.status == "error" else None,
-            meta=iteration_ids(self.input, run.index),
-            **logged(end.outcome) if end.status == "ok" else {},
-        )
-
-    def _is_exempt(self, run: Iteration) -> bool:
-        del run
-        return False
-
-    def _host(self, run: Iteration) -> Host:
-        return self.host_of(run)
-
-    def _warn(self, message: str) -> None:
-        step, parent = self.input.step.name, self.input.event_id
-        self._journal.warn(message, step, "loop", parent, step=step, loop_id=self.input.loop_id)
 
     def _rest(self) -> int:
         """How many items are given back."""
@@ -355,99 +175,6 @@ class LoopMachine(Engine[LoopState, Iteration]):
     def _taken(self) -> int:
         """How many items count here."""
         return len(self.input.items) - self._rest()
-
-    # ---- regions --------------------------------------------------------------------------------------------------
-
-    def _region_machine(self, run: Iteration, region: Region) -> RegionMachine:
-        found = self._regions.get(run.id)
-        if found is None:
-            found = self._regions[run.id] = RegionMachine(self, region, run)
-        return found
-
-    def _inside(self) -> Iterable[tuple[str, RegionMachine]]:
-        if self._region is not None:
-            for id_, run in self.state.runs.items():
-                if run.region is not None:
-                    yield id_, self._region_machine(run, self._region)
-
-    def _is_waiting_inside(self) -> bool:
-        return any(one.is_waiting_for_budget for id_, one in self._inside() if not self._lacks_value(id_))
-
-    def _settle_inside(self) -> bool:
-        ended = False
-        for id_, machine in list(self._inside()):
-            if self._lacks_value(id_) or (machine.has_settled and id_ not in self.state.readers):
-                continue
-            self._start_reading(id_)
-            run = self._runs[id_]  # a checkpoint copies it, with all of the iteration
-            machine.settle()
-            if machine.end is not None:
-                ended = True
-                self._drop_region(run)
-                self.state.steps = tallied(self.state.steps, machine.steps)
-                self.state.left = later(self.state.left, {name: (run.index, one) for name, one in machine.left})
-                self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
-        return ended
-
-    def _cancel_run(self, run: Iteration) -> None:
-        if self._region is None or run.region is None:
-            super()._cancel_run(run)
-        else:
-            self.state.readers.pop(run.id, None)
-            self._region_machine(run, self._region).stop()
-
-    def _wake(self, run_id: str) -> bool:
-        """Regions settle at every fact."""
-        run = self._runs.get(run_id)
-        return super()._wake(run_id) if run is None or run.region is None else True
-
-    # ---- what machines inside ask for -----------------------------------------------------------------------------
-
-    @property
-    def value_limit(self) -> int:
-        """The bytes that a value may have."""
-        return self._limit
-
-    def host_of(self, iteration: Iteration) -> IterationHost:
-        """The surroundings of an iteration."""
-        return IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
-
-    def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
-        """The lease of the row that an iteration processes, or that the loop around it does."""
-        del iteration
-        return self._outer_lease()
-
-    def _outer_lease(self) -> LeaseRenewal | None:
-        """The lease of the row that the iteration around this loop processes."""
-        return None
-
-    def journal_of(self, iteration: Iteration) -> Journal:
-        """The journal of this machine, whose events have the iteration."""
-        ids = iteration_ids(self.input, iteration.index)
-        return self._journal.within({name: ids[name] for name in ids if name != "step"})
-
-    def adjust_deadlines(self) -> None:
-        """Suspend and resume the deadlines of this workflow."""
-        self._adjust_deadlines()
-
-    def wait_opened(self, wait: Wait) -> None:
-        """A step of a region waits."""
-        self._wait_opened(wait)
-
-    def wait_closed(self, wait: Wait, ending: Ending) -> None:
-        """A step of a region waits no longer."""
-        self._wait_closed(wait, ending)
-
-    def inner_loop(self, given: ChunkInput, state: LoopState, inside: RegionMachine) -> InnerLoop:
-        """The machine of a loop inside of an iteration."""
-        from noetl_temporal.machine.loops.inner import inner_loop  # its classes are subclasses of this one
-
-        return inner_loop(given, state, inside, self)
-
-    def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
-        """The playbook emits it, for its loops as well."""
-
-    # ---- the end --------------------------------------------------------------------------------------------------
 
     def _finish(self) -> None:
         state = self.state

@@ -2,7 +2,7 @@
 
 A loop of several chunks, or of large items, has its items stored before the first of them starts, range by range, and
 the scope of its body beside them: each chunk gets references to its own. A chunk has its results stored before it ends,
-and reports a reference. So nothing of a loop is copied on continue-as-new, and results that nobody reads are never
+and reports a reference. So nothing of a loop is copied on continue-as-new, and results that are not read are never
 loaded.
 
 Without a payload store nothing is stored.

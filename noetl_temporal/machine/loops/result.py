@@ -9,7 +9,7 @@ from noetl_compiler.graph import Json, NamesProfile, Step
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.stored import with_stored
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 
 __all__ = ["ITEMS_FAILED", "loop_end", "loop_result", "too_large"]
 

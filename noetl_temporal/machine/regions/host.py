@@ -38,7 +38,7 @@ class RegionHost(StepHost):
         step = own_step(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
         own = {"iter": self._inside.iter_names, **step}
         loop = self._inside.step.name
-        if loop in self._state.records:  # what the tasks of the loop came to for this item
+        if loop in self._state.records:  # the outcome of the tasks of the loop for this item
             own[loop] = results[loop]
         outer = self._inside.scope(results=results)
         reserved = Late(partial(_reserved, outer, results))

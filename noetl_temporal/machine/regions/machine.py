@@ -39,13 +39,13 @@ from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred, ente
 from noetl_temporal.machine.steps.summary import tally_of
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.tally import StepStatus, StepTally, tallied
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.wait import Wait
 
 if TYPE_CHECKING:
     from noetl_temporal.machine.loops.inner import InnerLoop
-    from noetl_temporal.machine.loops.loop import LoopMachine
+    from noetl_temporal.machine.loops.iterations import Iterations
 
 __all__ = ["RegionMachine"]
 
@@ -53,7 +53,7 @@ __all__ = ["RegionMachine"]
 class RegionMachine(Machine):
     """The machine of an iteration; ``end`` is set when the iteration has ended."""
 
-    def __init__(self, outer: LoopMachine, region: Region, iteration: Iteration) -> None:
+    def __init__(self, outer: Iterations, region: Region, iteration: Iteration) -> None:
         self._outer = outer
         self._region = region
         self._iteration = iteration

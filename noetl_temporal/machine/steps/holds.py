@@ -19,8 +19,8 @@ from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import completed
 from noetl_temporal.machine.steps.routes import record_failure
 from noetl_temporal.machine.tasks.events import message_of
-from noetl_temporal.machine.tasks.pipeline import End
 from noetl_temporal.machine.tasks.rendering import seconds_of
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.wait import Wait
 
 __all__ = ["begin_hold", "end_hold", "forgive", "hold_id", "result_given", "wait_for_decision"]

@@ -34,7 +34,7 @@ from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import logged
 from noetl_temporal.machine.tasks.events import message_of
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.matching import may_wait
 from noetl_temporal.shortening import abridged
 

@@ -20,7 +20,7 @@ from noetl_temporal.machine.scope import Late, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
-from noetl_temporal.machine.tasks.pipeline import End
+from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.undefined import is_reported
 
 __all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
@@ -154,7 +154,8 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
     """A failure is handled if an arc is followed after it; else the token moves to the final step (semantics.md 4).
 
     Failures belong to one run of a step: handling one does not handle those of other runs. Failures of loop items are
-    recorded already and are more specific than that of the loop.
+    recorded already and are more specific than that of the loop. No arc handles the failure of a guarded task that
+    followed that of the step.
     """
     handled = bool(targets)
     error: dict[str, Any] = end.outcome.get("error") or {}
@@ -168,6 +169,9 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
         _defer(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:
         _add(execution, step, run, end, handled=handled)
+    if end.beside is not None:
+        _add(execution, step, run, end.beside, handled=False)
+        handled = False
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
     return StepExit(step.name, targets or (execution.graph.final,), stops)
 

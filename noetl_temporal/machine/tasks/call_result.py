@@ -84,11 +84,10 @@ def mistakes(
 
 
 def with_rule_result(
-    task: Task, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any], profile: NamesProfile
+    task: Task, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any], profile: NamesProfile
 ) -> PlainOutcome:
     """Return the outcome with the result that its rule sets, if it does."""
-    rule = ruling.rule
-    if rule is None or rule.result is None:
+    if rule.result is None:
         return outcome
     page = last_page(profile, task, outcome)
     return {**with_result(outcome, templates.render(rule.result, names)), "page": page}
@@ -100,10 +99,9 @@ def replaces_error(ruling: Ruling, outcome: PlainOutcome) -> bool:
     return outcome["status"] == "error" and ruling.do in ENDS and rule is not None and rule.result is not None
 
 
-def with_rule_message(ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> PlainOutcome:
-    """Return the outcome with the error message of its rule."""
-    rule = ruling.rule
-    if ruling.do != "fail" or rule is None or (outcome["status"] == "error" and rule.message is None):
+def with_rule_message(do: str, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> PlainOutcome:
+    """Return the outcome with the error message of its rule, which decided to ``do`` something."""
+    if do != "fail" or (outcome["status"] == "error" and rule.message is None):
         return outcome
     message = templates.render(rule.message, names) if rule.message is not None else None
     return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))

@@ -41,25 +41,25 @@ class Caller(Protocol):
 
 def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
     """Return the id of the call, unique in the workflow."""
-    return fitted(_place(caller, plan, state))
+    return fitted(f"{caller.prefix}:{plan.name}:{state.executions}")
 
 
 def timer_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
     """Return the id of the timer after a call."""
-    return fitted(f"{_place(caller, plan, state)}:delay")
+    return _longer_id(caller, plan, state, "delay")
 
 
-def _place(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
-    return f"{caller.prefix}:{plan.name}:{state.executions}"
+def _longer_id(caller: Caller, plan: TaskPlan, state: PipelineState, end: str) -> str:
+    return fitted(f"{caller.prefix}:{plan.name}:{state.executions}:{end}")
 
 
 def tool_call(
-    caller: Caller, plan: TaskPlan, state: PipelineState, rendered: RenderedTask, names: Mapping[str, Any]
+    caller: Caller, plan: TaskPlan, state: PipelineState, id_: str, rendered: RenderedTask, names: Mapping[str, Any]
 ) -> ToolCall:
     """The call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
     key, task = _key(caller, plan, state), plan.task
     return ToolCall(
-        id=call_id(caller, plan, state),
+        id=id_,
         key=key,
         step=caller.step.name,
         task=task.label,
@@ -92,7 +92,7 @@ def store_call(
     key = _key(caller, plan, state)
     sinks = sink_calls(plan.task_sinks, key, _once(caller, plan), names)
     return ToolCall(
-        id=fitted(f"{_place(caller, plan, state)}:sink"),
+        id=_longer_id(caller, plan, state, "sink"),
         key=key,
         step=caller.step.name,
         task=plan.task.label,

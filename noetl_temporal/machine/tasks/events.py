@@ -9,7 +9,6 @@ from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.stored import logged
-from noetl_temporal.machine.tasks.calls import call_id
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
@@ -19,7 +18,7 @@ __all__ = ["emit_decided", "emit_ended", "emit_started", "message_of", "warn_of_
 _ENDS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "task.failed"}
 
 
-def emit_started(host: Host, state: PipelineState, plan: TaskPlan) -> int:
+def emit_started(host: Host, state: PipelineState, plan: TaskPlan, call_id: str) -> int:
     """Emit that a task, or another page of it, is called. Returns the id of the event."""
     return host.journal.emit(
         "task.started",
@@ -28,7 +27,7 @@ def emit_started(host: Host, state: PipelineState, plan: TaskPlan) -> int:
         "STARTED",
         parent=state.task.done_id or host.parent_id,
         span=plan.task.span,
-        meta=_meta(host, state, plan),
+        meta=_meta(host, state, plan, call_id),
     )
 
 
@@ -49,12 +48,18 @@ def emit_decided(host: Host, state: PipelineState, plan: TaskPlan, decision: Dec
 
 
 def emit_ended(
-    host: Host, state: PipelineState, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None
+    host: Host,
+    state: PipelineState,
+    plan: TaskPlan,
+    call_id: str,
+    status: str,
+    outcome: PlainOutcome,
+    sequence: Json = None,
 ) -> int:
     """Emit the end of a task: ``status`` is COMPLETED, FAILED or CANCELLED; ``sequence`` describes all its pages.
     Returns the id of the event.
     """
-    meta = _meta(host, state, plan)
+    meta = _meta(host, state, plan, call_id)
     return host.journal.emit(
         _ENDS[status],
         plan.task.label,
@@ -72,13 +77,13 @@ def emit_ended(
 
 def warn_of_result(host: Host, plan: TaskPlan, outcome: PlainOutcome) -> None:
     """Record the warnings of the tool about values that it changed."""
-    warning = outcome.get("meta", {}).get("warning")
+    warning = outcome["meta"].get("warning") if "meta" in outcome else None
     if isinstance(warning, str):
         host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 
 
-def _meta(host: Host, state: PipelineState, plan: TaskPlan) -> dict[str, Any]:
-    meta = {**host.meta, "task_run_id": call_id(host, plan, state)}
+def _meta(host: Host, state: PipelineState, plan: TaskPlan, call_id: str) -> dict[str, Any]:
+    meta = {**host.meta, "task_run_id": call_id}
     if plan.paginates:
         meta["page"] = state.task.page
     return meta

@@ -18,7 +18,8 @@ Only its engine calls ``begin_call``, at the one place where calls begin, or ``s
 call; call_result.py computes what that means. Retries happen inside the activity, so ``retry`` occurs here only for a
 call whose worker was lost.
 
-Only the pipeline changes its state. What it uses (names.py, events.py, calls.py, call_result.py) reads it.
+task_executions.py begins and ends the task executions. Only these two files change the state. What they use (names.py,
+events.py, calls.py, call_result.py) reads it.
 
 Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
 (semantics.md 18).
@@ -27,22 +28,21 @@ Every page of a paginating task is a task execution of its own: its own call, ke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Rule, Span
+from noetl_compiler.graph import Json, Rule, Task
 from noetl_compiler.language import defaults
-from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
 from noetl_temporal.machine.policy import Decision, RuleError, decide
 from noetl_temporal.machine.records import TaskRecord
-from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
-from noetl_temporal.machine.stored import logged_in, with_result
+from noetl_temporal.machine.state import TaskProgress
+from noetl_temporal.machine.stored import with_result
 from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
     Ruling,
@@ -55,48 +55,24 @@ from noetl_temporal.machine.tasks.call_result import (
     with_rule_message,
     with_rule_result,
 )
-from noetl_temporal.machine.tasks.calls import store_call, summary, timer_id, tool_call
+from noetl_temporal.machine.tasks.calls import timer_id
 from noetl_temporal.machine.tasks.collect import cut_warning, sequence_of, with_page
-from noetl_temporal.machine.tasks.events import emit_decided, emit_ended, emit_started, warn_of_result
+from noetl_temporal.machine.tasks.events import emit_decided, warn_of_result
 from noetl_temporal.machine.tasks.failed_line import failed_at
-from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.names import PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
-from noetl_temporal.machine.tasks.rendering import RenderedTask, delay_of, limit_of, seconds_of
+from noetl_temporal.machine.tasks.rendering import delay_of, limit_of, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
-from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, retry_wait, still_failed, task_wait
+from noetl_temporal.machine.tasks.task_executions import End, TaskExecutions
+from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, retry_wait, still_failed
 from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["MAX_EXECUTIONS", "End", "Pipeline"]
-
-MAX_EXECUTIONS = 1_000_000
-"""Task executions of one pipeline (semantics.md 20)."""
+__all__ = ["Pipeline"]
 
 
-class End(NamedTuple):
-    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure."""
+class Pipeline(TaskExecutions):
+    """Runs the tasks of a step."""
 
-    status: Literal["ok", "error", "cancelled"]
-    outcome: PlainOutcome
-    task: str | None
-    span: Span
-
-
-class Pipeline:
-    """Runs the tasks of a step. ``end`` is set when it has ended, ``delay`` (seconds) when it waits for a time;
-    ``opened`` is the wait that began last.
-    """
-
-    def __init__(self, host: Host, state: PipelineState) -> None:
-        self.host = host
-        self.state = state
-        self.end: End | None = None
-        self.delay = 0.0
-        self.delay_summary = ""
-        self.opened: Wait | None = None
-        self._names = PipelineNames(host, state)
-
-    # ---- facts ----------------------------------------------------------------------------------------------------
+    # ---- facts ------------------------------------------------------------------------------------------------------
 
     def begin_call(self) -> None:
         """Make the next call. The pipeline ends instead if no task is left or the call cannot be rendered."""
@@ -165,72 +141,7 @@ class Pipeline:
             self._task_ended(self._plan(), "CANCELLED", outcome)
         self._end("cancelled", outcome)
 
-    # ---- calling --------------------------------------------------------------------------------------------------
-
-    def _plan(self) -> TaskPlan:
-        return self.host.plan.tasks[self.state.index]
-
-    def _begin_task(self) -> None:
-        """Call the next task. Raises TemplateFailure."""
-        state = self.state
-        if not self._find_task():
-            self._run_out()
-            return
-        state.executions += 1
-        if state.executions > MAX_EXECUTIONS:
-            self._end("error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step"))
-            return
-        self._call(self._plan())
-
-    def _find_task(self) -> bool:
-        """Advance to the next task that runs, if one is left. Raises TemplateFailure."""
-        state, plans = self.state, self.host.plan.tasks
-        while state.index < len(plans) and not self._runs(plans[state.index]):
-            state.index += 1
-        return state.index < len(plans)
-
-    def _move(self, phase: PipelinePhase) -> None:
-        if phase not in FOLLOWING_PHASES[self.state.phase]:
-            raise ProtocolError(f"a pipeline that is {self.state.phase} cannot become {phase}")
-        self.state.phase = phase
-
-    def _runs(self, plan: TaskPlan) -> bool:
-        return guarded_tasks.runs(plan.task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
-
-    def _run_out(self) -> None:
-        """End: no task is left."""
-        state = self.state
-        if state.failure is None:
-            self._end("ok", self._last_outcome())
-        else:
-            state.index = state.failed
-            self._end("error", state.failure)
-
-    def _call(self, plan: TaskPlan) -> None:
-        state, host = self.state, self.host
-        bound = {**self._names.bound(plan.task), **state.task.bound}
-        names = host.scope({**bound, "input": bound, "args": bound}, self._names.of_task())
-        rendered = RenderedTask(plan.task, names, bound)
-        progress = state.task
-        if progress.config is not None:
-            rendered.config = progress.config
-        progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.at
-        progress.event_id = emit_started(host, state, plan)
-        if plan.task.kind in WAITS:
-            self._wait(task_wait(host, plan, state, rendered))
-            return
-        call = tool_call(host, plan, state, rendered, names)
-        state.answer = breaker.refusal(host, state, plan, call.id, names)
-        if state.answer is not None:
-            self._move("answered")
-            return
-        self._move("call")
-        state.pending = call.id
-        host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
-
-    def _wait(self, wait: Wait) -> None:
-        self._move("wait")
-        self.state.pending, self.opened = wait.id, wait
+    # ---- settling ---------------------------------------------------------------------------------------------------
 
     def _take_answer(self, *, calls: bool = True) -> None:
         """Continue after a wait: of the task itself, or of the retry of a failed call."""
@@ -246,8 +157,6 @@ class Pipeline:
             self._move("ready")
             if calls:
                 self._begin_task()
-
-    # ---- settling -------------------------------------------------------------------------------------------------
 
     def _settle(self, plan: TaskPlan, report: ToolReport) -> None:
         """Record the outcome of a finished call, apply what it sets, and take the action of its rule."""
@@ -275,13 +184,21 @@ class Pipeline:
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)
         names = self._apply_sets(plan, ruling, outcome, report)
-        given = with_rule_result(task, ruling, outcome, names, profile)
+        if ruling.rule is not None:
+            outcome = self._with_rule(task, ruling, ruling.rule, outcome, names)
+        self._act(plan, ruling, outcome, names)
+
+    def _with_rule(
+        self, task: Task, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
+    ) -> PlainOutcome:
+        """Return the outcome with the result or the error message of its rule. A result is recorded."""
+        given = with_rule_result(task, rule, outcome, names, self.host.names)
         if given is not outcome:
             is_replaced = replaces_error(ruling, outcome)
             self.state.records[task.label] = TaskRecord(task.kind, {**given, "status": "ok"} if is_replaced else given)
             if is_replaced and task.guard is None:
                 self.state.last = task.label
-        self._act(plan, ruling, with_rule_message(ruling, given, names), names)
+        return with_rule_message(ruling.do, rule, given, names)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
         """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
@@ -319,14 +236,17 @@ class Pipeline:
         """Apply the ``set`` of the call, of the task after a success, and of its rule. Returns the names that the rule
         sees, none without a rule.
         """
-        own: dict[str, Json] = outcome.get("set") or {}
-        self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
+        own: dict[str, Json] | None = outcome.get("set")
+        if own:
+            self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
         sets = (plan.task.set if outcome["status"] == "ok" else ()) + (ruling.rule.set if ruling.rule else ())
         if not sets and ruling.rule is None:
             return {}
         names = self._names.outcome_scope(plan, outcome, self._attempts(report))
         self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
         return names
+
+    # ---- the actions of rules ---------------------------------------------------------------------------------------
 
     def _act(self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
         do, rule, delay, _ = ruling
@@ -371,22 +291,8 @@ class Pipeline:
         self.state.index = self._index_of(to)
         self._go(rule, delay)
 
-    def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        """The task failed, and so does the pipeline: immediately, or after its guarded tasks."""
-        self._task_ended(plan, "FAILED", outcome)
-        self._failed(plan, outcome)
-
-    def _failed(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        state = self.state
-        if guarded_tasks.may_follow(self.host.step.tasks, state.index):
-            state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
-            state.failure = outcome
-            state.failed = state.index
-            self._advance(stop=False)
-        elif state.failure is not None:
-            self._run_out()
-        else:
-            self._end("error", outcome)
+    def _index_of(self, label: str) -> int:
+        return next(index for index, task in enumerate(self.host.step.tasks) if task.label == label)
 
     def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
         progress, delay = self.state.task, delay_of(rule, names)
@@ -409,7 +315,26 @@ class Pipeline:
         self.state.pending = timer_id(self.host, self._plan(), self.state)
         self.delay, self.delay_summary = delay, f"{rule.do} {label} in {delay:g} s"
 
-    # ---- ending a task --------------------------------------------------------------------------------------------
+    def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+        """The task failed, and so does the pipeline: immediately, or after its guarded tasks."""
+        self._task_ended(plan, "FAILED", outcome)
+        self._failed(plan, outcome)
+
+    def _failed(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+        state = self.state
+        if guarded_tasks.may_follow(self.host.step.tasks, state.index):
+            state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
+            state.failure = outcome
+            state.failed = state.index
+            self._advance(stop=False)
+        elif state.failure is not None:
+            beside = End("error", outcome, plan.task.label, failed_at(plan.task, outcome, state.task.config))
+            self._run_out()
+            self.end = self.end and self.end._replace(beside=beside)
+        else:
+            self._end("error", outcome)
+
+    # ---- the end of the last page -----------------------------------------------------------------------------------
 
     def _sequence_done(self, plan: TaskPlan, outcome: PlainOutcome, stop: bool) -> None:
         """The last page of the task has ended. Its result is the collected one; task-level sinks follow."""
@@ -432,22 +357,6 @@ class Pipeline:
             outcome = self.state.records[plan.task.label].outcome
         self.state.task.done_id = self._task_ended(plan, status, outcome, sequence)
 
-    def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
-        """End a task execution. Returns the id of its event."""
-        self.state.task.is_open = False
-        row = emit_ended(self.host, self.state, plan, status, outcome, sequence)
-        if status == "COMPLETED":
-            record = self.state.records[plan.task.label]
-            self.state.records[plan.task.label] = TaskRecord(record.kind, logged_in(record.outcome, row))
-        return row
-
-    def _begin_store(self, plan: TaskPlan) -> None:
-        host, state = self.host, self.state
-        call = store_call(host, plan, state, host.scope(self._names.of_task()), state.records[plan.task.label].outcome)
-        self._move("call")
-        state.pending = call.id
-        host.journal.call(call, call.kind, f"{summary(host, plan, None)} sink")
-
     def _stored(self, plan: TaskPlan, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
             self.state.task.storing = False
@@ -456,35 +365,3 @@ class Pipeline:
         else:
             self._task_ended(plan, "FAILED", report.outcome)
             self._end("error", report.outcome)
-
-    def _advance(self, stop: bool) -> None:
-        """Continue with the next task. If none is left, the pipeline ends immediately, as this begins no call."""
-        self.state.task = TaskProgress()
-        self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
-        if self.state.index < len(self.host.step.tasks):
-            self._move("ready")
-        else:
-            self._run_out()
-
-    def _end(
-        self, status: Literal["ok", "error", "cancelled"], outcome: PlainOutcome, span: Span | None = None
-    ) -> None:
-        tasks, state = self.host.step.tasks, self.state
-        task = tasks[state.index] if state.index < len(tasks) else None
-        self._move("done")
-        state.pending = ""
-        place = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
-        self.end = End(status, outcome, task.label if task else None, place)
-
-    def _index_of(self, label: str) -> int:
-        return next(index for index, task in enumerate(self.host.step.tasks) if task.label == label)
-
-    def _last_outcome(self) -> PlainOutcome:
-        last = self.state.last
-        return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
-
-    def last_kind(self) -> str:
-        """The tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
-        failed = self.end.task if self.end is not None and self.end.status == "error" else None
-        last = failed if failed in self.state.records else self.state.last
-        return self.state.records[last].kind if last is not None else ""

@@ -22,7 +22,9 @@ MAX_LABEL = 100
 
 
 class TaskPlan:
-    """One task. ``name`` is its label in ids, ``title`` the start of a summary: ``fetch [http]``."""
+    """One task. ``name`` is its label in ids, ``title`` the start of a summary: ``fetch [http]``. It ``binds_names`` if
+    it has an input.
+    """
 
     def __init__(self, step: Step, task: Task) -> None:
         self.task = task
@@ -34,6 +36,7 @@ class TaskPlan:
         self.paginates = task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
         self.attempt_sinks = _of_level(task, "attempt")
         self.task_sinks = _of_level(task, "task")
+        self.binds_names = any(one.data or one.templates for one in (task.given, task.input))
         self.needs_scope = bool(self.rules or self.attempt_sinks)
 
     @cached_property

@@ -132,7 +132,7 @@ def _kind_of(plan: TaskPlan, config: Mapping[str, Json]) -> Literal["time", "sig
 
 
 def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
-    """When the wait ends by itself; 0 if only its timeout ends it. Raises TemplateFailure."""
+    """When the wait ends on its own; 0 if only its timeout ends it. Raises TemplateFailure."""
     span = plan.task.span
     if plan.task.kind == "approval" or config.get("signal"):
         return 0

@@ -10,6 +10,8 @@ handed. The chunk reports which one ended its wait, so that it does not end anot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from noetl_compiler.language.moments import iso
@@ -57,7 +59,7 @@ class Answering(Engine[PlaybookState, StepRun]):
             self.state.taken.append(event.request)
         handed = self.state.handed.get(event.wait_id)
         if handed is None or not (event.is_answered or event.returned is not None or handed.signal is None):
-            return  # the answer is still on its way, and comes back
+            return  # the answer is in transit, and will be returned
         del self.state.handed[event.wait_id]
         if handed.signal is not None and not event.is_answered:
             self._pass_or_keep(handed.signal, first=True)
@@ -113,11 +115,18 @@ class Answering(Engine[PlaybookState, StepRun]):
 
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
-            self._remove_wait(wait)
-            self.state.handed[wait.id] = answer
-            self._journal.send(AnswerWait(wait.chunk, wait.id_in_chunk, answer))
+            self._hand(wait.chunk, [wait], answer)
         else:
             self._answered(wait, answer)
+
+    def _hand(self, chunk: str, waits: Sequence[Wait], answer: Answer) -> None:
+        """Hand the answer to waits of a chunk."""
+        for wait in waits:
+            del self.state.waits[wait.id]
+            self.state.handed[wait.id] = answer
+        if any(wait.kind == "held" for wait in waits):
+            self._adjust_deadlines()
+        self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
 
     def _wait_opened(self, wait: Wait) -> None:
         found = take_kept(self.state.signals, wait) if wait.signal else None

@@ -25,8 +25,8 @@ def query(name: str) -> str:
 
 @cache
 def _queries() -> dict[str, str]:
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     for file in _FILES:
         _, *parts = _NAME.split((resources.files(__name__) / file).read_text())
-        found |= {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
-    return found
+        queries |= {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return queries

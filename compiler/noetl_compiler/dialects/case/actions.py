@@ -83,7 +83,7 @@ def _read_action(fields: Fields, found: Actions, kind: str, around: ParseContext
     tools, sinks = _sinks(fields)
     found.sinks += read_sinks(sinks, report, "attempt") if sinks else ()
     for name, tool in tools:
-        found.tasks += _named_task(name, tool, around, labels)
+        found.tasks += tuple(replace(task, span=name.span) for task in _named_task(name, tool, around, labels))
     assigned, gathered = read_collecting(fields)
     found.set, found.collect = (*found.set, *assigned), gathered or found.collect
     fields.ignore("log", why="the event log records what a run did")

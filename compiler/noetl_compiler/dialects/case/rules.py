@@ -29,6 +29,7 @@ from noetl_compiler.language.names import OF_THE_CALL
 from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["CaseRule", "Subject", "read_rules"]
@@ -135,7 +136,9 @@ def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], arou
         return [_at_enter(rule, subject)]
     if entry.is_else:
         rules = [one for other in entries if not other.is_else for one in _rules_of_entry(other, subject, [], around)]
-        return [replace(rule, moment="end" if all(one.moment == "end" for one in rules) and rules else "call")]
+        moment: Moment = "end" if all(one.moment == "end" for one in rules) and rules else "call"
+        reads_outcome = any(boundary(other.when) == "any" for other in entries if other.when is not None)
+        return [replace(rule, moment=moment, boundaries=("ok", "error") if reads_outcome else rule.boundaries)]
     if events & {"call.done", "call.error", "loop.item"}:
         return [rule]
     if subject.element is None:
@@ -190,12 +193,13 @@ def _is_about_item(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _after_others(rule: CaseRule, before: list[CaseRule], subject: Subject) -> CaseRule:
-    """Record the rules that must not match: for exclusive rules, and for ``else`` in any mode.
+    """Record the rules that must not match: for exclusive rules and for ``else`` all, for inclusive ones those with a
+    ``next``, which ends the evaluation (dev/decisions/0096).
 
     A rule about errors also applies after the retries of an earlier one are exhausted.
     """
     if subject.is_inclusive and rule.when is not None:
-        return rule
+        before = [one for one in before if one.actions.next]
     same = (one for one in before if one.moment == rule.moment and set(one.boundaries) & set(rule.boundaries))
     found = (one for one in same if rule.boundaries != ("error",) or one.actions.repeat is None)
     return replace(rule, unless=tuple(one.when for one in found if one.when is not None))

@@ -47,9 +47,18 @@ def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
         decided.pop()
     if not subject.is_inclusive:
         return [Rule(decision or _unconditional_rule(rule, on)) for rule, on, decision in decided]
-    sure = [Rule(decision) for rule, _, decision in decided if decision is not None and not rule.is_else]
     otherwise = [Rule(decision) for rule, _, decision in decided if decision is not None and rule.is_else]
-    standing = [Rule(_unconditional_rule(rule, on)) for rule, on, decision in decided if decision is None]
+    others = [one for one in decided if not one[0].is_else]
+    sure = [
+        Rule(decision or _unconditional_rule(rule, on))
+        for rule, on, decision in others
+        if decision is not None or rule.actions.next
+    ]
+    standing = [
+        Rule(_unconditional_rule(rule, on))
+        for rule, on, decision in others
+        if decision is None and not rule.actions.next
+    ]
     return [*sure, *standing, *otherwise] if otherwise else sure
 
 

@@ -1,7 +1,7 @@
 """Read what a v1 task declares about its own outcome.
 
 return: "{{ ... }}"       what it yields in place of its result
-on_error: continue        a failed call is as good as one that went well
+on_error: continue        a failed call counts as a success
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keys of v10, a module for each part of the language: one entry a key says all that any phase knows of it.
+"""The keys of v10, a module for each part of the language: one entry a key with everything that any phase needs.
 
 Other dialects share what means the same in them. What only they have is read and described by hand (``dialects/v1``,
 ``dialects/case``, ``schema/v1.py`` and so on), as are the shapes that are a choice of several forms (schema/shapes.py)

@@ -167,8 +167,8 @@ LOOP_FAILURE = Construct(
     (
         Key(
             "mode",
-            'The step fails with its iterations ("fail", the default) or completes with those that '
-            'succeeded ("best_effort").',
+            'The step fails with its iterations ("fail", the default), completes with those that succeeded '
+            '("best_effort"), or ends with the first that fails, as with on_error ("fail_fast").',
             Choice(LOOP_FAILURES),
             default="fail",
         ),

@@ -39,7 +39,8 @@ _MEANINGS = {
     "key": "The column or columns that identify a row.",
     "data": "What is stored, usually a template; the whole result by default.",
     "statement": "The statement to run, instead of a generated one.",
-    "mapping": "For each column, the field of the data that it is filled from: a name, or a path such as user.id.",
+    "mapping": "For each column, what it is filled from: the name of a field of the data, a path such as user.id, a "
+    'template that sees the "row", or a value that is no text.',
     "params": "The values bound to the statement's parameters.",
     "batch": "The number of rows in a batch.",
     "url": "The address that the data is sent to.",

@@ -1,4 +1,4 @@
-"""What a simulated run leaves behind: the turns of every machine in it, and what was found wrong."""
+"""The trace of a simulated run: the turns of every machine in it, and the laws that it breaks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dev.simulate.simulated_values import SimulatedValues
-from dev.simulate.tables import Deed
+from dev.simulate.tables import RowChange
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.commands import Command, Emit, Finish
 from noetl_temporal.machine.domain import DomainEvent
 
-__all__ = ["Finding", "Story", "Tale", "Turn"]
+__all__ = ["Finding", "MachineTrace", "RunTrace", "Turn"]
 
 
 class Finding(AssertionError):  # noqa: N818 - it is no error of this program
@@ -25,8 +25,9 @@ class Finding(AssertionError):  # noqa: N818 - it is no error of this program
 
 @dataclass
 class Turn:
-    """One feed. ``anew``: the machine was restored from its snapshot just before it, as continue-as-new does;
-    ``spent``: the budget of the workflow task is spent; ``left_over``: it left something over that may begin.
+    """One fact that was fed to a machine, and its commands. ``anew``: the machine was restored from its snapshot just
+    before, as continue-as-new does; ``spent``: the budget of the workflow task is spent; ``left_over``: something that
+    may begin is left for the next turn.
     """
 
     fact: Any
@@ -37,7 +38,7 @@ class Turn:
 
 
 @dataclass
-class Tale:
+class MachineTrace:
     """The turns of one machine. ``name`` is "" for the playbook, else the loop's id below its parent's; ``given`` is a
     loop's input. ``terminated``: it was ended from outside, and so need not have ended anything.
     """
@@ -46,12 +47,12 @@ class Tale:
     given: Any = None
     turns: list[Turn] = field(default_factory=list[Turn])
     terminated: bool = False
-    asked_to_stop: bool = False
+    stop_requested: bool = False
     report: Any = None
 
     @property
     def events(self) -> list[DomainEvent]:
-        return [one.event for turn in self.turns for one in turn.commands if isinstance(one, Emit)]
+        return [command.event for turn in self.turns for command in turn.commands if isinstance(command, Emit)]
 
     @property
     def finish(self) -> Finish | None:
@@ -60,17 +61,17 @@ class Tale:
 
 
 @dataclass
-class Story:
-    """A whole run: ``tales`` by name, the playbook's first; ``deeds`` are what statements did to claimed rows."""
+class RunTrace:
+    """A whole run: ``traces`` by name, the playbook's first; ``row_changes`` are those of claimed rows."""
 
     seed: int
     text: str
     graph: Graph
-    tales: dict[str, Tale] = field(default_factory=dict[str, Tale])
+    traces: dict[str, MachineTrace] = field(default_factory=dict[str, MachineTrace])
     stored: list[str] = field(default_factory=list[str])
-    deeds: list[Deed] = field(default_factory=list[Deed])
+    row_changes: list[RowChange] = field(default_factory=list[RowChange])
     store: SimulatedValues = field(init=False, compare=False)
 
     @property
-    def main(self) -> Tale:
-        return self.tales[""]
+    def main(self) -> MachineTrace:
+        return self.traces[""]

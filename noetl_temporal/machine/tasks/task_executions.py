@@ -1,0 +1,183 @@
+"""The part of a pipeline that begins and ends task executions; pipeline.py decides when."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from noetl_compiler.graph import Json, Span
+from noetl_compiler.language.tools import WAITS
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.errors import ProtocolError
+from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.records import TaskRecord
+from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
+from noetl_temporal.machine.stored import logged_in
+from noetl_temporal.machine.tasks import breaker, guarded_tasks
+from noetl_temporal.machine.tasks.calls import call_id, store_call, summary, tool_call
+from noetl_temporal.machine.tasks.events import emit_ended, emit_started
+from noetl_temporal.machine.tasks.failed_line import failed_at
+from noetl_temporal.machine.tasks.host import Host
+from noetl_temporal.machine.tasks.names import PipelineNames
+from noetl_temporal.machine.tasks.plan import TaskPlan
+from noetl_temporal.machine.tasks.rendering import RenderedTask
+from noetl_temporal.machine.tasks.waits import task_wait
+from noetl_temporal.machine.waits.wait import Wait
+
+__all__ = ["MAX_EXECUTIONS", "End", "TaskExecutions"]
+
+MAX_EXECUTIONS = 1_000_000
+"""Task executions of one pipeline (semantics.md 20)."""
+
+
+class End(NamedTuple):
+    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure. ``beside``: a
+    guarded task failed after it, too.
+    """
+
+    status: Literal["ok", "error", "cancelled"]
+    outcome: PlainOutcome
+    task: str | None
+    span: Span
+    beside: End | None = None
+
+
+class TaskExecutions:
+    """The tasks of a pipeline: which is next, its call, and its end.
+
+    ``end`` is set when the pipeline has ended, ``delay`` (seconds) when it waits for a time; ``opened`` is the wait
+    that began last.
+    """
+
+    def __init__(self, host: Host, state: PipelineState) -> None:
+        self.host = host
+        self.state = state
+        self.end: End | None = None
+        self.delay = 0.0
+        self.delay_summary = ""
+        self.opened: Wait | None = None
+        self._names = PipelineNames(host, state)
+        self._last_id = (0, "")
+
+    def last_kind(self) -> str:
+        """The tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
+        failed = self.end.task if self.end is not None and self.end.status == "error" else None
+        last = failed if failed in self.state.records else self.state.last
+        return self.state.records[last].kind if last is not None else ""
+
+    # ---- the next call ----------------------------------------------------------------------------------------------
+
+    def _begin_task(self) -> None:
+        """Call the next task. Raises TemplateFailure."""
+        state = self.state
+        if not self._find_task():
+            self._run_out()
+            return
+        state.executions += 1
+        if state.executions > MAX_EXECUTIONS:
+            self._end("error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step"))
+            return
+        self._call(self._plan())
+
+    def _find_task(self) -> bool:
+        """Advance to the next task that runs, if one is left. Raises TemplateFailure."""
+        state, plans = self.state, self.host.plan.tasks
+        while state.index < len(plans) and not self._runs(plans[state.index]):
+            state.index += 1
+        return state.index < len(plans)
+
+    def _runs(self, plan: TaskPlan) -> bool:
+        return guarded_tasks.runs(plan.task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
+
+    def _call(self, plan: TaskPlan) -> None:
+        state, host = self.state, self.host
+        bound = {**self._names.bound(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
+        names = host.scope({**bound, "input": bound, "args": bound}, self._names.of_task())
+        rendered = RenderedTask(plan.task, names, bound)
+        progress = state.task
+        if progress.config is not None:
+            rendered.config = progress.config
+        progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.at
+        id_ = self._call_id(plan)
+        progress.event_id = emit_started(host, state, plan, id_)
+        if plan.task.kind in WAITS:
+            self._wait(task_wait(host, plan, state, rendered))
+            return
+        call = tool_call(host, plan, state, id_, rendered, names)
+        state.answer = breaker.refusal(host, state, plan, call.id, names)
+        if state.answer is not None:
+            self._move("answered")
+            return
+        self._move("call")
+        state.pending = call.id
+        host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
+
+    def _wait(self, wait: Wait) -> None:
+        self._move("wait")
+        self.state.pending, self.opened = wait.id, wait
+
+    def _begin_store(self, plan: TaskPlan) -> None:
+        host, state = self.host, self.state
+        call = store_call(host, plan, state, host.scope(self._names.of_task()), state.records[plan.task.label].outcome)
+        self._move("call")
+        state.pending = call.id
+        host.journal.call(call, call.kind, f"{summary(host, plan, None)} sink")
+
+    def _plan(self) -> TaskPlan:
+        return self.host.plan.tasks[self.state.index]
+
+    def _call_id(self, plan: TaskPlan) -> str:
+        """The id of the current task execution, computed once."""
+        number = self.state.executions
+        if self._last_id[0] != number:
+            self._last_id = number, call_id(self.host, plan, self.state)
+        return self._last_id[1]
+
+    def _move(self, phase: PipelinePhase) -> None:
+        if phase not in FOLLOWING_PHASES[self.state.phase]:
+            raise ProtocolError(f"a pipeline that is {self.state.phase} cannot become {phase}")
+        self.state.phase = phase
+
+    # ---- the end of a task ------------------------------------------------------------------------------------------
+
+    def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
+        """End a task execution. Returns the id of its event."""
+        self.state.task.is_open = False
+        row = emit_ended(self.host, self.state, plan, self._call_id(plan), status, outcome, sequence)
+        if status == "COMPLETED":
+            record = self.state.records[plan.task.label]
+            in_log = logged_in(record.outcome, row)
+            if in_log is not record.outcome:
+                self.state.records[plan.task.label] = TaskRecord(record.kind, in_log)
+        return row
+
+    def _advance(self, stop: bool) -> None:
+        """Continue with the next task. If none is left, the pipeline ends immediately, as this begins no call."""
+        self.state.task = TaskProgress()
+        self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
+        if self.state.index < len(self.host.step.tasks):
+            self._move("ready")
+        else:
+            self._run_out()
+
+    def _run_out(self) -> None:
+        """End: no task is left."""
+        state = self.state
+        if state.failure is None:
+            self._end("ok", self._last_outcome())
+        else:
+            state.index = state.failed
+            self._end("error", state.failure)
+
+    def _last_outcome(self) -> PlainOutcome:
+        last = self.state.last
+        return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
+
+    def _end(
+        self, status: Literal["ok", "error", "cancelled"], outcome: PlainOutcome, span: Span | None = None
+    ) -> None:
+        tasks, state = self.host.step.tasks, self.state
+        task = tasks[state.index] if state.index < len(tasks) else None
+        self._move("done")
+        state.pending = ""
+        place = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
+        self.end = End(status, outcome, task.label if task else None, place)

@@ -1,0 +1,17 @@
+"""Times as people read them: in UTC, to the second."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+__all__ = ["utc_cell", "utc_text"]
+
+
+def utc_text(at: datetime) -> str:
+    """Return a time for a sentence: ``2026-11-23 08:00:00 UTC``."""
+    return f"{utc_cell(at)} UTC"
+
+
+def utc_cell(at: datetime) -> str:
+    """Return a time for a table whose header names the zone: ``2026-11-23 08:00:00``."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
