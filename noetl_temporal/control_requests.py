@@ -25,6 +25,7 @@ __all__ = [
     "HandedAnswer",
     "HeldRequest",
     "OpenWaits",
+    "OpenedWait",
     "PauseNotice",
     "PauseRequest",
     "SignalRequest",
@@ -112,12 +113,21 @@ class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A chunk notifies its playbook of a wait that has ended."""
+class OpenedWait(msgspec.Struct, frozen=True):
+    """A chunk notifies its playbook of a wait that has begun. ``sender`` is the first run of its workflow."""
 
+    sender: str
+    wait: Wait
+
+
+class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A chunk notifies its playbook of a wait that has ended. ``sender`` is the first run of its workflow."""
+
+    sender: str
     wait_id: str
     is_answered: bool = False
     returned: Signal | None = None
+    request: int = 0
 
 
 class HandedAnswer(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ class ControlledWorkflow:
     def pause(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(PauseRequested(now(), request.id, request.by, request.reason))
+            self._host.take_update(PauseRequested(now(), request.id, request.by, request.reason))
 
     @pause.validator
     def check_pause(self, request: PauseRequest) -> None:
@@ -58,7 +58,7 @@ class ControlledWorkflow:
     def resume(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(UnpauseRequested(now(), request.id, request.by, request.reason))
+            self._host.take_update(UnpauseRequested(now(), request.id, request.by, request.reason))
 
     @resume.validator
     def check_resume(self, request: PauseRequest) -> None:
@@ -73,7 +73,7 @@ class ControlledWorkflow:
         if not self._is_new(request.id):
             return DecidedRuns()
         runs = self._held_runs(request)
-        self._host.take(RetryRequested(now(), request.id, runs, request.by, request.reason))
+        self._host.take_update(RetryRequested(now(), request.id, runs, request.by, request.reason))
         return DecidedRuns(len(runs), runs[0])
 
     @retry.validator
@@ -90,7 +90,7 @@ class ControlledWorkflow:
         if not self._is_new(request.id):
             return DecidedRuns()
         runs = self._held_runs(request)
-        self._host.take(SkipRequested(now(), request.id, runs, request.data, request.by, request.reason))
+        self._host.take_update(SkipRequested(now(), request.id, runs, request.data, request.by, request.reason))
         return DecidedRuns(len(runs), runs[0])
 
     @skip.validator

@@ -14,7 +14,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from noetl_temporal.control_requests import ClosedWait, HandedAnswer, PauseNotice
+from noetl_temporal.control_requests import ClosedWait, HandedAnswer, OpenedWait, PauseNotice
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
 from noetl_temporal.machine.events import WaitClosed
 from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL, PAUSE_SIGNAL
@@ -33,13 +33,13 @@ class WaitMessages:
 
     def notify_playbook(self, command: OpenWait | CloseWait) -> None:
         """Send a message from a chunk to its playbook; ignored if the playbook has ended."""
-        parent = workflow.info().parent
+        parent, sender = workflow.info().parent, workflow.info().first_execution_run_id
         if parent is None:
             return
         if isinstance(command, OpenWait):
-            self._send(parent.workflow_id, [command.wait.id], OPEN_SIGNAL, command.wait)
+            self._send(parent.workflow_id, [command.wait.id], OPEN_SIGNAL, OpenedWait(sender, command.wait))
         else:
-            closed = ClosedWait(command.wait_id, command.is_answered, command.returned)
+            closed = ClosedWait(sender, command.wait_id, command.is_answered, command.returned, command.request)
             self._send(parent.workflow_id, [command.wait_id], CLOSE_SIGNAL, closed)
 
     def send_answer(self, command: AnswerWait, workflow_id: str) -> None:

@@ -146,8 +146,8 @@ class Mail:
         match self._up.popleft():
             case OpenWait(wait):
                 self._parent.feed(WaitOpened(self._parent.world.now, wait))
-            case CloseWait(wait_id, is_answered, returned):
-                self._parent.feed(WaitClosed(self._parent.world.now, wait_id, is_answered, returned))
+            case CloseWait(wait_id, is_answered, returned, request):
+                self._parent.feed(WaitClosed(self._parent.world.now, wait_id, is_answered, returned, request))
 
     def _deliver_down(self) -> None:
         """A chunk that is over gives back what it is handed."""

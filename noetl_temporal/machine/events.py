@@ -220,21 +220,26 @@ class SkipRequested(msgspec.Struct, frozen=True, tag=True):
 
 
 class WaitOpened(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop began to wait. The id of the wait is the one in the playbook's machine."""
+    """An iteration of a loop began to wait. The id of the wait is the one in the playbook's machine. ``sender``
+    identifies the workflow of the chunk, for the shell.
+    """
 
     at: int
     wait: Wait
+    sender: str = ""
 
 
 class WaitClosed(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop stopped waiting: by its answer, if it ``is_answered``. ``returned`` is a signal that
-    arrived too late for it.
+    """An iteration of a loop stopped waiting: by its answer, if it ``is_answered``, which was the signal of this
+    ``request`` if it is not 0. ``returned`` is a signal that arrived too late for it.
     """
 
     at: int
     wait_id: str
     is_answered: bool = False
     returned: Signal | None = None
+    request: int = 0
+    sender: str = ""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):

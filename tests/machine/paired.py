@@ -167,8 +167,8 @@ class Pair:
             match self.up.popleft():
                 case OpenWait(wait):
                     self.feed(WaitOpened, wait)
-                case CloseWait(wait_id, is_answered, returned):
-                    self.feed(WaitClosed, wait_id, is_answered, returned)
+                case CloseWait(wait_id, is_answered, returned, request):
+                    self.feed(WaitClosed, wait_id, is_answered, returned, request)
 
     def deliver_down(self) -> None:
         """A chunk that is over gives back what it is handed."""

@@ -79,6 +79,8 @@ class LoopMachine(Iterations):
     def _take_answer(self, wait_id: str, answer: Answer) -> None:
         wait = self.state.waits.get(wait_id)
         if wait is not None:
+            request = answer.signal.request if answer.signal is not None else 0
+            self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
             self._with_run(wait.run)._answered(wait, answer)
         else:
             self._journal.send(self._returned(wait_id, answer))
@@ -98,12 +100,14 @@ class LoopMachine(Iterations):
 
     def _wait_opened(self, wait: Wait) -> None:
         if wait.kind != "time":
-            self._journal.send(OpenWait(wait.seen_from_outside(self.input.chunk_id)))
+            self._journal.send(OpenWait(self._outside(wait)))
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
-        if wait.kind != "time":
-            outside = wait.seen_from_outside(self.input.chunk_id).id
-            self._journal.send(CloseWait(outside, is_answered=ending == "done"))
+        if wait.kind != "time" and ending != "done":
+            self._journal.send(CloseWait(self._outside(wait).id))
+
+    def _outside(self, wait: Wait) -> Wait:
+        return wait.seen_from_outside(self.input.chunk_id)
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:
