@@ -275,13 +275,14 @@ class LoopWorkflow:
         while late := [fact for fact in self._host.unfed if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late:
-                self._performer.messages.notify_playbook(self._machine.returned(fact))
+                for message in self._machine.returned(fact):
+                    self._performer.messages.notify_playbook(message)
             await self._performer.settled()
 
     @workflow.signal(name=ANSWER_SIGNAL, description="The playbook's answer to a wait of this loop.")
     def answer(self, given: HandedAnswer) -> None:
-        """A signal or a decision for an item that waits."""
-        self._host.take(Answered(now(), given.wait_id, given.answer))
+        """A signal for an item that waits, or a decision for one or several."""
+        self._host.take(Answered(now(), given.wait_ids, given.answer))
 
     @workflow.signal(name=PAUSE_SIGNAL, description="The playbook of this loop was paused or resumed.")
     def playbook_paused(self, notice: PauseNotice) -> None:

@@ -177,10 +177,10 @@ class CloseWait(msgspec.Struct, frozen=True, tag=True):
 
 
 class AnswerWait(msgspec.Struct, frozen=True, tag=True):
-    """Forward an answer to the chunk that waits for it, with the id of the wait there."""
+    """Forward an answer to the chunk that waits for it, with the ids of the waits there."""
 
     chunk_id: str
-    wait_id: str
+    wait_ids: tuple[str, ...]
     answer: Answer
 
 

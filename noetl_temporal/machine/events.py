@@ -199,21 +199,21 @@ class UnpauseRequested(msgspec.Struct, frozen=True, tag=True):
 
 
 class RetryRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone retries the held ``run`` of a step."""
+    """Someone retries held ``runs`` of steps."""
 
     at: int
     request_id: int
-    run: str
+    runs: tuple[str, ...]
     by: str = ""
     reason: str = ""
 
 
 class SkipRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone skips the held ``run`` of a step and provides its result."""
+    """Someone skips held ``runs`` of steps and provides their result."""
 
     at: int
     request_id: int
-    run: str
+    runs: tuple[str, ...]
     data: Json = None
     by: str = ""
     reason: str = ""
@@ -238,10 +238,10 @@ class WaitClosed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
-    """The playbook received an answer for a wait of this chunk."""
+    """The playbook received an answer for waits of this chunk."""
 
     at: int
-    wait_id: str
+    wait_ids: tuple[str, ...]
     answer: Answer
 
 

@@ -93,7 +93,7 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
     pair.signal(0)
     [handed] = pair.down
     assert isinstance(handed, AnswerWait)
-    wait_id = f"{handed.chunk_id} {handed.wait_id}"
+    wait_id = f"{handed.chunk_id} {handed.wait_ids[0]}"
     pair.settle()
     pair.down.append(handed)
     pair.settle()

@@ -23,8 +23,17 @@ def result_of(execution: Execution) -> Json:
     result = None if final is None else _result_of(final)
     if result is not None:
         return result
-    found = {name: _result_of(records[name]) for name in execution.state.leads if name in records}
+    leads = dict.fromkeys(_without_router(execution, name) for name in execution.state.leads)
+    found = {name: _result_of(records[name]) for name in leads if name in records}
     return next(iter(found.values())) if len(found) == 1 else found or None
+
+
+def _without_router(execution: Execution, name: str) -> str:
+    """Return the step itself, or that which leads to it if it only routes to several steps and has no result."""
+    steps = execution.graph.steps
+    if not steps[name].is_synthetic:
+        return name
+    return next((one.name for one in steps.values() if any(arc.to == name for arc in one.route.arcs)), name)
 
 
 def _result_of(record: StepRecord) -> Json:
@@ -45,7 +54,7 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
             "attempts": found[name].attempts,
             "retries": found[name].retries,
             **({"iterations": dict(found[name].iterations)} if found[name].iterations else {}),
-            "duration_seconds": found[name].duration,
+            "duration_seconds": found[name].spent.seconds,
         }
         for name in execution.graph.steps
         if name in found and not execution.graph.steps[name].is_synthetic
@@ -54,4 +63,4 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
 
 def tally_of(record: StepRecord) -> StepTally:
     """Return the summary of a step."""
-    return StepTally(record.status, record.attempts, record.retries, record.iterations, record.duration, record.reused)
+    return StepTally(record.status, record.attempts, record.retries, record.iterations, record.spent, record.reused)

@@ -7,6 +7,8 @@ signal is returned only once, so a repeated message of a chunk does not create a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from noetl_compiler.language.moments import iso
 from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.engine import Engine
@@ -103,11 +105,18 @@ class Answering(Engine[PlaybookState, StepRun]):
 
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
-            self._remove_wait(wait)
-            self.state.handed[wait.id] = answer
-            self._journal.send(AnswerWait(wait.chunk, wait.id_in_chunk, answer))
+            self._hand(wait.chunk, [wait], answer)
         else:
             self._answered(wait, answer)
+
+    def _hand(self, chunk: str, waits: Sequence[Wait], answer: Answer) -> None:
+        """Hand the answer to waits of a chunk."""
+        for wait in waits:
+            del self.state.waits[wait.id]
+            self.state.handed[wait.id] = answer
+        if any(wait.kind == "held" for wait in waits):
+            self._adjust_deadlines()
+        self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
 
     def _wait_opened(self, wait: Wait) -> None:
         found = take_kept(self.state.signals, wait) if wait.signal else None
