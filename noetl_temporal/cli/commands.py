@@ -174,6 +174,7 @@ def _exit_status() -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
         return INTERRUPTED
     except Exception as error:
         return _report_error(error)
