@@ -69,7 +69,7 @@ def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
     """Return both activities, on this store."""
 
     @activity.defn(name=KEEP)
-    async def store_values(*given: Any) -> list[PayloadRef]:
+    async def store_given(*given: Any) -> list[PayloadRef]:
         return await store_values(values, given)
 
     @activity.defn(name=LOAD)
@@ -79,7 +79,7 @@ def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
         except LookupError as error:
             raise ApplicationError(str(error), type=GONE, non_retryable=True) from error
 
-    return [store_values, load_value]
+    return [store_given, load_value]
 
 
 async def store_values(values: ValueStore, given: Sequence[Any]) -> list[PayloadRef]:
