@@ -13,7 +13,7 @@ from typing import cast
 import msgspec
 
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.graph.contents import templates_in
+from noetl_compiler.graph.contents import pointer, templates_in
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.run_input import RunInput
 from noetl_temporal.value_store import ValueStore
@@ -36,11 +36,23 @@ async def with_lists_stored(given: RunInput, graph: Graph, values: ValueStore) -
     """
     if not values.is_available or any(templates_in((graph.workload, graph.timeout))):
         return given
-    payload, kept = dict(given.payload), dict(given.kept)
-    for name, value in given.payload.items():
-        if isinstance(value, list) and len(msgspec.json.encode(value)) >= LARGE_BYTES:
-            payload[name], kept[name] = None, await _stored(cast("list[Json]", value), values)
+    kept = dict(given.kept)
+    payload = await _without_lists(given.payload, "", kept, values)
     return msgspec.structs.replace(given, payload=payload, kept=kept)
+
+
+async def _without_lists(
+    given: dict[str, Json], place: str, kept: dict[str, StoredRef], values: ValueStore
+) -> dict[str, Json]:
+    """Return the mapping at ``place`` with null for each large list in it or below, which ``kept`` then has."""
+    found = dict(given)
+    for name, value in given.items():
+        here = pointer(place, name)
+        if isinstance(value, dict):
+            found[name] = await _without_lists(cast("dict[str, Json]", value), here, kept, values)
+        elif isinstance(value, list) and len(msgspec.json.encode(value)) >= LARGE_BYTES:
+            found[name], kept[here] = None, await _stored(cast("list[Json]", value), values)
+    return found
 
 
 async def _stored(items: list[Json], values: ValueStore) -> StoredRef:

@@ -76,7 +76,9 @@ class Find(msgspec.Struct, frozen=True, tag=True):
 
 
 class Store(msgspec.Struct, frozen=True, tag=True):
-    """Perform a sink: ``rows`` into ``table``, a quoted name; or its own ``statements``, with ``params``."""
+    """Perform a sink: ``rows`` into ``table``, a quoted name; or its own ``statements``, each with its
+    ``values``.
+    """
 
     number: int
     table: str
@@ -85,7 +87,7 @@ class Store(msgspec.Struct, frozen=True, tag=True):
     keys: list[str]
     entry: Entry
     statements: list[str] = []
-    params: list[Any] = []
+    values: list[list[Any]] = []
 
 
 class OutcomeText(msgspec.Struct, frozen=True, tag=True):

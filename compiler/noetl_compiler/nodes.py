@@ -19,7 +19,7 @@ from noetl_compiler.source import ScalarStyle
 __all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "plain", "value_of"]
 
 
-class ScalarNode(msgspec.Struct, frozen=True):
+class ScalarNode(msgspec.Struct, frozen=True, gc=False):
     """A scalar. ``text`` is its decoded text, ``value`` what YAML 1.1 makes of it; a key's value is its text.
 
     ``expressions`` has the place of every ``{{ }}`` and ``{% %}`` of the text, in order (source.expressions).
@@ -40,7 +40,7 @@ class ScalarNode(msgspec.Struct, frozen=True):
         return Span(first.line, first.col, last.end_line, last.end_col)
 
 
-class MappingNode(msgspec.Struct, frozen=True, eq=False):
+class MappingNode(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A mapping. Keys are unique scalars; merge keys (``<<``) are already merged."""
 
     entries: tuple[tuple[ScalarNode, Node], ...]
@@ -54,7 +54,7 @@ class MappingNode(msgspec.Struct, frozen=True, eq=False):
         return None
 
 
-class SequenceNode(msgspec.Struct, frozen=True, eq=False):
+class SequenceNode(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A sequence."""
 
     items: tuple[Node, ...]
@@ -87,11 +87,11 @@ def value_of(node: Node, pointer_base: str = "", *, literal: Collection[str] = (
 def _collect(node: Node, place: str, literal: Collection[str], templates: dict[str, Span]) -> None:
     if place in literal:
         return
-    if isinstance(node, MappingNode):
-        for key, item in node.entries:
-            _collect(item, pointer(place, key.text), literal, templates)
-    elif isinstance(node, SequenceNode):
-        for index, item in enumerate(node.items):
-            _collect(item, pointer(place, index), literal, templates)
-    elif span := node.template_span:
-        templates[place] = span
+    if isinstance(node, ScalarNode):
+        if span := node.template_span:
+            templates[place] = span
+        return
+    named = ((key.text, item) for key, item in node.entries) if isinstance(node, MappingNode) else enumerate(node.items)
+    for key, item in named:
+        if not isinstance(item, ScalarNode) or item.expressions:
+            _collect(item, pointer(place, key), literal, templates)

@@ -4,7 +4,8 @@ When a run is asked to hold before continue-as-new, its large top-level values o
 ``vars`` are stored. The state then has null and a reference instead. Templates that read such a value wait until it is
 loaded (stored.py), and it is not copied any more.
 
-Large lists of the request are stored before the run begins (stored_request.py).
+Large lists of the request, at any depth of its mappings, are stored before the run begins (stored_request.py). Their
+places are JSON pointers, as are those of all values that are stored.
 
 A value is measured once after each write, and only before continue-as-new. A list that a playbook appends to is not
 measured on every append.
@@ -19,6 +20,7 @@ from typing import Any, cast
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_compiler.graph.contents import pointer
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import Part, StoredRef
@@ -40,9 +42,20 @@ _BYTES_A_CHARACTER = 6
 def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     """Return the current values under ``payload``, ``workload``, ``ctx`` or ``vars``; stored ones are deferred."""
     values, kept = _values(state, root), state.kept.get(root)
-    if not kept:
-        return values
-    return Names({**values, **{name: Deferred(partial(stored_value, stored)) for name, stored in kept.items()}})
+    return _with_deferred(values, "", kept) if kept else values
+
+
+def _with_deferred(values: Mapping[str, Any], place: str, kept: Mapping[str, StoredRef]) -> Names:
+    """Return the mapping at ``place``, in which the stored values are deferred."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        here = pointer(place, name)
+        if here in kept:
+            value = Deferred(partial(stored_value, kept[here]))
+        elif isinstance(value, dict) and any(one.startswith(f"{here}/") for one in kept):
+            value = _with_deferred(cast("dict[str, Any]", value), here, kept)
+        found[name] = value
+    return Names(found)
 
 
 def keep_request_values(state: PlaybookState, kept: Mapping[str, StoredRef], *, has_workload: bool) -> None:
@@ -60,7 +73,7 @@ def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) ->
         root, path, _ = json_merge.split_target(target)
         name = path.partition(".")[0]
         if root in ("ctx", "vars"):
-            stored = state.kept.get(root, {}).get(name)
+            stored = state.kept.get(root, {}).get(pointer("", name))
             value = _values(state, root).get(name)
             found[name] = abridged(value, limit) if stored is None else {"_truncated": True, "_size": stored.bytes}
     return found
@@ -69,17 +82,19 @@ def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) ->
 def mark_request_values(state: PlaybookState) -> None:
     """Mark the values of the request and the workload that may be large, to be measured later."""
     for root in ("payload", "workload"):
-        values = _values(state, root)
-        state.unmeasured += [f"{root}.{name}" for name, value in values.items() if _may_be_large(value)]
+        values, kept = _values(state, root), {one.split("/")[1] for one in state.kept.get(root, ())}
+        large = (name for name, value in values.items() if _may_be_large(value))
+        state.unmeasured += [f"{root}.{name}" for name in large if pointer("", name)[1:] not in kept]
 
 
 def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
     """Write below ``ctx`` or ``vars``. Raises NotLoaded; TemplateFailure if this changes a part of a stored value."""
     name, _, inner = path.partition(".")
     values, kept, top_level = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
-    if name in kept:
-        values = {**values, name: stored_value(kept[name]) if inner else None}
-        state.kept = {**state.kept, root: {other: one for other, one in kept.items() if other != name}}
+    place = pointer("", name)
+    if place in kept:
+        values = {**values, name: stored_value(kept[place]) if inner else None}
+        state.kept = {**state.kept, root: {other: one for other, one in kept.items() if other != place}}
     values = json_merge.written(values, path, value)
     setattr(state, root, values)
     state.keeping = ["" if one == top_level else one for one in state.keeping]
@@ -108,7 +123,7 @@ def finish_storing(state: PlaybookState, stored: Sequence[PayloadRef] | None) ->
         if path:
             setattr(state, root, {**_values(state, root), name: None})
             reference = StoredRef((Part(one.key),), one.bytes, is_one=True)
-            state.kept = {**state.kept, root: {**state.kept.get(root, {}), name: reference}}
+            state.kept = {**state.kept, root: {**state.kept.get(root, {}), pointer("", name): reference}}
     state.has_stored = True
 
 

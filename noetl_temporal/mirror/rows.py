@@ -90,9 +90,22 @@ def _workload(given: dict[str, Json]) -> dict[str, Json]:
     size.
     """
     kept: dict[str, dict[str, Json]] = given.get("kept", {})
-    sizes = {name: {"_truncated": True, "_size": value.get("bytes", 0)} for name, value in kept.items()}
-    workload = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
-    return {**workload, **{name: size for name, size in sizes.items() if name in workload}}
+    found = sanitised({**given["graph"].get("workload", {}).get("data", {}), **given.get("payload", {})})
+    for place, one in kept.items():
+        keys = [key.replace("~1", "/").replace("~0", "~") for key in place.split("/")[1:]]
+        found = _with_size(found, keys, {"_truncated": True, "_size": one.get("bytes", 0)})
+    return found
+
+
+def _with_size(found: dict[str, Json], keys: Sequence[str], size: Json) -> dict[str, Json]:
+    """Put the size in the place of a stored value, unless that has been left out or cut."""
+    key, *inner = keys
+    if key not in found:
+        return found
+    if not inner:
+        return {**found, key: size}
+    below = as_map(found[key])
+    return found if below is None else {**found, key: _with_size(below, inner, size)}
 
 
 def needs(events: Iterable[HistoryEvent]) -> set[int]:

@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import DataConverter
 
 from noetl_compiler.graph import Graph, Json
+from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal.frames.segments import read
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -97,7 +98,7 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
         if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
             given, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
             run = run or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
-            payload = {**given.payload, **await _loaded(given, values)}
+            payload = await _loaded_payload(given, values)
             run.graph, run.payload = playbook.graph, payload or run.payload
             if given.rerun is not None:
                 run.rerun_of, run.rerun_from = given.rerun.execution_id, given.rerun.step
@@ -112,9 +113,11 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
     return run
 
 
-async def _loaded(given: RunInput, values: ValueStore) -> dict[str, Json]:
-    """Return the values of the request that are stored."""
-    return {name: msgspec.json.decode(await load_json(values, value)) for name, value in given.kept.items()}
+async def _loaded_payload(given: RunInput, values: ValueStore) -> dict[str, Json]:
+    """Return the request with the values in it that are stored."""
+    loaded = {place: msgspec.json.decode(await load_json(values, one)) for place, one in given.kept.items()}
+    payload: dict[str, Json] = with_values_at(given.payload, loaded)
+    return payload
 
 
 async def _calls(

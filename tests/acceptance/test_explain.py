@@ -23,12 +23,16 @@ from tests.acceptance.site import Site
             ],
         ),
         (["loop.spec.mode"], ["loop.spec.mode: one of sequential, parallel", "Values:", "  parallel "]),
-        (["http"], ["Calls a web API", "  url ", "Keys of every tool call:", "  timeout "]),
+        (
+            ["http"],
+            ["Calls a web API", "  url ", "Keys of every tool call:", "  timeout ", "Keys of its result:", "  data "],
+        ),
+        (["playbook"], ["  workflow ", "The tool kind of the same name:", "  return_step ", "Its result:"]),
         (["rhai"], ["Runs a script in the Rhai language.", "Not supported, so a run is refused: there is no"]),
         (["loops"], ["# Loops", "## In parallel", "```yaml"]),
         (["nt303"], ["NT303 Undefined name", "```yaml"]),
     ],
-    ids=["nothing", "a key", "a kind", "an unsupported kind", "a page", "a code"],
+    ids=["nothing", "a key", "a kind", "a construct and a kind", "an unsupported kind", "a page", "a code"],
 )
 def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
     done = bare.noetl("explain", *args)

@@ -311,6 +311,26 @@ async def test_duckdb_runs_the_statements_of_a_sink_once(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("duckdb_files")
+@pytest.mark.parametrize(
+    ("params", "result", "names"),
+    [
+        ({"id": 1, "name": "it's", "unused": 2}, {"id": 9}, ["it's :id 1"]),
+        (None, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], ["a :id 1", "b :id 1"]),
+        (None, {"id": 1, "name": ["x"]}, ['["x"] :id 1']),
+    ],
+)
+async def test_duckdb_binds_names_of_params_or_of_each_row(
+    tmp_path: Path, params: Any, result: Any, names: list[str]
+) -> None:
+    file = tmp_path / "s.duckdb"
+    make = "create table t (id int, name text)"
+    insert = "insert into t select :id, :name::text || ' :id ' || {'a':one}.a from (select 1 as one)"
+    config = {"statement": f"{make}; {insert}", "params": params, "database": str(file)}
+    await store("duckdb", config, "insert", Entry("42/k"), result, None, Context())
+    assert [row["name"] for row in await duckdb_rows(file, "select name from t order by id")] == names
+
+
+@pytest.mark.usefixtures("duckdb_files")
 async def test_a_failed_statement_of_duckdb_leaves_nothing(tmp_path: Path) -> None:
     config = {"statement": "create table t (id int); select * from absent", "database": str(tmp_path / "s.duckdb")}
     for _ in range(2):

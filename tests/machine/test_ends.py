@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .driver import Run, error, run_text
+from .driver import Run, error, ok, run_text
 from .playbooks import playbook, step
 
 V10 = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkflow:\n"
@@ -87,3 +87,13 @@ def test_a_quiet_branch_does_not_lead_to_the_end() -> None:
     )
     run = run_text(text, lambda call: call.step)
     assert run.finish.result == "loud"
+
+
+def test_a_choice_of_several_steps_has_the_result_of_the_step_that_chose() -> None:
+    steps = """  - step: start
+    tool: {kind: noop, result: 1}
+    next: {arcs: [{when: "{{ true }}", then: [{step: a}, {step: end}]}]}
+  - {step: a, tool: {kind: noop, result: 2}}
+"""
+    run = run_text(playbook(steps), lambda call: ok(call.config.get("result")))
+    assert run.finish.result == {"start": 1, "a": 2}

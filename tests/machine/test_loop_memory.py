@@ -70,7 +70,7 @@ def test_a_stored_list_costs_the_machine_the_references_to_its_ranges() -> None:
 """
     graph = compile_or_raise(playbook(text))
     pages = tuple(Part(f"{page:064x}", 0, 10_000) for page in range(ITEMS // 10_000))
-    kept = {"found": StoredRef(pages, 7 * ITEMS)}
+    kept = {"/found": StoredRef(pages, 7 * ITEMS)}
 
     def begun() -> None:
         machine = Machine(graph, execution_id=1, limit=STORED_BYTES)

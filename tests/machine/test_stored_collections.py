@@ -51,7 +51,8 @@ class Run:
         self.graph = compile_or_raise(playbook(LOOP.format(collection=collection, options=options, read=read)))
         self.now = EPOCH_MS
         self.machine = Machine(self.graph, execution_id=1, limit=STORED_BYTES)
-        begun = Started(self.now, {"items": None, **payload}, kept={"items": PAGES})
+        kept = {"/items": PAGES, "/deep/items": PAGES}
+        begun = Started(self.now, {"items": None, "deep": {"items": None, "n": 1}, **payload}, kept=kept)
         self.commands = self.machine.feed(begun)
 
     def feed(self, fact: Any, *given: Any) -> list[Command]:
@@ -77,7 +78,7 @@ def loads(commands: list[Command]) -> list[LoadValue]:
     return [command for command in commands if isinstance(command, LoadValue)]
 
 
-@pytest.mark.parametrize("collection", ["workload.items", "payload.items"])
+@pytest.mark.parametrize("collection", ["workload.items", "payload.items", "workload.deep.items", "payload.deep.items"])
 def test_chunks_get_parts_of_the_pages_and_nothing_is_loaded(collection: str) -> None:
     run = Run(collection)
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
@@ -124,6 +125,22 @@ def test_a_body_that_reads_the_whole_list_gets_it() -> None:
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
 
 
+def test_a_mapping_that_is_read_whole_has_the_list_in_it() -> None:
+    run = Run("workload.items", read="workload.deep")
+    [load] = loads(run.commands)
+    run.feed(ValueLoaded, load.id, list(range(12)))
+    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    assert [one.scope["workload"]["deep"] for one in inputs] == [{"items": list(range(12)), "n": 1}] * 2
+
+
+def test_what_is_beside_the_list_is_read_without_loading_it() -> None:
+    run = Run("workload.deep.items", read="workload.deep.n")
+    assert loads(run.commands) == []
+    assert [one.input.scope["workload"] for one in run.commands if isinstance(one, RunChunk)] == [
+        {"deep": {"n": 1}}
+    ] * 2
+
+
 def test_a_large_scope_is_stored_once_for_all_chunks() -> None:
     run = Run("workload.items", read="workload.text", text="x" * 70_000)
     [keep] = [command for command in run.commands if isinstance(command, KeepValues)]
@@ -152,7 +169,7 @@ def test_a_loop_over_the_results_of_a_loop_has_their_parts() -> None:
 def test_the_first_call_waits_for_no_list_that_it_does_not_read() -> None:
     graph = compile_or_raise(playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.name }}'}\n"))
     machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
-    commands = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, kept={"items": PAGES}))
+    commands = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, kept={"/items": PAGES}))
     assert any(isinstance(command, CallTool) for command in commands)
     assert machine.feed(Continued(EPOCH_MS + 1)) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
+from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal import stored_request
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import reading_converter
@@ -36,6 +38,11 @@ LOOP = """\
     tool: {kind: noop, input: {n: "{{ start.results | length }} {{ workload.items | length }} {{ payload.items[49] }}"}}
 """
 CASES = {"chunks": "", "frames": ", frame: {max_rows: 9}"}
+PLACES: dict[str, dict[str, Any]] = {
+    "/items": {"items": ITEMS},
+    "/a~1b/deep/items": {"a/b": {"deep": {"items": ITEMS, "n": 1}, "m": 2}},
+}
+"""Places of the list, with the request."""
 AFTER = "50 50 item 49"
 
 
@@ -60,9 +67,10 @@ async def serving_client(servers: Addresses) -> AsyncGenerator[NoetlClient]:
         yield client
 
 
-async def submit(client: NoetlClient, frame: str = "", head: str = "", **more: Any) -> RunHandle:
-    text = f"{HEAD}{head}workflow:\n{LOOP.replace('FRAME', frame)}"
-    return await client.submit(compile_or_raise(text), {"items": ITEMS, "name": "x"}, content=text, **more)
+async def submit(client: NoetlClient, frame: str = "", head: str = "", place: str = "/items", **more: Any) -> RunHandle:
+    loop = LOOP if place == "/items" else re.sub(r"(workload|payload)\.items", r"\1['a/b'].deep.items", LOOP)
+    text = f"{HEAD}{head}workflow:\n{loop.replace('FRAME', frame)}"
+    return await client.submit(compile_or_raise(text), {**PLACES[place], "name": "x"}, content=text, **more)
 
 
 async def input_of(servers: Addresses, handle: RunHandle) -> RunInput:
@@ -72,27 +80,29 @@ async def input_of(servers: Addresses, handle: RunHandle) -> RunInput:
     return inputs[0]
 
 
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("frame", CASES.values(), ids=CASES)
-async def test_a_loop_runs_over_the_list_and_templates_read_it(servers: Addresses, frame: str) -> None:
+async def test_a_loop_runs_over_the_list_and_templates_read_it(servers: Addresses, frame: str, place: str) -> None:
     async with serving_client(servers) as client:
-        handle = await submit(client, frame)
+        handle = await submit(client, frame, place=place)
         report = await handle.result()
         assert (report.status, report.result) == ("completed", AFTER)
         given = await input_of(servers, handle)
-        assert given.payload == {"items": None, "name": "x"}
-        assert [(part.start, part.count) for part in given.kept["items"].parts] == [(0, 20), (0, 20), (0, 10)]
+        assert given.payload == {**with_values_at(PLACES[place], {place: None}), "name": "x"}
+        assert [(part.start, part.count) for part in given.kept[place].parts] == [(0, 20), (0, 20), (0, 10)]
         await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
         assert await audit_execution(servers.postgres, handle.execution_id) == []
         found = await recorded_run(client.temporal, await reading_converter(servers.postgres), handle.workflow_id)
-        assert found.payload == {"items": ITEMS, "name": "x"}
+        assert found.payload == {**PLACES[place], "name": "x"}
 
 
-async def test_the_event_log_owns_the_pages_and_has_their_size(servers: Addresses) -> None:
+@pytest.mark.parametrize("place", PLACES)
+async def test_the_event_log_owns_the_pages_and_has_their_size(servers: Addresses, place: str) -> None:
     async with serving_client(servers) as client:
-        handle = await submit(client)
+        handle = await submit(client, place=place)
         await handle.result()
         await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
-        kept = (await input_of(servers, handle)).kept["items"]
+        kept = (await input_of(servers, handle)).kept[place]
     log = await asyncpg.connect(servers.postgres)
     try:
         owned = await log.fetch("SELECT key FROM noetl.payload_owner WHERE execution_id = $1", handle.execution_id)
@@ -103,28 +113,31 @@ async def test_the_event_log_owns_the_pages_and_has_their_size(servers: Addresse
     finally:
         await log.close()
     assert {part.key for part in kept.parts} <= {row["key"] for row in owned}
-    assert context["workload"]["items"] == {"_truncated": True, "_size": kept.bytes}
+    size = {"_truncated": True, "_size": kept.bytes}
+    assert context["workload"] == {**with_values_at(PLACES[place], {place: size}), "name": "x"}
 
 
-async def test_a_rerun_has_the_same_list(servers: Addresses) -> None:
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_rerun_has_the_same_list(servers: Addresses, place: str) -> None:
     async with serving_client(servers) as client:
-        handle = await submit(client)
+        handle = await submit(client, place=place)
         await handle.result()
         for step in ("after", "start"):
             report = await (await client.rerun(handle.execution_id, step)).result()
             assert (report.status, report.result) == ("completed", AFTER)
 
 
+@pytest.mark.parametrize("place", PLACES)
 async def test_a_run_that_continues_as_new_keeps_the_references(
-    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+    servers: Addresses, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 15)
     async with serving_client(servers) as client:
-        handle = await submit(client)
+        handle = await submit(client, place=place)
         assert (await handle.result()).result == AFTER
         last = await input_of(servers, handle)
     kept = last.state["machine"]["kept"]
-    assert len(kept["workload"]["items"]["parts"]) == 3
+    assert len(kept["workload"][place]["parts"]) == 3
     assert kept["payload"] == kept["workload"]
 
 

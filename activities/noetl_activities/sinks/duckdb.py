@@ -16,6 +16,7 @@ from noetl_activities.duckdb_wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
 from noetl_activities.sinks.data import keys_of, parts_of, require_keys, rows_of
 from noetl_activities.sinks.ledger import Entry, Stored
+from noetl_activities.sinks.named_params import bindings, numbered, sources_of
 from noetl_activities.sql import has_statement, params_of, statements_of
 from noetl_activities.tool import Json, ToolContext
 
@@ -28,7 +29,7 @@ async def store_duckdb(
     """Insert, append, upsert or replace rows of ``table``, which is created if missing, or run the ``statement`` of the
     sink."""
     del auth, context
-    make = _statements(config, entry) if has_statement(config) else _rows(config, mode, entry, result)
+    make = _statements(config, entry, result) if has_statement(config) else _rows(config, mode, entry, result)
     place = await _place(config, entry.key)
     async with duckdb_process(place) as process:
         reply = await process.ask(make)
@@ -42,10 +43,22 @@ def _rows(config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Cal
     return lambda number: Store(number, table, rows, mode, keys, entry)
 
 
-def _statements(config: dict[str, Json], entry: Entry) -> Callable[[int], Store]:
-    statements = statements_of(config, "duckdb")
-    params = params_of(config.get("params"), statements)
-    return lambda number: Store(number, "", [], "", [], entry, statements, params)
+def _statements(config: dict[str, Json], entry: Entry, result: Json) -> Callable[[int], Store]:
+    """The statements, each as often as it is run. A name that nothing binds is left to DuckDB, as in ``{'a':b}``."""
+    texts, params, rows = statements_of(config, "duckdb"), config.get("params"), rows_of(config, result)
+    known = {name for source in sources_of(params, rows) for name in source}
+    statements: list[str] = []
+    values: list[list[Json]] = []
+    for text in texts:
+        sql, names = numbered(text, known.__contains__)
+        bound = bindings(names, params, rows) if names else [_positional(params, texts)]
+        statements += [sql] * len(bound)
+        values += bound
+    return lambda number: Store(number, "", [], "", [], entry, statements, values)
+
+
+def _positional(params: Json, texts: list[str]) -> list[Json]:
+    return [] if isinstance(params, dict) else params_of(params, texts)
 
 
 async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:

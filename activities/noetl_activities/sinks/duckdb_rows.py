@@ -27,7 +27,7 @@ def store(connection: duckdb.DuckDBPyConnection, sink: Store, running: RunningCa
     """Perform a sink unless its entry is in the ledger. Sinks of a file run one after the other. Raises duckdb.Error;
     ConfigError for statements that cannot run in its transaction."""
     if sink.statements:
-        _refuse_outside(connection, sink.statements)
+        _refuse_outside(connection, list(dict.fromkeys(sink.statements)))
     ledger.ensure(connection)
     connection.begin()
     try:
@@ -58,7 +58,8 @@ def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running: Run
     if not ledger.claim(connection, entry.key, entry.n):
         return Stored(table=name, duplicate=True, is_in_ledger=True)
     if sink.statements:
-        run_statements(connection, sink.statements, sink.params, running)
+        for text, values in zip(sink.statements, sink.values, strict=True):
+            run_statements(connection, [text], [_fit(value) for value in values], running)
         return Stored(is_in_ledger=True)
     if mode == "replace" and entry.once and not ledger.claim(connection, entry.once, 0):
         mode = "append"

@@ -12,16 +12,17 @@ import re
 from noetl_compiler.checks.secret_shapes import is_secret_key
 from noetl_compiler.checks.sizes import DATA_KEYS
 from noetl_compiler.codes import Code
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
 __all__ = ["warn_of_ambiguous_values"]
 
-_TEXT_KEYS = frozenset({"headers", "env"})
-"""Keys below which every value becomes text."""
-
-_DATA_KEYS = DATA_KEYS | {"ctx", "form", "set", "set_ctx", "set_iter", "set_vars", "vars"}
+_IS_TEXT_BELOW = {
+    **dict.fromkeys((*DATA_KEYS, "ctx", "form", "set", "set_ctx", "set_iter", "set_vars", "vars"), False),
+    **dict.fromkeys(("headers", "env"), True),
+}
+"""Keys of data -> whether every value below becomes text."""
 
 _NUMBER = re.compile(r"[+-]?0[0-7_]+|\+[0-9_]+|[+-]?[0-9_]+(?::[0-9_]+)+(?:\.[0-9_]*)?|.*_.*")
 """Octal numbers, numbers whose sign is lost, sexagesimal numbers, numbers with underscores."""
@@ -50,18 +51,17 @@ def _collect(key: str, node: Node, is_text: bool | None, found: list[tuple[str, 
     """Collect the unquoted booleans and numbers in data as (key, node, whether it becomes text). ``is_text`` is None
     outside data.
     """
-    if isinstance(node, MappingNode):
-        for name, item in node.entries:
-            _collect(name.text, item, _kind(name.text) if is_text is None else is_text, found)
+    if isinstance(node, ScalarNode):
+        if is_text is not None and node.style == "plain" and isinstance(node.value, int | float):
+            found.append((key, node, is_text))
     elif isinstance(node, SequenceNode):
         for item in node.items:
             _collect(key, item, is_text, found)
-    elif is_text is not None and node.style == "plain" and isinstance(node.value, int | float):
-        found.append((key, node, is_text))
-
-
-def _kind(key: str) -> bool | None:
-    return True if key in _TEXT_KEYS else False if key in _DATA_KEYS else None
+    else:
+        for name, item in node.entries:
+            kind = _IS_TEXT_BELOW.get(name.text) if is_text is None else is_text
+            if kind is not None or not isinstance(item, ScalarNode):
+                _collect(name.text, item, kind, found)
 
 
 def _is_ambiguous(node: ScalarNode, is_text: bool) -> bool:

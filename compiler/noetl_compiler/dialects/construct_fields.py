@@ -141,7 +141,7 @@ class ConstructFields(Fields):
     def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
         """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
         for key in self._construct.required:
-            if key.name not in self._told_missing and not any(name in self for name in key.names):
+            if key.name not in self and key.name not in self._told_missing and not any(map(self._present, key.older)):
                 self.missing(key.name)
         for key in self._construct.superseded:
             self._warn_of_older_form(key)

@@ -7,6 +7,7 @@ ends read them if their meaning is clear.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -62,7 +63,7 @@ def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
 
 
 def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
-    count = {dialect: sum(mark.dialect == dialect for mark in marks) for dialect in DIALECTS}
+    count = Counter(mark.dialect for mark in marks)
     tools = sum(mark.what.startswith('"tool') for mark in marks)
     is_iterating = any(map(_is_iterator, _steps(root)))  # late v1, in which tools were already words
     if is_iterating or (count["v1"] and count["v1"] >= tools):  # later dialects share other marks of v1

@@ -48,18 +48,15 @@ class Fields:
         if len(keys) == 1:
             keys = self._spellings.get(keys[0], keys)
         self._asked.update(keys)
-        entries = self._entries
+        found, first = None, ""
         for key in keys:
-            if key in entries:
-                break
-        else:  # the fast path, for nine out of ten fields
-            return None
-        if len(keys) == 1:
-            return self._present(key)
-        present = [key for key in keys if key in self]
-        for other in present[1:]:
-            self._conflict(present[0], other)
-        return entries[present[0]][1] if present else None
+            if key not in self._entries or (node := self._present(key)) is None:
+                continue
+            if found is None:
+                found, first = node, key
+            else:
+                self._conflict(first, key)
+        return found
 
     def lacks(self, *keys: str) -> bool:
         """Whether none of several fields is there. They count as requested."""
@@ -75,13 +72,12 @@ class Fields:
 
     def scalar(self, *keys: str) -> ScalarNode | None:
         """Read a scalar field."""
-        return self._scalar(keys, "text")
+        return self._scalar(self.node_of(*keys), keys[0], "text")
 
-    def _scalar(self, keys: tuple[str, ...], expected: str) -> ScalarNode | None:
-        found = self.node_of(*keys)
+    def _scalar(self, found: Node | None, key: str, expected: str) -> ScalarNode | None:
         if found is None or isinstance(found, ScalarNode):
             return found
-        self._wrong_type(keys[0], found, expected)
+        self._wrong_type(key, found, expected)
         return None
 
     def text(self, *keys: str) -> str:
@@ -91,7 +87,10 @@ class Fields:
 
     def name(self, *keys: str) -> Name | None:
         """Read a name with its span."""
-        found = self.scalar(*keys)
+        found = self.node_of(*keys)
+        if found is None:
+            return None
+        found = self._scalar(found, keys[0], "text")
         return Name(found.text, found.span) if found and found.text else None
 
     def required_name(self, *keys: str, hint: str = "", mistaken: str = "") -> Name | None:
@@ -103,7 +102,7 @@ class Fields:
 
     def flag(self, *keys: str) -> bool | None:
         """Return a boolean."""
-        found = self._scalar(keys, "true or false")
+        found = self._scalar(self.node_of(*keys), keys[0], "true or false")
         if found is None or isinstance(found.value, bool):
             return found.value if found else None
         self._wrong_type(keys[0], found, "true or false")
@@ -111,7 +110,7 @@ class Fields:
 
     def number(self, *keys: str) -> float | None:
         """Return a number written as such."""
-        found = self._scalar(keys, "a number")
+        found = self._scalar(self.node_of(*keys), keys[0], "a number")
         if found is None:
             return None
         if isinstance(found.value, int | float) and not isinstance(found.value, bool):
@@ -121,7 +120,10 @@ class Fields:
 
     def choice(self, key: str, meanings: Mapping[str, Choice]) -> Choice | None:
         """Read one of several words; return its meaning."""
-        found = self.scalar(key)
+        node = self.node_of(key)
+        if node is None:
+            return None
+        found = self._scalar(node, key, "text")
         if found is None:
             return None
         if found.text not in meanings:

@@ -24,6 +24,7 @@ from noetl_compiler.language.words import NO_MATCH, ON_STATUS, ROUTE_MODES, Rout
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next
+from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["ROUTE_KEYS", "read_next"]
@@ -42,7 +43,7 @@ def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) 
     if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
         return _read_arcs(ConstructFields(node, report, ARCS), mode)
     items = node.items if isinstance(node, SequenceNode) else (node,)
-    groups = _read_list(items, report) if mode is None else _read_edges(items, report)
+    groups = _after_failures(_read_list(items, report) if mode is None else _read_edges(items, report))
     return Next(node.span, mode or _mode_of(groups), groups) if groups else None
 
 
@@ -57,9 +58,29 @@ def _read_arcs(fields: ConstructFields, mode: RouteMode | None) -> Next | None:
     on_no_match = spec.choice("on_no_match", NO_MATCH) if spec else None
     if spec:
         spec.close()
-    groups = tuple(group for item in fields.items("arcs") for group in _read_arc(item, fields.report) if group)
+    arcs = (group for item in fields.items("arcs") for group in _read_arc(item, fields.report) if group)
+    groups = _after_failures(tuple(arcs))
     fields.close()
     return Next(fields.span, mode, groups, on_no_match) if groups else None
+
+
+class _Else(tuple[Arc, ...]):
+    """The group of an ``else``."""
+
+    __slots__ = ()
+
+
+def _after_failures(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """An ``else`` is followed after a failure too, if the condition of another route reads the outcome (semantics.md
+    34).
+    """
+    reads_outcome = any(arc.when is not None and boundary(arc.when) == "any" for group in groups for arc in group)
+    return tuple(
+        tuple(replace(arc, on=arc.on or "any") for arc in group)
+        if reads_outcome and isinstance(group, _Else)
+        else group
+        for group in groups
+    )
 
 
 def _read_arc(node: Node, report: Report) -> tuple[Group, ...]:
@@ -101,9 +122,9 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     shared = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     fields.close()
     if when is None and then is None:
-        return (_read_targets(otherwise, None, shared, fields),)
+        return (_Else(_read_targets(otherwise, None, shared, fields)),)
     chosen = _read_targets(then, when, shared, fields)
-    return (chosen, _read_targets(otherwise, None, shared, fields)) if otherwise else (chosen,)
+    return (chosen, _Else(_read_targets(otherwise, None, shared, fields))) if otherwise else (chosen,)
 
 
 def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: ConstructFields) -> Group:

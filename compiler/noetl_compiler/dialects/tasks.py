@@ -153,7 +153,7 @@ def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
 def known_fields(kind: Name | ScalarNode | None, tools: Tools) -> frozenset[str]:
     """Return the fields that a call of this kind may have, to suggest the nearest one for an unknown field."""
     tool = tools.get(kind.text) if kind else None
-    return _OTHER_FIELDS | tool.field_names | tool.renamed.keys() if tool and tool.fields else _OTHER_FIELDS
+    return _OTHER_FIELDS | tool.accepted if tool and tool.fields else _OTHER_FIELDS
 
 
 def _with_spec_fields(node: MappingNode) -> MappingNode:
@@ -272,7 +272,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
     if task.kind.text == "python" and around.dialect != "v10" and isinstance(bound.data, dict):
         bound = with_values_of_json(bound)
     fields.ignore(*sorted(tool.ignored), why="the tool does not use it")
-    allowed = None if tool.fields is None else tool.field_names | tool.renamed.keys()
+    allowed = None if tool.fields is None else tool.accepted
     written = tuple((_renamed(key, tool), node) for key, node in fields.rest(allowed))
     entries = tuple((key, with_go_quoted(node) if key.text in tool.commands else node) for key, node in written)
     check_types(entries, tool, fields.report)

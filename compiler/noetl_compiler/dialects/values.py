@@ -109,8 +109,10 @@ def _text(node: Node | None, report: Report, expected: str) -> ScalarNode | None
 
 def amount(node: Node | None, report: Report) -> Value | None:
     """Read a number, or a template that renders to one."""
+    if node is None:
+        return None
     found = _number(node, report, numeral)
-    if found is None and node is not None:
+    if found is None:
         report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
     return found
 
@@ -125,14 +127,16 @@ def count(node: Node | None, report: Report) -> Value | None:
 
 def seconds(node: Node | None, report: Report) -> Value | None:
     """Read a duration as seconds: ``30``, ``"30s"``, ``"500ms"``, ``"5m"``, or a template that renders to one."""
+    if node is None:
+        return None
     found = _number(node, report, duration)
-    if found is None and node is not None:
+    if found is None:
         message = 'expected a duration such as 30 or "30s"'
         report.error(Code.WRONG_VALUE, node.span, message, "units are " + list_units('"'))
     return found
 
 
-def _number(node: Node | None, report: Report, parse: Callable[[str], float | None]) -> Value | None:
+def _number(node: Node, report: Report, parse: Callable[[str], float | None]) -> Value | None:
     """Read a number, a template, or a text that ``parse`` converts; None for anything else."""
     if not isinstance(node, ScalarNode):
         return None

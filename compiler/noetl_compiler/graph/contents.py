@@ -9,12 +9,15 @@ import msgspec
 
 from noetl_compiler.graph.values import Json, Template, Value
 
-__all__ = ["at", "key_in", "pointer", "templates_in"]
+__all__ = ["at", "key_in", "pointer", "templates_in", "with_values_at"]
 
 
 def pointer(parent: str, key: str | int) -> str:
     """Return the JSON pointer of a key or index below ``parent``."""
-    return f"{parent}/{str(key).replace('~', '~0').replace('/', '~1')}"
+    token = str(key)
+    if "~" in token or "/" in token:
+        token = token.replace("~", "~0").replace("/", "~1")
+    return f"{parent}/{token}"
 
 
 def key_in(container: Json, token: str) -> str | int:
@@ -28,6 +31,15 @@ def at(data: Json, place: str) -> Json:
     """Return the value at a JSON pointer."""
     for token in place.split("/")[1:]:
         data = data[key_in(data, token)]
+    return data
+
+
+def with_values_at(data: Json, values: Mapping[str, Json]) -> Json:
+    """Return the data with the values at their JSON pointers, below mappings that are there; ``data`` is unchanged."""
+    for place, value in values.items():
+        token, _, rest = place[1:].partition("/")
+        key = key_in(data, token)
+        data = {**data, key: with_values_at(data[key], {f"/{rest}": value}) if rest else value}
     return data
 
 

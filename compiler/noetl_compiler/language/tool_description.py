@@ -7,6 +7,7 @@ describes itself as one of these (noetl_activities.tool), and callers pass it to
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -67,7 +68,7 @@ class ToolField(msgspec.Struct, frozen=True):
     is_rare: bool = False
 
 
-class ToolDescription(msgspec.Struct, frozen=True):
+class ToolDescription(msgspec.Struct, frozen=True, dict=True):
     """One kind. ``summary`` describes a call for people.
 
     ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there, ``renamed`` older names of
@@ -100,10 +101,15 @@ class ToolDescription(msgspec.Struct, frozen=True):
     unsupported: str = ""
     problem: str = ""
 
-    @property
+    @cached_property
     def field_names(self) -> frozenset[str]:
         """The names of its fields, none where it accepts any."""
         return frozenset(self.fields or ())
+
+    @cached_property
+    def accepted(self) -> frozenset[str]:
+        """The names of its fields, today's and older ones."""
+        return self.field_names | self.renamed.keys()
 
 
 Tools: TypeAlias = Mapping[str, ToolDescription]

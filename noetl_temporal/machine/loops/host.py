@@ -36,10 +36,6 @@ def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-_PREFIXED: tuple[str, ...] = ("_index", "_index0", "_count", "_size", "_length", "_first", "_last")
-_PREFIXED_OF_ROW: tuple[str, ...] = ("_index", "_index0", "_first")
-"""The names of an iteration's place as ``iter._index``: of an item, and of a row, whose total number is unknown."""
-
 
 class IterationHost:
     """See tasks.host.Host. ``plan`` is that of the loop's step, ``lease_of`` returns the lease that the calls of an
@@ -138,22 +134,33 @@ def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], c
     """The names of an iteration; ``bound`` has those set with ``set iter.x``. The number of rows of a cursor is
     unknown.
     """
-    place: dict[str, Any] = {"index": index, "index0": index}
-    if given.claims is None:
-        total, item, prefixed = given.total, given.items[index - given.first], _PREFIXED
-        place |= {"count": total, "size": total, "length": total, "first": index == 0, "last": index == total - 1}
-    else:
-        item, prefixed = row, _PREFIXED_OF_ROW
-        place["first"] = index == 0
     element = given.step.loop.element if given.step.loop else "item"
-    around: Mapping[str, Any] = given.scope.get("iter") or {}
-    iter_ = {**around, **place, **dict(zip(prefixed, place.values(), strict=True)), element: item, **bound}
+    item = given.items[index - given.first] if given.claims is None else row
+    place = Late(partial(_place, given, index))
+    prefixed = Late(lambda: {f"_{name}": value for name, value in place.items()})
+    iter_ = Chain({element: item, **bound}, place, prefixed, given.scope.get("iter") or {})
     loop = Beside(place, lambda: given.scope.get("loop") or {})
     names: dict[str, Any] = {element: item, "iter": iter_, "loop": loop, "_loop": place}
     names |= {"_index": index, "loop_index": index}
     if given.claims is not None:
         names = {**lease_names(given, claim), **names}
     return {given.step.name: {"result_index": index}, **names} if given.names.result_index else names
+
+
+def _place(given: ChunkInput, index: int) -> dict[str, Any]:
+    """Where an iteration stands among all of its loop."""
+    if given.claims is not None:
+        return {"index": index, "index0": index, "first": index == 0}
+    last, total = index == given.total - 1, given.total
+    return {
+        "index": index,
+        "index0": index,
+        "count": total,
+        "size": total,
+        "length": total,
+        "first": index == 0,
+        "last": last,
+    }
 
 
 def _written_names(

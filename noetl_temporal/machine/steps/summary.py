@@ -23,8 +23,17 @@ def result_of(execution: Execution) -> Json:
     result = None if final is None else _result_of(final)
     if result is not None:
         return result
-    found = {name: _result_of(records[name]) for name in execution.state.leads if name in records}
+    leads = dict.fromkeys(_without_router(execution, name) for name in execution.state.leads)
+    found = {name: _result_of(records[name]) for name in leads if name in records}
     return next(iter(found.values())) if len(found) == 1 else found or None
+
+
+def _without_router(execution: Execution, name: str) -> str:
+    """Return the step itself, or that which leads to it if it only routes to several steps and has no result."""
+    steps = execution.graph.steps
+    if not steps[name].is_synthetic:
+        return name
+    return next((one.name for one in steps.values() if any(arc.to == name for arc in one.route.arcs)), name)
 
 
 def _result_of(record: StepRecord) -> Json:

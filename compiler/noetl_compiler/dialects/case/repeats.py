@@ -97,7 +97,7 @@ def _read(fields: Fields, kind: str) -> Repeat:
 
 def _config_names(tool: ToolDescription | None) -> frozenset[str]:
     """Return the configuration fields of a tool; all other names are arguments of the call."""
-    return tool.field_names | tool.renamed.keys() if tool else _CONFIG
+    return tool.accepted if tool else _CONFIG
 
 
 def _value(entries: tuple[tuple[ScalarNode, Node], ...], span: Span) -> Value | None:

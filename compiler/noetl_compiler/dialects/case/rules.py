@@ -29,6 +29,7 @@ from noetl_compiler.language.names import OF_THE_CALL
 from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.templating.truth import texts_in
 
 __all__ = ["CaseRule", "Subject", "read_rules"]
@@ -135,7 +136,9 @@ def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], arou
         return [_at_enter(rule, subject)]
     if entry.is_else:
         rules = [one for other in entries if not other.is_else for one in _rules_of_entry(other, subject, [], around)]
-        return [replace(rule, moment="end" if all(one.moment == "end" for one in rules) and rules else "call")]
+        moment: Moment = "end" if all(one.moment == "end" for one in rules) and rules else "call"
+        reads_outcome = any(boundary(other.when) == "any" for other in entries if other.when is not None)
+        return [replace(rule, moment=moment, boundaries=("ok", "error") if reads_outcome else rule.boundaries)]
     if events & {"call.done", "call.error", "loop.item"}:
         return [rule]
     if subject.element is None:
