@@ -20,16 +20,19 @@ if TYPE_CHECKING:  # with what a worker needs
 
 __all__ = [
     "ClosedWait",
+    "DecidedRuns",
     "DecisionRequest",
     "HandedAnswer",
     "HeldRequest",
     "OpenWaits",
+    "OpenedWait",
     "PauseNotice",
     "PauseRequest",
     "SignalRequest",
     "text_problem",
 ]
 
+MOST_HELD = 500
 MOST_NAME_CHARACTERS = 200
 MOST_REASON_CHARACTERS = 4_000
 """Characters of the person and the reason of a request, which state and events store."""
@@ -64,7 +67,7 @@ class PauseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Retry a held ``step``, or skip it with ``data`` as its result, as the name of the update says. An empty ``step``
     is the only one that is held; ``load#2`` is the second run of ``load``, ``load[3]`` that for the loop item with
-    index 3. The answer is the id of the run.
+    index 3. With ``all``, it is about all held runs that ``step`` names; an empty one names all of the run.
     """
 
     id: int
@@ -72,20 +75,34 @@ class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     data: Json = None
     by: str = ""
     reason: str = ""
+    all: bool = False
+
+
+class DecidedRuns(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to a HeldRequest: how many held runs it was about, and the id of the oldest. A repeated request has
+    none.
+    """
+
+    count: int = 0
+    first: str = ""
 
 
 class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run waits for: its waits and its held steps, from the oldest on, and its pause."""
+    """What a run waits for: its waits and its held steps, from the oldest on, and its pause. At most MOST_HELD of the
+    ``held_count`` held runs of steps are listed: the answer to a query has at most 2 MB.
+    """
 
     waits: list[Wait]
     held: list[HeldStep] = []
     pause: Pause | None = None
+    held_count: int = 0
 
     @classmethod
     def of(cls, state: PlaybookState) -> OpenWaits:
         """What a machine with this state waits for."""
         waits = sorted(state.waits.values(), key=lambda wait: wait.age)
-        return cls([wait for wait in waits if wait.kind != "held"], held_steps(waits), state.pause)
+        held = held_steps(waits)
+        return cls([wait for wait in waits if wait.kind != "held"], held[:MOST_HELD], state.pause, len(held))
 
 
 class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -96,18 +113,27 @@ class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A chunk notifies its playbook of a wait that has ended."""
+class OpenedWait(msgspec.Struct, frozen=True):
+    """A chunk notifies its playbook of a wait that has begun. ``sender`` is the first run of its workflow."""
 
+    sender: str
+    wait: Wait
+
+
+class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A chunk notifies its playbook of a wait that has ended. ``sender`` is the first run of its workflow."""
+
+    sender: str
     wait_id: str
     is_answered: bool = False
     returned: Signal | None = None
+    request: int = 0
 
 
 class HandedAnswer(msgspec.Struct, frozen=True):
-    """A playbook hands an answer to a chunk."""
+    """A playbook hands an answer to a chunk, for these of its waits."""
 
-    wait_id: str
+    wait_ids: tuple[str, ...]
     answer: Answer
 
 

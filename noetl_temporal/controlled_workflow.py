@@ -8,9 +8,10 @@ from __future__ import annotations
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.control_requests import HeldRequest, PauseNotice, PauseRequest, text_problem
+from noetl_temporal.control_requests import DecidedRuns, HeldRequest, PauseNotice, PauseRequest, text_problem
 from noetl_temporal.machine.control import (
     RefusedError,
+    all_held,
     chosen_held,
     pause_problem,
     resume_problem,
@@ -44,7 +45,7 @@ class ControlledWorkflow:
     def pause(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(PauseRequested(now(), request.id, request.by, request.reason))
+            self._host.take_update(PauseRequested(now(), request.id, request.by, request.reason))
 
     @pause.validator
     def check_pause(self, request: PauseRequest) -> None:
@@ -57,7 +58,7 @@ class ControlledWorkflow:
     def resume(self, request: PauseRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(UnpauseRequested(now(), request.id, request.by, request.reason))
+            self._host.take_update(UnpauseRequested(now(), request.id, request.by, request.reason))
 
     @resume.validator
     def check_resume(self, request: PauseRequest) -> None:
@@ -67,13 +68,13 @@ class ControlledWorkflow:
             refuse(resume_problem(self._machine.state, self._host.unfed))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
-    def retry(self, request: HeldRequest) -> str:
-        """Accepted: the machine takes it with the next facts. The id of the run that is repeated."""
+    def retry(self, request: HeldRequest) -> DecidedRuns:
+        """Accepted: the machine takes it with the next facts."""
         if not self._is_new(request.id):
-            return ""
-        run = self._held_run_id(request)
-        self._host.take(RetryRequested(now(), request.id, run, request.by, request.reason))
-        return run
+            return DecidedRuns()
+        runs = self._held_runs(request)
+        self._host.take_update(RetryRequested(now(), request.id, runs, request.by, request.reason))
+        return DecidedRuns(len(runs), runs[0])
 
     @retry.validator
     def check_retry(self, request: HeldRequest) -> None:
@@ -81,32 +82,32 @@ class ControlledWorkflow:
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(retry_problem(self._machine.state, self._host.unfed))
-            self._held_run_id(request)
+            self._held_runs(request)
 
     @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
-    def skip(self, request: HeldRequest) -> str:
-        """Accepted: the machine takes it with the next facts. The id of the run that is skipped."""
+    def skip(self, request: HeldRequest) -> DecidedRuns:
+        """Accepted: the machine takes it with the next facts."""
         if not self._is_new(request.id):
-            return ""
-        run = self._held_run_id(request)
-        self._host.take(SkipRequested(now(), request.id, run, request.data, request.by, request.reason))
-        return run
+            return DecidedRuns()
+        runs = self._held_runs(request)
+        self._host.take_update(SkipRequested(now(), request.id, runs, request.data, request.by, request.reason))
+        return DecidedRuns(len(runs), runs[0])
 
     @skip.validator
     def check_skip(self, request: HeldRequest) -> None:
         """Raises ApplicationError with the reason for what cannot be."""
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
-            refuse(skip_problem(request.data))
-            self._held_run_id(request)
+            refuse(skip_problem(request.data, len(self._held_runs(request))))
 
     def _is_new(self, request_id: int) -> bool:
         return not is_repeated(request_id, self._machine.state, self._host.unfed)
 
-    def _held_run_id(self, request: HeldRequest) -> str:
-        """The id of the held run that is meant."""
+    def _held_runs(self, request: HeldRequest) -> tuple[str, ...]:
+        """The ids of the held runs that are meant."""
+        asked = self._machine.graph, self._machine.state, request.step, self._host.unfed
         try:
-            return chosen_held(self._machine.graph, self._machine.state, request.step, self._host.unfed).run
+            return tuple(one.run for one in (all_held(*asked) if request.all else [chosen_held(*asked)]))
         except RefusedError as error:
             raise ApplicationError(str(error), type=REFUSED_REQUEST, non_retryable=True) from error
 

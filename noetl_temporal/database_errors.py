@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 
-__all__ = ["DATABASE_ERRORS", "LOST_CONNECTION_ERRORS", "reason_of"]
+__all__ = ["DATABASE_ERRORS", "LOST_CONNECTION_ERRORS", "is_lost_connection", "reason_of"]
 
 _CLIENT_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """Errors that a lost connection may raise, including asyncpg's internal errors."""
@@ -16,9 +16,18 @@ LOST_CONNECTION_ERRORS = (asyncpg.PostgresConnectionError, asyncpg.OperatorInter
 """The connection cannot be made or was lost: a new one may work."""
 
 
+def is_lost_connection(error: BaseException) -> bool:
+    """Whether Postgres, or something between, has ended a connection."""
+    ended = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
+    return isinstance(error, ended) or _is_closed(error)
+
+
+def _is_closed(error: BaseException) -> bool:
+    return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
+
+
 def reason_of(error: BaseException) -> str:
     """A readable message for the error: when a connection is lost, asyncpg describes its internal state instead."""
-    is_closed = isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
-    if is_closed or isinstance(error, asyncpg.InternalClientError):
+    if _is_closed(error) or isinstance(error, asyncpg.InternalClientError):
         return "the connection was lost"
     return str(error) or type(error).__name__

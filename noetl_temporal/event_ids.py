@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["DERIVED", "EPOCH_MS", "SLOTS", "IdClock", "millisecond_of"]
+__all__ = ["DERIVED", "EPOCH_MS", "OBSERVED_SLOT", "SLOTS", "IdClock", "millisecond_of"]
 
 EPOCH_MS = 1704067200000
 """2024-01-01 UTC, the epoch of every NoETL id."""
 
-SLOTS = 1024
+SLOTS = 1023
 """Workflows of one execution that may run at the same time, the playbook's own included."""
+
+OBSERVED_SLOT = SLOTS
+"""The slot of rows that no workflow's history has: what the mirror saw at the server (mirror/call_pauses.py)."""
 
 DERIVED = 4096
 """Ordinals from here on are those of derived rows; as many are below."""

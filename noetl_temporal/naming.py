@@ -25,6 +25,7 @@ __all__ = [
     "LOOP_WORKFLOW",
     "OPEN_SIGNAL",
     "OVERLAPS",
+    "PAUSE_REASON",
     "PAUSE_SIGNAL",
     "PAUSE_UPDATE",
     "PLAYBOOK_CANCELLED",
@@ -77,6 +78,9 @@ OPEN_SIGNAL = "noetl-wait-opened"
 CLOSE_SIGNAL = "noetl-wait-closed"
 ANSWER_SIGNAL = "noetl-wait-answered"
 """Between a playbook and the chunks of its loops."""
+
+PAUSE_REASON = "noetl pause"
+"""The reason given to Temporal for the pause of a call, by which one that ``noetl pause`` made is recognised."""
 
 PAUSE_SIGNAL = "noetl-pause"
 """The signal of a workflow that was paused or resumed to those that it waits for."""

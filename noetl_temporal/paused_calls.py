@@ -22,12 +22,9 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.frames.wire import FRAME_KIND
-from noetl_temporal.naming import DETACHED_MEMO, activity_type
+from noetl_temporal.naming import DETACHED_MEMO, PAUSE_REASON, activity_type
 
-__all__ = ["PAUSE_REASON", "pause_calls", "unpause_calls"]
-
-PAUSE_REASON = "noetl pause"
-"""The reason given to Temporal, by which a call that was paused here is recognised."""
+__all__ = ["pause_calls", "unpause_calls"]
 
 _PASSES, _PAUSE = 10, 0.3
 """How often the calls are looked for, and the seconds in between: loops and called playbooks learn of the pause a

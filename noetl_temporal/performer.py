@@ -57,8 +57,17 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StartTimer,
 )
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, TimerFired, ToolFinished
+from noetl_temporal.machine.events import (
+    ChunkFinished,
+    ChunkReport,
+    Event,
+    TimerFired,
+    ToolFinished,
+    WaitClosed,
+    WaitOpened,
+)
 from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.pause import Pause
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, queue_of, summary
 from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.own_workflow import cancel_child, now, own_child_id
@@ -111,6 +120,8 @@ class Performer:
         self._started_at: dict[str, int] = {}
         self._late_cancels: list[str] = []
         self._chunks: set[str] = set()
+        self._chunk_runs: set[str] = set()
+        self._starting: set[str] = set()
         self._pause: PauseNotice | None = None
         self._latest = 0
 
@@ -172,6 +183,8 @@ class Performer:
                 self._waiting[command.call.id] = command
             case RunChunk():
                 self._waiting[command.chunk_id] = command
+                if command.input.frame is None:
+                    self._starting.add(command.chunk_id)
             case KeepValues() | LoadValue():
                 self._waiting[command.id] = command
             case StartTimer():
@@ -255,6 +268,7 @@ class Performer:
         size = self.size_of(command.input)
         if size > self._limit:
             report = _loop_failed(command, "too_large", self._too_large("loop", size))
+            self._starting.discard(command.chunk_id)
             self.note(ChunkFinished(now(), command.chunk_id, report))
             return
         task = self._frame(command) if command.input.frame is not None else asyncio.create_task(self._child(command))
@@ -283,18 +297,40 @@ class Performer:
             static_summary=summary(command.summary),
         )
         self._chunks.add(command.chunk_id)
+        self._chunk_runs.add(child.first_execution_run_id or "")
+        self._starting.discard(command.chunk_id)
+        self.has_news = True
         self._pass_on_pause(own_child_id(command.chunk_id))
         try:
             return cast("LoopEnd", await child)
         finally:
             self._chunks.discard(command.chunk_id)
 
+    def is_sender_known(self, fact: Event) -> bool:
+        """False for a message of a chunk that this run does not have.
+
+        After a reset the server delivers again what the chunks of the former run had sent. A chunk that was replaced
+        takes no answer, so a signal for its wait would be lost.
+        """
+        return not isinstance(fact, WaitOpened | WaitClosed) or fact.sender in ("", *self._chunk_runs)
+
+    def is_sender_starting(self, fact: Event) -> bool:
+        """Whether the sender may be a chunk whose start is not known yet: the SDK delivers signals first."""
+        return bool(self._starting) and not self.is_sender_known(fact)
+
     def _pause_children(self, command: PauseChildren) -> None:
         """Frames are activities, which Temporal pauses (control.py)."""
         notice = PauseNotice(command.is_paused, command.by, command.reason)
         self._pause = notice if command.is_paused else None
+        self._sub_playbooks.pause(is_paused=command.is_paused)
         for workflow_id in [*map(own_child_id, sorted(self._chunks)), *self._sub_playbooks.in_flight]:
             self.messages.send_pause(workflow_id, notice)
+
+    def repeat_pause(self, pause: Pause | None) -> None:
+        """Tell the chunks whether the run is paused. A called playbook can be resumed by itself."""
+        notice = PauseNotice(is_paused=False) if pause is None else PauseNotice(True, pause.by, pause.reason)
+        for chunk_id in sorted(self._chunks):
+            self.messages.send_pause(own_child_id(chunk_id), notice)
 
     def _pass_on_pause(self, workflow_id: str) -> None:
         """A child has started, and could not be notified before."""
@@ -312,6 +348,8 @@ class Performer:
 
     def _cancel(self, command: Cancel) -> None:
         waiting = self._waiting.pop(command.id, None)
+        if waiting is not None:
+            self._starting.discard(command.id)
         if isinstance(waiting, CallTool):
             self.note(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
         elif isinstance(waiting, RunChunk):
@@ -346,6 +384,7 @@ class Performer:
             if self._tasks.get(id_) is task:  # a load that was cancelled may have been started again
                 del self._tasks[id_]
                 self._started_at.pop(id_, None)
+                self._starting.discard(id_)
             happened = fact(done)
             if happened is not None:
                 self.note(happened)

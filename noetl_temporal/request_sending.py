@@ -186,5 +186,5 @@ def chosen_approval(waits: list[Wait], name: str | None) -> Wait:
         return named[0]
     names = ", ".join(wait.name for wait in approvals)
     if not named:
-        raise RequestRefusedError(f"no approval {name!r} is open: there are {names}")
+        raise RequestRefusedError(f"no approval {name!r} is open; these are: {names}")
     raise RequestRefusedError(f"several approvals are open, name one: {names}")

@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 from temporalio.client import Client, WorkflowHandle
 
 from noetl_compiler.graph import Json
-from noetl_temporal.control_requests import DecisionRequest, HeldRequest, OpenWaits, PauseRequest, SignalRequest
+from noetl_temporal.control_requests import (
+    DecidedRuns,
+    DecisionRequest,
+    HeldRequest,
+    OpenWaits,
+    PauseRequest,
+    SignalRequest,
+)
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.waits.wait import Signal, Wait
 from noetl_temporal.naming import (
@@ -81,15 +89,33 @@ class RunControl:
         """Repeat a held step; the only one, unless ``step`` names it. Returns the id of the run that failed.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
-        failed: str = await self._send(RETRY_UPDATE, HeldRequest(new_execution_id(), step, by=by, reason=reason))
-        return failed
+        return (
+            await self._decide_held(RETRY_UPDATE, HeldRequest(new_execution_id(), step, by=by, reason=reason))
+        ).first
+
+    async def retry_all(self, step: str = "", *, by: str = "", reason: str = "") -> int:
+        """Repeat all held runs of steps; those of one step if ``step`` names it. Returns how many.
+
+        Raises RequestRefusedError with the reason, DeploymentError."""
+        request = HeldRequest(new_execution_id(), step, by=by, reason=reason, all=True)
+        return (await self._decide_held(RETRY_UPDATE, request)).count
 
     async def skip(self, step: str, data: Json = None, *, by: str = "", reason: str = "") -> str:
         """Give a held step the result ``data`` and continue. Returns the id of the run that failed.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
-        failed: str = await self._send(SKIP_UPDATE, HeldRequest(new_execution_id(), step, data, by, reason))
-        return failed
+        request = HeldRequest(new_execution_id(), step, data, by, reason)
+        return (await self._decide_held(SKIP_UPDATE, request)).first
+
+    async def skip_all(self, step: str = "", data: Json = None, *, by: str = "", reason: str = "") -> int:
+        """Give all held runs of steps the result ``data``; those of one step if ``step`` names it. Returns how many.
+
+        Raises RequestRefusedError with the reason, DeploymentError."""
+        request = HeldRequest(new_execution_id(), step, data, by, reason, all=True)
+        return (await self._decide_held(SKIP_UPDATE, request)).count
+
+    async def _decide_held(self, update: str, request: HeldRequest) -> DecidedRuns:
+        return msgspec.convert(await self._send(update, request), DecidedRuns)
 
     async def approval(self, step: str | None = None) -> Wait:
         """Return the approval that the run waits for; ``step``, or ``step[3]`` for an item of a loop, where there are

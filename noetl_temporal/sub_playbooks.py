@@ -85,7 +85,8 @@ class SubPlaybooks:
         self._queues = dict(queues)
         self._limit = limit
         self._on_started = started
-        self._waited: set[str] = set()
+        self._waited: dict[str, _Limit] = {}
+        self._is_paused = False
 
     @property
     def in_flight(self) -> Collection[str]:
@@ -96,6 +97,15 @@ class SubPlaybooks:
         """The id of the workflow that the call waits for, None before it has started."""
         workflow_id = child_id_below(self._caller.workflow_id, call_id)
         return workflow_id if workflow_id in self._waited else None
+
+    def pause(self, *, is_paused: bool) -> None:
+        """Pause or resume the timeouts of the calls."""
+        self._is_paused = is_paused
+        for limit in self._waited.values():
+            if is_paused:
+                limit.stop()
+            else:
+                limit.start()
 
     def start(self, call: ToolCall) -> asyncio.Task[ToolReport]:
         """Call a playbook. The task ends with the call; a child that has started is cancelled by ``cancel_child``."""
@@ -117,12 +127,15 @@ class SubPlaybooks:
             await self._start_detached(workflow_id, given, playbook)
             return {"status": "ok", "result": facts, "meta": facts}
         child = await self._started(call, workflow_id, given, playbook)
-        self._waited.add(workflow_id)
+        limit = self._waited[workflow_id] = _Limit(workflow_id, call.timeout)
+        if not self._is_paused:
+            limit.start()
         self._on_started(workflow_id)
         try:
-            return await _ended(child, call, facts, workflow_id)
+            return await _ended(child, call, facts, limit)
         finally:
-            self._waited.discard(workflow_id)
+            limit.stop()
+            del self._waited[workflow_id]
 
     def _playbook(self, call: ToolCall) -> PinnedPlaybook:
         path, version = str(call.config.get("path") or ""), str(call.config.get("version") or "")
@@ -212,11 +225,10 @@ class SubPlaybooks:
         )
 
 
-async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json], workflow_id: str) -> PlainOutcome:
-    """The outcome of a child; after the call's timeout it is cancelled. Raises the error of one that was cancelled for
-    any other reason.
+async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json], limit: _Limit) -> PlainOutcome:
+    """The outcome of a child, which its limit may cancel. Raises the error of one that was cancelled for any other
+    reason.
     """
-    limit = _Limit(workflow_id, call.timeout)
     try:
         return {"status": "ok", "result": (await child).result, "meta": facts}
     except ChildWorkflowError as error:
@@ -225,27 +237,32 @@ async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json], workflow
         if is_cancelled_exception(error) or _type_of(error) == PLAYBOOK_CANCELLED:
             raise
         return {**_failed(call, error), "meta": facts}
-    finally:
-        limit.end()
 
 
 class _Limit:
-    """Cancels a child when its time is up."""
+    """Cancels a child when its time is up. Time in which the caller, and so the child, is paused does not count."""
 
     def __init__(self, workflow_id: str, seconds: float | None) -> None:
         self._workflow_id = workflow_id
         self.has_passed = False
-        loop = asyncio.get_running_loop()
-        self._timer = None if seconds is None else loop.call_later(seconds, self._cancel_after_timeout)
+        self._left = seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Count from now on, also after ``stop``."""
+        if self._left is not None and self._timer is None and not self.has_passed:
+            self._timer = asyncio.get_running_loop().call_later(self._left, self._cancel_after_timeout)
+
+    def stop(self) -> None:
+        """Count no more."""
+        if self._timer is not None:
+            self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._timer.cancel()
+            self._timer = None
 
     def _cancel_after_timeout(self) -> None:
-        self.has_passed = True
+        self.has_passed, self._timer = True, None
         cancel_child(self._workflow_id)
-
-    def end(self) -> None:
-        """The child has ended."""
-        if self._timer is not None:
-            self._timer.cancel()
 
 
 def _failed(call: ToolCall, error: ChildWorkflowError) -> PlainOutcome:

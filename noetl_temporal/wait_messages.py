@@ -9,12 +9,12 @@ the pause of a workflow, is sent when the one before it has arrived.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from temporalio import workflow
 
-from noetl_temporal.control_requests import ClosedWait, HandedAnswer, PauseNotice
+from noetl_temporal.control_requests import ClosedWait, HandedAnswer, OpenedWait, PauseNotice
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
 from noetl_temporal.machine.events import WaitClosed
 from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL, PAUSE_SIGNAL
@@ -33,45 +33,48 @@ class WaitMessages:
 
     def notify_playbook(self, command: OpenWait | CloseWait) -> None:
         """Send a message from a chunk to its playbook; ignored if the playbook has ended."""
-        parent = workflow.info().parent
+        parent, sender = workflow.info().parent, workflow.info().first_execution_run_id
         if parent is None:
             return
         if isinstance(command, OpenWait):
-            self._send(parent.workflow_id, command.wait.id, OPEN_SIGNAL, command.wait)
+            self._send(parent.workflow_id, [command.wait.id], OPEN_SIGNAL, OpenedWait(sender, command.wait))
         else:
-            closed = ClosedWait(command.wait_id, command.is_answered, command.returned)
-            self._send(parent.workflow_id, command.wait_id, CLOSE_SIGNAL, closed)
+            closed = ClosedWait(sender, command.wait_id, command.is_answered, command.returned, command.request)
+            self._send(parent.workflow_id, [command.wait_id], CLOSE_SIGNAL, closed)
 
     def send_answer(self, command: AnswerWait, workflow_id: str) -> None:
         """Send an answer from a playbook to a chunk; it is returned if the chunk has ended."""
-        wait_id = f"{command.chunk_id} {command.wait_id}"
-        back = WaitClosed(self._now(), wait_id, returned=command.answer.signal)
-        handed = HandedAnswer(command.wait_id, command.answer)
-        self._send(workflow_id, command.wait_id, ANSWER_SIGNAL, handed, back)
+        outer_ids = [f"{command.chunk_id} {wait_id}" for wait_id in command.wait_ids]
+        back = [WaitClosed(self._now(), wait_id, returned=command.answer.signal) for wait_id in outer_ids]
+        self._send(workflow_id, command.wait_ids, ANSWER_SIGNAL, HandedAnswer(command.wait_ids, command.answer), back)
 
     def send_pause(self, workflow_id: str, notice: PauseNotice) -> None:
         """Send a pause to a chunk or a called playbook; ignored if it has ended."""
-        self._send(workflow_id, PAUSE_SIGNAL, PAUSE_SIGNAL, notice)
+        self._send(workflow_id, [PAUSE_SIGNAL], PAUSE_SIGNAL, notice)
 
-    def _send(self, workflow_id: str, subject: str, name: str, value: Any, otherwise: WaitClosed | None = None) -> None:
-        before = self._latest.get((workflow_id, subject))
+    def _send(
+        self, workflow_id: str, subjects: Sequence[str], name: str, value: Any, otherwise: Sequence[WaitClosed] = ()
+    ) -> None:
+        keys = [(workflow_id, subject) for subject in subjects]
+        before = [self._latest[key] for key in keys if key in self._latest]
 
         async def send() -> None:
-            if before is not None:
-                await workflow.wait([before])
+            if before:
+                await workflow.wait(before)
             await workflow.get_external_workflow_handle(workflow_id).signal(name, value)
 
         def sent(task: asyncio.Task[None]) -> None:
             self._unsent.discard(task)
-            if self._latest.get((workflow_id, subject)) is task:
-                del self._latest[workflow_id, subject]
-            has_failed = task.cancelled() or task.exception() is not None
-            if has_failed and otherwise is not None:
-                self._note(otherwise)
+            for key in keys:
+                if self._latest.get(key) is task:
+                    del self._latest[key]
+            if task.cancelled() or task.exception() is not None:
+                for fact in otherwise:
+                    self._note(fact)
 
         task = asyncio.create_task(send())
         self._unsent.add(task)
-        self._latest[workflow_id, subject] = task
+        self._latest |= dict.fromkeys(keys, task)
         task.add_done_callback(sent)
 
     async def sent(self) -> None:

@@ -95,15 +95,19 @@ class WorkflowHost:
         self._limit = limit
         self._on_turn = on_turn
         self._requests: list[str] = []
+        self._updates: list[Event] = []
         self._accepted = 0
         self._is_cancel_fed = False
         self._is_wait_logged = False
         self._soft_events = SOFT_EVENTS
         self._next_task: asyncio.Task[None] | None = None
         self._is_reset = False
+        self._is_pause_unsure = False
 
     def mark_reset(self) -> None:
-        """The run was reset: its next turn terminates the chunks that are not its own."""
+        """The run was reset: its next turn terminates the chunks that are not its own. The others are told whether it
+        is paused, as they may have heard of a pause that this run does not have.
+        """
         self._is_reset = True
 
     def request_cancel(self, reason: str) -> None:
@@ -115,14 +119,22 @@ class WorkflowHost:
         self._performer.perform(self._machine.feed(event))
 
     def take(self, fact: Event) -> None:
-        """Add a fact of a request to the inbox; it is fed with the others."""
+        """Take the fact of a message; it is fed with the others."""
         self._accepted += isinstance(fact, _REQUESTS)
         self._performer.note(fact)
+
+    def take_update(self, fact: Event) -> None:
+        """Take the fact of an update. It is fed after those of the messages in the same workflow task: between these a
+        replay does not know its place, where a reset has delivered all of them again.
+        """
+        self._accepted += 1
+        self._updates.append(fact)
+        self._performer.has_news = True
 
     @property
     def unfed(self) -> list[Event]:
         """The facts that the machine has not taken."""
-        return list(self._performer.inbox)
+        return [*self._performer.inbox, *self._updates]
 
     async def drive(self) -> Finish | None:
         """Run until the machine ends; None when the run is to continue as new from the machine's snapshot."""
@@ -134,7 +146,7 @@ class WorkflowHost:
 
     def _has_requests(self) -> bool:
         """Whether a fact would be lost that is not sent again. (A timer fires again.)"""
-        return any(isinstance(fact, _SENT) for fact in self._performer.inbox)
+        return any(isinstance(fact, _SENT) for fact in self.unfed)
 
     async def _drive(self) -> Finish | None:
         await _facts_noted()
@@ -167,15 +179,25 @@ class WorkflowHost:
 
     def _turn(self) -> None:
         self._machine.budget.renew()
+        self._note_updates()
         self._performer.has_news = False
         self._performer.cancel_late()
         if self._is_reset:
             self._is_reset = False
             self._performer.terminate_orphans(self._machine.chunks_in_flight)
+            self._is_pause_unsure = True
         self._feed_stops()
         if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
             self._shorten()
         self._feed_news()
+        if self._is_pause_unsure and not self._performer.inbox:
+            self._is_pause_unsure = False
+            self._performer.repeat_pause(self._machine.state.pause)
+
+    def _note_updates(self) -> None:
+        updates, self._updates = self._updates, []
+        for fact in updates:
+            self._performer.note(fact)
 
     def _shorten(self) -> None:
         """The history is long: a chunk gives back what it has not begun, anything else continues as new when idle.
@@ -192,7 +214,11 @@ class WorkflowHost:
         """Feed what happened, as far as the budget goes; the rest waits for the next workflow task."""
         inbox = self._performer.inbox
         while inbox and self._performer.finish is None and not self._machine.budget.is_spent:
-            self.feed(inbox.popleft())
+            if self._performer.is_sender_starting(inbox[0]):
+                return
+            fact = inbox.popleft()
+            if self._performer.is_sender_known(fact):
+                self.feed(fact)
 
     def _feed_stops(self) -> None:
         if self._is_cancel_new() and self._performer.finish is None:
@@ -202,7 +228,9 @@ class WorkflowHost:
             self.feed(CancelRequested(now(), self._requests.pop(0)))
 
     def _ask_for_next_task(self) -> None:
-        has_more = self._machine.has_work or self._performer.inbox or self._performer.has_late_cancels
+        inbox = self._performer.inbox
+        has_facts = bool(inbox) and not self._performer.is_sender_starting(inbox[0])
+        has_more = self._machine.has_work or has_facts or self._performer.has_late_cancels
         if has_more and self._next_task is None:
             task = asyncio.create_task(workflow.sleep(NEXT_TASK_SECONDS, summary="next workflow task"))
             task.add_done_callback(self._next_task_came)

@@ -23,6 +23,7 @@ from noetl_temporal.control_requests import (
     ClosedWait,
     DecisionRequest,
     HandedAnswer,
+    OpenedWait,
     OpenWaits,
     PauseNotice,
     SignalRequest,
@@ -44,7 +45,6 @@ from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.starting import Observer
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
-from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import (
     ANSWER_SIGNAL,
     CANCEL_SIGNAL,
@@ -179,7 +179,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     def signal(self, request: SignalRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(Signalled(now(), request.id, request.signal))
+            self._host.take_update(Signalled(now(), request.id, request.signal))
 
     @signal.validator
     def check_signal(self, request: SignalRequest) -> None:
@@ -192,7 +192,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     def decide(self, request: DecisionRequest) -> None:
         """Accepted: the machine takes it with the next facts."""
         if self._is_new(request.id):
-            self._host.take(_decided(request))
+            self._host.take_update(_decided(request))
 
     @decide.validator
     def check_decision(self, request: DecisionRequest) -> None:
@@ -202,14 +202,15 @@ class PlaybookWorkflow(ControlledWorkflow):
             refuse(decision_problem(self._machine.state, _decided(request), self._host.unfed))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
-    def wait_opened(self, wait: Wait) -> None:
+    def wait_opened(self, opened: OpenedWait) -> None:
         """Sent by a chunk of a loop."""
-        self._host.take(WaitOpened(now(), wait))
+        self._host.take(WaitOpened(now(), opened.wait, opened.sender))
 
     @workflow.signal(name=CLOSE_SIGNAL, description="An item of a loop has stopped waiting.")
     def wait_closed(self, closed: ClosedWait) -> None:
         """Sent by a chunk of a loop."""
-        self._host.take(WaitClosed(now(), closed.wait_id, closed.is_answered, closed.returned))
+        wait_id, is_answered, returned = closed.wait_id, closed.is_answered, closed.returned
+        self._host.take(WaitClosed(now(), wait_id, is_answered, returned, closed.request, closed.sender))
 
     @workflow.query(name=WAITS_QUERY)
     def open_waits(self) -> OpenWaits:
@@ -275,13 +276,14 @@ class LoopWorkflow:
         while late := [fact for fact in self._host.unfed if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late:
-                self._performer.messages.notify_playbook(self._machine.returned(fact))
+                for message in self._machine.returned(fact):
+                    self._performer.messages.notify_playbook(message)
             await self._performer.settled()
 
     @workflow.signal(name=ANSWER_SIGNAL, description="The playbook's answer to a wait of this loop.")
     def answer(self, given: HandedAnswer) -> None:
-        """A signal or a decision for an item that waits."""
-        self._host.take(Answered(now(), given.wait_id, given.answer))
+        """A signal for an item that waits, or a decision for one or several."""
+        self._host.take(Answered(now(), given.wait_ids, given.answer))
 
     @workflow.signal(name=PAUSE_SIGNAL, description="The playbook of this loop was paused or resumed.")
     def playbook_paused(self, notice: PauseNotice) -> None:

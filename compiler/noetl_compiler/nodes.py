@@ -2,7 +2,8 @@
 
 An alias is the same node as its anchor, so nodes may be shared; the reader keeps the written-out size and
 depth within its budgets, which lets the walks here recurse. Containers compare by identity, because comparing
-shared nodes by value would walk them as if they were written out.
+shared nodes by value would walk them as if they were written out. Nodes form no cycles, so the garbage collector need
+not know them (``gc=False``).
 """
 
 from __future__ import annotations

@@ -51,6 +51,9 @@ _START = Span(1, 1, 1, 1)
 
 _HINT = "give the path of a YAML file saved as UTF-8"
 
+_CONTROLS = bytes(code for code in range(128) if Reader.NON_PRINTABLE.match(chr(code)))
+"""The characters of ASCII that are not allowed. Removing them from bytes takes a tenth of the time of a search."""
+
 # libyaml compares every new %TAG directive with all before it; a playbook has no use for any
 _TAG_DIRECTIVE = re.compile(r"^%TAG[ \t]", re.MULTILINE)
 
@@ -130,14 +133,15 @@ def _compose(source: SourceFile, composer: Composer) -> None:
 
 def _refused_text(source: SourceFile) -> Diagnostic | None:
     """Return the problem that needs no parsing: the text is too long, not printable, or has tag directives."""
-    if len(source.text) > MAX_BYTES or len(source.text.encode(errors="replace")) > MAX_BYTES:
+    if len(source.text) > MAX_BYTES or len(data := source.text.encode(errors="replace")) > MAX_BYTES:
         hint = "keep data in a file, a table or a request, not in the playbook"
         return _error(source, Code.BUDGET_EXCEEDED, 0, f"the text is longer than {MAX_BYTES:,} bytes", hint)
-    if found := Reader.NON_PRINTABLE.search(source.text):
+    is_plain = source.text.isascii() and len(data.translate(None, _CONTROLS)) == len(data)
+    if not is_plain and (found := Reader.NON_PRINTABLE.search(source.text)):
         message = f"the control character U+{ord(found.group()):04X} is not allowed in YAML"
         hint = 'write it as an escape in "double quotes"'
         return _error(source, Code.YAML_SYNTAX, found.start(), message, hint)
-    if found := _TAG_DIRECTIVE.search(source.text):
+    if "%TAG" in source.text and (found := _TAG_DIRECTIVE.search(source.text)):
         hint = "remove it and the tags"
         return _error(source, Code.UNSUPPORTED_YAML, found.start(), "a %TAG directive", hint)
     return None

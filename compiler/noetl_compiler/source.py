@@ -26,6 +26,8 @@ ScalarStyle: TypeAlias = Literal["plain", "single", "double", "literal", "folded
 
 _BYTE_ORDER_MARK = "\ufeff"
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
+_LINE_FEED = re.compile(r"\n")
+"""The same in a text without ``\\r``, found much faster."""
 _OPENING = re.compile(r"\{\{|\{%")
 _CLOSING = re.compile(r"\}\}|%\}")
 _COMMENT_OR_OPENING = re.compile(r"\{#.*?(?:#\}|\Z)|\{\{|\{%", re.DOTALL)
@@ -51,7 +53,7 @@ class SourceFile:
     def __post_init__(self) -> None:
         if self.text.startswith(_BYTE_ORDER_MARK):
             object.__setattr__(self, "text", self.text[1:])
-        breaks = _LINE_BREAK.finditer(self.text)
+        breaks = (_LINE_BREAK if "\r" in self.text else _LINE_FEED).finditer(self.text)
         object.__setattr__(self, "_starts", array("L", chain((0,), (found.end() for found in breaks))))
 
     def position(self, offset: int) -> tuple[int, int]:

@@ -3,13 +3,14 @@
 On a server and a Postgres of its own. By hand in two ways: an activity that has the argument and the result of ours,
 and one that takes a number and gives it back. Each of a sequence, a fan-out and a sequential loop of COUNT noop calls;
 a workflow counts with its children. ``--types`` prints the bytes of each type of event as well, ``--show`` one event of
-each type.
+each type. With ``--result-bytes N`` all results are texts of N hexadecimal digits.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import random
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +25,8 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.noop import TOOL
+from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.ids import new_execution_id
@@ -42,9 +44,24 @@ SHAPES = ("sequence", "fan-out", "loop")
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/bytes}\n"
 
 
+_result_bytes = 0
+
+
+def result_of(number: int) -> Any:
+    """The result of a call: the number, or a text of the size that was asked for, which hardly compresses."""
+    return random.Random(number).randbytes(_result_bytes // 2).hex() if _result_bytes else number
+
+
+def answer(request: Request, _context: ToolContext) -> Any:
+    return result_of(request.config["result"])
+
+
+TOOLS: dict[str, Tool] = {"noop": FakeTool("noop", answer)}
+
+
 @activity.defn(name="bench.same")
-async def same(number: int) -> int:
-    return number
+async def same(number: int) -> Any:
+    return result_of(number)
 
 
 async def one(index: int, is_ours: bool) -> object:
@@ -73,17 +90,15 @@ async def one(index: int, is_ours: bool) -> object:
 @workflow.defn(name="HandSequence", sandboxed=False)
 class HandSequence:
     @workflow.run
-    async def run(self, is_ours: bool) -> int:
-        for index in range(COUNT):
-            await one(index, is_ours)
-        return COUNT
+    async def run(self, is_ours: bool) -> list[object]:
+        return [await one(index, is_ours) for index in range(COUNT)]
 
 
 @workflow.defn(name="HandFan", sandboxed=False)
 class HandFan:
     @workflow.run
-    async def run(self, is_ours: bool) -> int:
-        return len(await asyncio.gather(*(one(index, is_ours) for index in range(COUNT))))
+    async def run(self, is_ours: bool) -> list[object]:
+        return await asyncio.gather(*(one(index, is_ours) for index in range(COUNT)))
 
 
 @workflow.defn(name="HandChild", sandboxed=False)
@@ -93,8 +108,8 @@ class HandChild:
     @workflow.run
     async def run(self, name: str, is_ours: bool) -> int:
         child = f"{workflow.info().workflow_id}/loop"
-        result: int = await workflow.execute_child_workflow(name, is_ours, id=child)
-        return result
+        results: list[object] = await workflow.execute_child_workflow(name, is_ours, id=child)
+        return len(results)
 
 
 def playbook(shape: str) -> str:
@@ -177,8 +192,8 @@ async def histories(client: NoetlClient, shape: str) -> dict[str, list[HistoryEv
 
 
 async def measure(address: str, dsn: str, options: argparse.Namespace) -> None:
-    client = await NoetlClient.connect(address, dsn=dsn, tools={"noop": TOOL})
-    async with hand_worker(client.temporal), serving(client.temporal, {"noop": TOOL}, CredentialSource()):
+    client = await NoetlClient.connect(address, dsn=dsn, tools=TOOLS)
+    async with hand_worker(client.temporal), serving(client.temporal, TOOLS, CredentialSource()):
         for shape in SHAPES:
             print(f"\n{shape} of {COUNT}")
             show(await histories(client, shape), options)
@@ -206,7 +221,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--types", action="store_true")
     parser.add_argument("--show", action="store_true")
+    parser.add_argument("--result-bytes", type=int, default=0)
     options = parser.parse_args()
+    global _result_bytes
+    _result_bytes = options.result_bytes
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         asyncio.run(measure(addresses.temporal, addresses.postgres, options))
 

@@ -9,6 +9,7 @@
     python -m dev.killing --cursor --freeze --kills 3          a worker is frozen past its leases, and goes on
     python -m dev.killing --sub-playbooks --items 100          each item is a call of a playbook
     python -m dev.killing --pauses --kills 10                  the run is paused, killed at, and resumed
+    python -m dev.killing --resets --kills 10                  the run is reset, too, just before or after each kill
 
 Runs follow each other until enough kills fell between loop.started and loop.done. Each item must have its row once or
 a recorded failure, and no call that reported may be made again: of a framed item, none that a heartbeat had named
@@ -34,11 +35,13 @@ from dev.killing import cursor, sub_playbooks
 from dev.killing.named import Named, calls_by_item
 from dev.killing.pauses import paused
 from dev.killing.playbook import plain_loop
+from dev.killing.resets import has_ended, reset
 from dev.killing.stack import PARTS, Api, Stack, wait_until
 from dev.killing.verdict import Verdict, judged, loop_times
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from tests.audit import audit_execution
 
 PROBE = "/api/v1/concurrency/probe"
 END_SECONDS = 240.0
@@ -57,6 +60,7 @@ class Killing:
         self.chance = random.Random(given.seed)
         self.within: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
+        self.resets = 0
         self.verdicts: list[Verdict] = []
         self.text = self._text()
 
@@ -74,12 +78,13 @@ class Killing:
             run = await self._submitted()
             execution_id = run.execution_id
             kills = await self._killed(run, named, until)
-            await self._ended(execution_id)
+            await self._ended(run)
             began, ended = await loop_times(self._dsn, execution_id)
             for part, at in kills:
                 fell = began is not None and began <= at and (ended is None or at <= ended)
                 (self.within if fell else self.outside)[part] += 1
             verdict = await self._judged(execution_id, named)
+            verdict.wrong += [f"the log: {what}" for what in await audit_execution(self._dsn, execution_id)]
             self.verdicts.append(verdict)
             print(f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.wrong)} wrong", flush=True)
 
@@ -90,7 +95,8 @@ class Killing:
             return await sub_playbooks.judged_calls(addresses, execution_id, items, calls_of_item)
         if self.given.cursor:
             return await cursor.judged_rows(addresses, execution_id, items, calls_by_item(calls, execution_id))
-        return await judged(addresses, execution_id, items, calls, named, framed=self.given.framed)
+        are_all_logged = not (self.given.framed or self.given.resets)
+        return await judged(addresses, execution_id, items, calls, named, are_all_logged=are_all_logged)
 
     @property
     def _dsn(self) -> str:
@@ -110,7 +116,7 @@ class Killing:
         while self.within.total() + len(kills) < self.given.kills and time.monotonic() < until:
             await asyncio.sleep(self.chance.uniform(*self.given.pause))
             began, ended = await self._times(run.execution_id)
-            if ended is not None:
+            if ended is not None and (not self.given.resets or await self._has_ended(run)):
                 break
             if began is None:
                 continue
@@ -125,10 +131,27 @@ class Killing:
         """Kill the part, or freeze it, or kill it while the run is paused; False when it does not run just now."""
         if self.given.freeze:
             return await asyncio.to_thread(self.stack.freeze, part, self.chance.uniform(*FROZEN_SECONDS))
+        if self.given.resets:
+            return await self._struck_and_reset(run, part)
         if not self.given.pauses:
             return self.stack.kill(part)
         async with paused(run, self.chance) as is_paused:
             return is_paused and self.stack.kill(part)
+
+    async def _struck_and_reset(self, run: RunHandle, part: str) -> bool:
+        """Reset the run at about the moment of the kill, whichever comes first."""
+        is_reset_first, is_struck = self.chance.random() < 0.5, False
+        if is_reset_first:
+            await self._reset(run)
+            await asyncio.sleep(self.chance.uniform(0, 0.5))
+        is_struck = self.stack.kill(part)
+        if not is_reset_first:
+            await self._reset(run)
+        return is_struck
+
+    async def _reset(self, run: RunHandle) -> None:
+        client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
+        self.resets += await reset(client, run.workflow_id, self.chance)
 
     async def _times(self, execution_id: int) -> tuple[datetime | None, datetime | None]:
         try:
@@ -136,10 +159,15 @@ class Killing:
         except (OSError, RuntimeError):
             return None, None
 
-    async def _ended(self, execution_id: int) -> None:
-        deadline = time.monotonic() + END_SECONDS
+    async def _has_ended(self, run: RunHandle) -> bool:
+        client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
+        return await has_ended(client, run.workflow_id)
+
+    async def _ended(self, run: RunHandle) -> None:
+        """What a reset superseded has ended before."""
+        execution_id, deadline = run.execution_id, time.monotonic() + END_SECONDS
         while time.monotonic() < deadline:
-            if (await self._times(execution_id))[1] is not None:
+            if await self._has_ended(run) and (await self._times(execution_id))[1] is not None:
                 await asyncio.sleep(3)  # the last rows of the log come with the run's end, just after the loop's
                 return
             await asyncio.sleep(0.5)
@@ -152,6 +180,8 @@ class Killing:
         for part in self.given.which:
             print(f"{part:10} {self.within[part]:10} {self.outside[part]:8}")
         print(f"{'all':10} {self.within.total():10} {self.outside.total():8}\n")
+        if self.given.resets:
+            print(f"{self.resets} resets\n")
         print(
             f"{'run':20} {'status':10} {'items':>6} {'rows':>6} {'failed':>6} {'calls':>6} {'lost':>5}"
             f" {'named':>6} {'again':>6} {'wrong':>6}"
@@ -202,6 +232,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--steps", action="store_true", help="with --cursor: each row runs several steps")
     parser.add_argument("--sub-playbooks", action="store_true", help="call a playbook for each item")
     parser.add_argument("--pauses", action="store_true", help="pause the run, kill, and resume it")
+    parser.add_argument("--resets", action="store_true", help="reset the run at about the moment of each kill")
     parser.add_argument("--freeze", action="store_true", help="freeze a worker past its leases, and let it go on")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()

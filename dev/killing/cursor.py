@@ -7,7 +7,7 @@ from collections import Counter
 import asyncpg
 
 from dev.killing.playbook import calls_item, playbook
-from dev.killing.verdict import Verdict
+from dev.killing.verdict import STANDING, Verdict
 from noetl_temporal.stack.addresses import Addresses
 
 __all__ = ["cursor_loop", "judged_rows"]
@@ -76,7 +76,7 @@ async def judged_rows(addresses: Addresses, execution_id: int, items: int, calls
     verdict = Verdict(execution_id, str(status[0]["status"]), counts.total(), failed, calls.total())
     errors = await _fetched(
         addresses.postgres,
-        "SELECT error FROM noetl.event WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'",
+        f"SELECT error FROM noetl.event WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {STANDING}",
         execution_id,
     )
     verdict.failures = Counter(str(row["error"]) for row in errors)

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 
 from dev.killing.playbook import ROWS, calls_item, playbook
-from dev.killing.verdict import Verdict, stored_rows
+from dev.killing.verdict import STANDING, Verdict, stored_rows
 from noetl_temporal.stack.addresses import Addresses
 
 __all__ = ["judged_calls", "written"]
@@ -73,10 +73,11 @@ ENDED = ("COMPLETED", "FAILED")
 CHILDREN = "SELECT execution_id, status FROM noetl.execution WHERE parent_execution_id = $1"
 FAILED = (
     "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
-    " WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'"
+    f" WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {STANDING}"
 )
 AGAIN = (
     "SELECT execution_id FROM noetl.event WHERE event_type = 'task.attempt.done'"
     " AND execution_id IN (SELECT execution_id FROM noetl.execution WHERE parent_execution_id = $1)"
+    " AND event_id NOT IN (SELECT event_id FROM noetl.superseded_events(execution_id))"
     " GROUP BY execution_id HAVING count(*) > 1"
 )

@@ -11,10 +11,12 @@ import asyncpg
 from dev.killing.named import Named, calls_by_item
 from noetl_temporal.stack.addresses import Addresses
 
-__all__ = ["Verdict", "judged", "loop_times", "stored_rows"]
+__all__ = ["STANDING", "Verdict", "judged", "loop_times", "stored_rows"]
 
 ENDS = ("loop.done", "loop.failed", "loop.cancelled")
 REPORTED = ("ok", "error")
+STANDING = "AND event_id NOT IN (SELECT event_id FROM noetl.superseded_events($1))"
+"""Without what resets superseded."""
 
 
 @dataclass
@@ -52,15 +54,18 @@ async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, date
 
 
 async def judged(
-    addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, framed: bool
+    addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, are_all_logged: bool
 ) -> Verdict:
-    """``calls``: query string -> how often the service was called. The log of ``framed`` items need not have each."""
+    """``calls``: query string -> how often the service was called. ``are_all_logged``: the log has each of them, which
+    it need not have of framed items, nor of calls that were in progress when a reset terminated their workflow.
+    """
     stored = await stored_rows(addresses.playbooks, execution_id)
     connection = await asyncpg.connect(addresses.postgres)
     try:
         status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
         failed = await _failed(connection, execution_id)
-        attempts = await _attempts(connection, execution_id)
+        attempts = await _attempts(connection, execution_id, "")
+        standing = await _attempts(connection, execution_id, STANDING)
     finally:
         await connection.close()
     calls_of_item = calls_by_item(calls, execution_id)
@@ -75,10 +80,10 @@ async def judged(
         failures=Counter(failed.values()),
     )
     for item in range(items):
-        verdict.wrong += _wrong(item, stored, failed, attempts)
+        verdict.wrong += _wrong(item, stored, failed, standing)
         unknown = calls_of_item[item] - sum(count for (of, _), count in attempts.items() if of == item)
-        verdict.again += max(0, unknown) * framed
-        if unknown > 0 and not framed:
+        verdict.again += max(0, unknown) * (not are_all_logged)
+        if unknown > 0 and are_all_logged:
             verdict.wrong.append(
                 f"item {item} was called {calls_of_item[item]} times, {unknown} more than the log has attempts"
             )
@@ -88,13 +93,13 @@ async def judged(
     return verdict
 
 
-def _wrong(item: int, stored: Counter[int], failed: dict[int, str], attempts: Counter[tuple[int, str]]) -> list[str]:
+def _wrong(item: int, stored: Counter[int], failed: dict[int, str], standing: Counter[tuple[int, str]]) -> list[str]:
     problems: list[str] = []
     if stored[item] > 1:
         problems.append(f"item {item} has {stored[item]} rows")
     if stored[item] == 0 and item not in failed:
         problems.append(f"item {item} has no row and no recorded failure")
-    if attempts[item, "ok"] > 1:
+    if standing[item, "ok"] > 1:
         problems.append(f"item {item} was called again after it had reported")
     return problems
 
@@ -113,18 +118,18 @@ async def _failed(connection: asyncpg.Connection, execution_id: int) -> dict[int
     """Item -> why it failed."""
     rows = await connection.fetch(
         "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
-        " WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'",
+        f" WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {STANDING}",
         execution_id,
     )
     return {row["item"]: str(row["error"]) for row in rows}
 
 
-async def _attempts(connection: asyncpg.Connection, execution_id: int) -> Counter[tuple[int, str]]:
+async def _attempts(connection: asyncpg.Connection, execution_id: int, which: str) -> Counter[tuple[int, str]]:
     """(item, how it ended) -> attempts: ok, or the kind of its error (worker_lost among them)."""
     rows = await connection.fetch(
         "SELECT (meta->>'iteration')::int AS item, event_type, COALESCE(meta->'error'->>'kind', error, '') AS kind"
         " FROM noetl.event WHERE execution_id = $1"
-        " AND event_type IN ('task.attempt.done', 'task.attempt.failed') AND meta->>'iteration' IS NOT NULL",
+        f" AND event_type IN ('task.attempt.done', 'task.attempt.failed') AND meta->>'iteration' IS NOT NULL {which}",
         execution_id,
     )
     return Counter(

@@ -53,7 +53,7 @@ from noetl_temporal.performer import HEARTBEAT_TIMEOUT
 
 __all__ = ["Frame", "FrameWorld", "in_processes"]
 
-KINDS = ("noop", "http", "python", "postgres")
+KINDS = ("noop", "http", "python", "postgres", "duckdb")
 """Tools of the playbooks, including that of calls which only run sinks."""
 
 LONGEST_BEAT_MS = 2_000

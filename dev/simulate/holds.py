@@ -47,7 +47,8 @@ def _as_decided(trace: MachineTrace) -> None:
     for turn in trace.turns:
         fact: Any = turn.fact
         if isinstance(fact, Answered) and fact.answer.decision is not None:
-            decided.setdefault(fact.wait_id.removesuffix(":hold"), fact.answer.decision.action)
+            for wait_id in fact.wait_ids:
+                decided.setdefault(wait_id.removesuffix(":hold"), fact.answer.decision.action)
         elif isinstance(fact, CancelRequested | LimitReached):
             return
         for event in (command.event for command in turn.commands if isinstance(command, Emit)):
@@ -94,7 +95,7 @@ def _timeouts_wait(main: MachineTrace) -> None:
             held = {run for run in held if not run.startswith(f"{fact.chunk_id} ")}
         for command in turn.commands:
             if isinstance(command, AnswerWait):
-                held.discard(f"{command.chunk_id} {command.wait_id}")
+                held.difference_update(f"{command.chunk_id} {wait_id}" for wait_id in command.wait_ids)
             elif isinstance(command, Emit) and command.event.type == "step.held":
                 held.add(command.event.meta["step_run_id"])
             elif isinstance(command, Emit) and command.event.type == "step.released":

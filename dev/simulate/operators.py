@@ -31,6 +31,9 @@ PAUSED_NOW = 0.4
 PAUSED_MEANWHILE = 0.3
 """Of a retry: that the run is paused while a loop of it has not heard of the retry yet."""
 
+DECIDED_AT_ONCE = 0.3
+"""Of a decision: that it is about all held runs at once."""
+
 FIRST_REQUEST = 1_000_000
 """Ids of their requests are above those of others."""
 
@@ -98,11 +101,13 @@ class Operators:
         held = [] if machine is None else held_steps(machine.state.waits.values())
         if machine is None or not held:
             return
-        run, at = self._chance.choice(held).run, host.world.now
+        chosen, at = self._chance.choice(held), host.world.now
+        is_all = self._meanwhile.random() < DECIDED_AT_ONCE
+        runs = tuple(one.run for one in (held if is_all else [chosen]))
         if self._chance.random() < 0.3:
-            host.feed(SkipRequested(at, self._id(), run, {"n": 1}, "ann"))
+            host.feed(SkipRequested(at, self._id(), runs, {"n": 1}, "ann"))
         elif retry_problem(machine.state, []) is None:
-            host.feed(RetryRequested(at, self._id(), run, "ann"))
+            host.feed(RetryRequested(at, self._id(), runs, "ann"))
             if self._meanwhile.random() < PAUSED_MEANWHILE:
                 self._later(self._meanwhile.randint(0, 20), partial(self._pause, host))
 

@@ -76,7 +76,7 @@ class SimulatedValues:
         pages = [list(range(rows))[first : first + PAGE_ROWS] for first in range(0, rows, PAGE_ROWS)]
         kept = [self.keep(page) for page in pages]
         parts = [Part(ref.key, 0, len(page)) for ref, page in zip(kept, pages, strict=True)]
-        return {"given": 1, "rows": None}, {"rows": StoredRef(tuple(parts), sum(ref.bytes for ref in kept))}
+        return {"given": 1, "rows": None}, {"/rows": StoredRef(tuple(parts), sum(ref.bytes for ref in kept))}
 
     def load(self, stored: StoredRef) -> Any:
         """The value that a machine refers to as stored."""

@@ -146,14 +146,15 @@ class Mail:
         match self._up.popleft():
             case OpenWait(wait):
                 self._parent.feed(WaitOpened(self._parent.world.now, wait))
-            case CloseWait(wait_id, is_answered, returned):
-                self._parent.feed(WaitClosed(self._parent.world.now, wait_id, is_answered, returned))
+            case CloseWait(wait_id, is_answered, returned, request):
+                self._parent.feed(WaitClosed(self._parent.world.now, wait_id, is_answered, returned, request))
 
     def _deliver_down(self) -> None:
         """A chunk that is over gives back what it is handed."""
         command = self._down.popleft()
-        if self._chunk.is_over or not self._chunk.trace.turns:
-            back = f"{command.chunk_id} {command.wait_id}"
+        if not self._chunk.is_over and self._chunk.trace.turns:
+            self._chunk.feed(Answered(self._parent.world.now, command.wait_ids, command.answer))
+            return
+        for wait_id in command.wait_ids:
+            back = f"{command.chunk_id} {wait_id}"
             self._parent.feed(WaitClosed(self._parent.world.now, back, returned=command.answer.signal))
-        else:
-            self._chunk.feed(Answered(self._parent.world.now, command.wait_id, command.answer))

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from temporalio.service import RPCError
 
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.suspensions import Suspension, suspensions_of
+from noetl_temporal.cli.suspensions import Suspension, lines_of, suspensions_of
 from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
@@ -35,7 +35,7 @@ class CalledWaits(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """Message and command of each."""
-        yield from (suspension.line() for suspension in self.suspensions)
+        yield from lines_of(self.suspensions)
         yield from (wait.line() for wait in self.waits)
 
 

@@ -174,6 +174,7 @@ def _exit_status() -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
         return INTERRUPTED
     except Exception as error:
         return _report_error(error)
@@ -189,6 +190,9 @@ def _report_error(raised: BaseException) -> int:
         return WRONG if is_wrong else FAILED
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
+    if _is_lost_connection(error):
+        click.echo("Error: the connection to Postgres was lost", err=True, color=True)
+        return FAILED
     message = f"{type(error).__name__}: {error}"
     click.echo(f"Error: {message}\nThis is a bug; NOETL_DEBUG=1 shows where.", err=True, color=True)
     return FAILED
@@ -210,6 +214,15 @@ _OF_THE_DEPLOYMENT = {
     "noetl_temporal.deployment": "DeploymentError",
     "noetl_temporal.encryption": "DecryptionError",
 }
+
+
+def _is_lost_connection(error: BaseException) -> bool:
+    """Whether Postgres has ended the connection, as at its crash or shutdown."""
+    if "asyncpg" not in sys.modules:
+        return False
+    from noetl_temporal.database_errors import is_lost_connection
+
+    return is_lost_connection(error)
 
 
 def _is_deployment_error(error: BaseException) -> bool:

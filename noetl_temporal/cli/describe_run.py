@@ -72,6 +72,7 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         cancelling=is_cancelling,
         waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
         suspensions=(*suspensions, *below.suspensions),
+        held=open_.held_count,
     )
     return logged.added_to(summary)
 
@@ -121,7 +122,9 @@ async def _start_time(runs: Runs, handle: RunHandle, description: WorkflowExecut
 async def _step_statuses(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow."""
+    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow, which
+    does not know those inside its loops before their chunks have ended.
+    """
     counted = await _counted_steps(log, handle, status)
     if not has_worker:
         return counted
@@ -129,7 +132,7 @@ async def _step_statuses(
         progress = await handle.progress(_WITHIN)
     except RPCError:
         return counted  # no worker answers just now
-    return {name: {**counted.get(name, {}), **step} for name, step in progress.items()}
+    return {name: {**counted.get(name, {}), **progress.get(name, {})} for name in {**counted, **progress}}
 
 
 async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -> dict[str, dict[str, Json]]:

@@ -58,9 +58,20 @@ def _entry(path: str, kinds: ToolKinds) -> KeyEntry:
     try:
         return lookup(path, kinds)
     except UnknownPathError as error:
-        if (name := path.partition(".")[0]) in _TEMPLATE_NAMES:
-            raise click.UsageError(f'"{name}" is a name in templates: noetl explain templates') from None
-        raise click.UsageError(str(error)) from None
+        name = path.partition(".")[0]
+        if name not in _TEMPLATE_NAMES:
+            raise click.UsageError(str(error)) from None
+        of_templates = f'"{name}" is a name in templates: noetl explain templates'
+        unknown_key = f"{error}; " if _has_keys(name, kinds) else ""
+        raise click.UsageError(unknown_key + of_templates) from None
+
+
+def _has_keys(name: str, kinds: ToolKinds) -> bool:
+    """Whether the name of templates is also that of a key with keys of its own, such as loop."""
+    try:
+        return bool(lookup(name, kinds).keys)
+    except UnknownPathError:
+        return False
 
 
 def _code(name: str) -> str:

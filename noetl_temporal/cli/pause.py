@@ -13,6 +13,8 @@ _RUN = click.argument("execution", metavar="ID", type=RUN_ID)
 _BY = click.option("--as", "by", metavar="WHO", type=NAME, help="Who makes the request; the user's name by default.")
 _REASON = click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
 
+_ALL = click.option("--all", "is_all", is_flag=True, help="All held steps and items; with STEP, all of that step.")
+
 
 @click.command("pause")
 @_RUN
@@ -53,37 +55,61 @@ def resume_command(execution: int | str, by: str | None, reason: str) -> None:
 @click.command("retry")
 @_RUN
 @click.option("--step", metavar="STEP", type=NAME, help="The step; optional if only one is held.")
+@_ALL
 @_BY
 @_REASON
-def retry_command(execution: int | str, step: str | None, by: str | None, reason: str) -> None:
+def retry_command(execution: int | str, step: str | None, is_all: bool, by: str | None, reason: str) -> None:
     """Retry a held step of the run ID: a step that failed and has on_failure: hold.
 
-    Of a loop, only the items that failed or never ran are repeated; the others keep their results.
+    Of a loop, only the items that failed or never ran are repeated; the others keep their results. A step inside a
+    loop over several steps is held for each item: 'load[3]' is that for the item with index 3.
 
     \b
     noetl retry 754318462739161088
     noetl retry 754318462739161088 --step load --reason "the table exists now"
+    noetl retry 754318462739161088 --step 'load[3]'
+    noetl retry 754318462739161088 --all
     """
     who = by or user_name()
+    if is_all:
+        execution_id, count = send_request(
+            execution, lambda handle: handle.retry_all(step or "", by=who, reason=reason)
+        )
+        click.echo(f"run {execution_id}: retrying {_held_runs(count)}")
+        return
     execution_id, run = send_request(execution, lambda handle: handle.retry(step or "", by=who, reason=reason))
     click.echo(f"run {execution_id}: retrying {run}")
 
 
 @click.command("skip")
 @_RUN
-@click.argument("step", metavar="STEP", type=NAME)
+@click.argument("step", metavar="[STEP]", type=NAME, required=False)
+@_ALL
 @click.option("--data", metavar="JSON", default="null", help="The result of the step, as JSON.")
 @_BY
 @_REASON
-def skip_command(execution: int | str, step: str, data: str, by: str | None, reason: str) -> None:
+def skip_command(execution: int | str, step: str | None, is_all: bool, data: str, by: str | None, reason: str) -> None:
     """Skip the held STEP of the run ID: a step that failed and has on_failure: hold.
 
-    The step then counts as succeeded, with the result from --data.
+    The step then counts as succeeded, with the result from --data. STEP may be left out with --all.
 
     \b
     noetl skip 754318462739161088 load
-    noetl skip 754318462739161088 fetch --data '{"rows": []}'
+    noetl skip 754318462739161088 'load[3]' --data '{"rows": []}'
+    noetl skip 754318462739161088 load --all
     """
     who, result = by or user_name(), json_argument(data, "--data")
+    if is_all:
+        execution_id, count = send_request(
+            execution, lambda handle: handle.skip_all(step or "", result, by=who, reason=reason)
+        )
+        click.echo(f"run {execution_id}: skipped {_held_runs(count)}")
+        return
+    if step is None:
+        raise click.UsageError("name the STEP to skip, or write --all for all held steps")
     execution_id, run = send_request(execution, lambda handle: handle.skip(step, result, by=who, reason=reason))
     click.echo(f"run {execution_id}: skipped {run}")
+
+
+def _held_runs(count: int) -> str:
+    return f"{count:,} held run{'s' * (count != 1)} of steps"

@@ -51,7 +51,8 @@ def _parse_object(payload: str) -> dict[str, Json]:
     try:
         value = msgspec.json.decode(text)
     except ValueError as error:
-        raise click.UsageError(f"{where} is not JSON: {error}") from None
+        hint = f": to read a file, write --payload @{payload}" if Path(payload).suffix == ".json" else ""
+        raise click.UsageError(f"{where} is not JSON: {error}{hint}") from None
     if _LONG_NUMBER.search(text) and not all(_fits(element) for _, element in _values(value)):
         raise click.UsageError(f"{where} has an integer of more than 64 bits: write it as text")
     if not isinstance(value, dict):

@@ -104,10 +104,10 @@ def run_command(
     if detach:
         _detach(playbook, request, credentials, timeout, as_json=as_json, verbose=verbose, deployment=deployment)
         return
-    with importing():
-        options = _order(playbook, request, credentials, timeout, verbose=verbose)
     report = _Report(as_json, playbook)
     try:
+        with importing():
+            options = _order(playbook, request, credentials, timeout, verbose=verbose)
         _run(options, report, deployment)
     except KeyboardInterrupt:
         report.after_interrupt()

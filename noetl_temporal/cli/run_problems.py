@@ -37,8 +37,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror.decryption import decrypted
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import ReadProblem
-from noetl_temporal.naming import WORKFLOW_QUEUE, activity_type, tool_queue
-from noetl_temporal.paused_calls import PAUSE_REASON
+from noetl_temporal.naming import PAUSE_REASON, WORKFLOW_QUEUE, activity_type, tool_queue
 from noetl_temporal.paused_workflows import is_paused, unpause_command
 from noetl_temporal.utc_time import utc_text
 

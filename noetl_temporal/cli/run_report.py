@@ -17,7 +17,7 @@ from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_temporal.cli.console import PrintableConsole, styled
 from noetl_temporal.cli.run_problems import RunProblem
 from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
-from noetl_temporal.cli.suspensions import Suspension
+from noetl_temporal.cli.suspensions import Suspension, lines_of
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
@@ -48,8 +48,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     ``reason``, why a person stopped the run, are from these rows. ``called`` are the first of the ``calls`` runs of
     other playbooks that it has called. A rerun has the run ``rerun_of`` that it repeats, and the step ``rerun_from``.
 
-    A running one has ``waits``, ``suspensions`` (its pause and its held steps), and ``problems`` that block it or its
-    event log; it is ``cancelling`` after a request to stop.
+    A running one has ``waits``, ``suspensions`` (its pause and the oldest of its ``held`` steps), and ``problems`` that
+    block it or its event log; it is ``cancelling`` after a request to stop.
     """
 
     execution_id: int
@@ -73,6 +73,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     calls: int = 0
     waits: tuple[OpenWait, ...] = ()
     suspensions: tuple[Suspension, ...] = ()
+    held: int = 0
     rerun_of: str = ""
     rerun_from: str = ""
 
@@ -130,7 +131,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     def _blocking_lines(self) -> Iterator[Text]:
         """Yield what the run waits for, and what blocks it."""
-        yield from (styled((suspension.line(), "yellow")) for suspension in self.suspensions)
+        yield from (styled((line, "yellow")) for line in lines_of(self.suspensions, self.held))
         yield from (styled((wait.line(), "cyan")) for wait in self.waits)
         yield from (styled((problem.line(), "yellow")) for problem in self.problems)
 

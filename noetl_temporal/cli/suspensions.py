@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,14 +15,17 @@ from noetl_temporal.paused_workflows import unpause_command
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
     from noetl_temporal.control_requests import OpenWaits
 
-__all__ = ["Suspension", "SuspensionLines", "suspensions_of"]
+__all__ = ["Suspension", "SuspensionLines", "lines_of", "suspensions_of"]
+
+MOST_LINES = 10
+"""The maximum number of held steps that are shown one by one."""
 
 
 class Suspension(msgspec.Struct, frozen=True):
     """A pause, or a held run of a step; ``run`` is empty for a pause.
 
     A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step is its failure; at ``due``, ISO
-    8601, the step fails. ``answer`` is the command that continues the run.
+    8601, the step fails. ``answer`` is the command that continues the run, ``answer_all`` the one about all held steps.
     """
 
     run: str = ""
@@ -30,6 +33,7 @@ class Suspension(msgspec.Struct, frozen=True):
     reason: str = ""
     due: str = ""
     answer: str = ""
+    answer_all: str = ""
 
     def line(self) -> str:
         """``load#1 is held until 2026-11-30T08:00:00Z (no such table): noetl retry ID --step load, or noetl skip``."""
@@ -37,6 +41,16 @@ class Suspension(msgspec.Struct, frozen=True):
         until = f" until {self.due}" if self.due else ""
         state = f"{self.run} is held{until}" if self.run else f"paused{by}"
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
+
+
+def lines_of(suspensions: Sequence[Suspension], held_count: int = 0) -> Iterator[str]:
+    """Yield a line for each, up to MOST_LINES, and one about the others. ``held_count`` is the number of held runs, if
+    not all are listed.
+    """
+    yield from (suspension.line() for suspension in suspensions[:MOST_LINES])
+    more = max(len(suspensions), held_count) - MOST_LINES
+    if more > 0:
+        yield f"more steps are held: {suspensions[-1].answer_all} ({more:,} more)"
 
 
 def suspensions_of(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
@@ -72,8 +86,8 @@ class SuspensionLines:
                 pass
 
     def lines(self) -> list[str]:
-        """Return one line for the pause, and one for each held step."""
-        return [suspension.line() for suspension in self._open.values()]
+        """Return one line for the pause, and one for each held step, as far as ``lines_of`` does."""
+        return list(lines_of(list(self._open.values())))
 
 
 def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:
@@ -83,4 +97,5 @@ def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "")
 def _hold_suspension(execution_id: int, run: str, message: str, due: str) -> Suspension:
     word = shell_word(run)
     answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
-    return Suspension(run, reason=message, due=due, answer=answer)
+    answer_all = f"noetl retry {execution_id} --all, or noetl skip {execution_id} --all --data JSON"
+    return Suspension(run, reason=message, due=due, answer=answer, answer_all=answer_all)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from typing import Protocol
@@ -19,6 +20,8 @@ from noetl_temporal.cli.progress import Progress, Row, StepLine
 __all__ = ["Lines", "Quiet", "Screen", "View", "open_view"]
 
 BAR_WIDTH = 20
+
+_CHANGING = re.compile(r", attempt | \([\d,]+ more\)$")
 
 MARKS = {
     "completed": ("✓", "green"),
@@ -170,5 +173,5 @@ def _note(line: StepLine) -> tuple[str, str]:
 
 
 def _subject(line: str) -> str:
-    """What a warning is about; how often it was tried since may change."""
-    return line.partition(", attempt ")[0]
+    """What a warning is about; how often it was tried since, and how many more there are, may change."""
+    return _CHANGING.split(line)[0]

@@ -167,20 +167,21 @@ class OpenWait(msgspec.Struct, frozen=True, tag=True):
 
 
 class CloseWait(msgspec.Struct, frozen=True, tag=True):
-    """Report the end of a wait of this chunk to the playbook: by its answer, if it ``is_answered``. ``returned`` is a
-    signal that arrived too late for it.
+    """Report the end of a wait of this chunk to the playbook: by its answer, if it ``is_answered``, which was the
+    signal of this ``request`` if it is not 0. ``returned`` is a signal that arrived too late for it.
     """
 
     wait_id: str
     is_answered: bool = False
     returned: Signal | None = None
+    request: int = 0
 
 
 class AnswerWait(msgspec.Struct, frozen=True, tag=True):
-    """Forward an answer to the chunk that waits for it, with the id of the wait there."""
+    """Forward an answer to the chunk that waits for it, with the ids of the waits there."""
 
     chunk_id: str
-    wait_id: str
+    wait_ids: tuple[str, ...]
     answer: Answer
 
 

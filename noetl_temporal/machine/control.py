@@ -17,6 +17,7 @@ from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
 
 __all__ = [
     "RefusedError",
+    "all_held",
     "chosen_held",
     "pause_problem",
     "resume_problem",
@@ -27,6 +28,9 @@ __all__ = [
 
 MOST_NAMED = 10
 """The maximum number of held runs that a refusal lists."""
+
+MOST_SKIP_BYTES = 500_000
+"""The maximum size of the data with which many held runs are skipped at once, times their number: each gets its own."""
 
 
 class RefusedError(ValueError):
@@ -54,9 +58,12 @@ def retry_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
     return "the run is paused: resume it first" if _is_paused(state, unfed) else None
 
 
-def skip_problem(data: Json) -> str | None:
-    """Why the data cannot be the result of a step; None if it can."""
+def skip_problem(data: Json, steps: int = 1) -> str | None:
+    """Why the data cannot be the result of so many held steps; None if it can."""
     size = len(msgspec.json.encode(data))
+    if size * steps > MOST_SKIP_BYTES and size <= SIGNAL_BYTES:
+        allowed = f"at most {MOST_SKIP_BYTES // steps:,} are allowed for {steps:,} held steps"
+        return f"the data has {size:,} bytes; {allowed}: skip fewer at a time"
     if size <= SIGNAL_BYTES:
         return None
     return (
@@ -68,16 +75,24 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[E
     """The held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item with
     index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
-    if state.phase == "ended":
-        raise RefusedError("the run has ended")
-    decided = {fact.run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested)}
-    held = [one for one in held_steps(known_waits(state, unfed).values()) if one.run not in decided]
-    named = [one for one in held if step in ("", one.step, one.run, f"{one.step}[{one.iteration}]")]
+    named = all_held(graph, state, step, unfed)
     if len(named) == 1:
         return named[0]
-    if named:
-        raise RefusedError(f"several runs of steps are held, name one: {_listed(named)}")
-    raise RefusedError(_not_held(graph, held, step))
+    names = [one.name for one in named]
+    words = [name if names.count(name) == 1 else one.run for one, name in zip(named, names, strict=True)]
+    raise RefusedError(f"{len(named):,} runs of steps are held: name one of {_listed(words)}, or decide about all")
+
+
+def all_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> list[HeldStep]:
+    """The held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
+    if state.phase == "ended":
+        raise RefusedError("the run has ended")
+    decided = {run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested) for run in fact.runs}
+    held = [one for one in held_steps(known_waits(state, unfed).values()) if one.run not in decided]
+    named = [one for one in held if step in ("", one.step, one.run, one.name)]
+    if not named:
+        raise RefusedError(_not_held(graph, held, step))
+    return named
 
 
 def _not_held(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
@@ -85,15 +100,15 @@ def _not_held(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
         return "no step is held"
     of_run = step.partition("#")[0].rpartition("/")[2]
     if not {step, of_run, step.partition("[")[0]} & graph.steps.keys():
-        hint = nearest(step, graph.steps)
+        hint = nearest(step.partition("[")[0], graph.steps)
         return f"the playbook has no step {step!r}{f': {hint}' if hint else ''}"
-    return f"step {step!r} is not held: {f'held are {_listed(held)}' if held else 'no step is'}"
+    return f"step {step!r} is not held: {f'held are {_listed([one.name for one in held])}' if held else 'no step is'}"
 
 
-def _listed(held: Sequence[HeldStep]) -> str:
-    more = len(held) - MOST_NAMED
-    names = ", ".join(one.run for one in held[:MOST_NAMED])
-    return f"{names} and {more:,} more" if more > 0 else names
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    found = ", ".join(map(repr, names[:MOST_NAMED]))
+    return f"{found} and {more:,} more" if more > 0 else found
 
 
 def _is_paused(state: PlaybookState, unfed: Sequence[Event]) -> bool:

@@ -199,49 +199,54 @@ class UnpauseRequested(msgspec.Struct, frozen=True, tag=True):
 
 
 class RetryRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone retries the held ``run`` of a step."""
+    """Someone retries held ``runs`` of steps."""
 
     at: int
     request_id: int
-    run: str
+    runs: tuple[str, ...]
     by: str = ""
     reason: str = ""
 
 
 class SkipRequested(msgspec.Struct, frozen=True, tag=True):
-    """Someone skips the held ``run`` of a step and provides its result."""
+    """Someone skips held ``runs`` of steps and provides their result."""
 
     at: int
     request_id: int
-    run: str
+    runs: tuple[str, ...]
     data: Json = None
     by: str = ""
     reason: str = ""
 
 
 class WaitOpened(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop began to wait. The id of the wait is the one in the playbook's machine."""
+    """An iteration of a loop began to wait. The id of the wait is the one in the playbook's machine. ``sender``
+    identifies the workflow of the chunk, for the shell.
+    """
 
     at: int
     wait: Wait
+    sender: str = ""
 
 
 class WaitClosed(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop stopped waiting: by its answer, if it ``is_answered``. ``returned`` is a signal that
-    arrived too late for it.
+    """An iteration of a loop stopped waiting: by its answer, if it ``is_answered``, which was the signal of this
+    ``request`` if it is not 0. ``returned`` is a signal that arrived too late for it.
     """
 
     at: int
     wait_id: str
     is_answered: bool = False
     returned: Signal | None = None
+    request: int = 0
+    sender: str = ""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
-    """The playbook received an answer for a wait of this chunk."""
+    """The playbook received an answer for waits of this chunk."""
 
     at: int
-    wait_id: str
+    wait_ids: tuple[str, ...]
     answer: Answer
 
 

@@ -26,6 +26,11 @@ class HeldStep(msgspec.Struct, frozen=True, omit_defaults=True):
     due: int
     iteration: int | None = None
 
+    @property
+    def name(self) -> str:
+        """The name for users: ``load``, or ``load[3]`` for the loop item with index 3."""
+        return self.step if self.iteration is None else f"{self.step}[{self.iteration}]"
+
 
 def held_steps(waits: Iterable[Wait]) -> list[HeldStep]:
     """Those among the waits of a run, from the oldest on."""

@@ -11,6 +11,7 @@ decision about it to the loop's chunk (waits/answering.py).
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -75,24 +76,38 @@ class Holding(Answering):
     def _runs_with_holds(self) -> set[str]:
         """Also "" for the playbook itself."""
         found, runs = super()._runs_with_holds(), self.state.runs.values()
-        chunks = {wait.chunk for wait in self.state.waits.values() if wait.kind == "held" and wait.chunk}
-        found |= {run.id for run in runs if run.held or (run.loop and chunks & run.loop.chunks.keys())}
+        found |= {run.id for run in runs if run.held}
+        if loops := [run for run in runs if run.loop]:
+            chunks = {wait.chunk for wait in self.state.waits.values() if wait.kind == "held" and wait.chunk}
+            found |= {run.id for run in loops if run.loop and chunks & run.loop.chunks.keys()}
         return {"", *found} if found else found
 
     # ---- decisions ------------------------------------------------------------------------------------------------
 
     def _decide_held(self, event: RetryRequested | SkipRequested) -> None:
         """Apply a decision. One that is late or repeated has no effect."""
-        waits = self.state.waits.values()
-        wait = next((one for one in waits if one.kind == "held" and one.run == event.run), None)
-        if wait is None or is_repeated(event.request_id, self.state, ()):
+        held = {wait.run: wait for wait in self.state.waits.values() if wait.kind == "held"}
+        waits = [held[run] for run in event.runs if run in held]
+        if not waits or is_repeated(event.request_id, self.state, ()):
             return
         remember(event.request_id, self.state)
         if isinstance(event, RetryRequested):
             decision = HeldDecision("retry", by=event.by, reason=event.reason)
         else:
             decision = HeldDecision("skip", event.data, event.by, event.reason)
-        self._answer(wait, Answer(decision=decision))
+        self._answer_all(waits, Answer(decision=decision))
+
+    def _answer_all(self, waits: Sequence[Wait], answer: Answer) -> None:
+        """Answer held runs: those of a chunk in one message. The first may stop the playbook, which ends the others."""
+        of_chunks: dict[str, list[Wait]] = {}
+        for wait in waits:
+            if wait.chunk:
+                of_chunks.setdefault(wait.chunk, []).append(wait)
+            elif wait.id in self.state.waits:
+                self._answered(wait, answer)
+        for chunk, found in of_chunks.items():
+            if standing := [wait for wait in found if wait.id in self.state.waits]:
+                self._hand(chunk, standing, answer)
 
     def _answered(self, wait: Wait, answer: Answer) -> None:
         run, decision = self._runs.get_mutable(wait.run), answer.decision

@@ -8,7 +8,7 @@ import msgspec
 
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failure_log import FailureLog
-from noetl_temporal.machine.tally import StepStatus
+from noetl_temporal.machine.tally import StepStatus, TimeSpent
 
 __all__ = ["StepRecord", "TaskRecord", "later"]
 
@@ -33,7 +33,7 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
     attempts: int = 0
     retries: int = 0
     iterations: dict[str, int] = {}
-    duration: float = 0.0
+    spent: TimeSpent = TimeSpent()
     failures: FailureLog = FailureLog()
     reused: bool = False
 

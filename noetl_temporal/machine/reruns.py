@@ -26,7 +26,7 @@ from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import logged, without_row
-from noetl_temporal.machine.tally import StepTally
+from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
 __all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "take_over"]
@@ -124,7 +124,7 @@ def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:
 
 def _reused(record: StepRecord) -> StepRecord:
     """Return the record without the calls and the time, which are those of the earlier run."""
-    return replace(record, attempts=0, retries=0, iterations={}, duration=0.0, reused=True)
+    return replace(record, attempts=0, retries=0, iterations={}, spent=TimeSpent(), reused=True)
 
 
 def _resealed(value: Any, old: str, new: str) -> Any:

@@ -365,7 +365,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of unknown size
     (large_values.py). ``signals`` are kept by name until a step waits for them; ``handed`` are answers that were sent
     to a chunk, by the id of the wait. ``requests`` are the ids of the latest requests; all up to ``oldest_request``
-    count as repeated.
+    count as repeated. ``taken`` are those of signals that a wait of a chunk took before a reset, and that come again.
     """
 
     playbook_id: int = 0
@@ -396,6 +396,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     handed: dict[str, Answer] = {}
     requests: list[int] = []
     oldest_request: int = 0
+    taken: list[int] = []
 
 
 class LoopState(MachineState, omit_defaults=True):

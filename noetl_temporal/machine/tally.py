@@ -7,26 +7,50 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["StepStatus", "StepTally", "added", "tallied"]
+__all__ = ["StepStatus", "StepTally", "TimeSpent", "added", "tallied"]
 
 StepStatus = Literal["running", "completed", "failed", "skipped", "cancelled"]
 
 _BY_WEIGHT: tuple[StepStatus, ...] = ("running", "skipped", "completed", "cancelled", "failed")
 
 
+class TimeSpent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The time of the runs of a step in milliseconds: their sum, their first start and their last end."""
+
+    total: int = 0
+    since: int = 0
+    until: int = 0
+
+    @classmethod
+    def of_run(cls, began: int, ended: int) -> TimeSpent:
+        """Return the time of one run."""
+        return cls(ended - began, began, ended)
+
+    @property
+    def seconds(self) -> float:
+        """Return the sum; where runs overlap, as those of parallel iterations do, at most the time that passed."""
+        return min(self.total, self.until - self.since) / 1000
+
+    def plus(self, more: TimeSpent) -> TimeSpent:
+        """Return the time of both."""
+        if not self.until or not more.until:
+            return self if self.until else more
+        return TimeSpent(self.total + more.total, min(self.since, more.since), max(self.until, more.until))
+
+
 class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     """The sum over the runs of a step inside a loop over steps.
 
     ``status`` is the most severe of the last runs of all iterations. ``attempts``, the ``retries`` among them, the
-    ``iterations`` of its own loops ({total, success, failed, skipped}) and ``duration`` in seconds are sums. All runs
-    were ``reused`` where those of an earlier run were.
+    ``iterations`` of its own loops ({total, success, failed, skipped}) are sums. All runs were ``reused`` where those
+    of an earlier run were.
     """
 
     status: StepStatus
     attempts: int = 0
     retries: int = 0
     iterations: dict[str, int] = {}
-    duration: float = 0.0
+    spent: TimeSpent = TimeSpent()
     reused: bool = False
 
 
@@ -44,7 +68,7 @@ def _added(found: StepTally | None, more: StepTally) -> StepTally:
         found.attempts + more.attempts,
         found.retries + more.retries,
         added(found.iterations, more.iterations),
-        found.duration + more.duration,
+        found.spent.plus(more.spent),
     )
 
 

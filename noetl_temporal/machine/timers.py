@@ -73,9 +73,10 @@ class Timing(Intake[S, R], Generic[S, R]):
 
     def _adjust_deadlines(self) -> None:
         """Suspend and resume deadlines according to the state."""
-        at, holds = self._journal.at, self._runs_with_holds()
-        for id_, timer in self.state.timers.items():
-            is_to_stop = timer.kind == "deadline" and (self.is_paused or timer.owner in holds)
+        deadlines = [(id_, timer) for id_, timer in self.state.timers.items() if timer.kind == "deadline"]
+        at, holds = self._journal.at, self._runs_with_holds() if deadlines else ()
+        for id_, timer in deadlines:
+            is_to_stop = self.is_paused or timer.owner in holds
             if is_to_stop and timer.stopped_at is None:
                 timer.stopped_at = at
                 self._journal.send(Cancel(id_))

@@ -20,7 +20,7 @@ from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.results import with_results
 from noetl_temporal.mirror.storable import storable, storable_text
 
-__all__ = ["ConflictError", "UnknownExecutionError", "add_events", "to_json"]
+__all__ = ["ConflictError", "UnknownExecutionError", "add_events", "project", "to_json"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -58,6 +58,13 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
         await _compare(connection, stream, rows, checksums)
     has_context = any("_step_results" in (row.context or {}) for row in rows)
     await connection.execute(sql.query("project"), execution_id, taken + len(rows), has_context)
+
+
+async def project(connection: Connection, execution_id: int) -> None:
+    """Bring an execution's own row, if there is one, up to date after a change that no event reports."""
+    record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
+    if record is not None:
+        await connection.execute(sql.query("project"), execution_id, record["taken"], False)
 
 
 async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]) -> None:

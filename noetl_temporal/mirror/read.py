@@ -129,8 +129,9 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True):
-    """A step over all its runs. ``status`` (STARTED while it runs) and ``duration_seconds`` are the last run's. A step
-    that only an earlier run has run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
+    """A step over all its runs. ``status`` (STARTED while it runs) is the last run's. ``duration_seconds`` is the sum
+    of the runs that have ended; where they overlap, at most the time that passed. A step that only an earlier run has
+    run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
     """
 
     step: str

@@ -1,4 +1,4 @@
-"""Rebuilds the event log from noetl.history alone."""
+"""Rebuilds the event log from noetl.history, and from noetl.call_pause what no history has."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.call_pauses import restore_pauses
 from noetl_temporal.mirror.raw import WorkflowRun, from_row
 from noetl_temporal.mirror.store import Connection, Store, open_store
 
@@ -33,6 +34,7 @@ async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) ->
         await connection.execute(sql.query("forget_events"))
         for record in await connection.fetch(sql.query("all_runs")):
             await _derive(store, connection, WorkflowRun(*record))
+        await restore_pauses(connection)
         rows = await connection.fetchval("SELECT count(*) FROM noetl.event")
         return RebuildResult(rows, await connection.fetchval(sql.query("frozen")))
 

@@ -11,7 +11,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import msgspec
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -24,22 +25,24 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.attempt_record import records_of
+from noetl_temporal.mirror.call_pauses import CallPause, note_pauses
 from noetl_temporal.mirror.event_row import iso
-from noetl_temporal.mirror.event_table import to_json
+from noetl_temporal.mirror.event_table import project, to_json
 from noetl_temporal.mirror.frames import is_frame
 from noetl_temporal.mirror.payloads import Json, as_map, first
 from noetl_temporal.mirror.raw import WorkflowRun, closes
 from noetl_temporal.mirror.reports import records_in, references
 from noetl_temporal.mirror.store import Store
+from noetl_temporal.naming import PAUSE_REASON
 
-__all__ = ["RunningCalls", "watch"]
+__all__ = ["RunningCalls", "SeenCalls", "watch"]
 
 _log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 1.0
 PATIENCE_SECONDS = 2.0
 MAX_RUNS = 50
-"""Runs that are described at each look, those with the oldest calls first."""
+"""Runs that are described at each look, in turn."""
 
 MAX_CALLS = 100
 """Calls of one run that are shown."""
@@ -65,14 +68,30 @@ class _Call:
     place: dict[str, Json] | None = None
 
 
-class RunningCalls:
-    """The calls in progress of all runs that are followed; a frame makes calls of its own, which are not shown."""
+@dataclass
+class SeenCalls:
+    """What the server tells ``at`` this time of the calls of a run that are in progress: their attempts, as rows of
+    noetl.running_attempt, and those that are paused.
+    """
 
-    def __init__(self, client: Client, store: Store) -> None:
+    at: datetime
+    attempts: list[Json] = field(default_factory=list[Json])
+    pauses: list[CallPause] = field(default_factory=list[CallPause])
+
+
+class RunningCalls:
+    """The calls in progress of all runs that are followed; a frame makes calls of its own, which are not shown. After
+    one of the ``transient`` errors everything is tried again.
+    """
+
+    def __init__(self, client: Client, store: Store, transient: tuple[type[BaseException], ...]) -> None:
         self._client = client
+        self.transient = transient
         self._store = store
         self._pending: dict[WorkflowRun, dict[int, _Call]] = {}
         self._shown: set[WorkflowRun] | None = None
+        self._paused: set[WorkflowRun] = set()
+        self._looked_at: dict[WorkflowRun, float] = {}
 
     def take(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
         """Note which calls a run's next events begin and end."""
@@ -87,37 +106,73 @@ class RunningCalls:
             del self._pending[run]
 
     async def look(self) -> None:
-        """Bring noetl.running_attempt up to date."""
+        """Bring noetl.running_attempt up to date, of the runs that were not looked at for the longest time."""
         if self._shown is None:
-            await self._store.pool.execute(sql.query("hide_all_attempts"), self._client.namespace)
-        since = time.monotonic() - PATIENCE_SECONDS
+            await self._hide_all()
+            self._shown = set()
+        now = time.monotonic()
         oldest = {run: min(call.began for call in calls.values()) for run, calls in self._pending.items()}
-        due = sorted((run for run, began in oldest.items() if began <= since), key=lambda run: oldest[run])[:MAX_RUNS]
-        for run in due:
-            await self._show(run, await self._attempts(run))
-        for run in (self._shown or set()) - set(due):
-            await self._show(run, [])
-        self._shown = set(due)
+        due = {run for run, began in oldest.items() if began <= now - PATIENCE_SECONDS}
+        self._looked_at = {run: at for run, at in self._looked_at.items() if run in due}
+        for run in self._shown - due:
+            await self.show(run, SeenCalls(datetime.now(UTC)))
+        self._shown &= due
+        for run in sorted(due, key=lambda run: (self._looked_at.get(run, 0.0), oldest[run]))[:MAX_RUNS]:
+            self._looked_at[run] = now
+            self._shown.add(run)
+            await self._look_at(run)
 
-    async def _show(self, run: WorkflowRun, attempts: list[Json]) -> None:
-        await self._store.pool.execute(sql.query("show_attempts"), *run[:3], to_json(attempts))
+    async def _look_at(self, run: WorkflowRun) -> None:
+        try:
+            await self.show(run, await self._seen(run))
+        except self.transient:
+            raise
+        except Exception as error:
+            _log.debug("%s run %s: cannot look at its calls in progress: %s", run.workflow_id, run.run_id, error)
 
-    async def _attempts(self, run: WorkflowRun) -> list[Json]:
+    async def show(self, run: WorkflowRun, seen: SeenCalls) -> None:
+        """Show the attempts of a run instead of those that were shown. One that is paused in Temporal itself, or no
+        longer is, changes the status of the execution, and has rows in the log.
+        """
+        is_paused = any(one["status"] == "PAUSED" for one in seen.attempts)
+        async with self._store.pool.acquire() as connection, connection.transaction():
+            await connection.execute(sql.query("lock_attempts"), run.namespace)
+            await connection.execute(sql.query("show_attempts"), *run[:3], to_json(seen.attempts))
+            execution_id = await connection.fetchval(sql.query("execution_of_run"), *run[:3])
+            if execution_id is not None:
+                going_on = {one["call_id"] for one in seen.attempts} - {one.place["call_id"] for one in seen.pauses}
+                await note_pauses(connection, run, execution_id, seen.pauses, sorted(going_on), seen.at)
+                if is_paused is not (run in self._paused):
+                    await project(connection, execution_id)
+        self._paused = self._paused | {run} if is_paused else self._paused - {run}
+
+    async def _hide_all(self) -> None:
+        """Forget what a mirror before this one has shown."""
+        async with self._store.pool.acquire() as connection, connection.transaction():
+            await connection.execute(sql.query("lock_attempts"), self._client.namespace)
+            for record in await connection.fetch(sql.query("hide_all_attempts"), self._client.namespace):
+                await project(connection, record["execution_id"])
+
+    async def _seen(self, run: WorkflowRun) -> SeenCalls:
+        seen = SeenCalls(datetime.now(UTC))
         handle = self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
         try:
             described = await handle.describe()
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
-                return []
+                return seen
             raise
         places = await self._places(run)
         pending = [
             activity for activity in described.raw_description.pending_activities if activity.activity_id in places
         ]
-        attempts: list[Json] = []
         for activity in pending[:MAX_CALLS]:
-            attempts += _rows(places[activity.activity_id], activity, await self._details(activity.heartbeat_details))
-        return attempts
+            place, pause = places[activity.activity_id], activity.pause_info.manual
+            seen.attempts.extend(_rows(place, activity, await self._details(activity.heartbeat_details)))
+            if activity.paused and pause.reason != PAUSE_REASON:
+                at = activity.pause_info.pause_time.ToDatetime(UTC)
+                seen.pauses.append(CallPause(place, at, pause.identity, pause.reason))
+        return seen
 
     async def _places(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
         """Return the places of the run's calls in progress, by their ids. An input never changes: it is read once."""
@@ -186,13 +241,13 @@ def _time(at: Timestamp) -> str | None:
     return at.ToJsonString() if at.seconds else None
 
 
-async def watch(calls: RunningCalls, transient: tuple[type[BaseException], ...]) -> None:
+async def watch(calls: RunningCalls) -> None:
     """Look at the calls in progress every WATCH_SECONDS. Never returns."""
     while True:
         await asyncio.sleep(WATCH_SECONDS)
         try:
             await calls.look()
-        except transient as error:
+        except calls.transient as error:
             _log.debug("cannot look at calls in progress: %s", error)
         except Exception:
             _log.exception("cannot look at calls in progress")

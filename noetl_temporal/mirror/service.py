@@ -51,10 +51,10 @@ class Mirror:
         self._client = client
         self._store = store
         self._group = group
-        calls = RunningCalls(client, store)
+        calls = RunningCalls(client, store, TRANSIENT_ERRORS)
         self._follower = Follower(client, store, Polls(max_polls), self.follow, calls)
         self._followed: dict[WorkflowRun, asyncio.Task[None]] = {}
-        tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls, TRANSIENT_ERRORS))
+        tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls))
         self._searches = [group.create_task(task) for task in tasks]
 
     def follow(self, run: WorkflowRun) -> asyncio.Task[None]:

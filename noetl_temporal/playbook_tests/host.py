@@ -201,10 +201,10 @@ class _Host:
         match command:
             case OpenWait(wait) if self._parent is not None:
                 self._parent.receive(WaitOpened(self._now(), wait))
-            case CloseWait(wait_id, is_answered, returned) if self._parent is not None:
-                self._parent.receive(WaitClosed(self._now(), wait_id, is_answered, returned))
-            case AnswerWait(chunk_id, wait_id, answer):
-                self._loops[chunk_id].receive(Answered(self._now(), wait_id, answer))
+            case CloseWait(wait_id, is_answered, returned, request) if self._parent is not None:
+                self._parent.receive(WaitClosed(self._now(), wait_id, is_answered, returned, request))
+            case AnswerWait(chunk_id, wait_ids, answer):
+                self._loops[chunk_id].receive(Answered(self._now(), wait_ids, answer))
             case PauseChildren(is_paused, by, reason):
                 fact = PauseRequested if is_paused else UnpauseRequested
                 for loop in self._loops.values():

@@ -13,7 +13,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
 
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
+from noetl_temporal.control_requests import DecidedRuns, DecisionRequest, HeldRequest, PauseRequest, SignalRequest
 from noetl_temporal.naming import (
     CANCEL_SIGNAL,
     DECIDE_UPDATE,
@@ -41,11 +41,14 @@ _ITEM = re.compile(r" (\d+):")
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request that the run accepted ``at`` milliseconds since the epoch, in the keys of a test."""
+    """A request that the run accepted ``at`` milliseconds since the epoch, in the keys of a test. A decision about all
+    held steps is that of ``count`` requests, each about the next of them.
+    """
 
     id: int
     at: int
     keys: dict[str, Json]
+    count: int = 1
 
 
 async def recorded_requests(
@@ -61,7 +64,20 @@ async def recorded_requests(
         if kind is None or not payloads.args.payloads:
             continue
         [request] = await converter.decode(payloads.args.payloads[:1], [kind])
-        yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), _keys(payloads.name, request, graph))
+        count = await _held_runs(history, request, converter) if isinstance(request, HeldRequest) and request.all else 1
+        keys = _keys(payloads.name, request, graph)
+        yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), keys, count)
+
+
+async def _held_runs(history: WorkflowHistory, request: HeldRequest, converter: DataConverter) -> int:
+    """The number of held runs that a decision about all of them was about: its answer."""
+    for event in history.events:
+        completed = event.workflow_execution_update_completed_event_attributes
+        if completed.meta.update_id == str(request.id):
+            answer: DecidedRuns
+            [answer] = await converter.decode(completed.outcome.success.payloads[:1], [DecidedRuns])
+            return answer.count
+    return 0
 
 
 async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str | None:

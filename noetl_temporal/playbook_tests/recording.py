@@ -59,7 +59,8 @@ def _record_and_run(
         test["payload"] = run.payload
     test["stubs"] = _stubs(run, is_timed=is_timed)
     if run.requests:
-        test["requests"] = [_request(run, request, is_timed=is_timed) for request in run.requests]
+        requests = [request for recorded in run.requests for request in [recorded] * recorded.count]
+        test["requests"] = [_request(run, request, is_timed=is_timed) for request in requests]
     test["expect"] = _expectation(run, report)
     document: dict[str, Json] = {"playbook": _file_name(run.graph.source.file), "tests": [test]}
     [read] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests

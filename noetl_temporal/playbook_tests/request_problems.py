@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from noetl_compiler.graph import Graph
 from noetl_compiler.playbook_tests import PlaybookTest, Request
 from noetl_temporal.machine.waits.wait import Signal, Wait
@@ -31,7 +33,7 @@ def request_problems(graph: Graph, requests: Requests, untaken: Sequence[Signal]
     for request in requests.left:
         why = _NEVER[request.do] if request.at is None else "the run ended before this"
         yield TrialProblem(request.span, f"{why}: {request}", place=_place(graph, request))
-    left = list(untaken)
+    left = [replace(signal, request=0) for signal in untaken]
     for request in reversed(requests.signals):
         sent = Signal(request.name.text if request.name else "", request.data, request.key)
         if sent in left:

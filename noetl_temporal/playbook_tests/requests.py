@@ -199,12 +199,12 @@ def fact_of(due: Due, machine: Machine, at: int) -> Event:
             return UnpauseRequested(at, number, *who)
         case "retry":
             _accept(retry_problem(state, []))
-            return RetryRequested(at, number, _held(due, machine), *who)
+            return RetryRequested(at, number, (_held(due, machine),), *who)
         case "cancel":
             return CancelRequested(at, request.reason)
         case _:
             _accept(skip_problem(request.data))
-            return SkipRequested(at, number, _held(due, machine), request.data, *who)
+            return SkipRequested(at, number, (_held(due, machine),), request.data, *who)
 
 
 def _held(due: Due, machine: Machine) -> str:

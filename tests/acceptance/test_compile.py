@@ -40,7 +40,12 @@ def test_the_credentials_that_are_named_are_listed(bare: Site) -> None:
     assert json.loads(as_json.stdout)["credentials"] == [{"name": "pg_local", "template": "workload.credential"}]
 
 
-ODD = "metadata: {name: x}\nworkload: {country: NO}\nworkflow: [{step: start, tool: {kind: noop}}]\n"
+ODD = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: x}
+workload: {country: NO}
+workflow: [{step: start, tool: {kind: noop}}]
+"""
 
 
 @pytest.mark.parametrize(
@@ -240,7 +245,7 @@ def test_calls_are_checked_against_a_catalog(bare: Site) -> None:
 
 
 def test_findings_for_programs_are_all_that_is_on_stdout(bare: Site) -> None:
-    file = bare.write("kind: Playbook\nworkflow: 3\n")
+    file = bare.write("apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: 3\n")
     as_json = bare.noetl("compile", str(file), "--diagnostics", "json")
     assert as_json.returncode == 1
     assert as_json.stderr == ""

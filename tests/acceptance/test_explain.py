@@ -47,6 +47,7 @@ def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
     [
         ("rule.thn", 'did you mean "then"?'),
         ("ctx", '"ctx" is a name in templates: noetl explain templates'),
+        ("loop.mod", 'unknown key "mod" in "loop": did you mean "mode"?; "loop" is a name in templates'),
         ("iter.page", '"iter" is a name in templates: noetl explain templates'),
         ("NT999", "unknown code NT999"),
         ("\x1b[31mred", "unknown key"),

@@ -44,7 +44,7 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     assert "no such table" in output
     assert f"noetl retry {run} --step 'load#1', or noetl skip {run} 'load#1' --data JSON" in output
     assert run in site.noetl("list", "--status", "paused").stdout
-    assert site.noetl("skip", run, "gate").stderr == f"Error: run {run}: step 'gate' is not held: held are load#1\n"
+    assert site.noetl("skip", run, "gate").stderr == f"Error: run {run}: step 'gate' is not held: held are 'load'\n"
     assert site.noetl("resume", run).stderr == f"Error: run {run}: the run is not paused\n"
 
     assert site.noetl("retry", run).stdout == f"run {run}: retrying load#1\n"

@@ -38,6 +38,7 @@ def test_meaning(payload: str | None, settings: list[str], request_: dict[str, A
     ("payload", "settings", "says"),
     [
         ("{", [], "--payload is not JSON"),
+        ("request.json", [], "to read a file, write --payload @request.json"),
         ("[1]", [], "must be a JSON object"),
         ("@nowhere.json", [], "no such file: 'nowhere.json'"),
         (None, ["a"], "--set takes name=value"),

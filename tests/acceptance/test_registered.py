@@ -32,6 +32,9 @@ def path() -> str:
     return f"tests/registered/{new_execution_id()}"
 
 
+RHAI = "{kind: rhai, code: '1'}"
+
+
 def write(folder: Path, path: str, message: str, name: str = "a.yaml") -> str:
     file = folder / name
     file.write_text(TEXT.replace("PATH", path).replace("MESSAGE", message))
@@ -147,6 +150,13 @@ def test_a_schedule_that_is_there_already_is_refused_with_2(site: Site, path: st
         assert "already" in output_of(site, "schedule", "add", path, "--every", "1d", status=2)
     finally:
         output_of(site, "schedule", "delete", path)
+
+
+def test_a_schedule_of_a_playbook_that_cannot_run_is_refused_with_2(site: Site, path: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(TEXT.replace("PATH", path).replace('{kind: noop, result: "MESSAGE {{ workload.n }}"}', RHAI))
+    output_of(site, "register", str(file))
+    assert "rhai" in output_of(site, "schedule", "add", path, "--every", "1h", status=2)
 
 
 def test_a_schedule_needs_the_credentials_of_its_playbook(site: Site, path: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from noetl_temporal.stack.addresses import Addresses
 from tests.acceptance.processes import wait_until
-from tests.acceptance.site import ROOT, Api, Site
+from tests.acceptance.site import NOETL, ROOT, Api, Site
 
 pytestmark = pytest.mark.stack
 
@@ -82,6 +82,17 @@ def test_ctrl_c_before_a_run_was_submitted_is_reported(bare: Site) -> None:
     assert (run.returncode, out) == (130, "")
     assert errors.strip() == "stopped before a run was submitted: nothing was started"
     assert bare.noetl("dev", "status").returncode == 1
+
+
+def test_ctrl_c_while_the_playbook_is_read_is_reported() -> None:
+    pipe = subprocess.PIPE
+    run = subprocess.Popen([*NOETL, "run", "-"], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert run.stdin is not None
+    run.stdin.write("# a comment\n" * 20_000)  # more than a pipe holds, so the command reads once this is written
+    run.stdin.flush()
+    run.send_signal(signal.SIGINT)
+    out, errors = run.communicate(timeout=60)
+    assert (run.returncode, out, errors.strip()) == (130, "", "interrupted")
 
 
 def test_ctrl_c_after_the_end_changes_nothing_in_the_report(bare: Site) -> None:

@@ -203,7 +203,7 @@ def test_a_tool_that_cannot_be_loaded_has_a_reason(
 
 def test_a_broken_tool_disturbs_only_its_own_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, ("gone", "nowhere:TOOL"))
-    text = "kind: Playbook\nmetadata: {name: x}\nworkflow: [{step: start, tool: {kind: %s}}]\n"
+    text = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkflow: [{step: start, tool: {kind: %s}}]\n"
     assert compile_text(text % "noop", tools=installed_tools()).graph is not None
     [diagnostic] = compile_text(text % "gone", tools=installed_tools()).diagnostics
     assert 'tool kind "gone" cannot be used: ?: ModuleNotFoundError' in diagnostic.message

@@ -56,6 +56,8 @@ def test_what_a_vendor_gives_is_known_by_its_shape(prefix: str) -> None:
         ("DB_PASSWORD: hunter2", "hunter2"),
         ("PGPASSWORD: hunter2", "hunter2"),
         ("dbPassword: hunter2", "hunter2"),
+        ('"pa\\x73sword": hunter2', "hunter2"),
+        ("pa\u017fsword: hunter2", "hunter2"),
         ("db_pass: hunter2", "hunter2"),
         ("api-key: k3y-a1", "k3y-a1"),
         ("client_secret: [a1b2]", "a1b2"),

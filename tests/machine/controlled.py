@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, RunChunk
-from noetl_temporal.machine.control import chosen_held
+from noetl_temporal.machine.control import all_held, chosen_held
 from noetl_temporal.machine.events import (
     ChunkFinished,
     ChunkReport,
@@ -38,11 +38,21 @@ class Controlled(Waited):
 
     def retry(self, step: str = "") -> list[Command]:
         self.requests += 1
-        return self.feed(RetryRequested, self.requests, self.held(step), "ann")
+        return self.feed(RetryRequested, self.requests, (self.held(step),), "ann")
 
     def skip(self, step: str, data: Any = None) -> list[Command]:
         self.requests += 1
-        return self.feed(SkipRequested, self.requests, self.held(step), data, "ann")
+        return self.feed(SkipRequested, self.requests, (self.held(step),), data, "ann")
+
+    def retry_all(self, step: str = "") -> list[Command]:
+        self.requests += 1
+        runs = tuple(one.run for one in all_held(self.graph, self.machine.state, step, []))
+        return self.feed(RetryRequested, self.requests, runs, "ann")
+
+    def skip_all(self, data: Any = None) -> list[Command]:
+        self.requests += 1
+        runs = tuple(one.run for one in all_held(self.graph, self.machine.state, "", []))
+        return self.feed(SkipRequested, self.requests, runs, data, "ann")
 
     def held(self, step: str = "") -> str:
         return chosen_held(self.graph, self.machine.state, step, []).run

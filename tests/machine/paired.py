@@ -23,7 +23,7 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StartTimer,
 )
-from noetl_temporal.machine.control import chosen_held
+from noetl_temporal.machine.control import all_held, chosen_held
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
     Answered,
@@ -123,11 +123,16 @@ class Pair:
 
     def retry(self, step: str = "") -> None:
         self.requests += 1
-        self.feed(RetryRequested, self.requests, self.held(step), "ann")
+        self.feed(RetryRequested, self.requests, (self.held(step),), "ann")
 
     def skip(self, step: str, data: Any = None) -> None:
         self.requests += 1
-        self.feed(SkipRequested, self.requests, self.held(step), data, "ann")
+        self.feed(SkipRequested, self.requests, (self.held(step),), data, "ann")
+
+    def retry_all(self, step: str = "") -> None:
+        self.requests += 1
+        runs = [one.run for one in all_held(self.graph, self.parent.state, step, [])]
+        self.feed(RetryRequested, self.requests, tuple(runs), "ann")
 
     def pause(self) -> None:
         self.requests += 1
@@ -162,8 +167,8 @@ class Pair:
             match self.up.popleft():
                 case OpenWait(wait):
                     self.feed(WaitOpened, wait)
-                case CloseWait(wait_id, is_answered, returned):
-                    self.feed(WaitClosed, wait_id, is_answered, returned)
+                case CloseWait(wait_id, is_answered, returned, request):
+                    self.feed(WaitClosed, wait_id, is_answered, returned, request)
 
     def deliver_down(self) -> None:
         """A chunk that is over gives back what it is handed."""
@@ -174,11 +179,10 @@ class Pair:
             if self.child is not None and self.child.report is None:
                 self.feed_child(PauseRequested if command.is_paused else UnpauseRequested)
             return
-        answered = Answered(self.now, command.wait_id, command.answer)
         if self.child is not None and self.child.report is None:
-            self.feed_child(Answered, command.wait_id, command.answer)
+            self.feed_child(Answered, command.wait_ids, command.answer)
         elif self.child is not None:
-            self.up.append(self.child.returned(answered))
+            self.up.extend(self.child.returned(Answered(self.now, command.wait_ids, command.answer)))
 
     def time_out(self, index: int) -> None:
         """An item's wait has its time over."""

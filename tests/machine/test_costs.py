@@ -15,12 +15,14 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine import engine, journal, names
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.events import Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.regions.machine import RegionMachine
 
-from .driver import ok, run_text
+from .driver import error, ok, run_text
+from .paired import Pair
 from .playbooks import playbook, step
 
 ITEMS = 30
@@ -44,6 +46,18 @@ def fan(count: int) -> str:
 
 
 JOIN = step("join")
+
+HELD_ITEMS = """\
+  - step: start
+    loop: {in: "{{ range(30) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 30}}
+    next: {arcs: [{step: load}]}
+  - step: load
+    on_failure: {do: hold, for: 2h}
+    spec: {timeout: 1h}
+    tool: {kind: noop, message: "{{ n }}"}
+    next: {arcs: [{step: met}]}
+  - {step: met, spec: {end_loop: start}}
+"""
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
@@ -91,6 +105,28 @@ def test_a_fact_settles_only_the_iterations_that_it_concerns(monkeypatch: pytest
     )
     run_text(playbook(steps), lambda call: ok())
     assert ITEMS <= len(settled) <= 6 * ITEMS
+
+
+def test_decisions_about_many_held_items_look_at_each_item_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(HELD_ITEMS)
+    for item in range(ITEMS):
+        pair.ends("load", error(), iteration=item)
+    while pair.up:
+        pair.deliver_up()
+    pair.retry_all()
+    looked = counted(monkeypatch, Holding, "_runs_with_holds")
+    pair.deliver_down()
+    assert len(pair.calls) == ITEMS
+    assert len(looked) <= 2 * ITEMS
+
+
+def test_holds_without_deadlines_look_at_no_other_item(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = Pair(HELD_ITEMS.replace("    spec: {timeout: 1h}\n", ""))
+    looked = counted(monkeypatch, Holding, "_runs_with_holds")
+    for item in range(ITEMS):
+        pair.ends("load", error(), iteration=item)
+    assert len(pair.child.state.waits if pair.child else ()) == ITEMS
+    assert looked == []
 
 
 def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,6 +150,37 @@ def test_a_loop_that_failed_fast_runs_the_rest(monkeypatch: pytest.MonkeyPatch) 
     assert run.finish.result["results"] == list(range(10))
 
 
+@snapshots
+def test_all_held_steps_are_retried_at_once(snapshots: bool) -> None:
+    both = BRANCHES.replace("{step: right,", "{step: right, on_failure: hold,")
+    run = Controlled(both, snapshots=snapshots)
+    run.ends(error(), step="left")
+    run.ends(error(), step="right")
+    run.retry_all()
+    assert calls(run) == ["left", "right", "left", "right"]
+    run.ends(1, step="left")
+    run.ends(1, step="right")
+    run.ends(1, step="both")
+    assert run.finish.status == "completed"
+
+
+def test_the_first_of_several_decisions_may_stop_the_run() -> None:
+    both = BRANCHES.replace("{step: right,", "{step: right, on_failure: hold,")
+    both = both.replace("arcs: [{step: both}]}}", "arcs: [{step: both, when: '{{ 1 // 0 }}'}]}}", 1)
+    run = Controlled(both, head=FAIL_FAST)
+    run.ends(error(), step="left")
+    run.ends(error(), step="right")
+    run.skip_all({"rows": 0})
+    assert run.finish.status == "failed"
+    assert run.types("step.").count("step.released") == 2
+
+
+def test_data_for_many_skipped_steps_is_small() -> None:
+    assert skip_problem("x" * 400, 1_000) is None
+    refused = "the data has 602 bytes; at most 500 are allowed for 1,000 held steps: skip fewer at a time"
+    assert skip_problem("x" * 600, 1_000) == refused
+
+
 def test_what_cannot_be_is_refused() -> None:
     run = Controlled(BRANCHES)
     graph, state = run.graph, run.machine.state
@@ -163,9 +194,9 @@ def test_what_cannot_be_is_refused() -> None:
     assert refused("left") == "step 'left' is not held: no step is"
     assert refused("lfet") == "the playbook has no step 'lfet': did you mean \"left\"?"
     run.ends(error(), step="left")
-    assert refused("right") == "step 'right' is not held: held are left#1"
+    assert refused("right") == "step 'right' is not held: held are 'left'"
     assert chosen_held(graph, state, "left#1", []).run == "left#1"
-    assert refused("left", RetryRequested(run.now, 9, "left#1")) == "step 'left' is not held: no step is"
+    assert refused("left", RetryRequested(run.now, 9, ("left#1",))) == "step 'left' is not held: no step is"
     assert retry_problem(state, []) is None
     run.pause()
     assert retry_problem(run.machine.state, []) == "the run is paused: resume it first"

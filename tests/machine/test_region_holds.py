@@ -202,7 +202,7 @@ def test_a_decision_is_applied_once() -> None:
     pair.settle()
     run = pair.held()
     pair.retry()
-    pair.feed(RetryRequested, pair.requests, run, "ann")
+    pair.feed(RetryRequested, pair.requests, (run,), "ann")
     with pytest.raises(RefusedError, match="no step is held"):
         pair.held()
     pair.restore()
@@ -240,14 +240,31 @@ def test_a_decision_that_arrives_together_with_the_news_of_the_hold_is_accepted(
     assert chosen_held(pair.graph, pair.parent.state, "first", unfed).run == "each/1/0/first#1"
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_all_held_items_are_retried_with_one_message_to_their_chunk(restored: bool) -> None:
+    pair = Pair(REGION)
+    pair.ends("first", error(), iteration=0)
+    pair.ends("first", error(), iteration=1)
+    pair.settle()
+    if restored:
+        pair.restore()
+        pair.settle()
+    pair.retry_all("first")
+    assert len(pair.down) == 1
+    pair.settle()
+    assert sorted(call.iteration or 0 for call in pair.calls.values())[:2] == [0, 1]
+    assert pair.parent.state.handed == {}
+    assert not [one for one in pair.parent.state.waits.values() if one.kind == "held"]
+
+
 def test_what_is_held_is_named_where_several_are() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.ends("first", error(), iteration=1)
     pair.settle()
-    with pytest.raises(RefusedError, match="name one: each/1/0/first#1, each/1/1/first#1"):
+    with pytest.raises(RefusedError, match=r"held: name one of 'first\[0\]', 'first\[1\]', or decide"):
         pair.held("first")
-    with pytest.raises(RefusedError, match=r"'first\[7\]' is not held: held are each/1/0/first#1, each/1/1/first#1"):
+    with pytest.raises(RefusedError, match=r"'first\[7\]' is not held: held are 'first\[0\]', 'first\[1\]'"):
         pair.held("first[7]")
     assert pair.held("each/1/1/first#1") == "each/1/1/first#1"
 

@@ -30,6 +30,31 @@ def counts(text: str, answer: Answer) -> dict[str, Json]:
     return {name: value for name, value in steps.items() if name not in ("status", "duration_seconds")}
 
 
+def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up() -> None:
+    inside = """  - step: start
+    loop: {in: "{{ range(10) | list }}", iterator: item, mode: MODE}
+    next: {arcs: [{step: each}]}
+  - step: each
+    tool: {kind: http, url: "http://x"}
+    next: {arcs: [{step: after}]}
+  - step: after
+    tool: {kind: http, url: "http://x"}
+    next: {arcs: [{step: collect}]}
+  - step: collect
+    spec: {end_loop: start}
+    tool: {kind: python, code: "result = 1"}
+"""
+    spent = {
+        mode: run_text(HEAD + inside.replace("MODE", mode), lambda _call: ok()).finish.steps
+        for mode in ("sequential", "parallel")
+    }
+    for mode in spent:
+        assert spent[mode]["each"]["duration_seconds"] <= spent[mode]["start"]["duration_seconds"]
+    one_after_the_other = spent["sequential"]
+    both = one_after_the_other["each"]["duration_seconds"] + one_after_the_other["after"]["duration_seconds"]
+    assert both <= one_after_the_other["start"]["duration_seconds"]
+
+
 def after(attempts: int, report: ToolReport) -> ToolReport:
     """The report of a call that took so many attempts."""
     records = tuple(AttemptRecord(number) for number in range(1, attempts + 1))

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.events import (
     CancelRequested,
+    Signalled,
     WaitClosed,
 )
+from noetl_temporal.machine.waits.wait import Signal
 
 from .paired import Pair
 
@@ -93,13 +95,26 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
     pair.signal(0)
     [handed] = pair.down
     assert isinstance(handed, AnswerWait)
-    wait_id = f"{handed.chunk_id} {handed.wait_id}"
+    wait_id = f"{handed.chunk_id} {handed.wait_ids[0]}"
     pair.settle()
     pair.down.append(handed)
     pair.settle()
     pair.feed(WaitClosed, wait_id, False, handed.answer.signal)
     assert pair.parent.state.signals == {}
     assert pair.parent.state.handed == {}
+
+
+def test_a_signal_that_an_item_took_before_a_reset_ends_no_other_wait() -> None:
+    pair = Pair(ITEMS)
+    for _ in range(3):
+        pair.deliver_up()
+    taken, *_ = pair.parent.state.waits
+    pair.feed(WaitClosed, taken, True, None, 7)
+    pair.feed(Signalled, 7, Signal("paid", "once"))
+    assert (pair.parent.state.signals, pair.parent.state.handed, list(pair.down)) == ({}, {}, [])
+    assert pair.events.count("signal.received") == 1
+    pair.feed(Signalled, 8, Signal("paid", "next"))
+    assert [answer.result for answer in pair.parent.state.handed.values()] == ["next"]
 
 
 def test_a_loop_that_is_cancelled_while_it_waits_ends() -> None:

@@ -274,7 +274,7 @@ def test_a_kept_signal_with_a_key_waits_for_its_own() -> None:
     run.signal("paid", "for none", "none")
     run.call_ends()
     assert [wait.name for wait in run.waits] == ["a"]
-    assert run.machine.state.signals["paid"] == [Signal("paid", "for none", "none")]
+    assert run.machine.state.signals["paid"] == [Signal("paid", "for none", "none", request=2)]
 
 
 def test_a_repeated_request_is_harmless() -> None:
@@ -284,7 +284,7 @@ def test_a_repeated_request_is_harmless() -> None:
     )
     run.feed(Signalled, 5, Signal("paid", 1))
     run.feed(Signalled, 5, Signal("paid", 1))
-    assert run.machine.state.signals["paid"] == [Signal("paid", 1)]
+    assert run.machine.state.signals["paid"] == [Signal("paid", 1, request=5)]
     for number in range(6, 7 + MAX_REQUESTS):
         run.feed(Signalled, number, Signal("paid"))
     assert is_repeated(5, run.machine.state, ())

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from noetl_temporal.event_ids import DERIVED, IdClock
@@ -25,22 +27,17 @@ QUEUE = "mirror-tests"
 MENDED = threading.Event()
 """While it is not set, a workflow task that comes to a ``crash`` fails."""
 
+BEGAN = time.time_ns() // 1_000_000
+
 Json = dict[str, Any]
 
 
 def domain_event(type_: str, ordinal: int, status: str = "STARTED", **fields: Any) -> Json:
-    """A DomainEvent as JSON, of now."""
-    at = time.time_ns() // 1_000_000
+    """A DomainEvent as JSON. All have the time BEGAN, so that only ``ordinal`` orders them, not when they are made."""
     assert ordinal < DERIVED
-    named = {
-        "id": IdClock(at, ordinal).next(at, slot=0),
-        "at": at,
-        "type": type_,
-        "node": "fetch",
-        "kind": "step",
-        "status": status,
-    }
-    return {**named, **fields}
+    id_ = IdClock(BEGAN, ordinal).next(BEGAN, slot=0)
+    named = {"id": id_, "at": BEGAN, "type": type_, "node": "fetch", "kind": "step"}
+    return {**named, "status": status, **fields}
 
 
 def stamped(name: str, type_: str, node: str, kind: str, status: str = "STARTED", **fields: Any) -> Json:
@@ -94,14 +91,18 @@ def call(execution_id: int, parent: int | str, answer: Json, trail: tuple[Json, 
 
 @activity.defn(name="noetl.http")
 async def http(_: Json, answer: Json) -> Any:
-    """Report, raise, or beat once and be lost. Times in the answer are milliseconds since the call began."""
+    """Report after some ``seconds``, raise, or beat once and be lost. Times in the answer are milliseconds since the
+    call began. What an ``unreadable`` call beats can be read by nobody.
+    """
     answer = _dated(answer, time.time_ns() // 1_000_000)
     if "raise" in answer:
         raise ApplicationError(answer["raise"], type="broken", non_retryable=True)
     if "beat" in answer:
         activity.heartbeat({"records": answer["beat"]})
         await asyncio.sleep(60)
-    await asyncio.sleep(0.15)
+    if answer.get("unreadable"):
+        activity.heartbeat(RawValue(Payload(metadata={"encoding": b"binary/unknown"}, data=b"?")))
+    await asyncio.sleep(answer.get("seconds", 0.15))
     return answer.get("report")
 
 

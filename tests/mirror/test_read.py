@@ -12,7 +12,7 @@ from noetl_temporal.mirror.store import Store
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from tests.mirror.built import START, begun, child, payloads, playbook, reset
 from tests.mirror.recorded import Recorded, read, rows_of
-from tests.mirror.story import Story
+from tests.mirror.story import Json, Story
 
 
 async def _ingest(store: Store, recorded: list[Recorded]) -> int:
@@ -95,11 +95,11 @@ async def test_steps_that_a_reset_superseded_are_not_reported(store: Store) -> N
     base.task()
     base.call(task["id"], [story.ends(first), wrong, task])
     base.add("WORKFLOW_EXECUTION_TERMINATED", reason="once more", identity="history-resetter")
-    story.now += 10
+    story.now = first["at"] + 7_000
     again = reset(base, at=at, run_id="r2", now=story.now)
     right = story.begins("step.started", "right", "step", story.workflow, meta={"step_run_id": "right#1"})
     again.task()
-    again.call(right["id"], [{**story.ends(first), "duration": 7.0}, right])
+    again.call(right["id"], [story.ends(first), right])
     await store.ingest(base.run, base.events)
     assert [step.step for step in await steps_of(store.pool, 1)] == ["first", "wrong"]
     await store.ingest(again.run, again.events)
@@ -109,6 +109,21 @@ async def test_steps_that_a_reset_superseded_are_not_reported(store: Store) -> N
         "right": ("STARTED", 0),
     }
     assert by_name["first"].duration_seconds == 7.0
+
+
+async def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up(store: Store) -> None:
+    one, story = playbook(1), Story(START)
+    opening = story.opening()
+    runs: list[Json] = []
+    for index in range(3):
+        runs.append(story.begins("step.started", "load", "step", story.workflow, meta={"iteration": index}))
+        story.now += 1_000
+    ends = [story.ends(run, "cancelled", "CANCELLED") for run in runs]
+    one.task()
+    one.call(runs[0]["id"], [*opening, *runs, *ends])
+    await store.ingest(one.run, one.events)
+    [load] = await steps_of(store.pool, 1)
+    assert load.duration_seconds == 3.0
 
 
 async def test_how_far_a_run_has_been_read(store: Store) -> None:

@@ -30,6 +30,11 @@ from tests.shell.test_pauses import STEPS, Gate, logged, status_in_log, until
 NAMESPACE = "default"
 PAUSED_ATTEMPTS = "SELECT count(*) FROM noetl.running_attempt WHERE execution_id = $1 AND status = 'PAUSED'"
 
+PAUSES = """
+SELECT concat_ws(' ', event_type, meta->>'by', meta->>'reason') FROM noetl.event
+WHERE execution_id = $1 AND event_type IN ('task.paused', 'task.resumed') ORDER BY event_id
+"""
+
 
 async def pause_workflow(client: Client, workflow_id: str) -> None:
     request = PauseWorkflowExecutionRequest(
@@ -141,6 +146,16 @@ async def attempt_is_paused_in_log(servers: Addresses, handle: RunHandle) -> Non
         await connection.close()
 
 
+async def pauses_are_in_log(servers: Addresses, handle: RunHandle, expected: list[str]) -> None:
+    connection = await asyncpg.connect(servers.postgres)
+    try:
+        async with asyncio.timeout(30):
+            while [row[0] for row in await connection.fetch(PAUSES, handle.execution_id)] != expected:
+                await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
+
+
 async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> None:
     gate = Gate()
     async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
@@ -165,10 +180,14 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
                 await asyncio.sleep(0.1)
         assert handle.execution_id not in [run.execution_id for run in await bare.list(status="running")]
         await attempt_is_paused_in_log(servers, handle)
+        await is_in_log(servers, handle, lambda status: status == "PAUSED")
+        await pauses_are_in_log(servers, handle, ["task.paused ann why"])
         await service.unpause_activity(
             UnpauseActivityRequest(namespace=NAMESPACE, execution=execution, id=call.activity_id)
         )
         assert (await status_of(servers, client, handle)) == "running"
+        await is_in_log(servers, handle, lambda status: status == "RUNNING")
+        await pauses_are_in_log(servers, handle, ["task.paused ann why", "task.resumed"])
         assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
         gate.open()
         assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"

@@ -33,6 +33,16 @@ ANSWERED = """\
     loop: {in: [a, b], iterator: name}
     tool: {kind: approval, form: {amount: number}}
 """
+HELD_ITEMS = """\
+  - step: each
+    loop: {in: [a, b], iterator: name, spec: {mode: parallel}}
+    next: {arcs: [{step: load}]}
+  - step: load
+    on_failure: hold
+    tool: {kind: python, code: "result = 1"}
+    next: {arcs: [{step: met}]}
+  - {step: met, spec: {end_loop: each}}
+"""
 TWO = """\
   - step: slow
     tool: {kind: python, code: "result = 1"}
@@ -91,6 +101,22 @@ async def test_signals_decisions_retries_and_skips(shell: Shell) -> None:
         {"do": "reject", "step": "review", "iteration": 1, "by": "bob", "reason": "no"},
     ]
     assert test["expect"]["result"]["results"][0]["at"] == "..."
+
+
+async def test_a_decision_about_all_held_items_is_one_about_each(shell: Shell) -> None:
+    tools = {"python": FakeTool("python", broken)}
+    client = await NoetlClient.connect(shell.address, tools=tools)
+    text = f"{HEAD}workflow:\n{HELD_ITEMS}"
+    async with serving(client.temporal, tools, shell.credentials):
+        handle = await client.submit(compile_or_raise(text, "held.yaml"), {}, content=text)
+        await until(handle, lambda found: len(found.held) == 2)
+        assert await handle.retry_all(by="ann") == 2
+        await until(handle, lambda found: [one.run[-1] for one in found.held] == ["2", "2"])
+        assert await handle.skip_all("load", [1], by="bob") == 2
+        test = await recorded(client, handle)
+    retried = {"do": "retry", "by": "ann"}
+    skipped = {"do": "skip", "step": "load", "data": [1], "by": "bob"}
+    assert test["requests"] == [retried, retried, skipped, skipped]
 
 
 async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) -> None:

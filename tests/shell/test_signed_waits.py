@@ -10,7 +10,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
-from noetl_temporal.control_requests import ClosedWait, DecisionRequest, SignalRequest
+from noetl_temporal.control_requests import ClosedWait, DecisionRequest, OpenedWait, SignalRequest
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.waits.wait import Signal, Wait
 from noetl_temporal.naming import CLOSE_SIGNAL, DECIDE_UPDATE, OPEN_SIGNAL, SIGNAL_UPDATE
@@ -40,8 +40,8 @@ async def forged(workflow: WorkflowHandle[Any, Any], wait: Wait) -> list[BaseExc
             exceptions.append(None)
         except WorkflowUpdateFailedError as error:
             exceptions.append(error.cause)
-    await workflow.signal(OPEN_SIGNAL, Wait("x", "signal", "x", "x", "x", 0, signal="paid", chunk="x"))
-    await workflow.signal(CLOSE_SIGNAL, ClosedWait(wait.id, returned=Signal("paid", "forged")))
+    await workflow.signal(OPEN_SIGNAL, OpenedWait("", Wait("x", "signal", "x", "x", "x", 0, signal="paid", chunk="x")))
+    await workflow.signal(CLOSE_SIGNAL, ClosedWait("", wait.id, returned=Signal("paid", "forged")))
     return exceptions
 
 

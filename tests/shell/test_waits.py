@@ -114,7 +114,7 @@ async def test_of_two_approvals_at_once_one_is_refused(shell: Shell) -> None:
     async with shell.client(answer) as client:
         handle = await shell.submit(client, REVIEW)
         await waits_for(handle, "start")
-        with pytest.raises(RequestRefusedError, match="no approval 'pay' is open: there are start"):
+        with pytest.raises(RequestRefusedError, match="no approval 'pay' is open; these are: start"):
             await handle.approve("pay", by="ann")
         with pytest.raises(RequestRefusedError, match=r"form\.amount must be a number"):
             await handle.approve(by="ann", form={"amount": "much"})

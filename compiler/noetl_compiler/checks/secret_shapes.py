@@ -106,7 +106,7 @@ _SIGNS_OF_ASSIGNMENT = (
     "access_key",
     "identified by",
 )
-_SIGNS_OF_KEYS = ("pass", "pwd", "secret", "token", "bearer", "key", "authorization", "\\")
+_SIGNS_OF_KEYS = ("pass", "pwd", "secret", "token", "bearer", "key", "author", "\\")
 _QUOTED = re.compile(
     rf"(?P<key>[\w-]{{0,40}}(?:{_KEYS}))['\"]?\]?\s{{0,9}}(?:=>|:|=)\s{{0,9}}[bru]?(?P<quote>['\"])"
     r"(?P<secret>[^\s'\"{}]{4,200})(?P=quote)",
@@ -139,8 +139,8 @@ def may_have_secret_keys(text: str) -> bool:
     """Whether a document may contain keys whose value is secret: a fast check before looking at each. An escape may
     write any letter.
     """
-    lowered = text.lower()
-    return any(sign in lowered for sign in _SIGNS_OF_KEYS)
+    folded = text.casefold()
+    return any(sign in folded for sign in _SIGNS_OF_KEYS)
 
 
 def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:

@@ -33,7 +33,7 @@ class _Token(NamedTuple):
 
 def compares_outside(text: str) -> bool:
     """Whether a text has a comparison operator between or after its templates."""
-    if _OPERATOR.search(text) is None:
+    if expressions(text) == ((0, len(text)),):
         return False
     outside = "".join(chunk for is_template, chunk in _chunks(text) if not is_template)
     return _OPERATOR.search(outside) is not None

@@ -94,7 +94,7 @@ class Composer:
         self.root: Node | None = None
         self.diagnostics: list[Diagnostic] = []
         self._source = source
-        self._has_foreign_breaks = _FOREIGN_BREAK.search(source.text) is not None
+        self._has_foreign_breaks = not source.text.isascii() and _FOREIGN_BREAK.search(source.text) is not None
         self._budget = Budget()
         self._stack: list[_Open] = []
         self._anchors: dict[str, _Anchor | None] = {}

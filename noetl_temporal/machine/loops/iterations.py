@@ -55,6 +55,7 @@ class Iterations(Engine[LoopState, Iteration]):
         self.input = input_
         self._region = region_of(input_)
         self._plan = StepPlan(input_.step)
+        self._has_stale_deadlines = False
         super().__init__(state, input_.source.file, limit)
 
     def _set_state(self, state: LoopState) -> None:
@@ -69,6 +70,12 @@ class Iterations(Engine[LoopState, Iteration]):
     def _runs_in(self, state: LoopState) -> Runs[Iteration]:
         state.runs = runs = Runs(state.runs)
         return runs
+
+    def _settle(self) -> None:
+        super()._settle()
+        if self._has_stale_deadlines and self.state.phase == "running":
+            self._has_stale_deadlines = False
+            self._adjust_deadlines()
 
     # ---- iterations -------------------------------------------------------------------------------------------------
 
@@ -291,8 +298,8 @@ class Iterations(Engine[LoopState, Iteration]):
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
 
     def adjust_deadlines(self) -> None:
-        """Suspend and resume the deadlines of this workflow."""
-        self._adjust_deadlines()
+        """Suspend and resume the deadlines of this workflow, when the fact was applied: one may end many holds."""
+        self._has_stale_deadlines = True
 
     def wait_opened(self, wait: Wait) -> None:
         """A step of a region waits."""

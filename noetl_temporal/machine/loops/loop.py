@@ -33,7 +33,7 @@ from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.state import LoopState, Pending, restored
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
-from noetl_temporal.machine.waits.wait import Wait
+from noetl_temporal.machine.waits.wait import Answer, Wait
 
 __all__ = ["LoopMachine"]
 
@@ -70,17 +70,27 @@ class LoopMachine(Iterations):
 
     def _take(self, event: Event) -> None:
         match event:
-            case Answered(_, wait_id, answer) if wait_id in self.state.waits:
-                wait = self.state.waits[wait_id]
-                self._with_run(wait.run)._answered(wait, answer)
-            case Answered():
-                self._journal.send(self.returned(event))
+            case Answered(_, wait_ids, answer):
+                for wait_id in wait_ids:
+                    self._take_answer(wait_id, answer)
             case _:
                 super()._take(event)
 
-    def returned(self, late: Answered) -> CloseWait:
-        """The message to the playbook that an answer came too late for its wait."""
-        return CloseWait(f"{self.input.chunk_id} {late.wait_id}", returned=late.answer.signal)
+    def _take_answer(self, wait_id: str, answer: Answer) -> None:
+        wait = self.state.waits.get(wait_id)
+        if wait is not None:
+            request = answer.signal.request if answer.signal is not None else 0
+            self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
+            self._with_run(wait.run)._answered(wait, answer)
+        else:
+            self._journal.send(self._returned(wait_id, answer))
+
+    def returned(self, late: Answered) -> list[CloseWait]:
+        """The messages to the playbook that an answer came too late for its waits."""
+        return [self._returned(wait_id, late.answer) for wait_id in late.wait_ids]
+
+    def _returned(self, wait_id: str, answer: Answer) -> CloseWait:
+        return CloseWait(f"{self.input.chunk_id} {wait_id}", returned=answer.signal)
 
     def _resume(self, event: Resumed) -> None:
         """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
@@ -90,12 +100,14 @@ class LoopMachine(Iterations):
 
     def _wait_opened(self, wait: Wait) -> None:
         if wait.kind != "time":
-            self._journal.send(OpenWait(wait.seen_from_outside(self.input.chunk_id)))
+            self._journal.send(OpenWait(self._outside(wait)))
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
-        if wait.kind != "time":
-            outside = wait.seen_from_outside(self.input.chunk_id).id
-            self._journal.send(CloseWait(outside, is_answered=ending == "done"))
+        if wait.kind != "time" and ending != "done":
+            self._journal.send(CloseWait(self._outside(wait).id))
+
+    def _outside(self, wait: Wait) -> Wait:
+        return wait.seen_from_outside(self.input.chunk_id)
 
     def _limit_reached(self, event: LimitReached) -> None:
         if self.state.stop is None:

@@ -18,7 +18,7 @@ from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route
 from noetl_temporal.machine.stored import combined_results, logged, with_result
-from noetl_temporal.machine.tally import added
+from noetl_temporal.machine.tally import TimeSpent, added
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
 
@@ -134,7 +134,7 @@ def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str,
         failures=run.before.failures,
         retries=run.before.retries + (pipeline.retries if pipeline else run.loop_retries),
         iterations=added(run.before.iterations, run.loop_stats),
-        duration=run.before.duration + (execution.journal.at - run.started) / 1000,
+        spent=run.before.spent.plus(TimeSpent.of_run(run.started, execution.journal.at)),
     )
     return record
 

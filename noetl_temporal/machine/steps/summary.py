@@ -54,7 +54,7 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
             "attempts": found[name].attempts,
             "retries": found[name].retries,
             **({"iterations": dict(found[name].iterations)} if found[name].iterations else {}),
-            "duration_seconds": found[name].duration,
+            "duration_seconds": found[name].spent.seconds,
         }
         for name in execution.graph.steps
         if name in found and not execution.graph.steps[name].is_synthetic
@@ -63,4 +63,4 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
 
 def tally_of(record: StepRecord) -> StepTally:
     """Return the summary of a step."""
-    return StepTally(record.status, record.attempts, record.retries, record.iterations, record.duration, record.reused)
+    return StepTally(record.status, record.attempts, record.retries, record.iterations, record.spent, record.reused)

@@ -3,9 +3,16 @@
 This includes the waits of loop items: a chunk reports each wait that opens and closes, and is sent the answer. A wait
 may time out or stop while its answer is being sent: then the chunk returns the signal, which the next wait gets. A
 signal is returned only once, so a repeated message of a chunk does not create a signal.
+
+After a reset the signals that came after its point come again, also one that a chunk which the run still has was
+handed. The chunk reports which one ended its wait, so that it does not end another wait as well.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
 
 from noetl_compiler.language.moments import iso
 from noetl_temporal.machine.commands import AnswerWait
@@ -48,6 +55,8 @@ class Answering(Engine[PlaybookState, StepRun]):
         found = self.state.waits.get(event.wait_id)
         if found is not None and found.chunk:
             self._remove_wait(found)
+        if event.request and not is_repeated(event.request, self.state, ()):
+            self.state.taken.append(event.request)
         handed = self.state.handed.get(event.wait_id)
         if handed is None or not (event.is_answered or event.returned is not None or handed.signal is None):
             return  # the answer is in transit, and will be returned
@@ -78,9 +87,12 @@ class Answering(Engine[PlaybookState, StepRun]):
         if is_repeated(event.request_id, self.state, ()):
             return
         remember(event.request_id, self.state)
-        parent, signal = self.state.workflow_id, event.signal
+        parent, signal = self.state.workflow_id, replace(event.signal, request=event.request_id)
         self._journal.emit("signal.received", signal.name, "signal", "COMPLETED", parent=parent, key=signal.key)
-        self._pass_or_keep(signal)
+        if signal.request in self.state.taken:
+            self.state.taken.remove(signal.request)
+        else:
+            self._pass_or_keep(signal)
 
     def _pass_or_keep(self, signal: Signal, *, first: bool = False) -> None:
         """Pass the signal to the wait that it ends, or keep it; ``first``: before the other kept ones."""
@@ -103,11 +115,18 @@ class Answering(Engine[PlaybookState, StepRun]):
 
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
-            self._remove_wait(wait)
-            self.state.handed[wait.id] = answer
-            self._journal.send(AnswerWait(wait.chunk, wait.id_in_chunk, answer))
+            self._hand(wait.chunk, [wait], answer)
         else:
             self._answered(wait, answer)
+
+    def _hand(self, chunk: str, waits: Sequence[Wait], answer: Answer) -> None:
+        """Hand the answer to waits of a chunk."""
+        for wait in waits:
+            del self.state.waits[wait.id]
+            self.state.handed[wait.id] = answer
+        if any(wait.kind == "held" for wait in waits):
+            self._adjust_deadlines()
+        self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
 
     def _wait_opened(self, wait: Wait) -> None:
         found = take_kept(self.state.signals, wait) if wait.signal else None

@@ -13,11 +13,14 @@ __all__ = ["Answer", "HeldDecision", "Signal", "Wait", "timer_id"]
 
 
 class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A signal from outside the run. Without a ``key`` it is for the oldest wait."""
+    """A signal from outside the run. Without a ``key`` it is for the oldest wait. The run that accepts it sets
+    ``request``, the id of the request that sent it.
+    """
 
     name: str
     data: Json = None
     key: str | None = None
+    request: int = 0
 
 
 class HeldDecision(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -119,8 +119,48 @@ SELECT proto FROM noetl.history
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
 ORDER BY event_id LIMIT $5
 
+-- name: lock_attempts
+-- Of a namespace: two mirrors would lock their rows in different orders.
+SELECT pg_advisory_xact_lock(hashtext('noetl.running_attempt'), hashtext($1))
+
 -- name: hide_all_attempts
-DELETE FROM noetl.running_attempt WHERE namespace = $1
+-- The executions of which a paused one was shown.
+WITH hidden AS (DELETE FROM noetl.running_attempt WHERE namespace = $1 RETURNING execution_id, status)
+SELECT DISTINCT execution_id FROM hidden WHERE status = 'PAUSED' ORDER BY execution_id
+
+-- name: open_call_pauses
+-- Of the calls $4 of a run.
+SELECT call_id, paused_at, paused_event_id FROM noetl.call_pause
+WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND call_id = ANY($4::text[]) AND resumed_at IS NULL
+ORDER BY paused_event_id
+
+-- name: free_call_pause_id
+-- From $2 on, in the millisecond that ends with $3.
+SELECT coalesce(max(id) + 1, $2::bigint) FROM noetl.call_pause, LATERAL unnest(ARRAY[paused_event_id, resumed_event_id]) AS id
+WHERE execution_id = $1 AND id BETWEEN $2::bigint AND $3::bigint
+
+-- name: add_call_pause
+-- Nothing comes back if it is known.
+INSERT INTO noetl.call_pause (namespace, workflow_id, run_id, call_id, paused_at, execution_id, paused_event_id, facts)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::jsonb)
+ON CONFLICT DO NOTHING
+RETURNING *
+
+-- name: end_call_pause
+UPDATE noetl.call_pause SET resumed_at = $6, resumed_event_id = $7
+WHERE (namespace, workflow_id, run_id, call_id, paused_at) = ($1, $2, $3, $4, $5) AND resumed_at IS NULL
+RETURNING *
+
+-- name: all_call_pauses
+-- Of the executions that are derived again.
+SELECT p.*, c.workflow_type
+FROM noetl.call_pause p JOIN noetl.cursor c USING (namespace, workflow_id, run_id)
+JOIN noetl.execution x ON x.execution_id = p.execution_id
+WHERE NOT EXISTS (SELECT FROM noetl.pruned f WHERE f.execution_id = p.execution_id)
+ORDER BY p.paused_event_id
+
+-- name: execution_of_run
+SELECT execution_id FROM noetl.cursor WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
 -- name: show_attempts
 -- Of a run, instead of those that were shown.
@@ -194,7 +234,7 @@ WHERE execution_id = $1 AND event_id = ANY($2::bigint[])
 
 -- name: project
 -- The execution's last event; its status is that of the last event that begins, pauses or ends it, in whatever order runs are
--- read. One with a held step is paused. state is what the last event with the context of the playbook tells, as upstream names it,
+-- read. One with a held step, or with a call that is paused in Temporal itself, is paused. state is what the last event with the context of the playbook tells, as upstream names it,
 -- where such an event is among those that were added ($3). $2 positions are taken.
 WITH told AS (
     SELECT context, context->'_step_results' AS steps FROM noetl.event
@@ -222,7 +262,9 @@ SET last_event_id = last.event_id,
     last_event_type = last.event_type,
     last_node_name = last.node_name,
     status = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.status
-                  WHEN turn.event_type = 'playbook.paused' OR held.is_any THEN 'PAUSED' ELSE 'RUNNING' END,
+                  WHEN turn.event_type = 'playbook.paused' OR held.is_any THEN 'PAUSED'
+                  WHEN EXISTS (SELECT FROM noetl.running_attempt r WHERE r.execution_id = $1 AND r.status = 'PAUSED') THEN 'PAUSED'
+                  ELSE 'RUNNING' END,
     end_time = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.created_at END,
     error = turn.error,
     events = $2,
@@ -343,10 +385,10 @@ WHERE c.execution_id = $1 AND c.workflow_type = 'noetl.playbook'
 ORDER BY h.event_time DESC, c.run_id DESC LIMIT 1
 
 -- name: steps
--- What is known of each step: its last run, and counts over all, where a call of which no attempt has ended counts as
+-- What is known of each step: the status of its last run, and times and counts over all, where a call of which no attempt has ended counts as
 -- one; without what resets superseded. No group holds its rows, so that a million of them are counted without sorting.
 WITH standing AS NOT MATERIALIZED (
-    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at
+    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at, duration
     FROM noetl.event e
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
       AND NOT EXISTS (
@@ -364,6 +406,11 @@ WITH standing AS NOT MATERIALIZED (
            min(event_id) AS first_id,
            max(event_id) FILTER (WHERE node_type = 'step' AND event_type ~ '^step\.') AS last_id,
            max(event_id) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS end_id,
+           round(least(
+               sum(duration) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')),
+               extract(epoch FROM max(created_at) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled'))
+                                  - min(created_at) FILTER (WHERE event_type = 'step.started'))
+           )::numeric, 3)::float8 AS duration_seconds,
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
            count(*) FILTER (WHERE event_type IN ('wait.started', 'approval.requested'))
                > count(*) FILTER (WHERE event_type IN ('wait.done', 'wait.timed_out', 'wait.cancelled', 'approval.decided')) AS is_waiting,
@@ -382,7 +429,7 @@ WITH standing AS NOT MATERIALIZED (
 SELECT step,
        started_at,
        (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
-       (SELECT e.duration FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS duration_seconds,
+       duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
        runs, reused, is_waiting, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
 FROM counted LEFT JOIN calls USING (step)

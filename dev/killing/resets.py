@@ -1,0 +1,57 @@
+"""Resets of a run beside kills: it goes back to one of its workflow tasks, and continues from there."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from typing import Any
+
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
+from temporalio.api.enums.v1 import ResetReapplyType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+from temporalio.client import WorkflowExecutionStatus, WorkflowHandle
+from temporalio.service import RPCError
+
+from noetl_temporal.client import NoetlClient
+
+__all__ = ["has_ended", "reset"]
+
+TIMEOUT_SECONDS = 20
+
+
+async def reset(client: NoetlClient, workflow_id: str, chance: random.Random) -> bool:
+    """Reset the current run to any workflow task, as ``temporal workflow reset`` does; False if it cannot be."""
+    handle = client.temporal.get_workflow_handle(workflow_id)
+    try:
+        described = await handle.describe()
+        if described.status is not WorkflowExecutionStatus.RUNNING:
+            return False
+        run_id = described.run_id
+        points = await _tasks(client.temporal.get_workflow_handle(workflow_id, run_id=run_id))
+        if not points:  # the worker has not responded since the last reset
+            return False
+        request = ResetWorkflowExecutionRequest(
+            namespace=client.temporal.namespace,
+            workflow_execution=ExecutionName(workflow_id=workflow_id, run_id=run_id),
+            reason="killing",
+            request_id=uuid.uuid4().hex,
+            workflow_task_finish_event_id=chance.choice(points),
+            reset_reapply_type=ResetReapplyType.RESET_REAPPLY_TYPE_ALL_ELIGIBLE,
+        )
+        await client.temporal.workflow_service.reset_workflow_execution(request)
+    except (RPCError, OSError) as error:
+        print(f"not reset: {error}"[:200], flush=True)
+        return False
+    return True
+
+
+async def _tasks(handle: WorkflowHandle[Any, Any]) -> list[int]:
+    """The ids of the events with which the workflow tasks of a run were completed."""
+    history = await handle.fetch_history()
+    return [one.event_id for one in history.events if one.HasField("workflow_task_completed_event_attributes")]
+
+
+async def has_ended(client: NoetlClient, workflow_id: str) -> bool:
+    """Whether the current run has ended."""
+    described = await client.temporal.get_workflow_handle(workflow_id).describe()
+    return described.status is not WorkflowExecutionStatus.RUNNING

@@ -1,0 +1,125 @@
+"""Writes rows about calls that a person pauses in Temporal itself, in its UI or with ``temporal activity pause``.
+
+History tells of such a pause when the call ends, and only of an attempt that it interrupted. The server tells of it at
+once, so the mirror stores what it sees in noetl.call_pause, once however many mirrors see it, and derives the rows
+``task.paused`` and ``task.resumed`` from that table. A rebuild derives the same rows again (dev/decisions/0092).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import asyncpg
+import msgspec
+
+from noetl_temporal.event_ids import DERIVED, OBSERVED_SLOT, IdClock, millisecond_of
+from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.connection import Connection
+from noetl_temporal.mirror.event_row import EventRow
+from noetl_temporal.mirror.event_table import add_events, to_json
+from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.mirror.raw import WorkflowRun
+
+__all__ = ["CallPause", "note_pauses", "restore_pauses"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class CallPause(NamedTuple):
+    """A call that is paused since ``at``, by whom and why; ``place`` are the columns of its attempts."""
+
+    place: dict[str, Json]
+    at: datetime
+    by: str
+    reason: str
+
+
+async def note_pauses(
+    connection: Connection,
+    run: WorkflowRun,
+    execution_id: int,
+    pauses: Sequence[CallPause],
+    going_on: Sequence[str],
+    seen_at: datetime,
+) -> None:
+    """Write rows for the pauses of a run that are new, and for those that have ended: the calls with the ids
+    ``going_on`` are in progress and not paused.
+    """
+    ended = await connection.fetch(sql.query("open_call_pauses"), *run[:3], list(going_on)) if going_on else []
+    if not pauses and not ended:
+        return
+    await connection.fetchrow(sql.query("lock_execution"), execution_id)
+    for one in pauses:
+        id_ = await _free_id(connection, execution_id, one.at, one.place["task_event_id"])
+        facts = to_json({**one.place, "by": one.by, "reason": one.reason})
+        values = one.place["call_id"], one.at, execution_id, id_, facts
+        await _write(connection, run, await connection.fetch(sql.query("add_call_pause"), *run[:3], *values))
+    for record in ended:
+        id_ = await _free_id(connection, execution_id, seen_at, record["paused_event_id"])
+        end = record["call_id"], record["paused_at"], seen_at, id_
+        await _write(connection, run, await connection.fetch(sql.query("end_call_pause"), *run[:3], *end))
+
+
+async def restore_pauses(connection: Connection) -> None:
+    """Write the rows of all pauses again, but for those of pruned executions."""
+    for record in await connection.fetch(sql.query("all_call_pauses")):
+        run = WorkflowRun(*(record[name] for name in WorkflowRun._fields))
+        await _write(connection, run, [record])
+
+
+async def _free_id(connection: Connection, execution_id: int, at: datetime, above: int) -> int:
+    """Return the id of a row of this time, above its parent; the execution is locked."""
+    ms = max(_milliseconds(at), millisecond_of(above))
+    first = IdClock(ms).next(ms, OBSERVED_SLOT, DERIVED)
+    return int(await connection.fetchval(sql.query("free_call_pause_id"), execution_id, first, first + DERIVED - 1))
+
+
+async def _write(connection: Connection, run: WorkflowRun, records: Sequence[asyncpg.Record]) -> None:
+    """Write the rows of pauses: each is a stream of its own, because the rows of a stream are stored in its order."""
+    for record in records:
+        stream = run._replace(run_id=f"{run.run_id}/pauses/{record['paused_event_id']}")
+        await add_events(connection, stream, _rows(run, record))
+
+
+def _rows(run: WorkflowRun, record: asyncpg.Record) -> list[EventRow]:
+    facts = msgspec.json.decode(record["facts"])
+    began, ended = record["paused_event_id"], record["resumed_event_id"]
+    meta = {
+        **{name: facts[name] for name in ("step", "iteration", "page", "by", "reason") if facts.get(name) is not None},
+        "task_run_id": facts["call_id"],
+        "in_temporal": True,
+        "temporal": {"namespace": run.namespace, "workflow_id": run.workflow_id, "run_id": run.run_id},
+    }
+
+    def row(type_: str, id_: int, at: datetime, status: str, parent: int, more: dict[str, Json]) -> EventRow:
+        return EventRow(
+            execution_id=record["execution_id"],
+            event_id=id_,
+            parent_event_id=parent,
+            at=_milliseconds(at),
+            event_type=type_,
+            node_name=facts["task"],
+            node_type=facts["tool"],
+            status=status,
+            duration=None,
+            context={"execution_id": str(record["execution_id"])},
+            result=None,
+            meta=more,
+            error=None,
+            worker_id=None,
+            stack_trace=None,
+            position=1 if type_ == "task.paused" else 2,
+            ordinal=0,
+        )
+
+    rows = [row("task.paused", began, record["paused_at"], "PAUSED", facts["task_event_id"], meta)]
+    if ended is not None:
+        resumed = {name: value for name, value in meta.items() if name not in ("by", "reason")}
+        rows.append(row("task.resumed", ended, record["resumed_at"], "RUNNING", began, resumed))
+    return rows
+
+
+def _milliseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(milliseconds=1)

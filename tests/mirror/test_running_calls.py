@@ -1,0 +1,161 @@
+"""Calls in progress: beside other mirrors, beside runs that cannot be read, and paused in Temporal itself."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from noetl_temporal.ids import new_execution_id
+from noetl_temporal.mirror import running_calls
+from noetl_temporal.mirror.call_pauses import CallPause
+from noetl_temporal.mirror.rebuild import rebuild
+from noetl_temporal.mirror.running_calls import RunningCalls, SeenCalls
+from noetl_temporal.mirror.service import mirroring
+from noetl_temporal.mirror.store import Store
+from tests.audit import audit_execution
+from tests.mirror.built import START, begun, playbook
+from tests.mirror.conftest import Log, Scripts
+from tests.mirror.scripted import call, domain_event
+from tests.mirror.story import Story
+
+STARTED = domain_event("playbook.execution.requested", 1, "PENDING")
+
+
+NOW = datetime.fromtimestamp(START / 1000, UTC)
+WAITING = """
+SELECT count(DISTINCT pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE NOT granted AND datname = current_database()
+"""
+
+
+def place(number: int, task: int = 1) -> dict[str, Any]:
+    named = {"step": "fetch", "task": "page", "tool": "http", "iteration": number, "page": None}
+    return {"call_id": f"call {number}", "task_event_id": task, **named}
+
+
+def seen(*statuses: str) -> SeenCalls:
+    return SeenCalls(NOW, [{**place(at), "attempt": 1, "status": status} for at, status in enumerate(statuses)])
+
+
+async def test_a_run_that_cannot_be_read_does_not_hide_others(
+    scripts: Scripts, dsn: str, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(running_calls, "MAX_RUNS", 1)
+    monkeypatch.setattr(running_calls, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(running_calls, "WATCH_SECONDS", 0.05)
+    runs: dict[str, Any] = {}
+    async with mirroring(scripts.client, dsn):
+        for name, answer in (("hidden", {"unreadable": True}), ("seen", {})):
+            id_ = new_execution_id()
+            runs[name] = await scripts.start(id_, call(id_, 1, {"seconds": 60, **answer}, (STARTED,)))
+            async with asyncio.timeout(30):
+                while not (await runs[name].describe()).raw_description.pending_activities:
+                    await asyncio.sleep(0.05)
+        query = "SELECT count(*) FROM noetl.running_attempt WHERE workflow_id = $1"
+        async with asyncio.timeout(30):
+            while not await log.database.fetchval(query, runs["seen"].id):
+                await asyncio.sleep(0.05)
+        for run in runs.values():
+            await run.terminate()
+    assert "cannot look at calls in progress" not in caplog.text
+
+
+async def test_two_mirrors_that_show_the_same_calls_do_not_deadlock(scripts: Scripts, store: Store) -> None:
+    one = playbook(7)
+    begun(one, Story(one.now))
+    await store.ingest(one.run, one.events)
+    calls = seen(*["STARTED"] * 5)
+    turned = SeenCalls(NOW, calls.attempts[::-1])
+    mirrors = [RunningCalls(scripts.client, store, ()) for _ in range(2)]
+    await mirrors[0].show(one.run, calls)
+    async with store.pool.acquire() as other, other.transaction():
+        await other.execute("SELECT FROM noetl.running_attempt WHERE call_id = 'call 2' FOR UPDATE")
+        shown = asyncio.gather(mirrors[0].show(one.run, calls), mirrors[1].show(one.run, turned))
+        async with asyncio.timeout(20):
+            while await other.fetchval(WAITING) < 2:
+                await asyncio.sleep(0.02)
+    await shown
+
+
+async def test_an_execution_with_a_call_that_is_paused_in_temporal_is_paused(
+    scripts: Scripts, dsn: str, store: Store
+) -> None:
+    one = playbook(7)
+    begun(one, Story(one.now))
+    await store.ingest(one.run, one.events)
+
+    async def status() -> str:
+        return str(await store.pool.fetchval("SELECT status FROM noetl.execution WHERE execution_id = 7"))
+
+    calls = RunningCalls(scripts.client, store, (asyncpg.PostgresError,))
+    assert await status() == "RUNNING"
+    await calls.show(one.run, seen("PAUSED", "PAUSED"))
+    assert await status() == "PAUSED"
+    await rebuild(dsn)
+    assert await status() == "PAUSED"
+    await calls.show(one.run, seen("PAUSED", "STARTED"))
+    assert await status() == "PAUSED"
+    await calls.show(one.run, seen("STARTED", "STARTED"))
+    assert await status() == "RUNNING"
+
+    await calls.show(one.run, seen("PAUSED", "PAUSED"))
+    await RunningCalls(scripts.client, store, ()).look()
+    assert await status() == "RUNNING", "what a mirror before this one has shown is forgotten"
+
+    await calls.show(one.run, seen("STARTED"))
+    await calls.show(one.run, seen("PAUSED"))
+    one.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
+    await store.ingest(one.run, one.events)
+    assert await status() == "TERMINATED"
+    await calls.show(one.run, seen())
+    assert await status() == "TERMINATED"
+
+
+async def test_the_pause_of_a_call_and_its_end_are_in_the_log_once(
+    scripts: Scripts, dsn: str, store: Store, log: Log
+) -> None:
+    """However often and by how many mirrors they are seen, and a rebuild has them again."""
+    one = playbook(7)
+    task = begun(one, Story(one.now))
+    await store.ingest(one.run, one.events)
+    mirrors = [RunningCalls(scripts.client, store, ()) for _ in range(2)]
+
+    async def at(second: int, *paused: int) -> None:
+        """Both mirrors look at two calls in progress; these have been paused since their second."""
+        found = seen("STARTED", "STARTED")
+        found.at += timedelta(seconds=second)
+        for number, since in enumerate(paused):
+            pause = CallPause(place(number, task), NOW + timedelta(seconds=since), "ann", "why")
+            found.pauses.extend([pause] if since else [])
+        for mirror in (*mirrors, *mirrors):
+            await mirror.show(one.run, found)
+
+    await at(1)
+    await at(5, 2, 2)
+    await at(6, 2)
+    await at(8, 0, 7)
+    await mirrors[0].show(one.run, seen("STARTED"))
+    rows = [row for row in await log.rows(7) if row["event_type"] in ("task.paused", "task.resumed")]
+    told = [(row["event_type"], row["event_time"] - NOW, row["meta"]["iteration"]) for row in rows]
+    assert told == [
+        ("task.paused", timedelta(seconds=2), 0),
+        ("task.paused", timedelta(seconds=2), 1),
+        ("task.resumed", timedelta(seconds=6), 1),
+        ("task.paused", timedelta(seconds=7), 1),
+        ("task.resumed", timedelta(seconds=8), 0),
+    ]
+    assert [row["parent_event_id"] for row in rows] == [task, task, rows[1]["event_id"], task, rows[0]["event_id"]]
+    assert (rows[0]["meta"]["by"], rows[0]["meta"]["reason"], rows[0]["status"]) == ("ann", "why", "PAUSED")
+    before = await log.everything()
+    await rebuild(dsn)
+    assert await log.everything() == before
+    one.now += 9_000
+    one.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
+    await store.ingest(one.run, one.events)
+    await mirrors[1].show(one.run, seen())
+    assert [row["event_type"] for row in await log.rows(7)][-1] == "playbook.cancelled"
+    assert await audit_execution(dsn, 7) == []
