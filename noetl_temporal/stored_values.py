@@ -69,11 +69,7 @@ def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
     """Return both activities, on this store."""
 
     @activity.defn(name=KEEP)
-<<<<<<< HEAD
-    async def keep_values(*given: Any) -> list[PayloadRef]:
-=======
     async def store(*given: Any) -> list[PayloadRef]:
->>>>>>> main
         return await store_values(values, given)
 
     @activity.defn(name=LOAD)
@@ -83,11 +79,7 @@ def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
         except LookupError as error:
             raise ApplicationError(str(error), type=GONE, non_retryable=True) from error
 
-<<<<<<< HEAD
-    return [keep_values, load_value]
-=======
     return [store, load]
->>>>>>> main
 
 
 async def store_values(values: ValueStore, given: Sequence[Any]) -> list[PayloadRef]:

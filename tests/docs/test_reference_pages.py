@@ -46,11 +46,7 @@ def test_tables_are_those_of_the_code(name: str) -> None:
 
 def test_the_result_of_every_tool_is_in_the_reference() -> None:
     shown = set(re.findall(r"<!-- table: results (\w+) -->", "".join(TEXTS.values())))
-<<<<<<< HEAD
-    assert shown == {kind for kind in tool_names() | WAITS if KINDS[kind].result} - {"snowflake_transfer"}
-=======
     assert shown == {name for name, kind in KINDS.items() if kind.has_executor and kind.result} - {"snowflake_transfer"}
->>>>>>> main
 
 
 @pytest.mark.parametrize("name", TEXTS)
