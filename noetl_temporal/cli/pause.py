@@ -13,6 +13,8 @@ _RUN = click.argument("execution", metavar="ID", type=RUN_ID)
 _BY = click.option("--as", "by", metavar="WHO", type=NAME, help="Who makes the request; the user's name by default.")
 _REASON = click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
 
+_RERUN = "to run its steps again, use `noetl rerun {id} --from STEP`"
+
 _ALL = click.option("--all", "is_all", is_flag=True, help="All held steps and items; with STEP, all of that step.")
 
 
@@ -73,11 +75,13 @@ def retry_command(execution: int | str, step: str | None, is_all: bool, by: str 
     who = by or user_name()
     if is_all:
         execution_id, count = send_request(
-            execution, lambda handle: handle.retry_all(step or "", by=who, reason=reason)
+            execution, lambda handle: handle.retry_all(step or "", by=who, reason=reason), if_ended=_RERUN
         )
         click.echo(f"run {execution_id}: retrying {_held_runs(count)}")
         return
-    execution_id, run = send_request(execution, lambda handle: handle.retry(step or "", by=who, reason=reason))
+    execution_id, run = send_request(
+        execution, lambda handle: handle.retry(step or "", by=who, reason=reason), if_ended=_RERUN
+    )
     click.echo(f"run {execution_id}: retrying {run}")
 
 

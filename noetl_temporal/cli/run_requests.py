@@ -25,16 +25,19 @@ if TYPE_CHECKING:  # with Temporal, which --help need not wait for
 __all__ = ["json_argument", "send_request", "user_name"]
 
 
-def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[Any]]) -> tuple[int, Any]:
-    """Return the execution id of the run and what the request returns. Raises StackError with the reason of a refusal,
-    NoSuchRunError."""
+def send_request(
+    execution: int | str, request: Callable[[RunHandle], Awaitable[Any]], *, if_ended: str = ""
+) -> tuple[int, Any]:
+    """Return the execution id of the run and what the request returns. Raises NoSuchRunError, and StackError with the
+    reason of a refusal, for a run that has ended followed by the hint ``if_ended``.
+    """
     running_deployment()
     with importing():
         from temporalio.service import RPCError
 
         from noetl_temporal.cli.named_run import execution_of
         from noetl_temporal.request_sending import NoAnswerError
-        from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
+        from noetl_temporal.runs import RequestRefusedError, RunOverError, Runs, UnknownRunError
         from noetl_temporal.temporal_problems import rpc_problem
 
     log_nowhere()
@@ -50,6 +53,9 @@ def send_request(execution: int | str, request: Callable[[RunHandle], Awaitable[
             return handle.execution_id, await request(handle)
         except NoAnswerError as error:
             raise StackError(await _why_no_answer(error, runs.temporal, handle)) from None
+        except RunOverError as error:
+            hint = if_ended.format(id=execution_id)
+            raise StackError(f"run {execution_id}: {error}{hint and f'; {hint}'}") from None
         except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from noetl_compiler.language.moments import iso
+from noetl_compiler.language.payload_schema import form_schema
 from noetl_temporal.cli.progress import WAIT_BEGINS, WAIT_ENDS, Row
 
 if TYPE_CHECKING:  # the machine's types, which --help need not wait for
@@ -40,7 +41,11 @@ class OpenWait(msgspec.Struct, frozen=True):
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:
     """Convert a wait that the run reports."""
     due = iso(wait.due) if wait.due else ""
-    answer = _answer_command(execution_id, wait.kind, wait.name, wait.signal, wait.key)
+    answer = (
+        _approve_command(execution_id, wait.name, wait.form, wait.approvers)
+        if wait.kind == "approval"
+        else _signal_command(execution_id, wait.signal, wait.key)
+    )
     return OpenWait(wait.name, wait.kind, wait.signal, wait.key, wait.message, due, answer)
 
 
@@ -66,18 +71,27 @@ class WaitLines:
         meta = row.meta
         signal, key, name = str(meta.get("signal") or ""), meta.get("key"), _name(meta)
         kind = "approval" if row.event_type == "approval.requested" else "signal" if signal else "time"
-        answer = _answer_command(self._execution_id, kind, name, signal, key)
+        answer = (
+            _approve_command(self._execution_id, name, meta.get("form") or {}, meta.get("approvers") or ())
+            if kind == "approval"
+            else _signal_command(self._execution_id, signal, key)
+        )
         return OpenWait(name, kind, signal, key, str(meta.get("message") or ""), str(meta.get("due") or ""), answer)
 
 
-def _answer_command(execution_id: int, kind: str, name: str, signal: str, key: str | None) -> str:
-    match kind:
-        case "approval":
-            return f"noetl approve {execution_id} {shell_word(name)}, or noetl reject"
-        case "time":
-            return ""
-        case _:
-            return f"noetl signal {execution_id} {shell_word(signal)}" + (f" --key {shell_word(key)}" if key else "")
+def _approve_command(execution_id: int, name: str, form: Mapping[str, Any], approvers: Sequence[str]) -> str:
+    """Return the command with everything that it must have: the required fields of the form, and an approver."""
+    required: list[str] = form_schema(form)["required"]
+    fields = "".join(f" --form {shell_word(field)}=..." for field in required)
+    by = f" --as {shell_word(approvers[0])}" if approvers else ""
+    return f"noetl approve {execution_id} {shell_word(name)}{fields}{by}, or noetl reject"
+
+
+def _signal_command(execution_id: int, signal: str, key: str | None) -> str:
+    """Return the command that sends the signal; nothing answers a wait for a time."""
+    if not signal:
+        return ""
+    return f"noetl signal {execution_id} {shell_word(signal)}" + (f" --key {shell_word(key)}" if key else "")
 
 
 def shell_word(word: str) -> str:

@@ -77,6 +77,8 @@ def test_what_a_run_waits_for_is_shown_with_the_command_that_answers_it(site: Si
     assert f"paid waits for the signal paid: noetl signal {run} paid" in errors
     assert f"noetl approve {run} review" in errors
     assert site.noetl("reject", run).stderr == f"Error: run {run}: the run has ended\n"
+    rerun = f"to run its steps again, use `noetl rerun {run} --from STEP`"
+    assert site.noetl("retry", run).stderr == f"Error: run {run}: the run has ended; {rerun}\n"
     events = site.noetl("events", run).stdout
     assert "approval.decided" in events
 
