@@ -252,6 +252,7 @@ def test_json_has_every_field_and_plain_failures() -> None:
         "problems",
         "cancelling",
         "waits",
+        "held",
         "suspensions",
         "warnings",
         "called",

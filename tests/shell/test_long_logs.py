@@ -123,7 +123,7 @@ async def test_the_pages_of_a_table_have_the_same_columns(monkeypatch: pytest.Mo
     monkeypatch.setattr(logged_run, "PAGE_ROWS", 10)
     header, *lines = await shown("--last", "35")
     assert len(lines) == 35
-    assert header.split() == ["time", "event", "node", "status", "seconds"]
+    assert header.split() == ["time", "(UTC)", "event", "node", "status", "seconds"]
     assert {line.index("COMPLETED") for line in lines} == {header.index("status")}
 
 
