@@ -56,7 +56,7 @@ _SQUARED_BITS_A_STEP = 30_000
 
 _STEPS_A_WEIGHING, _STEPS_A_CONTAINER, _STEPS_AN_ITEM = 130, 20, 3
 _STEPS_A_FLOAT, _STEPS_NOT_CACHED = 7, 100
-_CHARS_A_STEP_OUTSIDE_ASCII = 3
+_CHARS_A_STEP_OUTSIDE_ASCII = 2
 """Filters that compare texts change their case, which is slow where one letter becomes several."""
 
 _CONTAINERS = frozenset({list, tuple, dict})
