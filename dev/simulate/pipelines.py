@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from dev.simulate.run_trace import Finding, RunTrace
+from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.statements import is_statement
 from noetl_compiler.graph import Rule, Task
 from noetl_temporal.machine.call import ToolCall
@@ -26,12 +26,7 @@ def check_pipelines(run_trace: RunTrace) -> None:
 def _calls(run_trace: RunTrace) -> None:
     """A call ends in the log as it really ended."""
     for trace in run_trace.traces.values():
-        calls = {
-            command.call.id: command.call
-            for turn in trace.turns
-            for command in turn.commands
-            if isinstance(command, CallTool)
-        }
+        calls = _calls_by_id(trace)
         ends = {
             event.meta.get("task_run_id"): TASK_ENDS[event.type] for event in trace.events if event.type in TASK_ENDS
         }
@@ -61,15 +56,15 @@ def _is_logged_as_ended(fact: ToolFinished, expected: str | None) -> None:
         raise Finding("a call's end is logged wrongly", f"{fact.call_id} ended by itself, the log has {expected}")
 
 
+def _calls_by_id(trace: MachineTrace) -> dict[str, ToolCall]:
+    commands = (command for turn in trace.turns for command in turn.commands)
+    return {command.call.id: command.call for command in commands if isinstance(command, CallTool)}
+
+
 def _lost(run_trace: RunTrace) -> None:
     """A lost call is repeated according to the rules: not before their delay is over."""
     for trace in run_trace.traces.values():
-        calls = {
-            command.call.id: command.call
-            for turn in trace.turns
-            for command in turn.commands
-            if isinstance(command, CallTool)
-        }
+        calls = _calls_by_id(trace)
         for number, turn in enumerate(trace.turns):
             fact: Any = turn.fact
             if not isinstance(fact, ToolFinished) or fact.report.is_decided or fact.cancelled:
