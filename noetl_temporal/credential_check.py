@@ -39,7 +39,7 @@ ANSWER_TIMEOUT = timedelta(seconds=3)
 """A worker that is up answers in a twentieth of a second."""
 
 
-_KEYS = (
+_KEYS_HINT = (
     "start them with the NOETL_ENCRYPTION_KEYS and the NOETL_SIGNING_KEY_FILE that are set here, or unset these here"
 )
 
@@ -126,7 +126,9 @@ async def _ask_workers(client: Client, queue: str, names: list[str]) -> dict[str
     except (ActivityFailureError, DecryptionError) as error:
         # A worker that answers with a failure cannot decode what it is sent. Where none polls the call times out.
         if isinstance(error, DecryptionError) or isinstance(error.cause, ApplicationError):
-            raise DeploymentError(f"the workers of {queue} cannot read payloads from this client: {_KEYS}") from error
+            raise DeploymentError(
+                f"the workers of {queue} cannot read payloads from this client: {_KEYS_HINT}"
+            ) from error
         return {}
     except RPCError:
         return {}

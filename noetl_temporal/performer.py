@@ -138,7 +138,7 @@ class Performer:
     async def settled(self) -> None:
         """Wait until all events are recorded and all messages are sent, as the run may end only then."""
         await self._trail.recorded()
-        await self.messages.sent()
+        await self.messages.wait_until_sent()
 
     def size_of(self, value: Any) -> int:
         """Bytes of a value in history."""

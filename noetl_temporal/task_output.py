@@ -101,7 +101,7 @@ class TaskOutput:
         while not self._has_ended.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._has_ended.wait(), FLUSH_SECONDS)
-            if not self._credentials.has_secret_of_lines and not self._has_ended.is_set():
+            if not self._credentials.has_multiline_secret and not self._has_ended.is_set():
                 await self._flush(is_end=False)
 
     async def _flush(self, *, is_end: bool) -> None:

@@ -23,7 +23,9 @@ __all__ = ["WaitMessages"]
 
 
 class WaitMessages:
-    """The messages that one workflow sends. ``note`` receives the fact of a message that could not be delivered."""
+    """The messages that one workflow sends. ``note`` is called with a WaitClosed for each answer that
+    could not be delivered.
+    """
 
     def __init__(self, note: Callable[[WaitClosed], None], now: Callable[[], int]) -> None:
         self._note = note
@@ -63,7 +65,7 @@ class WaitMessages:
                 await workflow.wait(before)
             await workflow.get_external_workflow_handle(workflow_id).signal(name, value)
 
-        def sent(task: asyncio.Task[None]) -> None:
+        def on_done(task: asyncio.Task[None]) -> None:
             self._unsent.discard(task)
             for key in keys:
                 if self._latest.get(key) is task:
@@ -75,9 +77,9 @@ class WaitMessages:
         task = asyncio.create_task(send())
         self._unsent.add(task)
         self._latest |= dict.fromkeys(keys, task)
-        task.add_done_callback(sent)
+        task.add_done_callback(on_done)
 
-    async def sent(self) -> None:
+    async def wait_until_sent(self) -> None:
         """Wait until all that was sent has arrived, or never will."""
         while self._unsent:
             try:

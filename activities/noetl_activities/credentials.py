@@ -199,7 +199,7 @@ class Credentials:
         return bool(self._secrets)
 
     @property
-    def has_secret_of_lines(self) -> bool:
+    def has_multiline_secret(self) -> bool:
         """Whether a returned secret has several lines."""
         return any("\n" in secret for secret in self._secrets)
 

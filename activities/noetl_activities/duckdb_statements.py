@@ -38,11 +38,11 @@ def run_statements(
     too large.
     """
     budget = _Budget()
-    fallback: list[Statement] = []
+    results: list[Statement] = []
     for text in statements:
         running.check()
-        fallback.append(_one(connection, text, params, budget))
-    return fallback
+        results.append(_run_one(connection, text, params, budget))
+    return results
 
 
 def outcome_of(results: list[Statement], database: str) -> Outcome:
@@ -73,14 +73,14 @@ def _containers(value: Json) -> int:
     return 1 + sum(_containers(value) for value in inside if isinstance(value, dict | list))
 
 
-def _one(connection: duckdb.DuckDBPyConnection, text: str, params: Sequence[Any], budget: _Budget) -> Statement:
+def _run_one(connection: duckdb.DuckDBPyConnection, text: str, params: Sequence[Any], budget: _Budget) -> Statement:
     cursor = connection.execute(text, list(params))
     columns = [str(column[0]) for column in cursor.description or []]
-    fallback = statement(columns, [])
+    result = statement(columns, [])
     while portion := cursor.fetchmany(_PORTION):
         rows = statement(columns, portion)["rows"]
         budget.spend(rows)
-        fallback["rows"] += rows
-        if len(fallback["rows"]) > MAX_ROWS:
+        result["rows"] += rows
+        if len(result["rows"]) > MAX_ROWS:
             raise ConfigError(f"the statement returns over {MAX_ROWS:,} rows: {_REMEDY}")
-    return {**fallback, "row_count": len(fallback["rows"])}
+    return {**result, "row_count": len(result["rows"])}

@@ -66,7 +66,7 @@ class Catalog:
             yield from (relative.as_posix(), relative.with_suffix("").as_posix())
 
     @property
-    def unread(self) -> int:
+    def unread_count(self) -> int:
         """How many files could not be read."""
         return sum(not member.path for member in self._by_file.values())
 
@@ -164,16 +164,16 @@ def _report_unknown(call: Call, catalog: Catalog, report: Report) -> None:
         report.error(Code.UNKNOWN_PLAYBOOK, call.span, message, f"it has {versions}")
         return
     hint = nearest(call.path, catalog.paths)
-    if not hint and catalog.unread:
-        hint = f"{catalog.unread} of its files cannot be read; run noetl compile on the folder to see why"
+    if not hint and catalog.unread_count:
+        hint = f"{catalog.unread_count} of its files cannot be read; run noetl compile on the folder to see why"
     report.error(Code.UNKNOWN_PLAYBOOK, call.span, f'the catalog has no playbook "{call.path}"', hint)
 
 
 def _check_called(call: Call, called: Member, report: Report) -> None:
     if called.graph is None:
-        if report.first(f"unsound {called.file}"):
+        if report.first(f"invalid {called.file}"):
             message = f'the playbook "{call.path}" has errors'
-            report.error(Code.UNSOUND_PLAYBOOK, call.span, message, f"noetl compile {called.file}")
+            report.error(Code.INVALID_PLAYBOOK, call.span, message, f"noetl compile {called.file}")
         return
     if missing := called.lacks(call):
         message = f'the call of "{call.path}" lacks the input {_quoted(missing)}'

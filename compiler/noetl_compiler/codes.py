@@ -78,7 +78,7 @@ class Code(Enum):
     UNREACHED_KEYCHAIN = "NT512"
     TEMPLATE_IN_COMMAND = "NT515"
     UNKNOWN_PLAYBOOK = "NT601"
-    UNSOUND_PLAYBOOK = "NT602"
+    INVALID_PLAYBOOK = "NT602"
     PLAYBOOK_CYCLE = "NT603"
     MISSING_INPUT = "NT604"
     DUPLICATE_PLAYBOOK = "NT605"
@@ -168,7 +168,7 @@ _MEANINGS: dict[Code, str] = {
         "A shell command has a template, and a value that contains shell syntax changes what it runs."
     ),
     Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
-    Code.UNSOUND_PLAYBOOK: "A step calls a playbook that has errors of its own.",
+    Code.INVALID_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",
     Code.MISSING_INPUT: "A call of a playbook does not pass an input that the playbook needs.",
     Code.DUPLICATE_PLAYBOOK: "Two files of the catalog have the same path and version.",

@@ -72,7 +72,9 @@ COMMANDS = {
         "Skip the held STEP of the run ID: a step that failed and has on_failure: hold.",
     ),
     "rerun": LazyCommand("rerun:rerun_command", "Run STEP of the run ID and all steps after it again, in a new run."),
-    "cancel": LazyCommand("stop:cancel_command", "Cancel the run ID, and return immediately; noetl wait ID waits for its end."),
+    "cancel": LazyCommand(
+        "stop:cancel_command", "Cancel the run ID, and return immediately; noetl wait ID waits for its end."
+    ),
     "terminate": LazyCommand("stop:terminate_command", "End the run ID immediately, without cleanup."),
     "dev": LazyCommand("dev:dev_group", "Keep Temporal, Postgres, a worker and the mirror running for this folder."),
     "worker": LazyCommand("worker:worker_command", "Run playbooks and tools until stopped."),

@@ -16,7 +16,7 @@ __all__ = ["FrameHeartbeat"]
 class FrameHeartbeat:
     """Sends the heartbeats of a frame.
 
-    ``details`` are those of the next heartbeat, at first those that the attempt before left.
+    ``details`` are those of the next heartbeat, initially those of the previous attempt.
     """
 
     def __init__(self) -> None:

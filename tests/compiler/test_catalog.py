@@ -178,7 +178,7 @@ def test_two_files_with_one_path_are_reported_in_both(tmp_path: Path) -> None:
 def test_a_broken_playbook_is_reported_once_a_file(tmp_path: Path) -> None:
     second = "  - step: two\n    tool: {kind: playbook, path: child}\n"
     diagnostics = found_in(written(tmp_path, {"main": calling("child") + second, "child": BROKEN}))
-    assert [diagnostic.code for diagnostic in diagnostics] == [Code.UNSOUND_PLAYBOOK]
+    assert [diagnostic.code for diagnostic in diagnostics] == [Code.INVALID_PLAYBOOK]
 
 
 def test_a_file_that_cannot_be_read_may_be_the_one_that_is_missing(tmp_path: Path) -> None:

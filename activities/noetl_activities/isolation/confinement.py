@@ -61,7 +61,9 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], restrictions: Restr
         shared = [mounts.SHARED_MEMORY] if identity.shared_memory else []
         paths = files.allowed_paths([folder, *shared, *settings["directories"]], settings["hidden"])
         landlock.restrict(version, paths, settings["ports"])
-    attributes = identity.keeps_attributes or not version  # without landlock it writes other files anyway
+    attributes = (
+        identity.keeps_attributes or not version
+    )  # blocking chmod is no use without landlock, as other files can be written
     filtered = call_filter.restrict_calls(attributes=attributes)
     restrictions.note(bool(identity.held), identity.held, "no separate account")
     restrictions.note(identity.counted, "a limit on processes", "no limit on processes")

@@ -40,15 +40,19 @@ def start_task() -> tuple[bytes, Restrictions]:
     """
     settings, call = _read_call()
     folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")
-    for signal_number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):  # a service is stopped by ending its worker
+    for signal_number in (
+        signal.SIGHUP,
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # only the worker ends a task; a service manager signals all processes
         signal.signal(signal_number, signal.SIG_IGN)
     _prepare()
     os.mkdir(folder, 0o700)
-    own = os.getpid()
+    supervisor_pid = os.getpid()
     task = os.fork()
     if task == 0:
         _leave()
-        return call, _confined(folder, settings, own)
+        return call, _confined(folder, settings, supervisor_pid)
     _supervise(task, folder)
     raise AssertionError("unreachable")
 
@@ -110,20 +114,20 @@ def _supervise(task: int, folder: str) -> None:
 
 def _wait(task: int) -> int:
     """The wait status of the task; 0 if the call ends before it."""
-    woken, waking = os.pipe()
-    os.set_blocking(woken, False)
-    os.set_blocking(waking, False)
-    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    wake_reader, wake_writer = os.pipe()
+    os.set_blocking(wake_reader, False)
+    os.set_blocking(wake_writer, False)
+    signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, _wake)
     while True:
         for pid, status in _ended():
             if pid == task:
                 return status
-        ready, _, _ = select.select([0, woken], [], [])
+        ready, _, _ = select.select([0, wake_reader], [], [])
         if 0 in ready and not os.read(0, 4096):
             return 0
         with contextlib.suppress(BlockingIOError):
-            os.read(woken, 4096)
+            os.read(wake_reader, 4096)
 
 
 def _wake(number: int, frame: object) -> None:
@@ -169,8 +173,8 @@ def _end_account(task: int) -> None:
 
 
 def _descendants() -> list[int]:
-    """Return all descendants, parents first. Empty if the kernel has no such file: then only the process group was
-    killed.
+    """Return all descendants, parents first. Empty if the kernel has no /proc/PID/task/TID/children: then only the
+    process group was killed.
     """
     pids = [os.getpid()]
     for pid in pids:

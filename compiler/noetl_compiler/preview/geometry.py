@@ -76,23 +76,23 @@ def path_data(curve: Curve) -> str:
 
 def _flowing(points: list[Point]) -> str:
     drawn = "M{:g} {:g}".format(*points[0])
-    for (x, y), (to, down) in pairwise(points):
-        middle = (y + down) / 2
-        drawn += f"V{down:g}" if x == to else f"C{x:g} {middle:g} {to:g} {middle:g} {to:g} {down:g}"
+    for (x1, y1), (x2, y2) in pairwise(points):
+        middle = (y1 + y2) / 2
+        drawn += f"V{y2:g}" if x1 == x2 else f"C{x1:g} {middle:g} {x2:g} {middle:g} {x2:g} {y2:g}"
     return drawn
 
 
 def _cornered(points: list[Point]) -> str:
     drawn = "M{:g} {:g}".format(*points[0])
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
-        (x, y), (to, down) = _near(corner, before), _near(corner, after)
-        drawn += f"L{x:g} {y:g}Q{corner[0]:g} {corner[1]:g} {to:g} {down:g}"
+        (x1, y1), (x2, y2) = _near(corner, before), _near(corner, after)
+        drawn += f"L{x1:g} {y1:g}Q{corner[0]:g} {corner[1]:g} {x2:g} {y2:g}"
     return drawn + "L{:g} {:g}".format(*points[-1])
 
 
 def _near(corner: Point, other: Point) -> Point:
     """Return the point at which the rounding of a corner begins."""
-    (x, y), (to, down) = corner, other
-    length = abs(to - x) + abs(down - y)
+    (x1, y1), (x2, y2) = corner, other
+    length = abs(x2 - x1) + abs(y2 - y1)
     share = min(RADIUS, length / 2) / length if length else 0.0
-    return x + (to - x) * share, y + (down - y) * share
+    return x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
