@@ -10,7 +10,7 @@ import asyncio
 from typing import cast
 
 from noetl_activities.duckdb_location import has_file, place_of
-from noetl_activities.duckdb_process import failed
+from noetl_activities.duckdb_process import failure_outcome
 from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Call, Failed, Find
 from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
@@ -49,7 +49,7 @@ class DuckdbTool:
         async with duckdb_process(place) as process:
             reply = await process.ask(lambda number: Find(number, slot.key, slot.n))
         if isinstance(reply, Failed):
-            return OnceResult(failed(reply, place))
+            return OnceResult(failure_outcome(reply, place))
         return None if reply.text is None else answer_from_ledger(reply.text)
 
     async def _run(self, request: Request, slot: LedgerSlot | None) -> OnceResult:
@@ -60,7 +60,7 @@ class DuckdbTool:
         async with duckdb_process(place) as process:
             reply = await process.ask(lambda number: Call(number, statements, params, key, n), text)
         if isinstance(reply, Failed):
-            return OnceResult(failed(reply, place))
+            return OnceResult(failure_outcome(reply, place))
         return cast("OnceResult", reply.answer)
 
 

@@ -39,7 +39,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.exit_status import exit_text
 from noetl_activities.outcome import ErrorInfo, Outcome
 
-__all__ = ["DuckdbProcess", "failed", "started"]
+__all__ = ["DuckdbProcess", "failure_outcome", "start_process"]
 
 _ENVIRONMENT = ("LANG", "LC_ALL", "TZ", "SYSTEMROOT")
 _SOURCE = Path(__file__).parents[1]
@@ -61,7 +61,7 @@ _HINTS = {
 }
 
 
-def failed(reply: Failed, place: DatabaseFile) -> Outcome:
+def failure_outcome(reply: Failed, place: DatabaseFile) -> Outcome:
     """Return the outcome of a call that failed in DuckDB. Raises ConfigError if the call is invalid."""
     if reply.code is None:
         raise ConfigError(reply.message)
@@ -72,7 +72,7 @@ def failed(reply: Failed, place: DatabaseFile) -> Outcome:
     return Outcome("error", error=ErrorInfo(duckdb_error_kind(reply.code), message, reply.code))
 
 
-async def started(place: DatabaseFile) -> DuckdbProcess:
+async def start_process(place: DatabaseFile) -> DuckdbProcess:
     """Start the process of a database. Raises ConfigError."""
     setup = Setup(place.database, place.directories, memory_limit())
     environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
@@ -94,22 +94,21 @@ async def started(place: DatabaseFile) -> DuckdbProcess:
 
 
 class DuckdbProcess:
-    """One process. ``is_over`` once it has ended or is unusable."""
+    """One process. ``has_ended`` once it has ended or is unusable."""
 
     def __init__(self, child: Process) -> None:
-        self.is_over = False
+        self.has_ended = False
         self._child = child
         self._replies: dict[int, asyncio.Queue[Reply | None]] = {}
         self._stderr = bytearray()
         self._last_id = 0
-        self._tasks = (asyncio.create_task(self._read()), asyncio.create_task(self._listen()))
+        self._tasks = (asyncio.create_task(self._read_replies()), asyncio.create_task(self._read_stderr()))
 
     async def ask(
-        self, message: Callable[[int], Call | Find | Store], text: Callable[[Outcome], str] | None = None
+        self, message: Callable[[int], Call | Find | Store], encode_outcome: Callable[[Outcome], str] | None = None
     ) -> Done | Failed:
-        """Send the message that ``message`` creates for a call number, and return the reply. ``text`` encodes an
-        outcome for the ledger. Raises ConfigError if the call cannot be sent. Cancellation ends the call, or else the
-        process.
+        """Send the message that ``message`` creates for a call number, and return the reply. ``encode_outcome`` is for
+        the ledger. Raises ConfigError if the call cannot be sent. Cancellation ends the call, or else the process.
         """
         self._last_id += 1
         number = self._last_id
@@ -117,24 +116,24 @@ class DuckdbProcess:
         self._replies[number] = asyncio.Queue()
         try:
             await self._write(frame)
-            return await self._reply(number, text)
+            return await self._reply(number, encode_outcome)
         except BaseException:
             await self._stop(number)
             raise
         finally:
             del self._replies[number]
 
-    async def _reply(self, number: int, text: Callable[[Outcome], str] | None) -> Done | Failed:
+    async def _reply(self, number: int, encode_outcome: Callable[[Outcome], str] | None) -> Done | Failed:
         while (reply := await self._next(number)) is not None:
             if not isinstance(reply, OutcomeNeeded):
                 return reply
-            await self.send(OutcomeText(number, text(reply.outcome) if text else ""))
+            await self.send(OutcomeText(number, encode_outcome(reply.outcome) if encode_outcome else ""))
         return Failed(number, await self._end(), PROCESS_ENDED)
 
     async def _next(self, number: int) -> Reply | None:
         """Return the next reply to a call; None if the process has ended."""
         queue = self._replies[number]
-        return None if self.is_over and queue.empty() else await queue.get()
+        return None if self.has_ended and queue.empty() else await queue.get()
 
     async def _stop(self, number: int) -> None:
         """Interrupt the call until it has ended; kill the process if it does not end."""
@@ -163,7 +162,7 @@ class DuckdbProcess:
             self._child.stdin.write(frame)
             await self._child.stdin.drain()
 
-    async def _read(self) -> None:
+    async def _read_replies(self) -> None:
         """Pass replies to the calls that wait for them. An invalid frame ends the process."""
         assert self._child.stdout is not None  # noqa: S101
         read = self._child.stdout.readexactly
@@ -176,11 +175,11 @@ class DuckdbProcess:
         except (asyncio.IncompleteReadError, ValueError, RecursionError):
             self.kill()
         finally:
-            self.is_over = True
+            self.has_ended = True
             for queue in self._replies.values():
                 queue.put_nowait(None)
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         assert self._child.stderr is not None  # noqa: S101
         while part := await self._child.stderr.read(_STDERR_BYTES):
             self._stderr = (self._stderr + part)[-_STDERR_BYTES:]
@@ -193,7 +192,7 @@ class DuckdbProcess:
 
     def kill(self) -> None:
         """Kill the process. Uncommitted changes are rolled back when the file is opened again."""
-        self.is_over = True
+        self.has_ended = True
         if self._child.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._child.pid, signal.SIGKILL)  # Process.kill may take the exit status from who waits

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 from noetl_activities.duckdb_location import DatabaseFile
-from noetl_activities.duckdb_process import DuckdbProcess, started
+from noetl_activities.duckdb_process import DuckdbProcess, start_process
 from noetl_activities.idle_pool import keep_open
 
 __all__ = ["MAX_IDLE", "duckdb_process", "pooled_processes"]
@@ -29,7 +29,7 @@ class _PooledProcess:
     def __init__(self, place: DatabaseFile) -> None:
         self.users = 0
         self.idle_since = 0.0
-        self._starting = asyncio.create_task(started(place))
+        self._starting = asyncio.create_task(start_process(place))
 
     async def process(self) -> DuckdbProcess:
         return await asyncio.shield(self._starting)
@@ -37,7 +37,9 @@ class _PooledProcess:
     def is_usable(self) -> bool:
         if not self._starting.done():
             return True
-        return not self._starting.cancelled() and not self._starting.exception() and not self._starting.result().is_over
+        return (
+            not self._starting.cancelled() and not self._starting.exception() and not self._starting.result().has_ended
+        )
 
     async def close(self) -> None:
         done, _ = await asyncio.wait([self._starting])

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from noetl_activities.duckdb_location import DatabaseFile, has_file, place_of
-from noetl_activities.duckdb_process import failed
+from noetl_activities.duckdb_process import failure_outcome
 from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
@@ -78,5 +78,5 @@ async def _place(config: dict[str, Json], key: str) -> DatabaseFile:
 
 def _done(reply: Done | Failed, place: DatabaseFile) -> Done:
     if isinstance(reply, Failed):
-        raise SinkError(failed(reply, place))
+        raise SinkError(failure_outcome(reply, place))
     return reply
