@@ -122,7 +122,7 @@ def test_a_path_that_is_a_template_may_mean_any_playbook_that_compiles(tmp_path:
             [],
         ),
     ],
-    ids=["unknown", "unsound", "missing input", "below", "of another"],
+    ids=["unknown", "invalid", "missing input", "below", "of another"],
 )
 def test_a_wrong_call_is_an_error_at_its_place(tmp_path: Path, books: dict[str, str], expected: list[str]) -> None:
     assert lines_of(pinned(tmp_path, books)) == expected
