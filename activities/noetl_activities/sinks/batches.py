@@ -37,9 +37,9 @@ class SinkBatches:
             from noetl_activities.postgres_connect import login
             from noetl_activities.sinks.postgres_batch import LedgerKey, find_batch
 
-            outcome = await self._batched(find_batch, await login(auth, config, context), "", LedgerKey(key, n), 0)
-            if outcome is not None:
-                return outcome.outcome
+            lookup = await self._batched(find_batch, await login(auth, config, context), "", LedgerKey(key, n), 0)
+            if lookup is not None:
+                return lookup.outcome
         return await sinks.find(kind, config, auth, key, n, context)
 
     async def store(

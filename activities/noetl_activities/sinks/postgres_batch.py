@@ -80,11 +80,11 @@ async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, Led
     """Look up the outcomes of all calls. A call without a response looks up its own."""
     try:
         async with connected_to(login) as connection:
-            outcomes = await ledger.find_all(connection, [lookup.request for lookup in batch])
+            outcomes = await ledger.find_all(connection, [queued.request for queued in batch])
     except SQL_ERRORS:
         return
-    for request in batch:
-        request.respond(LedgerLookup(outcomes.get(request.request)))
+    for queued in batch:
+        queued.respond(LedgerLookup(outcomes.get(queued.request)))
 
 
 async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
@@ -103,7 +103,7 @@ async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, 
 
 async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
     """Store this part of a batch, or its halves. Raises errors that no single call causes."""
-    batch = [lookup for lookup in batch if lookup.is_open]
+    batch = [queued for queued in batch if queued.is_open]
     if len(batch) < 2:
         return
     try:
@@ -115,8 +115,8 @@ async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequ
         await _store(connection, batch[:half])
         await _store(connection, batch[half:])
         return
-    for request, done in zip(batch, stored, strict=True):
-        request.respond(done)
+    for queued, done in zip(batch, stored, strict=True):
+        queued.respond(done)
 
 
 def _concerns_all(error: BaseException) -> bool:
@@ -128,8 +128,8 @@ def _concerns_all(error: BaseException) -> bool:
 async def _committed(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> list[Stored]:
     async with transaction(connection):
         await connection.execute(f"set local lock_timeout = '{_LOCK_SECONDS}s'")
-        stored = await _written(connection, [request.request for request in batch])
-        if not all(request.is_open for request in batch):
+        stored = await _written(connection, [queued.request for queued in batch])
+        if not all(queued.is_open for queued in batch):
             raise _SplitBatchError  # one was cancelled: its rows must not be committed
     return stored
 
