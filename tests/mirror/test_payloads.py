@@ -50,7 +50,7 @@ def test_a_run_whose_input_cannot_be_read_names_the_remedy() -> None:
     [recorded] = read("flaky")
     started = recorded.events()[0]
     started.workflow_execution_started_event_attributes.input.payloads[0].CopyFrom(_reference())
-    with pytest.raises(UnreadableRunError, match=r"tests/flaky/.*give the mirror the data converter"):
+    with pytest.raises(UnreadableRunError, match=r"tests/flaky/.*give the mirror the same data converter"):
         initial_state(recorded.run, started)
 
 

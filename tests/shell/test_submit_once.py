@@ -161,7 +161,7 @@ async def test_who_died_between_key_and_start_is_replaced(site: Site, monkeypatc
         raise ConnectionResetError
 
     with monkeypatch.context() as patch:
-        patch.setattr(NoetlClient, "_start", die)
+        patch.setattr(NoetlClient, "_start_workflow", die)
         with pytest.raises(Exception, match="Postgres"):
             await site.submit("k")
     handle = await site.submit("k")
