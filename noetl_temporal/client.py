@@ -134,7 +134,7 @@ class NoetlClient(Runs):
         payload: dict[str, Json] | None = None,
         *,
         content: str | None = None,
-        catalog: CalledPlaybooks = None,
+        playbooks: CalledPlaybooks = None,
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
         execution_id: int | None = None,
@@ -155,7 +155,7 @@ class NoetlClient(Runs):
         to another playbook or payload, KeyTakenError before anything has started."""
         request = payload or {}
         check_payload(request, payload_limit(self.temporal.data_converter))
-        prepared = await self._preparation.prepare(playbook, request, content=content, catalog=catalog)
+        prepared = await self._preparation.prepare(playbook, request, content=content, playbooks=playbooks)
         execution_id = execution_id or new_execution_id()
         run_input = self._preparation.input(prepared, request, execution_id, queues or {})
         return await self._start_run(run_input, prepared, execution_timeout, key)
@@ -212,7 +212,7 @@ class NoetlClient(Runs):
         """Start the new run. The options are those of `submit`. Raises UnsupportedError, DeploymentError."""
         graph, content, calls = earlier.playbook.graph, earlier.playbook.content, earlier.playbook.calls
         request = earlier.run_input.payload
-        playbook = await self._preparation.prepare(graph, request, content=content, catalog=calls)
+        playbook = await self._preparation.prepare(graph, request, content=content, playbooks=calls)
         execution_id = execution_id or new_execution_id()
         run_input = self._preparation.input(playbook, request, execution_id, queues or {})
         run_input = msgspec.structs.replace(
