@@ -45,7 +45,7 @@ def test_each_statement_is_shown() -> None:
 
 def test_what_a_decision_shows_is_named_there() -> None:
     """The ids are written one by one or as ranges."""
-    text = (ROOT / "dev/decisions/0087-what-the-designs-say-otherwise.md").read_text(encoding="utf-8")
+    text = (ROOT / "dev/decisions/0087-deviations-from-the-design-documents.md").read_text(encoding="utf-8")
     named: set[str] = set()
     for first, last in re.findall(r"\bS(\d+)(?:-S(\d+))?", text):
         named |= {f"S{number}" for number in range(int(first), int(last or first) + 1)}
