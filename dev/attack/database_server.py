@@ -45,7 +45,7 @@ def _composite(oid: int, inner: int) -> bytes:
 
 
 def deep_types(levels: int) -> Script:
-    """Composite types of which each has the next in it, and a value of the outermost."""
+    """Return nested composite types and a value of the outermost."""
     types = [_composite(FIRST + n, FIRST + n - 1 if n else INT4) for n in range(levels)]
     named = [*range(FIRST + levels - 2, FIRST - 1, -1), INT4]
     return Script(columns=(("a", FIRST + levels - 1),), types=types, rows=[row(nested(named))])
@@ -94,7 +94,7 @@ def _rows(chance: random.Random) -> tuple[str, Script]:
 
 
 def _silent(chance: random.Random) -> tuple[str, Script]:
-    """At some statement, or beside a COPY that never ends."""
+    """Return silence at some statement, or a COPY that never ends."""
     copy = message(b"G" if chance.random() < 0.5 else b"H", b"\0\0\0")
     ways = (("begin", None), ("rollback", b""), ("select what", None), ("commit", None), ("", copy), ("", b""))
     silent_at, ending = chance.choice(ways)

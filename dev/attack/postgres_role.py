@@ -28,7 +28,7 @@ SECONDS = 30
 """Of one statement."""
 
 BEFORE = "SET default_transaction_read_only = off; SET search_path = public, pg_catalog"
-"""What every account may do first, whatever an attack before has made its defaults."""
+"""Statements that reset the defaults of an account, which an earlier attack may have changed."""
 
 DATABASES = {"playbooks": "playbooks", "reader": "noetl", "noetl": "noetl"}
 _BODY = "LANGUAGE plpgsql AS $x$ BEGIN EXECUTE $q${}$q$; END $x$"
@@ -52,7 +52,7 @@ BY_ITSELF = (
     "CREATE SUBSCRIPTION",
     "CHECKPOINT",
 )
-"""Statements that Postgres refuses in a transaction, before it asks for rights."""
+"""Statements that Postgres refuses in a transaction, before it checks privileges."""
 
 REFUSALS = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedTableError)
 NO_LOGIN = (
@@ -80,7 +80,7 @@ async def _connected(user: str, database: str, password: str, *, by_socket: bool
 
 
 async def _is_performed(statement: str, account: str) -> bool:
-    """With a session of the owner beside it, which some statements look for."""
+    """Run the statement beside a session of the owner, which some statements look for."""
     user = account if _Stack.is_guarded else "noetl"
     owners = await _connected("noetl", "noetl", _Stack.password("noetl"), by_socket=True)
     attacker = await _connected(user, DATABASES[user], _Stack.password(user), by_socket=True)

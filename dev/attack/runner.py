@@ -28,7 +28,7 @@ from dev.attack.attack import THROUGH, Attack, AttackClass
 __all__ = ["CPU_SECONDS", "Tally", "run_class"]
 
 CPU_SECONDS = 10.0
-"""What one attack may take: the slowest that is stopped takes a second on an idle machine."""
+"""The CPU limit of one attack: the slowest one that is stopped takes a second on an idle machine."""
 
 SILENT_SECONDS = 120.0
 MEMORY_BYTES = 3 * 1024**3
@@ -39,8 +39,8 @@ class _SlowError(BaseException):
 
 
 class _Told(NamedTuple):
-    """What the process says: an attack has ended, ``problem`` is why it counts as having got through. ``effect`` is
-    what a control has to show, ``""`` of an attack.
+    """A message of the process: an attack has ended. ``problem`` is the reason why it counts as successful; ``effect``
+    is the expected effect of a control, ``""`` for an attack.
     """
 
     what: str
@@ -116,7 +116,7 @@ def run_class(attacked: AttackClass, seed: int, count: int, cpu_seconds: float =
 
 
 def _from(first: int, order: _Order, tally: Tally) -> bool:
-    """Go on with the attack of that number in a new process; whether it has come to the end."""
+    """Continue with the attack of that number in a new process; return whether all have run."""
     with tempfile.TemporaryDirectory(prefix="noetl-attack-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # accounts of tasks and of Postgres have theirs below it
         return _results_of_process(folder, first, order, tally)

@@ -51,11 +51,11 @@ class Place(NamedTuple):
     absent: Path
 
     def outside(self) -> tuple[str, int, bool]:
-        """What no use of the stack's folder changes."""
+        """Return the state outside, which no use of the stack's folder may change."""
         return self.victim.read_text(), stat.S_IMODE(self.victim.stat().st_mode), self.absent.exists()
 
 
-# ---- what lies there -----------------------------------------------------------------------------------------------
+# ---- traps ---------------------------------------------------------------------------------------------------------
 
 
 def _forged(place: Place, mode: int = 0o600) -> None:
@@ -122,7 +122,7 @@ FOREIGN: dict[str, Callable[[Place], object]] = {
 """Only root can lay them."""
 
 
-# ---- who uses it ---------------------------------------------------------------------------------------------------
+# ---- uses of files -------------------------------------------------------------------------------------------------
 
 
 class Use(NamedTuple):
@@ -142,7 +142,7 @@ def _written_plainly(path: Path) -> None:
 
 
 def _prepared(path: Path) -> str:
-    """A folder with a trap in it is used for nothing."""
+    """Check the folder, which is refused if it contains a trap."""
     Home(path.parent).prepare()
     return SECRET
 
@@ -193,7 +193,7 @@ A_PERSONS = ("a draft replaced",)
 
 
 class _Guard:
-    """What looks at a file before it is used."""
+    """The check of a file before it is used."""
 
     is_on = True
 
@@ -221,13 +221,13 @@ def _file_of(use: str, name: str) -> str:
     return "postgres.password" if use == "password" else name
 
 
-# ---- notes of processes --------------------------------------------------------------------------------------------
+# ---- process records -----------------------------------------------------------------------------------------------
 
 PROCESSES = ("this process", "its parent", "init", "all", "its group", "a number", "a text")
 
 
 def _note(chance: random.Random) -> Attack:
-    """A note whose process is another by now, or was never one."""
+    """A process record whose process has been replaced, or never existed."""
     process = chance.choice(PROCESSES)
     changed = chance.choice((("uid", 4_000_000), ("uid", -1), ("started", "1"), ("marker", "noetl.home=/nowhere")))
     wanted = chance.choice((True, False, None, "yes"))

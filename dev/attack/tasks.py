@@ -1,4 +1,4 @@
-"""Code of python tasks that reaches for processes, files and sockets, in ways that a single look does not see, or
+"""Code of python tasks that tries to access processes, files and sockets, in ways that a single check would miss, or
 leaves processes behind.
 """
 
@@ -104,7 +104,7 @@ LEFT = {
     "three of them": "for _ in range(3): left(start_new_session=True)",
     "from a thread": "import threading\nthread = threading.Thread(target=left)\nthread.start()\nthread.join()",
 }
-"""Each ends by itself after a while, wherever it gets through."""
+"""Processes that are left behind; each ends by itself after a while."""
 
 LEAVE = """
 import os, subprocess
@@ -119,7 +119,7 @@ def left(**options):
 
 
 class Target(NamedTuple):
-    """What is out of a task's reach."""
+    """The processes, ports and files that a task must not access."""
 
     victim: int
     port: int
@@ -141,7 +141,7 @@ class Target(NamedTuple):
 
 
 class _Site:
-    """What is attacked, and whether tasks are confined."""
+    """The target of the attacks, and whether tasks are sandboxed."""
 
     target: Target
     is_confined = True

@@ -1,4 +1,4 @@
-"""The cost of the interpreter: playbooks compared with the best workflows written by hand for the same work.
+"""Measures the interpreter: playbooks compared with the best hand-written workflows for the same work.
 
     python dev/bench/overhead.py [--rounds 5] [--only sequence fan pages loop]
 
@@ -176,7 +176,7 @@ class Sides(NamedTuple):
 
 
 def family() -> Iterator[list[str]]:
-    """The fields of /proc/PID/stat from the state on, of this process and of all below it."""
+    """Yield the fields of /proc/PID/stat from the state on, for this process and its descendants."""
     stats: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

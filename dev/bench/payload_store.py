@@ -28,7 +28,7 @@ TITLES = ("", "stored/s", "loaded/s", "loaded again/s")
 
 
 async def rate(work: Sequence[Callable[[], Awaitable[object]]], at_once: int) -> float:
-    """Of these, a second."""
+    """Return how many calls of ``work`` end per second."""
     free = asyncio.Semaphore(at_once)
 
     async def one(what: Callable[[], Awaitable[object]]) -> None:
@@ -41,7 +41,7 @@ async def rate(work: Sequence[Callable[[], Awaitable[object]]], at_once: int) ->
 
 
 async def measure(dsn: str, count: int, size: int, at_once: int) -> list[float]:
-    """The three rates, of values that nobody has stored before."""
+    """Return the three rates for new values."""
     payloads = [Payload(data=os.urandom(size)) for _ in range(count)]
     claims: list[StorageDriverClaim] = []
 

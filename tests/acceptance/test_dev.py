@@ -36,7 +36,7 @@ def test_up_status_run_down(bare: Site) -> None:
     assert wait_until(lambda: not alive(addresses.pid))
 
 
-def test_up_again_after_its_processes_were_killed(bare: Site) -> None:
+def test_a_stack_starts_again_after_its_processes_were_killed(bare: Site) -> None:
     assert bare.noetl("dev", "up").returncode == 0
     first = bare.addresses()
     os.kill(first.pid, signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_two_at_once_bring_one_stack_up(bare: Site) -> None:
         bare.noetl("dev", "down")
 
 
-def test_who_serves_a_stack_that_another_owns_leaves_without_a_word(bare: Site) -> None:
+def test_dev_serve_of_an_owned_stack_ends_silently(bare: Site) -> None:
     """Two `noetl dev up` at once start one each: the log of the stack, which both show, has no error of the second."""
     bare.home.prepare()
     with bare.home.owner_lock("dev"):
@@ -162,7 +162,7 @@ def begun_again(site: Site, old: int) -> bool:
     return bool(mirrors) and says(site.home.log("mirror"), "mirroring")
 
 
-def test_a_worker_and_a_run_leave_without_a_word(bare: Site) -> None:
+def test_a_worker_and_a_run_end_silently_on_ctrl_c(bare: Site) -> None:
     """Temporal's threads may not call into an interpreter that is being torn down: that aborts the process."""
     assert bare.noetl("dev", "up").returncode == 0
     try:

@@ -104,7 +104,7 @@ def test_no_command_imports_from_the_folder(name: str, hostile: Hostile) -> None
 
 
 @pytest.mark.parametrize("path", ["", ".", "lib", ":", "lib:."])
-def test_relative_entries_of_the_python_path_are_left_out(
+def test_relative_entries_of_the_python_path_are_removed(
     path: str, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", path + os.pathsep + os.environ.get("PYTHONPATH", ""))

@@ -119,7 +119,9 @@ async def test_no_part_of_a_secret_is_left(echo: str, way: str, credential: str)
     assert not [digit for digit in digits if digit in text or digit.translate(str.maketrans("+/", "-_")) in text]
 
 
-async def test_control_a_tool_that_cuts_first_leaves_half_a_secret(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_control_a_tool_that_truncates_first_leaves_half_a_secret(
+    echo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def cut(_self: Context, text: str, limit: int) -> str:
         return text[:limit]
 

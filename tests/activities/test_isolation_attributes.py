@@ -93,7 +93,7 @@ def test_attributes_of_files_outside_stay(change: str, place: Path, own_mounts: 
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_nothing_else_keeps_these_attributes(change: str, place: Path) -> None:
+def test_control_without_the_sandbox_the_attributes_change(change: str, place: Path) -> None:
     """The same changes by the same account, in a process that nothing confines."""
     before = attributes_below(place)
     given = {"secret": str(place / "outside/secret"), "outside": str(place / "outside")}
@@ -161,7 +161,7 @@ def test_without_mounts_of_its_own_a_task_writes_files_but_not_their_attributes(
 
 
 @pytest.mark.parametrize("own_mounts", EITHER)
-def test_what_is_hidden_in_a_named_directory_keeps_its_attributes(own_mounts: bool, place: Path) -> None:
+def test_files_excluded_from_a_named_directory_keep_their_attributes(own_mounts: bool, place: Path) -> None:
     hidden = str(place / "named/credentials.yaml")
     assert came_of("os.chmod(hidden, 0o666)", place, own_mounts=own_mounts, hidden=hidden) != "got through"
     assert Path(hidden).stat().st_mode & 0o777 == 0o600

@@ -76,7 +76,7 @@ def test_the_graph_survives_and_a_second_time_changes_nothing(path: Path) -> Non
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not here")
-def test_what_upstream_wrote_survives() -> None:
+def test_keys_of_upstream_survive_migration() -> None:
     manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
     texts = {(CORPUS / entry["path"]).read_text(encoding="utf-8"): entry["path"] for entry in manifest}
     results = {path: migrated(text) for text, path in texts.items()}

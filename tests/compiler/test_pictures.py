@@ -85,7 +85,7 @@ def test_no_label_overlaps_that_of_another_arrow(pairs: list[tuple[str, str, Siz
 
 
 @given(PAIRS)
-def test_ways_lead_down_or_back_and_through_no_box(pairs: list[tuple[str, str, Size]]) -> None:
+def test_drawn_routes_lead_down_or_back_and_cross_no_box(pairs: list[tuple[str, str, Size]]) -> None:
     boxes, curves, _ = placed(pairs)
     for curve in curves:
         ends = curve.points[0][1], curve.points[-1][1]
@@ -153,7 +153,7 @@ def test_a_page_does_not_break_a_template_across_lines() -> None:
     assert "header p span, li code span { white-space: nowrap }" in html
 
 
-def test_the_route_otherwise_is_labelled() -> None:
+def test_the_route_of_otherwise_is_labelled() -> None:
     rest = Arc("c", SPAN)
     arcs = (Arc("b", SPAN, when=Template("{{ x }}", SPAN)), rest)
     others = (leading("b", "end"), leading("c", "end"))

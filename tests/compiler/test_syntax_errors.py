@@ -40,7 +40,7 @@ def unlike(key: str) -> str:
         (f"{TOOL}    \tmethod: GET\n", (5, 5, *A_TAB)),
     ],
 )
-def test_a_tab_as_indentation_is_called_that(text: str, expected: tuple[int, int, str, str]) -> None:
+def test_a_tab_in_the_indentation_is_reported_as_such(text: str, expected: tuple[int, int, str, str]) -> None:
     assert finding_of(text) == expected
 
 

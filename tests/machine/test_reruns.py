@@ -121,7 +121,7 @@ def said(run: Run) -> list[Any]:
     return [call.config.get("message") for call in run.calls]
 
 
-def test_a_step_and_what_follows_run_again_with_exact_facts() -> None:
+def test_a_step_and_those_after_it_run_again_with_exact_state() -> None:
     answers = iter([{"n": 1}, {"n": 2}, error("away")])
     recorded = recording(CHAIN, lambda _: next(answers))
     first = recorded.run({"city": "Oslo"})
@@ -165,7 +165,7 @@ def test_a_rerun_from_the_first_step_is_the_run_with_its_workload() -> None:
     assert again.of("step.reused") == []
 
 
-def test_branches_that_had_ended_are_taken_over() -> None:
+def test_branches_that_had_ended_are_reused() -> None:
     recorded = recording(FORK, lambda call: {"n": call.step})
     first = recorded.run()
     again = recorded.rerun("join")
@@ -173,7 +173,7 @@ def test_branches_that_had_ended_are_taken_over() -> None:
     assert [event.node for event in again.of("step.reused")] == ["start", "left", "left2", "right"]
 
 
-def test_results_of_steps_on_the_routes_of_items_are_taken_over() -> None:
+def test_results_of_steps_on_the_routes_of_items_are_reused() -> None:
     recorded = recording(ITEM_ROUTES, lambda call: {"said": call.config.get("message")})
     first = recorded.run()
     again = recorded.rerun("report")
@@ -191,7 +191,7 @@ def test_branches_that_started_with_the_step_start_again(step: str) -> None:
     assert {event.meta["step_run_id"] for event in again.of("step.started")} >= {"left#1", "right#1"}
 
 
-def test_a_branch_in_progress_has_nothing_to_take_over() -> None:
+def test_a_branch_in_progress_cannot_be_reused() -> None:
     recorded = recording(FORK, lambda call: {"n": call.step})
     recorded.run()
     assert recorded.problems == {
@@ -199,7 +199,7 @@ def test_a_branch_in_progress_has_nothing_to_take_over() -> None:
     }
 
 
-def test_a_branch_that_waits_at_a_join_is_taken_over() -> None:
+def test_a_branch_that_waits_at_a_join_is_reused() -> None:
     recorded = recording(FORK, lambda call: {"n": call.step}, pick=lambda count: count - 1)
     first = recorded.run()
     assert said(first)[1:] == ["left", "right", "left2", "left2 right"]
@@ -208,7 +208,7 @@ def test_a_branch_that_waits_at_a_join_is_taken_over() -> None:
     assert said(again) == ["left2", "left2 right"]
 
 
-def test_of_a_loop_the_results_are_taken_over() -> None:
+def test_the_results_of_a_loop_are_reused() -> None:
     recorded = recording(LOOP, lambda call: 10 * int(call.config["message"]))
     recorded.run()
     again = recorded.rerun("after")

@@ -137,7 +137,7 @@ async def _executions(log: Log) -> list[dict[str, Any]]:
     return [{name: value for name, value in record.items() if name not in storing} for record in records]
 
 
-async def test_what_is_missing_is_read_again(
+async def test_missing_events_are_read_again(
     scripts: Scripts, dsn: str, log: Log, store: Store, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, *_lines(execution_id))
@@ -190,7 +190,7 @@ OUTAGES = 100
 """asyncpg raises another error depending on what a connection does when it is lost."""
 
 
-async def test_a_database_that_went_away_is_waited_for(
+async def test_a_mirror_waits_for_an_unavailable_database(
     scripts: Scripts, dsn: str, log: Log, servers: Addresses, execution_id: int
 ) -> None:
     async with mirroring(scripts.client, dsn):
@@ -269,7 +269,7 @@ async def test_values_in_external_storage_are_read_with_the_clients_converter(
     assert await log.everything() == before
 
 
-async def test_a_storage_that_is_away_is_an_incident_until_it_is_back(
+async def test_an_unavailable_storage_is_an_incident_until_it_is_available(
     shelved: Client, shelf: _Shelf, dsn: str, log: Log, execution_id: int
 ) -> None:
     shelf.is_away = True

@@ -286,7 +286,7 @@ async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell
     assert (found.status, gate.called) == ("completed", ["start", "after"])
 
 
-async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: Shell) -> None:
+async def test_called_playbooks_and_loops_receive_pauses_in_order(shell: Shell) -> None:
     gate = Gate()
     child = book("tests/child", "workflow:\n" + STEPS)
     called = CALL % "" + "    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}\n"

@@ -1,4 +1,4 @@
-"""The same facts once more: in a second machine, and in one that is restored from its snapshot before every fact."""
+"""Checks that the same facts give the same commands, in a second machine and in one restored before every fact."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
-__all__ = ["check_again"]
+__all__ = ["check_determinism"]
 
 MAX_TURNS = 300
 
 
-def check_again(run_trace: RunTrace) -> None:
+def check_determinism(run_trace: RunTrace) -> None:
     """Raises Finding."""
     with run_trace.store.in_use():
         for trace in run_trace.traces.values():
             if 0 < len(trace.turns) <= MAX_TURNS:
-                _same(run_trace, trace, restored=False)
-                _same(run_trace, trace, restored=True)
-                _refuses(run_trace, trace)
+                _check_same_commands(run_trace, trace, restored=False)
+                _check_same_commands(run_trace, trace, restored=True)
+                _check_refusals(run_trace, trace)
 
 
-def _made(run_trace: RunTrace, trace: MachineTrace, state: Any = None) -> Machine | LoopMachine:
+def _new_machine(run_trace: RunTrace, trace: MachineTrace, state: Any = None) -> Machine | LoopMachine:
     if trace.name:
         return loop_machine(trace.given, state, limit=run_trace.store.limit)
     return Machine(run_trace.graph, execution_id=EXECUTION_ID, state=state, limit=run_trace.store.limit)
 
 
-def _renewed(run_trace: RunTrace, trace: MachineTrace, machine: Machine | LoopMachine) -> Machine | LoopMachine:
-    return _made(run_trace, trace, json.loads(json.dumps(machine.snapshot())))
+def _restored_machine(
+    run_trace: RunTrace, trace: MachineTrace, machine: Machine | LoopMachine
+) -> Machine | LoopMachine:
+    return _new_machine(run_trace, trace, json.loads(json.dumps(machine.snapshot())))
 
 
-def _same(run_trace: RunTrace, trace: MachineTrace, *, restored: bool) -> None:
+def _check_same_commands(run_trace: RunTrace, trace: MachineTrace, *, restored: bool) -> None:
     """Budgets and loaded values are not in a snapshot, so restore only where neither matters: never while the machine
     has loaded values, and, if a budget was spent in the run, only between workflow tasks.
 
@@ -50,22 +52,22 @@ def _same(run_trace: RunTrace, trace: MachineTrace, *, restored: bool) -> None:
     ends only in the next task.
     """
     how = "a restored machine" if restored else "a second machine"
-    machine = _made(run_trace, trace)
+    machine = _new_machine(run_trace, trace)
     has_budgets = any(turn.spent for turn in trace.turns)
     for number, turn in enumerate(trace.turns):
         between_tasks = not has_budgets or isinstance(turn.fact, Continued)
         may_restore = number and between_tasks and not machine.has_loaded
         if turn.anew or (restored and may_restore):
-            machine = _renewed(run_trace, trace, machine)
+            machine = _restored_machine(run_trace, trace, machine)
         commands = machine.feed(turn.fact)
         if _encoded(commands) != _encoded(turn.commands):
-            differences = [f"{was}\n  {how}: {now}" for was, now in _differing(turn.commands, commands)]
+            differences = [f"{was}\n  {how}: {now}" for was, now in _differing_commands(turn.commands, commands)]
             raise Finding(
                 f"{how} gives other commands", f"in turn {number}: {differences[0][:1500] if differences else 'order'}"
             )
 
 
-def _differing(left: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
+def _differing_commands(left: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
     longest = max(len(left), len(other))
     padded = zip(left + [None] * (longest - len(left)), other + [None] * (longest - len(other)), strict=True)
     return [(was, now) for was, now in padded if _encoded([was]) != _encoded([now])]
@@ -75,13 +77,13 @@ def _encoded(commands: list[Any]) -> bytes:
     return msgspec.json.encode(commands)
 
 
-def _refuses(run_trace: RunTrace, trace: MachineTrace) -> None:
-    """What does not fit is refused, by a loop's id given as a call's among others, and then everything is."""
-    machine = _made(run_trace, trace)
+def _check_refusals(run_trace: RunTrace, trace: MachineTrace) -> None:
+    """Check that a fact with an unknown or wrong id is refused, and every fact after it."""
+    machine = _new_machine(run_trace, trace)
     loop = ""
     for turn in trace.turns[: max(1, len(trace.turns) // 2)]:
         if turn.anew:
-            machine = _renewed(run_trace, trace, machine)
+            machine = _restored_machine(run_trace, trace, machine)
         machine.feed(turn.fact)
         loop = next((command.chunk_id for command in turn.commands if isinstance(command, RunChunk)), "")
     if machine.state.phase == "ended":
@@ -89,7 +91,7 @@ def _refuses(run_trace: RunTrace, trace: MachineTrace) -> None:
     at = trace.turns[-1].fact.at
     call = next((id_ for id_, pending in machine.state.pending.items() if pending.kind == "call"), None)
     if call is not None:
-        copy = _renewed(run_trace, trace, machine)
+        copy = _restored_machine(run_trace, trace, machine)
         _must_refuse(copy, TimerFired(at, call), "a timer's end of a call's id")
     bad = ToolFinished(at, loop or "nobody", ToolReport({"status": "ok", "result": None}))
     _must_refuse(machine, bad, "a fact about nothing" if not loop else "a call's end of a loop's id")

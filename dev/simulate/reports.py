@@ -1,14 +1,14 @@
-"""Whether the report of a run is true: its status, its failures, the counts and results of its loops."""
+"""Checks the report of a run: its status, its failures, the counts and results of its loops."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Any
 
-from dev.simulate.regions import ended_by, inside_of
+from dev.simulate.regions import loop_ended_by, region_of
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.simulated_values import SimulatedValues
-from dev.simulate.stops import is_handled, is_stopped, released
+from dev.simulate.stops import decision_on_run, is_handled, is_stopped
 from dev.simulate.tasks import RAISING, RAISING_AFTER_FAILURE
 from noetl_compiler.graph import Route
 from noetl_temporal.machine import failure_log
@@ -16,27 +16,27 @@ from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, LimitReached, ToolFinished
 
-__all__ = ["check_truth"]
+__all__ = ["check_report"]
 
 _STEP_ENDS = ("step.done", "step.failed", "step.cancelled")
 
 
-def check_truth(run_trace: RunTrace) -> None:
+def check_report(run_trace: RunTrace) -> None:
     """Raises Finding."""
     finish = run_trace.main.finish
     if finish is None:
         raise Finding("a run has no end", "its last command is no Finish")
-    _status(run_trace, finish)
-    _steps(run_trace, finish)
-    _raising(run_trace, finish)
-    _items(run_trace, finish)
+    _check_status(run_trace, finish)
+    _check_steps(run_trace, finish)
+    _check_raising_routes(run_trace, finish)
+    _check_items(run_trace, finish)
     for trace in run_trace.traces.values():
         if trace.name and trace.report is not None:
-            _counts(trace, run_trace.store)
-            _results(trace, run_trace.store)
+            _check_counts(trace, run_trace.store)
+            _check_results(trace, run_trace.store)
 
 
-def _status(run_trace: RunTrace, finish: Finish) -> None:
+def _check_status(run_trace: RunTrace, finish: Finish) -> None:
     unhandled = finish.failures.unhandled
     stopped = is_stopped(run_trace)
     if (finish.status == "completed") != (not unhandled and not stopped):
@@ -50,8 +50,8 @@ def _status(run_trace: RunTrace, finish: Finish) -> None:
         raise Finding("the last row has another status", f"{last.type} {last.status} of {finish.status}")
 
 
-def _steps(run_trace: RunTrace, finish: Finish) -> None:
-    """A run of a step that failed, or was stopped without a request, is handled or fails the run."""
+def _check_steps(run_trace: RunTrace, finish: Finish) -> None:
+    """Check that a step run that failed, or was stopped without a request, is handled or fails the run."""
     ends: dict[str, DomainEvent] = {}
     for event in run_trace.main.events:
         if event.type in _STEP_ENDS:
@@ -67,11 +67,11 @@ def _steps(run_trace: RunTrace, finish: Finish) -> None:
                 raise Finding("a failure is not reported", f"{run}: {event.error}")
         if event.type == "step.cancelled" and finish.status == "completed":
             raise Finding("a failure is forgiven", f"{run} was cancelled, the run is completed")
-    _reached(run_trace, ends, finish)
+    _check_step_outcomes(run_trace, ends, finish)
 
 
 def _is_reported(finish: Finish, step: str, run: str) -> bool:
-    """A failure of this run that is kept, or where some are not, one that is counted."""
+    """Whether the report has a failure of this step run, or counts one that is not kept."""
     if any(failure.step == step and failure.run == run and not failure.handled for failure in finish.failures.kept):
         return True
     counted = any(count.step == step and count.handled < count.count for count in finish.failures.counts)
@@ -80,13 +80,13 @@ def _is_reported(finish: Finish, step: str, run: str) -> bool:
 
 def _has_failed_iterations(run_trace: RunTrace, finish: Finish, end: str) -> bool:
     """Whether the step is a loop over steps, or the end of one, and some step of the loop failed."""
-    loop = ended_by(run_trace.graph, end) or end
-    inside = inside_of(run_trace.graph, loop)
+    loop = loop_ended_by(run_trace.graph, end) or end
+    inside = region_of(run_trace.graph, loop)
     return any(count.step in inside and count.handled < count.count for count in finish.failures.counts)
 
 
-def _items(run_trace: RunTrace, finish: Finish) -> None:
-    """Every failed item counts, and so does what is kept of failures."""
+def _check_items(run_trace: RunTrace, finish: Finish) -> None:
+    """Check that every failed item is counted, and every kept failure is one."""
     log, kept = finish.failures, failure_log.KEPT
     if len(log.kept) != min(log.total, 2 * kept) or len(log.first) != min(log.total, kept):
         raise Finding("failures are lost", f"{len(log.first)} and {len(log.last)} are kept of {log.total}")
@@ -100,21 +100,21 @@ def _items(run_trace: RunTrace, finish: Finish) -> None:
     for entry in log.counts:
         counted[entry.step] += entry.count
     for loop, count in failed.items():
-        if sum(counted[step] for step in inside_of(run_trace.graph, loop)) < count:
+        if sum(counted[step] for step in region_of(run_trace.graph, loop)) < count:
             raise Finding("failures are lost", f"{dict(failed)} items failed, counted are {dict(counted)}")
 
 
-def _reached(run_trace: RunTrace, ends: dict[str, DomainEvent], finish: Finish) -> None:
-    """The outcome of a step run is that of its calls and loops."""
-    for run, why in _doomed(run_trace).items():
+def _check_step_outcomes(run_trace: RunTrace, ends: dict[str, DomainEvent], finish: Finish) -> None:
+    """Check that the outcome of a step run is that of its calls and loops."""
+    for run, why in _fates_of_steps(run_trace).items():
         event = ends.get(run)
-        if event is not None and event.type == "step.done" and not released(run_trace.main, run):
+        if event is not None and event.type == "step.done" and not decision_on_run(run_trace.main, run):
             raise Finding("a failure is forgiven", f"{run} is done, though {why}")
         if event is not None and finish.status == "completed" and not is_handled(run_trace.main, run):
             raise Finding("a failure is forgiven", f"the run is completed, though {run}: {why}")
 
 
-def _doomed(run_trace: RunTrace) -> dict[str, str]:
+def _fates_of_steps(run_trace: RunTrace) -> dict[str, str]:
     """Step runs that cannot succeed, because of injected faults."""
     fates: dict[str, str] = {}
     runs = _runs_of_calls(run_trace.main)
@@ -150,7 +150,7 @@ def _runs_of_calls(trace: MachineTrace) -> dict[str, tuple[Any, str]]:
     return {call.id: (call, runs.get(call.event_id, "")) for call in calls}
 
 
-def _raising(run_trace: RunTrace, finish: Finish) -> None:
+def _check_raising_routes(run_trace: RunTrace, finish: Finish) -> None:
     """A route whose condition raises is an error of its step, never "no match", in addition to earlier failures."""
     ends: dict[Any, DomainEvent] = {}
     for event in run_trace.main.events:
@@ -161,12 +161,12 @@ def _raising(run_trace: RunTrace, finish: Finish) -> None:
             continue
         end = ends.get(run)
         if event.status == "FAILED":
-            _failed_by_its_route(run_trace, event, end, finish)
-        elif end is not None and _evaluated_raises(step.route, end.type == "step.failed", event.meta["chosen"]):
+            _check_failure_by_route(run_trace, event, end, finish)
+        elif end is not None and _has_evaluated_error(step.route, end.type == "step.failed", event.meta["chosen"]):
             raise Finding("a condition that raises reads as no match", event.node)
 
 
-def _evaluated_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
+def _has_evaluated_error(route: Route, is_failed: bool, chosen: list[str]) -> bool:
     """Whether an evaluated arc has a condition that raises: the first match ends an exclusive route."""
     for arc in route.arcs:
         if arc.on not in ("any", "error" if is_failed else "ok"):
@@ -178,7 +178,7 @@ def _evaluated_raises(route: Route, is_failed: bool, chosen: list[str]) -> bool:
     return False
 
 
-def _failed_by_its_route(run_trace: RunTrace, event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
+def _check_failure_by_route(run_trace: RunTrace, event: DomainEvent, end: DomainEvent | None, finish: Finish) -> None:
     """The end of the run is its failure, reported before; both failures are among those of the run."""
     if end is None or end.type != "step.failed" or "source" not in event.meta or event.meta["chosen"]:
         raise Finding("a way that raises fails no step", f"{event.node}: {end and end.type}, {event.meta}")
@@ -187,22 +187,22 @@ def _failed_by_its_route(run_trace: RunTrace, event: DomainEvent, end: DomainEve
         return
     failures = [failure for failure in finish.failures.kept if failure.run == run and not failure.handled]
     missing = {event.error, end.error}.difference(failure.message[:500] for failure in failures)
-    inside = inside_of(run_trace.graph, event.node)
+    inside = region_of(run_trace.graph, event.node)
     of_items = any(
         failure.iteration is not None and failure.step in inside
         for failure in finish.failures.kept
         if not failure.handled
     )
     if end.error != event.error and of_items:
-        missing.discard(end.error)  # the failures of the items say more than that there were some
+        missing.discard(end.error)  # a loop with failed items reports their failures instead
     if missing:
         raise Finding("a failure is not reported", f"{run}: {missing}, reported are {failures}")
 
 
-def _counts(trace: MachineTrace, store: SimulatedValues) -> None:
-    """total = success + failed + skipped, and a success is an item that succeeded."""
+def _check_counts(trace: MachineTrace, store: SimulatedValues) -> None:
+    """Check that total = success + failed + skipped, and that a success is an item that succeeded."""
     report, stats, results = trace.report, trace.report.stats, _results_of(trace, store)
-    items = len(trace.given.items) - report.rest if trace.given.claims is None else _begun(trace)
+    items = len(trace.given.items) - report.rest if trace.given.claims is None else _count_of_iterations(trace)
     if stats["total"] != items or len(results) != items:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
@@ -218,8 +218,8 @@ def _counts(trace: MachineTrace, store: SimulatedValues) -> None:
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
 
 
-def _begun(trace: MachineTrace) -> int:
-    """How many rows, or claims of rows, became iterations of the chunk's own loop."""
+def _count_of_iterations(trace: MachineTrace) -> int:
+    """Return the number of rows, or claims of rows, that became iterations of the chunk's own loop."""
     begun = (event for event in trace.events if event.type == "loop.iteration.started")
     return sum(event.meta["loop_id"] == trace.given.loop_id for event in begun)
 
@@ -229,7 +229,7 @@ def _results_of(trace: MachineTrace, store: SimulatedValues) -> list[Any]:
     return report.results if report.stored is None else store.load(report.stored)
 
 
-def _results(trace: MachineTrace, store: SimulatedValues) -> None:
+def _check_results(trace: MachineTrace, store: SimulatedValues) -> None:
     """Each item that ended well has its own result at its own index, unless the chunk was stopped while it stored
     them.
     """
