@@ -145,20 +145,20 @@ def _reads(file: str) -> bool:
 
 
 def _gets_through(script: Script) -> bool:
-    return asyncio.run(_obeyed(script))
+    return asyncio.run(_is_obeyed(script))
 
 
-async def _obeyed(script: Script) -> bool:
+async def _is_obeyed(script: Script) -> bool:
     """Whether the response was accepted, or the call exceeded its timeout. Other exceptions than refusals count too."""
     began = time.monotonic()
     try:
-        outcome = await _called(script)
+        outcome = await _call(script)
     except (ToolError, TimeoutError):
         return time.monotonic() - began > LATE
     return outcome.status == "ok" or len(str(outcome)) > LARGE
 
 
-async def _called(script: Script) -> Outcome:
+async def _call(script: Script) -> Outcome:
     async with serving_postgres(script) as port:
         login = {"type": "postgres", "db_host": "127.0.0.1", "db_port": port, "db_user": "u", "db_password": "x"}
         # A worker cancels the call when its time is over.
@@ -178,14 +178,14 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
             yield Attack(f"{MAKERS[place].__name__.strip('_')}: {what}", partial(_gets_through, script))
 
 
-def _is_within(*_: object) -> bool:
+def _is_never_exceeded(*_: object) -> bool:
     return False
 
 
 def _unguarded() -> AbstractContextManager[object]:
     guards = ExitStack()
-    guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_within))
-    guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_within))
+    guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_never_exceeded))
+    guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_never_exceeded))
     guards.enter_context(patch.object(postgres_connect, "MAX_RECEIVED_BYTES", 2**31))
     guards.enter_context(patch.object(postgres_transaction, "CLOSE_SECONDS", LATE))
     return guards

@@ -132,12 +132,12 @@ class Use(NamedTuple):
     plain: Callable[[Path], object]
 
 
-def _logged(path: Path) -> None:
+def _write_log(path: Path) -> None:
     with open_log(path) as log:
         log.write("written")
 
 
-def _written_plainly(path: Path) -> None:
+def _write_plainly(path: Path) -> None:
     path.write_text("written")
 
 
@@ -151,12 +151,12 @@ def _password(path: Path) -> str:
     return Home(path.parent).password(path.stem)
 
 
-def _locked(path: Path) -> None:
+def _lock_and_truncate(path: Path) -> None:
     with locked(path, fcntl.LOCK_EX, 0):
-        _emptied(path)
+        _truncate(path)
 
 
-def _emptied(path: Path) -> None:
+def _truncate(path: Path) -> None:
     os.truncate(path, 0)
 
 
@@ -164,11 +164,11 @@ def _is_locked(path: Path) -> bool:
     return is_locked(path, fcntl.LOCK_EX)
 
 
-def _opened(path: Path) -> None:
+def _open_plainly(path: Path) -> None:
     path.open("r+").close()
 
 
-def _written(path: Path) -> None:
+def _write_guarded(path: Path) -> None:
     write_whole(path, "written")
 
 
@@ -178,15 +178,15 @@ def _replaced(path: Path) -> None:
 
 USES: dict[str, Use] = {
     "read": Use(read_text, Path.read_text),
-    "logged to": Use(_logged, _written_plainly),
-    "written": Use(_written, _written_plainly),
+    "logged to": Use(_write_log, _write_plainly),
+    "written": Use(_write_guarded, _write_plainly),
     "prepared": Use(_prepared, Path.read_text),
     "addresses": Use(Addresses.read, Path.read_text),
     "password": Use(_password, Path.read_text),
-    "locked": Use(_locked, _emptied),
-    "asked for a lock": Use(_is_locked, _opened),
+    "locked": Use(_lock_and_truncate, _truncate),
+    "asked for a lock": Use(_is_locked, _open_plainly),
     "processes": Use(recorded_processes, Path.read_text),
-    "a draft replaced": Use(_replaced, _written_plainly),
+    "a draft replaced": Use(_replaced, _write_plainly),
 }
 A_PERSONS = ("a draft replaced",)
 """May lie in a shared folder, and belong to a group: only what leads elsewhere is an attack on it."""
@@ -226,7 +226,7 @@ def _file_of(use: str, name: str) -> str:
 PROCESSES = ("this process", "its parent", "init", "all", "its group", "a number", "a text")
 
 
-def _note(chance: random.Random) -> Attack:
+def _forged_record(chance: random.Random) -> Attack:
     """A process record whose process has been replaced, or never existed."""
     process = chance.choice(PROCESSES)
     changed = chance.choice((("uid", 4_000_000), ("uid", -1), ("started", "1"), ("marker", "noetl.home=/nowhere")))
@@ -267,7 +267,7 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
     traps = [*TRAPS, *(FOREIGN if os.geteuid() == 0 else ())]
     for index in range(count):
         if index % 5 == 4:
-            yield _note(chance)
+            yield _forged_record(chance)
             continue
         trap = traps[index % len(traps)]
         others = trap.startswith(("a file", "a folder"))

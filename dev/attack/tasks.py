@@ -156,13 +156,15 @@ def _gets_through(way: str, code: str, victim: str) -> bool:
     given = _Site.target.given(victim)
     if victim == "the supervisor":
         code = f"victim = supervisor\n{code}"
-    answer = _said(f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given})
+    answer = _value_of_said(
+        f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given}
+    )
     if answer != THROUGH and answer not in REFUSALS:
         raise ValueError(f"this is no refusal: {answer}")
     return answer == THROUGH
 
 
-def _said(code: str, given: dict[str, Any]) -> str:
+def _value_of_said(code: str, given: dict[str, Any]) -> str:
     """The variable ``said``, of a task or of a process that nothing confines."""
     if not _Site.is_confined:
         program = f"import json, os, sys\nglobals().update(json.loads(sys.argv[1]))\n{code}\nprint(said)"
@@ -179,7 +181,7 @@ def _leaving(what: str, number: int) -> Attack:
 def _stays(code: str, number: int) -> bool:
     """Whether a process is left when the call has ended."""
     mark = f"noetl-left-{os.getpid()}-{number}"
-    answer = _said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
+    answer = _value_of_said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
     processes = list(_marked(mark.encode()))
     for pid in processes:
         with suppress(ProcessLookupError):

@@ -188,10 +188,10 @@ async def _submitted(temporal: str, postgres: str, playbook: str, size: int) -> 
 
 async def measure_one(noetl: NoetlClient, addresses: Addresses, playbook: str, size: int) -> float:
     """Print the measurements of one run; return its items per second."""
-    given, cpu = (addresses.temporal, addresses.postgres, playbook, size), time.process_time()
+    options, cpu = (addresses.temporal, addresses.postgres, playbook, size), time.process_time()
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as client:
         async with peak_memory() as peak:
-            ran = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *given)
+            ran = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *options)
     seconds, cpu = ran.seconds, time.process_time() - cpu
     await asyncio.sleep(1)
     measured = await histories(noetl.temporal, ran.workflow_id)
@@ -211,12 +211,12 @@ def main() -> None:
     framing.add_argument("--frame", action="store_true")
     framing.add_argument("--compare", action="store_true")
     parser.add_argument("--sink", action="store_true")
-    given = parser.parse_args()
-    playbook = PLAYBOOK.replace("IN_FLIGHT", str(given.in_flight)).replace("SINK", SINK if given.sink else "")
-    frames = ["", FRAME] if given.compare else [FRAME if given.frame else ""]
+    options = parser.parse_args()
+    playbook = PLAYBOOK.replace("IN_FLIGHT", str(options.in_flight)).replace("SINK", SINK if options.sink else "")
+    frames = ["", FRAME] if options.compare else [FRAME if options.frame else ""]
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
-        rows = Rows(addresses.playbooks) if given.sink else None
-        asyncio.run(measure(addresses, given.items, [playbook.replace("FRAME", frame) for frame in frames], rows))
+        rows = Rows(addresses.playbooks) if options.sink else None
+        asyncio.run(measure(addresses, options.items, [playbook.replace("FRAME", frame) for frame in frames], rows))
 
 
 if __name__ == "__main__":

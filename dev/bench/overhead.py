@@ -273,10 +273,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=SHAPES, default=list(SHAPES))
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         os.environ.update(addresses.environment())
-        asyncio.run(run(addresses.temporal, [SHAPES[name] for name in given.only], given.rounds))
+        asyncio.run(run(addresses.temporal, [SHAPES[name] for name in options.only], options.rounds))
 
 
 if __name__ == "__main__":

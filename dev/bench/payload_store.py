@@ -70,9 +70,9 @@ def main() -> None:
     parser.add_argument("--values", type=int, default=300)
     parser.add_argument("--bytes", type=int, default=100_000)
     parser.add_argument("--at-once", type=int, default=16)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
-        asyncio.run(measure_all(addresses.postgres, given.values, given.bytes, given.at_once))
+        asyncio.run(measure_all(addresses.postgres, options.values, options.bytes, options.at_once))
 
 
 if __name__ == "__main__":
