@@ -143,13 +143,13 @@ def test_a_service_that_ends_is_restarted_and_reported(bare: Site) -> None:
             os.kill(mirror, signal.SIGKILL)
             line = "mirror ended unexpectedly (killed by SIGKILL): mirroring; Ctrl-C stops; "
             line += f"restarting it in {pause} s"
-            assert wait_until(partial(says, bare.home.log("stack"), line))
+            assert wait_until(partial(contains, bare.home.log("stack"), line))
             assert wait_until(partial(begun_again, bare, mirror))
     finally:
         bare.noetl("dev", "down")
 
 
-def says(log: Path, text: str) -> bool:
+def contains(log: Path, text: str) -> bool:
     return text in log.read_text()
 
 
@@ -159,7 +159,7 @@ def begun_again(site: Site, old: int) -> bool:
         for process in recorded_processes(site.home.servers)
         if "cli mirror" in process.marker and process.pid != old
     ]
-    return bool(mirrors) and says(site.home.log("mirror"), "mirroring")
+    return bool(mirrors) and contains(site.home.log("mirror"), "mirroring")
 
 
 def test_a_worker_and_a_run_end_silently_on_ctrl_c(bare: Site) -> None:

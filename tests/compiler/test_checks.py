@@ -53,7 +53,7 @@ def test_cycles_without_an_exit(workflow: list[str], first: list[str]) -> None:
     assert marked(steps(*workflow), Code.ENDLESS_CYCLE) == first
 
 
-def jumping(*rules: str, before: str = "") -> str:
+def tasks_with_jump(*rules: str, before: str = "") -> str:
     policy = f"spec: {{policy: {{rules: [{', '.join(rules)}]}}}}"
     return one(f"[{{name: a, kind: noop{before}}}, {{name: b, kind: noop, {policy}}}]")
 
@@ -65,15 +65,15 @@ BREAKS = 'spec: {policy: {rules: [{when: "{{ result }}", then: {do: break}}, {el
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        (jumping(BACK), 1),
-        (jumping("{else: {do: jump, to: b}}"), 1),
-        (jumping("{else: {do: jump, to: previous}}"), 1),
-        (jumping('{when: "{{ result.more }}", then: {do: jump, to: a}}'), 0),
-        (jumping('{when: "{{ result.done }}", then: {do: break}}', BACK), 0),
-        (jumping('{when: "{{ result.done }}", then: {do: continue}}', BACK), 0),
-        (jumping("{when: \"{{ output.status == 'error' }}\", then: {do: fail}}", BACK), 1),
-        (jumping("{when: \"{{ output.status == 'error' }}\", then: {do: retry}}", BACK), 1),
-        (jumping(BACK, before=f", {BREAKS}"), 0),
+        (tasks_with_jump(BACK), 1),
+        (tasks_with_jump("{else: {do: jump, to: b}}"), 1),
+        (tasks_with_jump("{else: {do: jump, to: previous}}"), 1),
+        (tasks_with_jump('{when: "{{ result.more }}", then: {do: jump, to: a}}'), 0),
+        (tasks_with_jump('{when: "{{ result.done }}", then: {do: break}}', BACK), 0),
+        (tasks_with_jump('{when: "{{ result.done }}", then: {do: continue}}', BACK), 0),
+        (tasks_with_jump("{when: \"{{ output.status == 'error' }}\", then: {do: fail}}", BACK), 1),
+        (tasks_with_jump("{when: \"{{ output.status == 'error' }}\", then: {do: retry}}", BACK), 1),
+        (tasks_with_jump(BACK, before=f", {BREAKS}"), 0),
         (one(f"[{{name: b, kind: noop, spec: {{policy: {{rules: [{BACK}]}}}}}}, {{name: a, kind: noop}}]"), 0),
     ],
 )

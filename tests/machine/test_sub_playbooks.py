@@ -25,13 +25,13 @@ workflow:
 """
 
 
-def undecided(report: ToolReport) -> ToolReport:
+def without_decision(report: ToolReport) -> ToolReport:
     """As the shell reports the end of a child."""
     return msgspec.structs.replace(report, is_decided=False)
 
 
 def run(more: str, answer: Callable[[ToolCall], Any]) -> Run:
-    return run_text(HEAD + CALL + more, lambda call: undecided(answer(call)))
+    return run_text(HEAD + CALL + more, lambda call: without_decision(answer(call)))
 
 
 def test_a_call_names_the_playbook_and_its_input() -> None:
