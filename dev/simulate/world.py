@@ -26,7 +26,7 @@ from dev.simulate.waits import Mail, People
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import ChunkInput, Finish
-from noetl_temporal.machine.events import ChunkReport, LimitReached, RestRequested, Started
+from noetl_temporal.machine.events import ChunkReport, LimitReached, ReturnRequested, Started
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -270,8 +270,8 @@ class World:
 
     def _lengthen_history(self, host: Host) -> None:
         """Tell a chunk that its history is long, so that it returns items."""
-        if isinstance(host.machine, LoopMachine) and host.machine.may_give_back:
-            host.feed(RestRequested(self.now))
+        if isinstance(host.machine, LoopMachine) and host.machine.may_return_items:
+            host.feed(ReturnRequested(self.now))
 
     def _terminate(self, host: Any) -> None:
         """Terminate a child's workflow from outside: its parent gets an error."""
