@@ -70,7 +70,9 @@ def test_an_event_is_reported_where_it_happens(name: str, moment: Moment, on: On
 
 
 def test_a_condition_after_a_failure_keeps_a_test_for_success() -> None:
-    assert read("{{ event.name == 'call.done' }}", on="error") == Condition("error", remainder="event.name == 'call.done'")
+    assert read("{{ event.name == 'call.done' }}", on="error") == Condition(
+        "error", remainder="event.name == 'call.done'"
+    )
 
 
 PARTS = st.sampled_from(["a.b", "x == 'p and q'", "(m or n)", "not k", "[1, 2] | length", "f('(') == ')'"])
