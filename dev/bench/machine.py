@@ -1,4 +1,4 @@
-"""What the pure machine and a replay cost: microseconds a fact, and history events a second.
+"""Measures the machine and replays: microseconds per fact, and history events per second.
 
     python dev/bench/machine.py [--only loop] [--profile] [--histories FOLDER]
 
@@ -70,7 +70,7 @@ def fan(count: int) -> str:
 
 
 def loop(rule: str = "") -> str:
-    """The items come with the request, so that a long loop is no long text to compile."""
+    """Return a loop over items of the request, so that a long loop needs no long text."""
     return (
         f"{HEAD}workload: {{items: []}}\nworkflow:\n  - step: each\n"
         '    loop:\n      in: "{{ workload.items }}"\n      iterator: item\n'
@@ -157,7 +157,7 @@ class Meter:
 
 
 def _report(call: ToolCall, at: int) -> ToolReport:
-    """What the worker answers where nothing goes wrong: a rule that says ``again`` matches until page 3."""
+    """Return the report of a successful call: a rule with ``again`` matches until page 3."""
     again = call.page is not None and call.page < 3
     attempt = AttemptRecord(1, at, "ok", at + 1, worker="1@bench")
     result = {"data": [call.page]} if call.page else call.config.get("result")

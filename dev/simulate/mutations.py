@@ -35,7 +35,7 @@ from noetl_temporal.machine.timers import Timing
 __all__ = ["MUTATIONS"]
 
 
-# ---- what takes their place -----------------------------------------------------------------------------------------
+# ---- replacements ----------------------------------------------------------------------------------------------------
 
 
 def _ignore_machine_stop(_: Any, run: Any) -> bool:

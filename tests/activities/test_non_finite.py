@@ -29,7 +29,7 @@ TWO = "2 numbers of the result are NaN or infinite, which JSON cannot represent:
         ([[{"a": [math.inf]}], -math.inf, 1e308], [[{"a": [None]}], None, 1e308], {"warning": TWO}),
     ],
 )
-def test_they_are_replaced_and_counted(value: Any, expected: Any, meta: Any) -> None:
+def test_non_finite_numbers_are_replaced_and_counted(value: Any, expected: Any, meta: Any) -> None:
     assert (replace_non_finite(value), value) == (meta, expected)
 
 
@@ -75,7 +75,7 @@ async def test_a_result_of_python() -> None:
 
 
 @pytest.mark.usefixtures("task_folder")
-async def test_what_python_code_writes_itself_has_none() -> None:
+async def test_make_serializable_replaces_non_finite_numbers() -> None:
     code = "result = json.dumps(make_serializable({'n': [float('nan'), float('inf'), 1.5]}))"
     outcome = plain_outcome(await python_tool.TOOL.run(request("python", code=code), Context()))
     assert (outcome["result"], outcome.get("meta")) == ('{"n": [null, null, 1.5]}', None)

@@ -163,7 +163,7 @@ async def test_a_huge_integer_is_refused_quickly(postgres: Context, type_: str, 
 
 
 @pytest.mark.parametrize(("type_", "given", "expected"), PARAMS)
-async def test_params_take_the_type_of_their_place(postgres: Context, type_: str, given: Any, expected: Any) -> None:
+async def test_params_have_the_type_of_their_position(postgres: Context, type_: str, given: Any, expected: Any) -> None:
     outcome = await run(postgres, f"select $1::{type_} as v", params=[given])
     assert outcome.error is None, outcome.error
     assert outcome.result["rows"] == [{"v": expected}]
@@ -376,7 +376,7 @@ async def test_auth_and_sql_are_asked_for(postgres: Context) -> None:
         ("", 0),
     ],
 )
-def test_splitting(text: str, count: int) -> None:
+def test_scripts_are_split_into_statements(text: str, count: int) -> None:
     assert len(split(text, "postgres")) == count
 
 

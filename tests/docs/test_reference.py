@@ -86,7 +86,7 @@ REFUSED = [block for block in PLAYBOOKS if "refused" in block.notes]
 
 
 @pytest.mark.parametrize("block", REFUSED, ids=lambda block: block.name)
-def test_what_does_not_run_yet_is_refused(block: Block) -> None:
+def test_unsupported_examples_are_refused(block: Block) -> None:
     calls = pin_graphs((graph.source.path, graph) for graph in _beside(block))
     refusals = [line.partition("error: ")[2] for line in check_calls(_graph(block), calls, TOOLS)[1]]
     assert is_match(_listed(block.notes["refused"]), refusals), refusals
@@ -241,7 +241,7 @@ async def _rows(dsn: str, table: str) -> list[dict[str, Any]]:
         (True, 1, False),
     ],
 )
-def test_what_three_dots_stand_for(pattern: Any, real: Any, expected: bool) -> None:
+def test_three_dots_match_any_rest(pattern: Any, real: Any, expected: bool) -> None:
     assert is_match(pattern, real) is expected
 
 

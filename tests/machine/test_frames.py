@@ -82,7 +82,7 @@ def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> 
         ("frame: {row_concurrency: 32}", [(0, 5)]),
     ],
 )
-def test_a_loop_is_cut_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
+def test_a_loop_is_split_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
     """As many run at once as ``max_in_flight`` has places for their items."""
     machine = Machine(graph_of(frame), execution_id=1, limit=STORED_BYTES)
     chunks = begun(machine)
@@ -140,7 +140,7 @@ class _Loop:
         self.finish = next((command for command in commands if isinstance(command, Finish)), self.finish)
 
 
-def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
+def test_items_that_have_begun_end_and_the_others_are_returned() -> None:
     loop = _Loop()
     loop.answer()
     loop.feed(ReturnRequested(NOW))
@@ -153,7 +153,7 @@ def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
     assert loop.machine.report.stats == {"total": 3, "success": 3, "failed": 0, "skipped": 0}
 
 
-def test_after_a_stop_nothing_is_given_back() -> None:
+def test_after_a_stop_no_items_are_returned() -> None:
     loop = _Loop()
     loop.feed(ReturnRequested(NOW))
     loop.feed(CancelRequested(NOW))

@@ -107,7 +107,7 @@ def message_of(run: Watched, step: str) -> Any:
     return call.call.config["message"]
 
 
-def test_what_the_request_gave_is_stored_when_the_run_is_to_continue_and_then_copied_no_more() -> None:
+def test_large_values_of_the_request_are_stored_once_before_continue_as_new() -> None:
     run, store = started("none", big=BIG, rows=ROWS)
     assert not keeps(run.commands)
     assert len(store.hold()) == 4  # of the payload and of the workload
@@ -155,7 +155,7 @@ def test_the_workload_as_a_whole_has_every_value_in_its_place() -> None:
     )
 
 
-def test_what_was_set_is_measured_and_stored_once() -> None:
+def test_large_values_of_set_are_measured_and_stored_once() -> None:
     run, store = set_rows("")
     assert len(store.hold()) == 1
     assert run.machine.state.ctx == {"rows": None}
@@ -204,7 +204,7 @@ def test_a_stored_value_is_replaced_without_being_loaded() -> None:
 
 
 @pytest.mark.parametrize("value", ["1", '"{{ after.rows }}"'])
-def test_what_is_written_while_the_value_before_it_is_stored_stays(value: str) -> None:
+def test_a_value_set_while_the_old_one_is_being_stored_stays_in_the_state(value: str) -> None:
     run, store = set_rows(f"ctx.rows: {value}", "{{ ctx.rows }}")
     [keep] = keeps(run.feed(HoldRequested))
     run.feed(Continued)

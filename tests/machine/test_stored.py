@@ -128,7 +128,7 @@ def test_a_value_that_is_passed_on_whole_is_loaded_and_not_kept() -> None:
     assert b"rows" not in msgspec.json.encode(run.machine.state.records)
 
 
-def test_what_ends_meanwhile_does_not_wait_for_a_fact_that_waits() -> None:
+def test_facts_do_not_wait_for_a_deferred_fact() -> None:
     fork = """
   - step: start
     tool: {kind: noop}
@@ -156,7 +156,7 @@ def test_what_ends_meanwhile_does_not_wait_for_a_fact_that_waits() -> None:
     assert run.machine.state.ctx["n"] == 2
 
 
-def test_a_value_that_is_gone_fails_the_template_that_reads_it() -> None:
+def test_a_missing_value_fails_the_template_that_reads_it() -> None:
     run, load = waiting("{{ start | length }}")
     run.feed(ValueLoaded, load, error="a stored value cannot be read: it is gone")
     assert run.finish().status == "failed"
@@ -298,7 +298,7 @@ def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state(
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_items_that_a_chunk_gave_back_are_the_last_of_its_part() -> None:
+def test_items_that_a_chunk_returned_are_the_last_of_its_part() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
     run.feed(ValuesStored, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}

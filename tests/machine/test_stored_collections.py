@@ -133,7 +133,7 @@ def test_a_mapping_that_is_read_whole_has_the_list_in_it() -> None:
     assert [one.scope["workload"]["deep"] for one in inputs] == [{"items": list(range(12)), "n": 1}] * 2
 
 
-def test_what_is_beside_the_list_is_read_without_loading_it() -> None:
+def test_values_beside_the_list_are_read_without_loading_it() -> None:
     run = Run("workload.deep.items", read="workload.deep.n")
     assert loads(run.commands) == []
     assert [one.input.scope["workload"] for one in run.commands if isinstance(one, RunChunk)] == [

@@ -97,13 +97,13 @@ async def test_no_input_of_a_run_stops_the_mirror_for_other_runs(
     unreadable = {await _start(scripts, f"hostile/{name}", data): name for name, data in UNREADABLE.items()}
     readable = {await _start(scripts, f"hostile/{name}", data): name for name, data in READABLE.items()}
 
-    async def all_told() -> bool:
+    async def all_problems_reported() -> bool:
         known = {problem.run_id for problem in await problems(log.database)}
         read = await log.database.fetch("SELECT run_id FROM noetl.cursor WHERE position > 0")
         return known.issuperset(unreadable) and {row["run_id"] for row in read}.issuperset(readable)
 
     async with mirroring(scripts.client, dsn):
-        await _eventually(all_told)
+        await _eventually(all_problems_reported)
         await _is_mirrored(scripts, log, execution_id)
     assert not {problem.run_id for problem in await problems(log.database)} & readable.keys()
 

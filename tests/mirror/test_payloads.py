@@ -31,7 +31,7 @@ def _reference() -> Payload:
         (_reference(), Reference("shelf", {"key": "k1"})),
     ],
 )
-def test_value(payload: Payload, expected: object) -> None:
+def test_how_values_are_sanitised(payload: Payload, expected: object) -> None:
     assert value(payload) == expected
 
 
@@ -77,11 +77,11 @@ def test_secrets_in_the_query_of_a_url_are_masked(url: str, expected: str) -> No
 @pytest.mark.parametrize(
     "name", ["page_token", "next_token", "author", "secretary", "tokens_used", "key", "_step_results"]
 )
-def test_what_only_sounds_secret_stays(name: str) -> None:
+def test_names_that_only_sound_secret_are_not_masked(name: str) -> None:
     assert sanitise({name: "x"}) == {name: "x"}
 
 
-def test_what_was_left_out_before_stays_left_out() -> None:
+def test_truncated_values_stay_truncated() -> None:
     values = sanitise({"large": "x" * 20_000, "outer": {"_truncated": {"x": "hush"}, "_size": 1}})
     assert values["large"] == {"_truncated": True, "_size": 20_002}
     assert values["outer"] == {}

@@ -128,7 +128,7 @@ async def test_a_rebuild_leaves_a_pruned_execution_as_it_is(here: Place, log: Lo
     assert "marked" not in {status for _, status in await log.story(new.execution_id)}
 
 
-async def test_what_two_runs_share_goes_with_the_later_one(here: Place) -> None:
+async def test_a_shared_payload_is_removed_with_the_later_run(here: Place) -> None:
     old = await here.run(ONE, text="a")
     await here.age(31)
     new = await here.run(ONE, text="b")
@@ -155,7 +155,7 @@ async def test_the_segments_of_a_frame_belong_to_its_execution(here: Place, monk
     assert await here.keys() == set()
 
 
-async def test_a_rerun_owns_what_it_has_taken_over(here: Place) -> None:
+async def test_a_rerun_owns_the_values_that_it_reuses(here: Place) -> None:
     old = await here.run(TWO, text="a")
     large = await here.owned(old)
     await here.age(31)
@@ -242,7 +242,7 @@ async def test_payloads_without_an_owner_are_removed_once_they_are_old(here: Pla
     assert await here.keys() == set()
 
 
-async def test_what_a_schedule_gives_to_its_runs_stays(here: Place) -> None:
+async def test_payloads_of_a_schedule_are_kept(here: Place) -> None:
     start = ScheduleActionStartWorkflow("noetl.playbook", "x" * LARGE, id="later", task_queue="nobody")
     schedule = Schedule(start, ScheduleSpec(), state=ScheduleState(paused=True))
     handle = await here.client.temporal.create_schedule(secrets.token_hex(4), schedule)

@@ -26,7 +26,7 @@ from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_ma
         (1, 1.0, True),
     ],
 )
-def test_what_three_dots_stand_for(expected: Any, got: Any, holds: bool) -> None:
+def test_three_dots_match_any_rest(expected: Any, got: Any, holds: bool) -> None:
     assert is_match(expected, got) is holds
 
 

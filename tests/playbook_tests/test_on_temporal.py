@@ -272,7 +272,7 @@ def test_playbooks_that_call_others_are_tested_in_memory_alone(tmp_path: Path) -
     assert why == "it calls playbooks, which stubs replace in memory only"
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_noetl_test_runs_on_temporal(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(HEAD + PAID.lstrip("\n"))
     (tmp_path / "p.test.yaml").write_text(
         file_of("requests: [{do: signal, name: paid, data: {}}]\nexpect: {result: 3}")

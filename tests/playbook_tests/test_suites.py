@@ -74,7 +74,7 @@ workflow:
         ("tests: [", ["1:9: error[NT002]: "]),
     ],
 )
-def test_what_is_wrong_with_a_file(tmp_path: Path, tests: str, expected: list[str]) -> None:
+def test_invalid_test_files_are_reported(tmp_path: Path, tests: str, expected: list[str]) -> None:
     suite = loaded(tmp_path, ONE, tests)
     assert suite.graph is None
     lines = [

@@ -43,7 +43,7 @@ async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | No
     return report
 
 
-async def test_a_delay_that_no_date_can_say_is_cut() -> None:
+async def test_a_delay_beyond_the_last_date_is_capped() -> None:
     with pytest.raises(ApplicationError) as raised:
         await attempt(
             CallRule(0, "retry", "error", attempts=Value(2000), delay=Value(86400), backoff="exponential"),

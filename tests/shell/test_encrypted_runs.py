@@ -144,7 +144,7 @@ async def everything(client: NoetlClient) -> RunHandle:
     return handle
 
 
-async def test_nothing_that_temporal_or_the_payload_store_has_contains_a_value(servers: Addresses) -> None:
+async def test_no_value_is_in_plain_text_in_temporal_or_the_payload_store(servers: Addresses) -> None:
     client = await client_of(servers)
     async with worker(client):
         handle = await everything(client)
@@ -372,7 +372,7 @@ async def test_the_codec_server_reads_stored_values(servers: Addresses) -> None:
     assert json.loads(texts[1])["graph"]["source"]["path"] == "tests/encrypted"
 
 
-async def test_who_has_no_key_can_read_what_they_store_after_somebody_who_encrypts(servers: Addresses) -> None:
+async def test_a_process_without_keys_can_read_its_values_after_an_encrypting_one(servers: Addresses) -> None:
     """The same graph, submitted with and without a key, is one row."""
     await migrate(servers.postgres)
     payload = Payload(metadata={"encoding": b"json/plain"}, data=f'"{new_execution_id()}"'.encode())

@@ -82,7 +82,7 @@ async def test_whole_ids_and_beginnings_name_a_run(site: Site) -> None:
         assert (await client.find(str(run.execution_id)[:17])).execution_id == run.execution_id
 
 
-async def test_a_beginning_of_several_lists_them(site: Site) -> None:
+async def test_an_ambiguous_prefix_lists_the_runs(site: Site) -> None:
     for client in (site.client, site.bare):
         with pytest.raises(AmbiguousIdError, match="3 runs have an ID that begins with") as refused:
             await client.find(site.path)

@@ -43,13 +43,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("workflow", "expected"), REFUSED)
-def test_what_cannot_run_is_refused_at_its_place(workflow: str, expected: str) -> None:
+def test_unsupported_parts_are_refused_at_their_position(workflow: str, expected: str) -> None:
     [refusal] = unsupported_uses(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
     assert refusal.startswith(f"p:{expected}")
 
 
 @pytest.mark.parametrize("workflow", [workflow for workflow, _ in REFUSED], ids=[expected for _, expected in REFUSED])
-def test_what_is_refused_is_warned_of_when_it_is_compiled(workflow: str) -> None:
+def test_unsupported_parts_are_warnings_of_the_compiler(workflow: str) -> None:
     [diagnostic] = compile_text(f"{HEAD}workflow:\n{workflow}", "p").diagnostics
     assert diagnostic.code is Code.NO_EXECUTOR
     assert diagnostic.message.endswith(": the playbook compiles, but a run is refused")

@@ -71,7 +71,7 @@ async def test_the_time_of_a_call_begins_with_its_place() -> None:
     assert [answer.outcome["status"] for answer in await asyncio.gather(*tasks)] == ["ok"] * 5
 
 
-async def test_who_waits_sends_heartbeats_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_waiting_call_sends_heartbeats_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
     gate = Gate(1)
     [_, waiting], [first, second] = start(gate, 2)
