@@ -139,8 +139,8 @@ class _Context:
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         return await self._credentials.reference(name, kind, config)
 
-    def cut(self, text: str, limit: int) -> str:
-        return self._credentials.cut(text, limit)
+    def truncate(self, text: str, limit: int) -> str:
+        return self._credentials.truncate(text, limit)
 
     def output(self, stream: OutputStream, text: str) -> None:
         self._output.feed(stream, text)
@@ -272,7 +272,7 @@ class Attempt:
     def _adopt(self, answer: OnceResult) -> _Answer:
         """Use an outcome that the tool has found or made, and record the attempts that it counts."""
         self.log.add_unrecorded_attempts(answer.used)
-        return _Answer(plain(answer.outcome), answer.is_taken, answer.is_in_ledger)
+        return _Answer(plain(answer.outcome), answer.is_reused, answer.is_in_ledger)
 
     def _once(self) -> LedgerSlot:
         return LedgerSlot(self.call.key, self.log.n, self._noted)

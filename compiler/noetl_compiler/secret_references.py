@@ -21,7 +21,7 @@ import msgspec
 
 from noetl_compiler.graph import Json
 
-__all__ = ["MARK", "FoundReference", "SecretReference", "references_in", "written"]
+__all__ = ["MARK", "FoundReference", "SecretReference", "reference_text", "references_in"]
 
 MARK = "noetl-secret~"
 """What every reference begins with."""
@@ -58,7 +58,7 @@ class FoundReference(NamedTuple):
     reference: SecretReference
 
 
-def written(reference: SecretReference, key: str) -> str:
+def reference_text(reference: SecretReference, key: str) -> str:
     """Return the reference as a text that is valid in the run with this key."""
     body = _encoded(msgspec.json.encode(reference, order="deterministic"))
     label = _UNSHOWN.sub("-", reference.label)[:_SHOWN]

@@ -15,7 +15,7 @@ import pytest
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.errors import ConfigError, CredentialError, SecretError, ToolError
 from noetl_activities.secrets.tool import TOOL
-from noetl_compiler.secret_references import SecretReference, references_in, written
+from noetl_compiler.secret_references import SecretReference, reference_text, references_in
 from tests.activities.conftest import Context, request
 
 KEY = "of the run"
@@ -96,7 +96,7 @@ def credentials(file: Path | None = None, /, **environment: Any) -> Credentials:
 
 
 def to(kind: str, *path: str | int, name: str = "billing", form: Any = "value", **config: Any) -> str:
-    return written(SecretReference(name, kind, config, path, form), KEY)
+    return reference_text(SecretReference(name, kind, config, path, form), KEY)
 
 
 async def read(credentials: Credentials, reference: str) -> Any:
@@ -118,7 +118,7 @@ async def test_a_value_replaces_its_reference() -> None:
         "b": {"port": 5432, "text": "5432/t-0123456789"},
         "c": None,
     }
-    assert known_credentials.scrubbed("x t-0123456789 y") == "x *** y"
+    assert known_credentials.mask_secrets("x t-0123456789 y") == "x *** y"
 
 
 async def test_a_value_is_json_where_that_is_asked_for() -> None:
@@ -130,7 +130,7 @@ async def test_a_value_is_json_where_that_is_asked_for() -> None:
 
 async def test_a_reference_of_another_run_stays_text() -> None:
     known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
-    other = written(SecretReference("a", "env", {}, ("token",)), "another key")
+    other = reference_text(SecretReference("a", "env", {}, ("token",)), "another key")
     assert await read(known_credentials, f"x {other}") == f"x {other}"
 
 
@@ -186,7 +186,7 @@ async def test_auth_may_be_a_secret_as_a_whole_or_in_parts() -> None:
         "type": "api_key",
         "key": "v-0123456789",
     }
-    assert known_credentials.scrubbed(["t-0123456789", "v-0123456789"]) == ["***", "***"]
+    assert known_credentials.mask_secrets(["t-0123456789", "v-0123456789"]) == ["***", "***"]
 
 
 async def test_auth_is_no_single_value() -> None:
@@ -242,7 +242,7 @@ async def test_vault(keepers: str) -> None:
     ]
     assert await read(known_credentials, to("openbao", "password", path="kv/team/data/mail")) == "team-password-1"
     assert len(Served.requests) == 3, "a secret is read once"
-    assert known_credentials.scrubbed("vault-token-1234 first-part team-password-1") == "*** *** ***"
+    assert known_credentials.mask_secrets("vault-token-1234 first-part team-password-1") == "*** *** ***"
 
 
 async def test_vault_by_role(keepers: str) -> None:
@@ -305,7 +305,7 @@ async def test_a_token_is_fetched_once_until_it_expires(keepers: str) -> None:
     for _call in range(2):
         credentials = Credentials(source, KEY)
         assert await credentials.with_secrets(f"Bearer {reference}") == "Bearer fetched-token-2"
-        assert credentials.scrubbed("fetched-token-2 vault-token-1234") == "*** ***"
+        assert credentials.mask_secrets("fetched-token-2 vault-token-1234") == "*** ***"
     assert Served.requests == ["/v1/secret/data/billing", "/token"]
 
 

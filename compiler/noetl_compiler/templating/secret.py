@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from noetl_compiler.secret_references import SecretReference, written
+from noetl_compiler.secret_references import SecretReference, reference_text
 
 __all__ = ["Secret", "SecretUseError"]
 
@@ -30,11 +30,11 @@ class Secret:
 
     def materialise(self) -> str:
         """Return the reference as text."""
-        return written(self._reference, self._key)
+        return reference_text(self._reference, self._key)
 
     def as_json(self) -> str:
         """Return, as text, a reference to the secret's JSON encoding."""
-        return written(msgspec.structs.replace(self._reference, form="json"), self._key)
+        return reference_text(msgspec.structs.replace(self._reference, form="json"), self._key)
 
     def __add__(self, other: str) -> str:
         return self.materialise() + other
