@@ -27,7 +27,7 @@ from noetl_activities.secrets.resolve import leaf_values, may_contain_reference,
 from noetl_activities.secrets.secret_cache import SecretCache
 from noetl_activities.tool import Credential, Json
 from noetl_activities.variables import CREDENTIAL_PREFIX
-from noetl_compiler.secret_references import SecretReference, reference_text, references_in
+from noetl_compiler.secret_references import SecretReference, format_reference, references_in
 
 __all__ = ["KEYS_BESIDE_NAME", "NAME_KEYS", "CredentialSource", "Credentials", "credential_name"]
 
@@ -156,7 +156,7 @@ class Credentials:
             raise ConfigError("this call may not refer to secrets")
         entry = SecretReference(name, kind, config, ("value",))
         select_part(await fields_of_entry(entry, self._source), entry)
-        return reference_text(entry, self._key)
+        return format_reference(entry, self._key)
 
     async def _value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
         config: Json = await self.with_secrets(reference.config)
