@@ -13,8 +13,8 @@ from noetl_activities.variables import ADDRESS_VARIABLE, DSN_VARIABLE, HOME_VARI
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import NoStackError, NotStartedError, StackError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.process import FOR_THE_OWNER
-from noetl_temporal.stack.use import Use, running, use
+from noetl_temporal.stack.process import OWNER_ONLY_UMASK
+from noetl_temporal.stack.use import Use, running_stack, use_stack
 from noetl_temporal.tracing import tracing_problem
 
 __all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
@@ -49,16 +49,16 @@ def deployment_to_run() -> Generator[Deployment]:
         return
     with ExitStack() as until_left:
         used = _join_or_start(until_left)
-        if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
-            os.umask(FOR_THE_OWNER)
+        if used.is_owned:  # this process is its worker, and only its account reads what a worker of the stack writes
+            os.umask(OWNER_ONLY_UMASK)
         # Nobody can open the web UI of a stack that stops with the run.
-        yield Deployment(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
+        yield Deployment(None if used.is_owned else used.addresses.ui, used.is_owned, used.addresses.credentials)
 
 
 def _join_or_start(until_left: ExitStack) -> Use:
     try:
         home = Home()
-        used = until_left.enter_context(use(home, lambda: _report_wait(home)))
+        used = until_left.enter_context(use_stack(home, lambda: _report_wait(home)))
     except OSError as error:
         problem = Home().problem(error)
         if problem is None:
@@ -83,7 +83,7 @@ def deployment_to_submit() -> Deployment:
     if _is_cluster_set():
         return Deployment()
     home = Home()
-    addresses = running(home)
+    addresses = running_stack(home)
     if addresses is None:
         raise NotStartedError(f"{_none_is_running(home)}. Nothing was started")
     if addresses.mode == "run":
@@ -100,7 +100,7 @@ def running_deployment() -> Deployment:
     if _is_cluster_set():
         return Deployment()
     home = Home()
-    addresses = running(home)
+    addresses = running_stack(home)
     if addresses is None:
         raise NoStackError(_none_is_running(home))
     _set_environment(home, addresses)

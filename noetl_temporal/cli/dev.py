@@ -23,9 +23,9 @@ from noetl_temporal.stack.home import Home, Owner
 from noetl_temporal.stack.identity import Identity, identity
 from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.locks import Wait
-from noetl_temporal.stack.process import FOR_THE_OWNER
+from noetl_temporal.stack.process import OWNER_ONLY_UMASK
 from noetl_temporal.stack.program import import_path, program
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 
 __all__ = ["dev_group"]
 
@@ -60,15 +60,15 @@ def up_command() -> None:
 
     credential_source()  # which the worker would refuse, in its log
     home = Home()
-    running_stack = running(home)
-    if running_stack is None:
+    existing = running_stack(home)
+    if existing is None:
         _report_crash(home)
-    addresses = running_stack or _start(home)
+    addresses = existing or _start(home)
     if addresses.mode == "run":
         raise StackError(
             f"a `noetl run` (process {addresses.pid}) owns the stack of this folder: try again after it ends"
         )
-    click.echo("already running" if running_stack else "up")
+    click.echo("already running" if existing else "up")
     _show(home, addresses, without_password)
 
 
@@ -92,7 +92,7 @@ def down_command() -> None:
 def status_command() -> None:
     """Show whether the stack is running and its addresses, or why it crashed. Exits with 1 if it is not running."""
     home = Home()
-    addresses = running(home)
+    addresses = running_stack(home)
     if addresses is None:
         owner = home.owner()
         click.echo(f"starting or stopping (process {owner.pid})" if owner else "down")
@@ -151,10 +151,10 @@ def _start(home: Home) -> Addresses:
     home.prepare()
     log = home.log("stack")
     process = None
-    wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
+    wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
     deadline = time.monotonic() + UP_SECONDS
     while time.monotonic() < deadline:
-        addresses = running(home)
+        addresses = running_stack(home)
         if addresses:
             click.echo(read_text(log), err=True, nl=False)
             return addresses
@@ -182,7 +182,7 @@ def _spawn_server(log: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            umask=FOR_THE_OWNER,
+            umask=OWNER_ONLY_UMASK,
             env={**os.environ, **import_path()},
         )
 

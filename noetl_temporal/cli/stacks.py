@@ -85,7 +85,7 @@ def _describe_stack(folder: Path) -> ListedStack:
         check_folder(folder)
         owner = home.owner()
         state = "not running" if owner is None else f"up ({owner.mode})"
-        return ListedStack(folder, home.named_project(), _size(folder), state)
+        return ListedStack(folder, home.recorded_project(), _size(folder), state)
     except OSError as error:
         return ListedStack(folder, None, 0, f"refused: {error.strerror}")
     except StackError:
@@ -100,7 +100,7 @@ def projects_up() -> list[str]:
         with contextlib.suppress(OSError, StackError):
             check_folder(folder)
             if home.owner() is not None:
-                projects.append(_project_name(home.named_project()))
+                projects.append(_project_name(home.recorded_project()))
     return projects
 
 
@@ -109,7 +109,7 @@ def _remove(folder: Path) -> bool:
     home = Home(folder)
     try:
         check_folder(folder)
-        project = home.named_project()
+        project = home.recorded_project()
         with home.owner_lock("dev"):
             end_leftovers(home.servers)
             shutil.rmtree(folder)
