@@ -1,4 +1,4 @@
-"""``noetl dev``: keep a stack up in this folder."""
+"""``noetl dev``: keep the stack of this folder running."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ __all__ = ["dev_group"]
 
 UP_SECONDS = 90.0
 DOWN_SECONDS = 40.0
-"""Longer than the services and then the servers have to stop."""
+"""Longer than the services and the servers together may take to stop."""
 POLL_SECONDS = 0.05
 SERVE = "dev serve"
 BUSY = 75
-"""The exit status if another process owns the stack: the process that started it then waits for that one."""
+"""The exit status of `dev serve` if another process owns the stack; `dev up` then waits for that process."""
 
 
 @click.group("dev")
@@ -58,7 +58,7 @@ def up_command() -> None:
     """Start the stack and return when it is ready. Does nothing if it is already running."""
     from noetl_temporal.credential_source import credential_source  # with the driver, which --help need not wait for
 
-    credential_source()  # which the worker would refuse, in its log
+    credential_source()  # raises here what the worker would only report in its log
     home = Home()
     existing = running_stack(home)
     if existing is None:
@@ -99,8 +99,8 @@ def status_command() -> None:
         if owner is None and (reason := crash_reason(home)):
             click.echo(reason)
         _show_rows({"folder": str(home.project or home.root), "data": str(home.root)})
-        if others := projects_up():
-            click.echo(f"up elsewhere (`noetl dev list`): {', '.join(others)}")
+        if other_projects := projects_up():
+            click.echo(f"up elsewhere (`noetl dev list`): {', '.join(other_projects)}")
         sys.exit(FAILED)
     click.echo("up" if addresses.mode == "dev" else f"up for a `noetl run` (process {addresses.pid})")
     _show(home, addresses, str)
@@ -122,7 +122,7 @@ dev_group.add_command(rm_command)
 
 
 def _show(home: Home, addresses: Addresses, shorten: Callable[[str], str]) -> None:
-    """Print the addresses. Only ``status`` prints passwords, because the output of ``up`` may be logged by a script."""
+    """Print the addresses. Only ``status`` prints passwords, because scripts may log the output of ``up``."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
@@ -147,7 +147,7 @@ def _report_crash(home: Home) -> None:
 
 
 def _start(home: Home) -> Addresses:
-    """Start the serving process, detached, and wait for the addresses that it, or another one, publishes."""
+    """Start the serving process, detached, and wait until it or another process publishes the addresses."""
     home.prepare()
     log = home.log("stack")
     process = None
@@ -188,9 +188,9 @@ def _spawn_server(log: Path) -> subprocess.Popen[bytes]:
 
 
 def _end_server(home: Home, owner: Owner) -> None:
-    """Ask the serving process to end, and end it and all that it started if it does not. Raises StackError.
+    """Stop the serving process; if it does not end in time, kill it and its servers. Raises StackError.
 
-    The lock names the process. It is ended only if it is the command that serves a stack.
+    The lock names the process, which is stopped only if it is `noetl dev serve`.
     """
     serving = identity(owner.pid)
     if home.owner() != owner or serving is None:
@@ -207,10 +207,10 @@ def _end_server(home: Home, owner: Owner) -> None:
     return _remove_leftovers(home)
 
 
-def _signal(pid: int, expected: Identity, how: signal.Signals) -> None:
+def _signal(pid: int, expected: Identity, number: signal.Signals) -> None:
     if identity(pid) == expected:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, how)
+            os.kill(pid, number)
 
 
 def _remove_leftovers(home: Home) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.cli.waiting import open_wait
+from noetl_temporal.cli.open_waits import open_wait
 from noetl_temporal.machine.waits.wait import Wait
 
 

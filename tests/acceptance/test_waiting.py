@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.cli.following import LOOK_SECONDS
+from noetl_temporal.cli.run_follower import LOOK_SECONDS
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import Site
 

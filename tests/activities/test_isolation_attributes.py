@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.probe import describe_isolation
 from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE, settings_of
 
 from . import ordinary_account
 
-HELD = asyncio.run(isolation())
+HELD = asyncio.run(describe_isolation())
 pytestmark = pytest.mark.skipif("landlock" not in HELD or "sockets by list" not in HELD, reason=HELD)
 
 UID = os.getuid() or 54_322

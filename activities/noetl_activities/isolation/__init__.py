@@ -16,6 +16,6 @@ enters between its fork and the first line of the playbook's code:
 Features that the platform lacks are skipped, and reported by ``probe``. Features that it has must work: otherwise the
 call fails.
 
-Everything except ``processes``, ``settings`` and ``probe.isolation`` runs in the child, which pays for each import: it
-uses only the standard library, and little of it.
+Everything except ``processes``, ``settings`` and ``probe.describe_isolation`` runs in the child, which pays for each
+import: it uses only the standard library, and little of it.
 """

@@ -19,8 +19,11 @@ def main() -> None:
         json.dump({"held": restrictions.held, "missing": restrictions.missing}, out)
 
 
-async def isolation() -> str:
-    """One line for a worker to log at its start: "tasks: own account, landlock 7, ...; not held: ..."."""
+async def describe_isolation() -> str:
+    """Describe the isolation of tasks in one line for a worker's log.
+
+    For example ``tasks: own account, landlock 7, ...; not held: ...``.
+    """
     from noetl_activities.isolation.processes import run_task
 
     ended = await run_task(__name__, b"", lambda _stream, _text: None)
