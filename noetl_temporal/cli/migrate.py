@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler.migration import Migration, migrated
+from noetl_compiler.migration import Migration, migrate_parsed
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.findings import show_findings
@@ -51,7 +51,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
         raise click.UsageError("--write rewrites files in place: it needs files, and excludes -o")
     if is_dry and (in_place or output):
         raise click.UsageError("--check and --diff write nothing: they exclude --write and -o")
-    migrations = [migrated(playbook) for playbook in parsed_playbooks(paths, installed_tools())]
+    migrations = [migrate_parsed(playbook) for playbook in parsed_playbooks(paths, installed_tools())]
     if len(migrations) > 1 and not (is_dry or in_place or output):
         raise click.UsageError("several playbooks need --write, -o FOLDER, --check or --diff")
     for migration in migrations:
