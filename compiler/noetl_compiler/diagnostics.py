@@ -26,6 +26,7 @@ __all__ = [
     "Severity",
     "columns",
     "excerpt",
+    "most_similar",
     "nearest",
     "nearest_or_all",
     "one_line",
@@ -141,7 +142,7 @@ def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
     """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near, from 0 for any to 1 for the same. The same
     candidates give the same hint. Comparing is slow, so of many only those with the same first letter are compared.
     """
-    similar = _most_similar(name, candidates, cutoff)
+    similar = most_similar(name, candidates, cutoff)
     return f'did you mean "{similar}"?' if similar else ""
 
 
@@ -149,13 +150,14 @@ def nearest_name(name: str, candidates: Iterable[str], within: str = "", cutoff:
     """The same hint for a name in a template. A template cannot name what is no identifier, such as a step with a dash:
     it reads it as an item of ``within``, or of the results of all steps.
     """
-    similar = _most_similar(name, candidates, cutoff)
+    similar = most_similar(name, candidates, cutoff)
     if not similar or similar.isidentifier():
         return f'did you mean "{similar}"?' if similar else ""
     return f'write {within or "results"}["{similar}"] for "{similar}"'
 
 
-def _most_similar(name: str, candidates: Iterable[str], cutoff: float) -> str:
+def most_similar(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
+    """Return the candidate that is most similar to ``name``; "" if none is similar enough."""
     if len(name) > _LONGEST_NAME:
         return ""
     known = _in_order(frozenset(candidates))

@@ -19,6 +19,7 @@ __all__ = [
     "NAME",
     "RUN_ID",
     "Seconds",
+    "parse_duration",
     "parse_time",
     "read_amounts",
     "read_sizes",
@@ -94,6 +95,13 @@ class Seconds(click.FloatRange):
 LONGEST_DURATION = timedelta(days=3650)
 
 
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration such as ``15m``; None for others, also for a number without a unit."""
+    from noetl_compiler.language.quantities import duration, numeral
+
+    return None if numeral(text) is not None else duration(text)
+
+
 class _Duration(click.ParamType[Any]):
     """Converts ``15m`` or ``1h`` to a timedelta of at most ten years."""
 
@@ -101,13 +109,13 @@ class _Duration(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         """Raises click.BadParameter."""
-        from noetl_compiler.language.quantities import duration
-
         if isinstance(value, timedelta):
             return value
-        seconds = duration(str(value))
+        seconds = parse_duration(str(value))
         if seconds is None or not 0 < seconds <= LONGEST_DURATION.total_seconds():
-            return self.fail(f"{quote_argument(str(value))} is not a duration, such as 30s, 15m or 1h", param, ctx)
+            return self.fail(
+                f"{quote_argument(str(value))} is not a duration with a unit, such as 30s, 15m or 1h", param, ctx
+            )
         return timedelta(seconds=seconds)
 
 

@@ -12,7 +12,7 @@ import click
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.cli.arguments import NAME, parse_time
+from noetl_temporal.cli.arguments import NAME, parse_duration, parse_time
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table, styled_text
 from noetl_temporal.cli.exits import FAILED
@@ -33,11 +33,9 @@ WIDEST_ERROR = 60
 def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
     """``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
     del ctx
-    from noetl_compiler.language.quantities import duration
-
     if text is None:
         return None
-    seconds = None if text.strip().isdecimal() else duration(text)
+    seconds = parse_duration(text)
     try:
         if seconds is not None:
             return datetime.now(UTC) - timedelta(seconds=seconds)

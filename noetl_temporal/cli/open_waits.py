@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from noetl_compiler.language.moments import iso
 from noetl_compiler.language.payload_schema import form_schema
 from noetl_temporal.cli.progress import WAIT_BEGINS, WAIT_ENDS, Row
+from noetl_temporal.utc_time import utc_text
 
 if TYPE_CHECKING:  # importing the machine is slow
     from noetl_temporal.machine.waits.wait import Wait
@@ -30,7 +32,7 @@ class OpenWait(msgspec.Struct, frozen=True):
 
     def line(self) -> str:
         """``review waits for an approval (Pay it?): noetl approve ID review``."""
-        until = f" until {self.due}" if self.due else ""
+        until = f" until {utc_text(datetime.fromisoformat(self.due))}" if self.due else ""
         if self.kind == "time":
             return f"{self.name} waits{until}"
         message = f" ({self.message})" if self.message else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +12,7 @@ from noetl_compiler.language.moments import iso
 from noetl_temporal.cli.open_waits import shell_word
 from noetl_temporal.cli.progress import Row
 from noetl_temporal.paused_workflows import unpause_command
+from noetl_temporal.utc_time import utc_text
 
 if TYPE_CHECKING:  # importing the machine is slow
     from noetl_temporal.control_requests import OpenWaits
@@ -36,9 +38,9 @@ class Suspension(msgspec.Struct, frozen=True):
     answer_all: str = ""
 
     def line(self) -> str:
-        """``load#1 is held until 2026-11-30T08:00:00Z (no such table): noetl retry ID --step load, or noetl skip``."""
+        """Return ``load#1 is held until 2026-11-30 08:00:00 UTC (no such table): noetl retry ...``."""
         by = f" by {self.by}" if self.by else ""
-        until = f" until {self.due}" if self.due else ""
+        until = f" until {utc_text(datetime.fromisoformat(self.due))}" if self.due else ""
         state = f"{self.run} is held{until}" if self.run else f"paused{by}"
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 

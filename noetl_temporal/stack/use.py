@@ -47,7 +47,7 @@ def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
         while time.monotonic() < deadline:
             joined = _join(home, exit_stack)
             if joined:
-                yield Use(joined, owned=False)
+                yield Use(joined, is_owned=False)
                 return
             from noetl_temporal.stack.owner import owned_stack  # not needed to join a stack
 
@@ -57,7 +57,7 @@ def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
                 wait.pause(POLL_SECONDS)
             else:
                 addresses.write(home.stack)
-                yield Use(addresses, owned=True)
+                yield Use(addresses, is_owned=True)
                 home.stack.unlink(missing_ok=True)
                 _wait_for_other_users(home, report_wait)
                 return

@@ -78,7 +78,9 @@ def test_what_a_run_waits_for_is_shown_with_the_command_that_answers_it(site: Si
     assert f"noetl approve {run} review" in errors
     assert site.noetl("reject", run).stderr == f"Error: run {run}: the run has ended\n"
     rerun = f"to run its steps again, use `noetl rerun {run} --from STEP`"
-    assert site.noetl("retry", run).stderr == f"Error: run {run}: the run has ended; {rerun}\n"
+    for command in (["retry"], ["retry", "--all"], ["skip", "--all"]):
+        assert site.noetl(*command, run).stderr == f"Error: run {run}: the run has ended; {rerun}\n"
+    assert site.noetl("skip", run, "paid").stderr == f"Error: run {run}: the run has ended; {rerun}\n"
     events = site.noetl("events", run).stdout
     assert "approval.decided" in events
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from noetl_compiler.language.constructs.playbook import EXECUTOR, EXECUTOR_POLICY, EXECUTOR_SPEC, PLAYBOOK
+from noetl_compiler.language.constructs.playbook import (
+    EXECUTOR,
+    EXECUTOR_POLICY,
+    EXECUTOR_SPEC,
+    PLAYBOOK,
+    V10_API_VERSIONS,
+)
 from noetl_compiler.migration.context import MigrationContext, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.extensions import DIALECT
@@ -13,12 +19,6 @@ from noetl_compiler.migration.values import emit_names
 from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode
 
 __all__ = ["emit_document"]
-
-_API_VERSION = "noetl.io/v2"
-"""The apiVersion of v10 playbooks; upstream's production engines accept no other."""
-
-_KEPT_VERSIONS = frozenset({_API_VERSION, "noetl.io/v10"})
-"""Versions that are not changed."""
 
 _IDENTITY_KEYS = ("name", "path", "version", "description", "desc")
 """Keys that v1 has at the root, and v10 in the metadata."""
@@ -42,7 +42,7 @@ def emit_document(context: MigrationContext) -> MappingNode:
 
 def _version(root: Region) -> str:
     version = root.text("apiVersion", "api_version")
-    return version if version in _KEPT_VERSIONS else _API_VERSION
+    return version if version in V10_API_VERSIONS else V10_API_VERSIONS[0]
 
 
 def _metadata(root: Region) -> MappingNode:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from noetl_compiler.diagnostics import nearest, nearest_or_all
+from noetl_compiler.diagnostics import most_similar, nearest, nearest_or_all
 from noetl_compiler.schema.model import Model, Property, Schema
 
 __all__ = ["KeyPaths", "paths_below"]
@@ -30,16 +30,34 @@ class KeyPaths:
         """The names of all keys, without those of unsupported kinds."""
         return [_last_name(path) for path in (*self.running, *self.constructs)]
 
-    def hint(self, name: str, known: Sequence[str]) -> str:
-        """Return the hint for an unknown key; "" if no key is similar. ``known`` are the keys allowed there."""
+    def hint(self, name: str, known: Sequence[str], parent: str = "") -> str:
+        """Return the hint for an unknown key below the path ``parent``; "" if no key is similar.
+
+        ``known`` are the keys allowed there.
+        """
         if name in self.kinds:
             return f"try {name}"
-        for path in (*self.running, *self.constructs, *self.others):
-            if _last_name(path) == name:
-                return f"try {path}"
+        if path := self._path_to(name, parent):
+            return f"try {path}"
         if not known:
             return "it has no keys"
+        if hint := nearest(name, known):
+            return hint
+        if similar := most_similar(name, self.names):
+            return f'did you mean "{self._path_to(similar, parent)}"?'
         return nearest_or_all(name, known, "keys are") or nearest(name, known, _FAR)
+
+    def _path_to(self, name: str, parent: str) -> str:
+        """Return the shortest path to a key, preferably below ``parent``; "" if there is none."""
+        for group in (self.running, self.constructs, self.others):
+            paths = [path for path in group if _last_name(path) == name]
+            if paths:
+                return min(paths, key=lambda path: (path.count("."), not _is_below(path, parent)))
+        return ""
+
+
+def _is_below(path: str, parent: str) -> bool:
+    return path.startswith(f"{parent}.")
 
 
 def _last_name(path: str) -> str:

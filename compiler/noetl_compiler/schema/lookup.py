@@ -68,7 +68,7 @@ def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
     for name in rest:
         key = _find_key(models, name)
         if key is None:
-            raise UnknownPathError(tables.unknown_message(name, f'in "{path_so_far}"', _names(models)))
+            raise UnknownPathError(tables.unknown_message(name, _names(models), path_so_far))
         models = tables.models_in(key.value)
         path_so_far = f"{path_so_far}.{name}"
     if key is None:
@@ -129,7 +129,7 @@ class _Tables:
         if name in self._models:
             return [self._models[name]], None
         known = [*CONSTRUCTS, *self._kinds.names, *self._models, *self._paths.names]
-        raise UnknownPathError(self.unknown_message(name, "of a playbook", known))
+        raise UnknownPathError(self.unknown_message(name, known))
 
     def entry_of_kind(self, kind: str) -> KeyEntry:
         """Return the entry of a tool kind, whose keys are separate from those of every call."""
@@ -139,9 +139,9 @@ class _Tables:
         own_keys, shared_keys = tuple(_keys_with_meanings([own])), tuple(_keys_with_meanings([every_call]))
         return KeyEntry(kind, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
 
-    def unknown_message(self, name: str, where: str, known: Sequence[str]) -> str:
+    def unknown_message(self, name: str, known: Sequence[str], parent: str = "") -> str:
         """Return the message for an unknown key, with the path where it belongs or the nearest key."""
-        hint = self._paths.hint(name, known)
+        hint, where = self._paths.hint(name, known, parent), f'in "{parent}"' if parent else "of a playbook"
         return f'unknown key "{name}" {where}{f": {hint}" if hint else ""}'
 
     @cached_property
