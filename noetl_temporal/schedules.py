@@ -44,6 +44,7 @@ from noetl_temporal.schedule_facts import (
     ScheduleMemo,
     ScheduleTimes,
 )
+from noetl_temporal.schedule_problems import times_problem
 from noetl_temporal.search_attributes import (
     EXECUTION_ID,
     PATH,
@@ -92,7 +93,7 @@ class TemporalSchedules:
             SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper()], catchup_window=catch_up),
             ScheduleState(paused=is_paused),
         )
-        async with self._translated_errors(name):
+        async with self._translated_errors(name, times):
             try:
                 await self._temporal.create_schedule(
                     name,
@@ -253,7 +254,7 @@ class TemporalSchedules:
         return self._temporal.get_schedule_handle(name)
 
     @asynccontextmanager
-    async def _translated_errors(self, name: str) -> AsyncGenerator[None]:
+    async def _translated_errors(self, name: str, times: ScheduleTimes | None = None) -> AsyncGenerator[None]:
         try:
             yield
         except RPCError as error:
@@ -261,7 +262,8 @@ class TemporalSchedules:
             if problem is None and error.status is RPCStatusCode.NOT_FOUND:
                 raise _NoScheduleError(f"there is no schedule {name!r}: {_LISTED}") from error
             if problem is None and error.status is RPCStatusCode.INVALID_ARGUMENT:
-                raise ScheduleError(f"Temporal refuses the schedule: {error.message}") from error
+                reason = times_problem(error.message, times) if times is not None else None
+                raise ScheduleError(reason or f"Temporal refuses the schedule: {error.message}") from error
             raise problem or error from error
 
 

@@ -174,5 +174,5 @@ def _show(path: str, handle: RunHandle, *, as_json: bool) -> None:
         }
         echo_json(msgspec.json.encode(fields).decode())
         return
-    outcome = "submit_run" if handle.is_new else "this key already has a run"
+    outcome = "submitted" if handle.is_new else "this key already has a run"
     click.echo(f"{outcome}: execution {handle.execution_id}, workflow {handle.workflow_id}")
