@@ -60,11 +60,11 @@ class Playbook(NamedTuple):
 
 
 def read_playbook(
-    file: Path, request: Mapping[str, Json], catalog: Path | None = None, credentials: Path | None = None
+    file: Path, request: Mapping[str, Json], folder: Path | None = None, credentials: Path | None = None
 ) -> Playbook:
     """Compile ``file``, or stdin if it is ``-``, for a run with this request, and print its diagnostics to stderr.
 
-    The playbooks that it calls are looked up in the folder ``catalog``, by default that of ``file``, and the
+    The playbooks that it calls are looked up in ``folder``, by default that of ``file``, and the
     credentials of its scripts in the file ``credentials``. Raises click.UsageError.
     """
     is_stdin = str(file) == "-"
@@ -79,7 +79,7 @@ def read_playbook(
     if has_calls(result.graph):
         if is_stdin:
             raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
-        calls = _pin_calls(file, catalog or file.parent, installed_tools(), result.diagnostics)
+        calls = _pin_calls(file, folder or file.parent, installed_tools(), result.diagnostics)
     return Playbook(result.graph, result.source.text, credential_spans, calls)
 
 

@@ -59,12 +59,12 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
 
 def _candidates(paths: tuple[Path, ...]) -> Candidates:
     from noetl_activities.installed_tools import installed_tools
-    from noetl_compiler.registration import candidates
+    from noetl_compiler.registration import read_candidates
 
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
             raise click.UsageError(f"no such file or folder: {str(path)!r}")
-    found = candidates(paths, installed_tools())
+    found = read_candidates(paths, installed_tools())
     show_all_findings(found.results, "nothing was registered")
     if found.problems:
         sys.exit(WRONG)

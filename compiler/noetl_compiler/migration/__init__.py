@@ -34,8 +34,8 @@ from noetl_compiler.migration.notes import migration_notes
 from noetl_compiler.migration.preserve_style import preserve_style
 from noetl_compiler.migration.source_lookup import SourceLookup
 from noetl_compiler.migration.write import write
-from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.phases import ParsedPlaybook, lowered, parse_playbook
+from noetl_compiler.nodes import MappingNode, to_json
+from noetl_compiler.phases import ParsedPlaybook, compile_parsed, parse_playbook
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile
@@ -76,7 +76,7 @@ def migrate(source: SourceFile) -> Migration:
 
 def migrate_parsed(parsed: ParsedPlaybook) -> Migration:
     """Return a parsed playbook in canonical v10."""
-    compiled = lowered(parsed)
+    compiled = compile_parsed(parsed)
     if compiled.graph is None or parsed.playbook is None or not isinstance(parsed.root, MappingNode):
         return Migration(compiled)
     context = MigrationContext(parsed.playbook, SourceLookup(parsed.root))
@@ -104,7 +104,7 @@ def _document(context: MigrationContext, parsed: ParsedPlaybook, root: MappingNo
 
 def _is_equivalent(left: MappingNode, right: MappingNode) -> bool:
     """Whether two documents are equal, apart from style and the order of keys. Types of numbers must be equal."""
-    return _sorted_json(plain(left)) == _sorted_json(plain(right))
+    return _sorted_json(to_json(left)) == _sorted_json(to_json(right))
 
 
 def _sorted_json(data: Json) -> str:

@@ -22,7 +22,7 @@ from noetl_compiler.language.constructs import below
 from noetl_compiler.language.constructs.playbook import PLAYBOOK
 from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import Entry, scalar
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, to_json
 
 __all__ = ["preserve_style"]
 
@@ -98,7 +98,7 @@ def _is_kept(key: Key, name: str, item: Node) -> bool:
     """Whether a value that the emitted document lacks is kept: it has no effect, or is not part of the syntax tree."""
     if key.verbatim or key.inert:
         return True
-    return key.default is not None and name == key.name and repr(plain(item)) == repr(key.default)
+    return key.default is not None and name == key.name and repr(to_json(item)) == repr(key.default)
 
 
 def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> int:

@@ -24,7 +24,9 @@ def unreached_steps(graph: Graph) -> list[str]:
 def can_fall_to_final(graph: Graph, step: Step) -> bool:
     """Whether a successful step can go to the final step because none of its arcs matches."""
     conditions = [arc_condition(arc, "loop" if step.loop else "call") for arc in step.route.arcs]
-    is_closed = any(condition.on != "error" and not condition.cause and not condition.rest for condition in conditions)
+    is_closed = any(
+        condition.on != "error" and not condition.cause and not condition.remainder for condition in conditions
+    )
     return step.name != graph.final and step.route.on_no_match == "end" and not (is_closed and not step.admit)
 
 
