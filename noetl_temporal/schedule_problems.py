@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from noetl_temporal.schedule_facts import ScheduleTimes
+from noetl_temporal.schedule_types import ScheduleTimes
 
 __all__ = ["times_problem"]
 

@@ -24,7 +24,7 @@ from noetl_temporal.loop_run import LoopEnd
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.events import ChunkReport, PayloadRef
 from noetl_temporal.run_input import RunInput, RunReport
-from noetl_temporal.signed_converter import Refused
+from noetl_temporal.signed_converter import RefusedValue
 from noetl_temporal.signing import SIGNATURE
 from noetl_temporal.stored_values import reference
 
@@ -204,7 +204,7 @@ def _is_believed(converter: DataConverter, payloads: Sequence[Payload], hint: An
         if not error.non_retryable:
             raise
         return False
-    return not isinstance(value[0], Refused)
+    return not isinstance(value[0], RefusedValue)
 
 
 # ---- what is signed as one kind, and words of failures --------------------------------------------------------------

@@ -31,7 +31,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Command, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.commands import CallTool, Command, Finish, LoadValue, RunChunk, StoreValues
 from noetl_temporal.machine.events import (
     ChunkFinished,
     Continued,
@@ -39,7 +39,7 @@ from noetl_temporal.machine.events import (
     Started,
     ToolFinished,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -146,8 +146,8 @@ class Meter:
                     self.drive(machine)
                     if machine.report is not None:
                         yield partial(ChunkFinished, chunk_id=chunk_id, report=machine.report)
-                case KeepValues(id_, values=values):
-                    yield partial(ValuesKept, keep_id=id_, kept=tuple(map(self._values.keep, values)))
+                case StoreValues(id_, values=values):
+                    yield partial(ValuesStored, store_id=id_, kept=tuple(map(self._values.keep, values)))
                 case LoadValue(id_, stored):
                     yield partial(ValueLoaded, load_id=id_, value=self._values.load(stored))
                 case Finish(status, failures=failures) if status != "completed":

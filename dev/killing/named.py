@@ -10,7 +10,7 @@ import msgspec
 from dev.killing.stack import Api, Stack
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
-from noetl_temporal.frames.segments import read
+from noetl_temporal.frames.segments import read_segment
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.value_store import ValueStore
 
@@ -46,7 +46,7 @@ async def _items(address: str, dsn: str, workflow_id: str) -> set[int]:
         for payload in pending.heartbeat_details.payloads:
             key = msgspec.json.decode(payload.data, type=FrameDetails).head
             while key is not None:
-                segment = await read(values, key)
+                segment = await read_segment(values, key)
                 entries = [msgspec.json.decode(entry) for entry in segment.entries]
                 events = [entry["event"] for entry in entries if "event" in entry]
                 items |= {event["meta"]["iteration"] for event in events if event["type"] in ENDS}

@@ -25,12 +25,12 @@ from noetl_temporal.machine.commands import (
     CloseWait,
     Command,
     Finish,
-    KeepValues,
     LoadValue,
     OpenWait,
     PauseChildren,
     RunChunk,
     StartTimer,
+    StoreValues,
 )
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -46,7 +46,7 @@ from noetl_temporal.machine.events import (
     ToolFinished,
     UnpauseRequested,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -195,8 +195,8 @@ class Host:
                 self._wait_for(command.timer_id, self._timer(command))
             case RunChunk():
                 self._run_chunk(command)
-            case KeepValues():
-                self._wait_for(command.id, self._values("keep", ValuesKept, command.id, self._keep(command)))
+            case StoreValues():
+                self._wait_for(command.id, self._values("store", ValuesStored, command.id, self._keep(command)))
             case LoadValue():
                 value = self.world.store.load(command.stored)
                 self._wait_for(command.id, self._values("load", ValueLoaded, command.id, value))
@@ -269,7 +269,7 @@ class Host:
                 pending.alarm.off = True
             self._came(ToolFinished, id_, report)
 
-    def _keep(self, command: KeepValues) -> tuple[PayloadRef, ...]:
+    def _keep(self, command: StoreValues) -> tuple[PayloadRef, ...]:
         return tuple(self.world.store.keep(value) for value in command.values)
 
     def _values(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
@@ -312,7 +312,7 @@ class Host:
         if pending is None or pending.is_stopping:
             return
         pending.is_stopping = True
-        if pending.kind in ("timer", "load", "keep") and pending.alarm is not None:
+        if pending.kind in ("timer", "load", "store") and pending.alarm is not None:
             pending.alarm.off = True
             del self.pending[id_]
         elif pending.kind == "call" and pending.alarm is not None and (self.world.once(0.7) or pending.alarm.off):

@@ -83,7 +83,7 @@ class People:
         self._later = later
         self._requests = 0
 
-    def attend(self, host: Host) -> None:
+    def start_requests(self, host: Host) -> None:
         """Answer the run now and then, if it waits at all."""
         for _ in range(self._chance.choice((0, 3, 10, 30))):
             act = self._chance.choice((self._signal, self._signal, self._decide))

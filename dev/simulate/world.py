@@ -225,7 +225,7 @@ class World:
         """People who answer the run and control it."""
         steps = self.run_trace.graph.steps.values()
         if any(may_wait(step) for step in steps):
-            People(self.run_trace.seed, self.later).attend(main)
+            People(self.run_trace.seed, self.later).start_requests(main)
         if self._has_pauses:
             self._operators.pause_now_and_then(main)
         if not self._is_calm and any(step.hold is not None for step in steps):

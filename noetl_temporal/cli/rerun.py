@@ -110,7 +110,7 @@ def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
         fields = {
             "execution_id": str(handle.execution_id),
             "workflow_id": handle.workflow_id,
-            "path": earlier.given.path,
+            "path": earlier.run_input.path,
             "rerun_of": str(earlier_id),
             "rerun_from": earlier.facts.step,
             "reused": reused,

@@ -34,7 +34,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.mirror.decryption import decrypted
+from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import ReadProblem
 from noetl_temporal.naming import PAUSE_REASON, WORKFLOW_QUEUE, activity_type, tool_queue
@@ -219,7 +219,7 @@ async def _incident(
     failure_event = _last_failure(await _last_events(client, description.workflow_execution_info.execution))
     if failure_event is None:
         return None
-    failure_event = await decrypted(failure_event, client.data_converter)
+    failure_event = await decrypt_event(failure_event, client.data_converter)
     attributes = failure_event.workflow_task_failed_event_attributes
     if attributes.cause in NO_INCIDENT:
         return None

@@ -21,7 +21,9 @@ from noetl_compiler.language.error_kinds import ERROR_KINDS, http_kind, is_retry
 from tests.activities.conftest import Context, request
 
 ROOTS = [Path(package.__path__[0]) for package in (noetl_activities, noetl_temporal)]
-MAKERS = frozenset({"ErrorInfo", "refusal", "error_outcome", "_undecided", "_refused", "_loop_failed"})
+MAKERS = frozenset(
+    {"ErrorInfo", "refusal", "error_outcome", "_undecided_report", "_refusal_report", "_failed_loop_report"}
+)
 
 
 def made() -> Iterator[tuple[str, ast.Call]]:

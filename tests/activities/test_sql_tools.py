@@ -23,7 +23,7 @@ from noetl_activities.postgres_errors import sql_error
 from noetl_activities.postgres_pool import pooled_connections
 from noetl_activities.sql import split
 from noetl_activities.tool import Request
-from noetl_temporal.tool_outcome import plain
+from noetl_temporal.tool_outcome import plain_outcome
 
 from .conftest import Context, request
 
@@ -210,7 +210,7 @@ async def test_params_that_are_missing_are_no_connection_error(postgres: Context
 
 async def test_values_that_json_cannot_represent(postgres: Context) -> None:
     sql = "select 'NaN'::numeric as a, 'infinity'::float8 as b, cidr '10.0.0.0/8' as c"
-    values = plain(await run(postgres, sql))
+    values = plain_outcome(await run(postgres, sql))
     assert values["result"]["rows"] == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
     assert values["meta"]["warning"].startswith("2 numbers of the result are NaN or infinite")
 

@@ -22,12 +22,12 @@ from noetl_temporal.machine.commands import (
     Command,
     Emit,
     Finish,
-    KeepValues,
     LoadValue,
     OpenWait,
     PauseChildren,
     RunChunk,
     StartTimer,
+    StoreValues,
 )
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
@@ -147,7 +147,7 @@ class Driver:
                     ids.append(chunk_id)
                 case Cancel(id_):
                     self._cancelled(id_, in_flight, ids)
-                case KeepValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
+                case StoreValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
                     raise AssertionError(f"there is no payload store here, and nobody who answers: {command}")
                 case Finish():
                     return command

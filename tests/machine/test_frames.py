@@ -17,8 +17,8 @@ from noetl_temporal.machine.commands import (
     Emit,
     Finish,
     FrameLimits,
-    KeepValues,
     RunChunk,
+    StoreValues,
 )
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -26,7 +26,7 @@ from noetl_temporal.machine.events import (
     ReturnRequested,
     Started,
     ToolFinished,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops.frames import MAX_ROWS
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -52,9 +52,9 @@ def sent(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkIn
 def begun(machine: Machine) -> list[ChunkInput]:
     """The first chunks of a run, whose items are stored where they are several."""
     commands = machine.feed(Started(NOW))
-    for keep in [command for command in commands if isinstance(command, KeepValues)]:
+    for keep in [command for command in commands if isinstance(command, StoreValues)]:
         refs = tuple(PayloadRef(f"key {n}", 10) for n, _ in enumerate(keep.values))
-        commands += machine.feed(ValuesKept(NOW, keep.id, refs))
+        commands += machine.feed(ValuesStored(NOW, keep.id, refs))
     return [command.input for command in commands if isinstance(command, RunChunk)]
 
 

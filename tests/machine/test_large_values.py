@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Finish, LoadValue, RunChunk, StoreValues
 from noetl_temporal.machine.events import (
     CancelRequested,
     Continued,
@@ -17,7 +17,7 @@ from noetl_temporal.machine.events import (
     Resumed,
     ToolFinished,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 
 from .driver import ok
@@ -40,8 +40,8 @@ SETTING = """
 """
 
 
-def keeps(commands: list[Command]) -> list[KeepValues]:
-    return [command for command in commands if isinstance(command, KeepValues)]
+def keeps(commands: list[Command]) -> list[StoreValues]:
+    return [command for command in commands if isinstance(command, StoreValues)]
 
 
 def loads(commands: list[Command]) -> list[LoadValue]:
@@ -70,12 +70,12 @@ class Store:
         [*_, keep] = [None, *keeps(self.run.feed(HoldRequested))]
         return [] if keep is None else self.kept(keep)
 
-    def kept(self, keep: KeepValues) -> list[str]:
+    def kept(self, keep: StoreValues) -> list[str]:
         texts = [msgspec.json.encode(value) for value in keep.values]
         keys = [f"{len(self.values) + place}" for place in range(len(texts))]
         self.values |= dict(zip(keys, keep.values, strict=True))
         self.run.feed(
-            ValuesKept, keep.id, tuple(PayloadRef(key, len(text)) for key, text in zip(keys, texts, strict=True))
+            ValuesStored, keep.id, tuple(PayloadRef(key, len(text)) for key, text in zip(keys, texts, strict=True))
         )
         return keys
 
@@ -230,7 +230,7 @@ def test_a_call_whose_end_waits_for_a_value_is_not_in_flight() -> None:
 def test_a_value_that_cannot_be_stored_stays() -> None:
     run, _ = set_rows("", "{{ ctx.rows | length }}")
     [keep] = keeps(run.feed(HoldRequested))
-    run.feed(ValuesKept, keep.id, error="gone")
+    run.feed(ValuesStored, keep.id, error="gone")
     run.feed(Continued)
     run.feed(ToolFinished, "after#1:after_task:1", ok())
     assert message_of(run, "last") == len(ROWS)
@@ -250,7 +250,7 @@ def test_a_new_host_has_what_was_being_stored_stored_again() -> None:
     run, store = set_rows("")
     [keep] = keeps(run.feed(HoldRequested))
     run.feed(Resumed)
-    assert run.feed(ValuesKept, keep.id, (PayloadRef("late", 1),)) == []
+    assert run.feed(ValuesStored, keep.id, (PayloadRef("late", 1),)) == []
     assert [store.values[key] for key in store.hold()] == [ROWS]
 
 

@@ -20,7 +20,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
 
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.mirror.needed import needed
+from noetl_temporal.mirror.needed import find_needed
 from noetl_temporal.mirror.read import problems
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.service import mirroring
@@ -122,7 +122,7 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
             await _is_mirrored(scripts, log, new_execution_id())
     await scripts.client.get_workflow_handle(f"hostile/{execution_id}/a\0b", run_id=run_id).terminate()
     await reconcile(scripts.client, store)
-    await needed(scripts.client, log.database, datetime.now(UTC))
+    await find_needed(scripts.client, log.database, datetime.now(UTC))
 
 
 async def _is_mirrored(scripts: Scripts, log: Log, execution_id: int) -> None:

@@ -17,7 +17,7 @@ from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpe
 from temporalio.converter import StorageDriverStoreContext
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.mirror.needed import BlockingRun, Needed, needed
+from noetl_temporal.mirror.needed import BlockingRun, Needed, find_needed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
@@ -288,7 +288,7 @@ async def alone(servers: Addresses, dsn: str, tool: Tool) -> AsyncGenerator[Plac
 async def _blocking(here: Place) -> str | None:
     """The run that blocks removal, for a limit at which all runs are old."""
     client = here.client.temporal
-    blockers = (await needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
+    blockers = (await find_needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
     return None if blockers is None else blockers.workflow_id
 
 
@@ -328,7 +328,7 @@ async def test_the_run_of_a_reset_that_is_not_read_blocks_removal_since_its_base
         await store.ingest(name, history.events[:1])
     for cutoff in (datetime.now(UTC) + timedelta(hours=1), later):
         async with asyncio.timeout(20):
-            while (blocked_by := (await needed(client, alone.database, cutoff)).blocked_by) is None:
+            while (blocked_by := (await find_needed(client, alone.database, cutoff)).blocked_by) is None:
                 await asyncio.sleep(0.05)  # Temporal lists a new run a moment later
         assert abs(blocked_by.since + timedelta(days=1) - began) < timedelta(milliseconds=1)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_like
+from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_match
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_li
     ],
 )
 def test_what_three_dots_stand_for(expected: Any, got: Any, holds: bool) -> None:
-    assert is_like(expected, got) is holds
+    assert is_match(expected, got) is holds
 
 
 def test_each_difference_has_its_path() -> None:

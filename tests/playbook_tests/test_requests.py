@@ -293,6 +293,8 @@ def test_a_cancel_that_comes_too_late_is_reported(tmp_path: Path) -> None:
 def test_what_is_wrong_with_a_request(tmp_path: Path, request_: str, expected: str) -> None:
     suite = loaded(tmp_path, PAID, f"tests: [{{name: a, requests: [{request_}], expect: {{}}}}]")
     [line] = [
-        str(diagnostic).removeprefix(f"{suite.file}:") for result in suite.wrong for diagnostic in result.diagnostics
+        str(diagnostic).removeprefix(f"{suite.file}:")
+        for result in suite.invalid_files
+        for diagnostic in result.diagnostics
     ]
     assert line.startswith(expected), line

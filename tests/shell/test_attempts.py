@@ -141,7 +141,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
     def broken(*_: Any) -> Any:
         raise RuntimeError("hush"[::-1])
 
-    monkeypatch.setattr("noetl_temporal.run_tool.fitted", broken)
+    monkeypatch.setattr("noetl_temporal.run_tool.limit_size", broken)
     report = await made(FakeTool("noop", lambda _request, _context: 1), CredentialSource(environment={}))
     assert report.outcome["error"]["kind"] == "internal"
     assert "RuntimeError" in report.outcome["error"]["message"]

@@ -13,7 +13,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import CompileError
-from noetl_temporal.catalog_store import named
+from noetl_temporal.catalog_store import split_version
 from noetl_temporal.client import CatalogEntry, NoetlClient, NoEventLogError, UnknownPlaybookError
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.migrations import migrate
@@ -83,7 +83,7 @@ async def site(servers: Addresses, tmp_path: Path) -> AsyncIterator[Site]:
     ],
 )
 def test_names(text: str, path: str, version: int | None) -> None:
-    assert named(text) == (path, version)
+    assert split_version(text) == (path, version)
 
 
 async def test_the_same_text_is_the_same_version(site: Site) -> None:

@@ -26,7 +26,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.run_problems import problems_of_run
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec_server import Access, decoded, serving_codec
+from noetl_temporal.codec_server import Access, decode_payload, serving_codec
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
 from noetl_temporal.history_events import events_in_history
 from noetl_temporal.ids import new_execution_id
@@ -367,7 +367,7 @@ async def test_the_codec_server_reads_stored_values(servers: Addresses) -> None:
         await handle.wait()
     given = (await handle.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes.input.payloads
     assert REFERENCE in {payload.metadata.get("messageType") for payload in given}
-    texts = [(await decoded(client.temporal.data_converter, payload)).data for payload in given]
+    texts = [(await decode_payload(client.temporal.data_converter, payload)).data for payload in given]
     assert json.loads(texts[0])["payload"] == CALLED
     assert json.loads(texts[1])["graph"]["source"]["path"] == "tests/encrypted"
 

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.frames import segment_writer
-from noetl_temporal.frames.segments import resumed
+from noetl_temporal.frames.segments import read_progress
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import Part
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -360,7 +360,7 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
     await stored(frame, 7)
     await frame.lose(running)
     assert frame.details.head is not None
-    progress = await resumed(frame.values, frame.details.head)
+    progress = await read_progress(frame.values, frame.details.head)
     machine = LoopMachine(input_of(looped(10, tool, at_once=1)), progress.state)
     assert sorted(machine.state.results) == [0, 1, 2, 3, 4, 5, 6]
     assert sorted(machine.state.assigns) == [0, 1, 2, 3, 4, 5, 6]

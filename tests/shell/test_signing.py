@@ -25,7 +25,7 @@ from noetl_temporal.codec import data_converter, replay_converter, worker_conver
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.events import PayloadRef
-from noetl_temporal.signed_converter import Refused
+from noetl_temporal.signed_converter import RefusedValue
 from noetl_temporal.signing import SIGNATURE, read_key
 from noetl_temporal.stored_values import reference
 
@@ -48,7 +48,7 @@ def is_refused(converter: DataConverter, payloads: list[Any], *hints: Any) -> bo
         values = converter.payload_converter.from_payloads(payloads, list(hints) or None)
     except ApplicationError as error:
         return error.non_retryable
-    return isinstance(values[0], Refused)
+    return isinstance(values[0], RefusedValue)
 
 
 def test_a_signature_is_valid_only_in_its_place() -> None:

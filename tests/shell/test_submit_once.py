@@ -161,7 +161,7 @@ async def test_who_died_between_key_and_start_is_replaced(site: Site, monkeypatc
         raise ConnectionResetError
 
     with monkeypatch.context() as patch:
-        patch.setattr(NoetlClient, "_start", die)
+        patch.setattr(NoetlClient, "_start_workflow", die)
         with pytest.raises(Exception, match="Postgres"):
             await site.submit("k")
     handle = await site.submit("k")
@@ -174,7 +174,7 @@ async def test_a_crash_between_start_and_note_makes_no_second_run(site: Site, mo
         raise ConnectionResetError
 
     with monkeypatch.context() as patch:
-        patch.setattr(client_module, "note_started", die)
+        patch.setattr(client_module, "record_start", die)
         with pytest.raises(Exception, match="Postgres"):
             await site.submit("k")
     handle = await site.submit("k")

@@ -10,7 +10,7 @@ from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.pinning import pin_graphs
-from noetl_temporal.unsupported import check_calls, tools_for, unsupported
+from noetl_temporal.unsupported import check_calls, tools_for, unsupported_uses
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
@@ -44,7 +44,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("workflow", "expected"), REFUSED)
 def test_what_cannot_run_is_refused_at_its_place(workflow: str, expected: str) -> None:
-    [refusal] = unsupported(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
+    [refusal] = unsupported_uses(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
     assert refusal.startswith(f"p:{expected}")
 
 
@@ -60,7 +60,7 @@ def test_secrets_of_the_keychain_run(read: str) -> None:
     workflow = f"- step: start\n  tool: {{kind: noop, message: '{{{{ {read} }}}}'}}\n{KEYCHAIN}"
     result = compile_text(f"{HEAD}workflow:\n{workflow}", "p")
     assert result.graph is not None
-    assert (result.diagnostics, unsupported(result.graph, TOOLS)) == ((), [])
+    assert (result.diagnostics, unsupported_uses(result.graph, TOOLS)) == ((), [])
 
 
 def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:

@@ -105,7 +105,7 @@ async def test_deploys_neither_lose_a_call_nor_give_it_up(servers: Addresses) ->
     assert (report.status, report.result) == ("completed", MAX_LOST + 2)
     [call] = await reports_of(handle, servers.postgres)
     assert [attempt.status for attempt in call.attempts] == ["shutdown"] * (MAX_LOST + 1) + ["ok"]
-    assert call.counts == AttemptCounts(total=MAX_LOST + 2, used=1, ok=1, cut=MAX_LOST + 1)
+    assert call.counts == AttemptCounts(total=MAX_LOST + 2, used=1, ok=1, interrupted=MAX_LOST + 1)
 
 
 async def test_a_call_that_may_not_be_repeated_is_not_after_a_cut(servers: Addresses) -> None:
@@ -160,7 +160,7 @@ async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(ser
     assert report.status == "completed"
     [call] = await reports_of(handle, servers.postgres)
     assert [attempt.status for attempt in call.attempts] == ["paused", "reset", "ok"]
-    assert call.counts == AttemptCounts(total=3, used=1, ok=1, cut=2)
+    assert call.counts == AttemptCounts(total=3, used=1, ok=1, interrupted=2)
 
 
 async def has_reported(handle: RunHandle, attempts: int) -> bool:

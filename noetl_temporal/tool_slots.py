@@ -1,7 +1,7 @@
 """Limits the concurrent calls of a tool in this process to ToolSpec.at_once, over all queues and frames.
 
-A worker accepts more calls (worker.py) than it may run at once. A call that waits for a place sends heartbeats and can
-be cancelled; its timeout starts when it gets one. Places are assigned in order of arrival.
+A worker accepts more calls (worker.py) than it may run at once. A call that waits for a slot sends heartbeats and can
+be cancelled; its timeout starts when it gets one. Slots are assigned in order of arrival.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from weakref import WeakKeyDictionary
 
 from noetl_activities.tool_spec import ToolSpec
 
-__all__ = ["place_for"]
+__all__ = ["tool_slot"]
 
 _LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], asyncio.Semaphore]] = WeakKeyDictionary()
 """Semaphores by event loop, kind of tool and limit."""
 
 
-def place_for(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
-    """Wait for a place of this tool and hold it while the block runs."""
+def tool_slot(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
+    """Wait for a slot of this tool and hold it while the block runs."""
     if spec.at_once is None:
         return nullcontext()
     limit = _processors() if spec.at_once == "cores" else spec.at_once
@@ -30,5 +30,5 @@ def place_for(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
 
 
 def _processors() -> int:
-    """Return the processors that this process may use; in a container often fewer than the machine has."""
+    """Return the number of processors that this process may use, in a container often fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

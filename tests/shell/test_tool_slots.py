@@ -16,7 +16,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler import compile_or_raise
-from noetl_temporal import tool_places
+from noetl_temporal import tool_slots
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.naming import WORKFLOW_QUEUE
@@ -107,7 +107,7 @@ workflow:
 async def test_as_many_processes_of_python_as_processors(
     servers: Addresses, task_folder: Path, queues: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tool_places, "_processors", lambda: 2)
+    monkeypatch.setattr(tool_slots, "_processors", lambda: 2)
     tools: dict[str, Tool] = {"python": python.TOOL}
     client = await NoetlClient.connect(servers.temporal, tools=tools)
     graph = compile_or_raise(f"{HEAD}{PROCESSES}")

@@ -1,4 +1,4 @@
-"""What there is to know of a schedule (schedules.py)."""
+"""The data of a schedule (schedules.py)."""
 
 from __future__ import annotations
 
