@@ -36,6 +36,7 @@ from noetl_temporal.naming import OVERLAPS, PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, O
 from noetl_temporal.priorities import priority_of
 from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput
+from noetl_temporal.schedule_problems import times_problem
 from noetl_temporal.schedule_types import (
     PlaybookSchedule,
     ScheduledRun,
@@ -92,7 +93,7 @@ class TemporalSchedules:
             SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper()], catchup_window=catch_up),
             ScheduleState(paused=is_paused),
         )
-        async with self._translated_errors(name):
+        async with self._translated_errors(name, times):
             try:
                 await self._temporal.create_schedule(
                     name,
@@ -255,7 +256,7 @@ class TemporalSchedules:
         return self._temporal.get_schedule_handle(name)
 
     @asynccontextmanager
-    async def _translated_errors(self, name: str) -> AsyncGenerator[None]:
+    async def _translated_errors(self, name: str, times: ScheduleTimes | None = None) -> AsyncGenerator[None]:
         try:
             yield
         except RPCError as error:
@@ -263,7 +264,8 @@ class TemporalSchedules:
             if problem is None and error.status is RPCStatusCode.NOT_FOUND:
                 raise _NoScheduleError(f"there is no schedule {name!r}: {_LIST_HINT}") from error
             if problem is None and error.status is RPCStatusCode.INVALID_ARGUMENT:
-                raise ScheduleError(f"Temporal refuses the schedule: {error.message}") from error
+                reason = times_problem(error.message, times) if times is not None else None
+                raise ScheduleError(reason or f"Temporal refuses the schedule: {error.message}") from error
             raise problem or error from error
 
 

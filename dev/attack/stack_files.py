@@ -19,11 +19,11 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.files import UnsafeFileError, open_log, read_text, replace_text, write_whole
+from noetl_temporal.stack.files import UnsafeFileError, open_log, read_text, replace_text, write_atomically
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.leftovers import end_leftovers, recorded_processes
-from noetl_temporal.stack.locks import is_locked, locked
+from noetl_temporal.stack.locks import hold_lock, is_locked
 
 __all__ = ["CLASS"]
 
@@ -38,7 +38,7 @@ ADDRESSES = json.dumps(
 """The content of a victim file: a reader that trusts it reveals the secret."""
 
 NOTE = json.dumps([[2**22 - 1, SECRET, True, 0, "1"]])
-NAMES = ("stack.json", "servers.json", "postgres.log", "temporal.log", "postgres.password", "owner.lock", "fall.txt")
+NAMES = ("stack.json", "servers.json", "postgres.log", "temporal.log", "postgres.password", "owner.lock", "crash.txt")
 ANOTHER_UID = 65534
 
 
@@ -152,7 +152,7 @@ def _password(path: Path) -> str:
 
 
 def _lock_and_truncate(path: Path) -> None:
-    with locked(path, fcntl.LOCK_EX, 0):
+    with hold_lock(path, fcntl.LOCK_EX, 0):
         _truncate(path)
 
 
@@ -169,7 +169,7 @@ def _open_plainly(path: Path) -> None:
 
 
 def _write_guarded(path: Path) -> None:
-    write_whole(path, "written")
+    write_atomically(path, "written")
 
 
 def _replaced(path: Path) -> None:
@@ -254,7 +254,7 @@ def _signals(process: str, changed: tuple[str, object]) -> bool:
 
     with tempfile.TemporaryDirectory() as folder, patch.object(os, "kill", send), patch.object(os, "killpg", send):
         note = Path(folder, "servers.json")
-        write_whole(note, json.dumps([list(record.values())]))
+        write_atomically(note, json.dumps([list(record.values())]))
         if _Guard.is_on:
             end_leftovers(note)
         else:
@@ -287,7 +287,7 @@ CLASS = AttackClass(
         _attack("a link", "read", "stack.json"),
         _attack("a link", "logged to", "postgres.log"),
         _attack("a hard link", "written", "postgres.password"),
-        _attack("a link to nothing", "written", "fall.txt"),
+        _attack("a link to nothing", "written", "crash.txt"),
         _attack("a file that all may write", "addresses", "stack.json"),
         _attack("a folder that is a link", "password", "postgres.password"),
         Attack("a note of all processes", partial(_signals, "all", ("uid", 0))),

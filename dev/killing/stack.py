@@ -18,7 +18,7 @@ from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import recorded_processes
 from noetl_temporal.stack.process import free_port
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 
 __all__ = ["PARTS", "Api", "Stack", "wait_until"]
 
@@ -54,7 +54,7 @@ class Stack:
     @property
     def addresses(self) -> Addresses:
         """Return the addresses of the stack. Raises RuntimeError if it is down."""
-        addresses = running(self.home)
+        addresses = running_stack(self.home)
         if addresses is None:
             raise RuntimeError("the stack is down")
         return addresses
@@ -113,7 +113,7 @@ class Stack:
             (process for process in reversed(recorded_processes(self.home.servers)) if PARTS[part] in process.marker),
             None,
         )
-        return process.pid if process and process.runs() else None
+        return process.pid if process and process.is_running() else None
 
     def _noetl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "noetl_temporal.cli", *arguments]

@@ -46,6 +46,9 @@ def test_what_explain_prints(bare: Site, args: list[str], says: list[str]) -> No
     ("path", "says"),
     [
         ("rule.thn", 'did you mean "then"?'),
+        ("task.polcy", 'unknown key "polcy" in "task": did you mean "task.spec.policy"?'),
+        ("step.policy", 'unknown key "policy" in "step": try step.spec.policy'),
+        ("task.policy", 'unknown key "policy" in "task": try task.spec.policy'),
         ("ctx", '"ctx" is a name in templates: noetl explain templates'),
         ("loop.mod", 'unknown key "mod" in "loop": did you mean "mode"?; "loop" is a name in templates'),
         ("iter.page", '"iter" is a name in templates: noetl explain templates'),

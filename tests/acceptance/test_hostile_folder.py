@@ -15,7 +15,7 @@ import pytest
 from noetl_temporal.cli.commands import COMMANDS
 from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.stack.files import write_whole
+from noetl_temporal.stack.files import write_atomically
 from noetl_temporal.stack.leftovers import recorded_processes
 from noetl_temporal.stack.program import import_path, program
 from tests.acceptance.processes import wait_until
@@ -142,7 +142,7 @@ def _running(site: Site, service: str) -> int:
     matching = [
         process
         for process in recorded_processes(site.home.servers)
-        if f"cli {service}" in process.marker and process.runs()
+        if f"cli {service}" in process.marker and process.is_running()
     ]
     return matching[-1].pid if matching else 0
 
@@ -151,12 +151,12 @@ def _running(site: Site, service: str) -> int:
 def test_a_noetl_folder_in_the_project_is_not_a_stack(command: list[str], bare: Site) -> None:
     shipped = bare.folder / ".noetl"
     shipped.mkdir()
-    write_whole(shipped / "fall.txt", "SHIPPED")
-    write_whole(shipped / "servers.json", '[[-1, "", true]]')
+    write_atomically(shipped / "crash.txt", "SHIPPED")
+    write_atomically(shipped / "servers.json", '[[-1, "", true]]')
     os.mkfifo(shipped / "stack.json")
     done = bare.noetl(*command)
     assert "SHIPPED" not in done.stdout + done.stderr
-    assert sorted(path.name for path in shipped.iterdir()) == ["fall.txt", "servers.json", "stack.json"]
+    assert sorted(path.name for path in shipped.iterdir()) == ["crash.txt", "servers.json", "stack.json"]
 
 
 @pytest.mark.stack

@@ -121,8 +121,10 @@ def test_an_invalid_schedule_is_refused(site: Site, path: str, tmp_path: Path) -
     assert "--cron or --every is required" in output_of(site, "schedule", "add", path, status=2)
     assert "the catalog has no playbook" in output_of(site, "schedule", "add", path, "--every", "1h", status=2)
     output_of(site, "register", write(tmp_path, path, "one"))
-    assert "Temporal refuses" in output_of(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
-    assert "is not a duration" in output_of(site, "schedule", "add", path, "--every", "soon", status=2)
+    wrong = output_of(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
+    assert "the cron expression '99 * * * *' is invalid: the minute must be from 0 to 59" in wrong
+    for option, value in (("--every", "soon"), ("--every", "5"), ("--jitter", "1.5"), ("--catch-up", "60")):
+        assert "is not a duration with a unit" in output_of(site, "schedule", "add", path, option, value, status=2)
     assert "is not a time" in output_of(site, "schedule", "backfill", path, "--from", "x", "--to", "y", status=2)
 
 

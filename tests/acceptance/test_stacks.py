@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_temporal.stack.files import make_folder, write_whole
+from noetl_temporal.stack.files import make_folder, write_atomically
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.stack_folders import folder_of
 from tests.acceptance.site import Site
@@ -28,7 +28,7 @@ def project(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Home:
     home = Home()
     with home.owner_lock("run"):
         pass
-    write_whole(home.database, "x" * 2_000_000)
+    write_atomically(home.database, "x" * 2_000_000)
     return home
 
 
@@ -89,7 +89,7 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_removed(
 ) -> None:
     theirs = bare.folder / "theirs"
     make_folder(theirs)
-    write_whole(theirs / "project.json", json.dumps("/projects/theirs"))
+    write_atomically(theirs / "project.json", json.dumps("/projects/theirs"))
     make_folder(folder_of(Path("/projects/theirs")).parent)
     folder_of(Path("/projects/theirs")).symlink_to(theirs)
     (listed,) = json.loads(bare.noetl("dev", "list", "--json").stdout)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.cli.following import LOOK_SECONDS
+from noetl_temporal.cli.run_follower import LOOK_SECONDS
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import Site
 
@@ -78,7 +78,9 @@ def test_waits_are_shown_with_the_command_that_answers_them(site: Site) -> None:
     assert f"noetl approve {run} review" in errors
     assert site.noetl("reject", run).stderr == f"Error: run {run}: the run has ended\n"
     rerun = f"to run its steps again, use `noetl rerun {run} --from STEP`"
-    assert site.noetl("retry", run).stderr == f"Error: run {run}: the run has ended; {rerun}\n"
+    for command in (["retry"], ["retry", "--all"], ["skip", "--all"]):
+        assert site.noetl(*command, run).stderr == f"Error: run {run}: the run has ended; {rerun}\n"
+    assert site.noetl("skip", run, "paid").stderr == f"Error: run {run}: the run has ended; {rerun}\n"
     events = site.noetl("events", run).stdout
     assert "approval.decided" in events
 

@@ -290,8 +290,13 @@ async def test_a_schedule_is_described_as_it_was_created(site: Site) -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"cron": "61 * * * *"}, "Temporal refuses the schedule"),
-        ({"cron": NEVER, "time_zone": "Mars/Base"}, "Temporal refuses the schedule"),
+        ({"cron": "61 * * * *"}, "the cron expression '61 .*' is invalid: the minute must be from 0 to 59$"),
+        ({"cron": [NEVER, "0 6 32 * *"]}, "one of the cron expressions .*: the day of month must be from 1 to 31$"),
+        ({"cron": "hourly"}, "the cron expression 'hourly' needs five fields: minute, hour, "),
+        (
+            {"cron": NEVER, "time_zone": "Mars/Base"},
+            "^the times of the schedule are invalid: unknown time zone Mars/Base$",
+        ),
         ({}, "a schedule needs times"),
         ({"every": timedelta(milliseconds=1)}, "at least a second"),
         ({"cron": NEVER, "name": "a\nb"}, "1 to 200 printable characters"),

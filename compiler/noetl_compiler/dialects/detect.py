@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from noetl_compiler.codes import Code
+from noetl_compiler.language.constructs.playbook import V1_API_VERSION
 from noetl_compiler.language.words import DIALECTS, Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
@@ -74,7 +75,7 @@ def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
     if count["legacy"] > count["v10"]:
         return "legacy"
     version = root.get("apiVersion")
-    if not count["v10"] and isinstance(version, ScalarNode) and version.text == "noetl.io/v1":
+    if not count["v10"] and isinstance(version, ScalarNode) and version.text == V1_API_VERSION:
         return "legacy" if tools else "v1"
     return "v10"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
@@ -21,7 +20,7 @@ from noetl_compiler.dialects.tasks import ParseContext, read_workbook
 from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Priority, Value
 from noetl_compiler.language.construct import Construct
-from noetl_compiler.language.constructs.playbook import FAIRNESS_WEIGHTS, METADATA, PLAYBOOK, PRIORITIES
+from noetl_compiler.language.constructs.playbook import API_VERSIONS, FAIRNESS_WEIGHTS, METADATA, PLAYBOOK, PRIORITIES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import called_tasks, final_name
@@ -31,8 +30,6 @@ __all__ = ["ReadStep", "read_playbook"]
 
 FAIRNESS_KEY_BYTES = 64
 """Temporal truncates longer keys."""
-
-_API_VERSION = re.compile(r"noetl\.io/v[0-9]+[a-z0-9]*")
 
 ReadStep: TypeAlias = Callable[[ConstructFields, Name, ParseContext], Step]
 
@@ -88,14 +85,15 @@ def _check_header(fields: Fields) -> None:
     """Warn of a missing header (NT104) and of an unknown apiVersion (NT106). They have no effect, so these are no
     errors.
     """
-    found = fields.scalar("apiVersion")
-    if found is not None and not _API_VERSION.fullmatch(found.text):
-        message = f'unknown apiVersion "{found.text}"'
-        fields.report.warning(Code.WRONG_VALUE, found.span, message, "write noetl.io/v2")
-    for name, given, text in (("apiVersion", found, "noetl.io/v2"), ("kind", fields.node_of("kind"), "Playbook")):
-        if given is None:
+    version = fields.scalar("apiVersion")
+    if version is not None and version.text not in API_VERSIONS:
+        message = f'unknown apiVersion "{version.text}"'
+        fields.report.warning(Code.WRONG_VALUE, version.span, message, f"known are {', '.join(API_VERSIONS)}")
+    header = (("apiVersion", version, API_VERSIONS[0]), ("kind", fields.node_of("kind"), "Playbook"))
+    for name, node, default in header:
+        if node is None:
             message = f'the playbook has no "{name}"'
-            fields.report.warning(Code.MISSING_FIELD, fields.span, message, f"add the line {name}: {text}")
+            fields.report.warning(Code.MISSING_FIELD, fields.span, message, f"add the line {name}: {default}")
 
 
 def _step_nodes(fields: Fields, around: ParseContext) -> Iterator[MappingNode]:

@@ -164,10 +164,10 @@ _ACTIONS_OF_RULES: Models = (
 
 
 def case_actions(calls: Calls) -> Models:
-    """Rules and what they do. Sinks whose kind is no store only run a tool; the others store rows with the call."""
-    run = sorted(frozenset(calls.kinds.tools) - STORES - EVENT_KINDS)
-    sinks = tuple(_run_sink(kind, calls) for kind in run)
-    kind: Schema = {"enum": list(run)}
+    """Return the models of rules and their actions. A sink whose kind is not a store only runs a tool."""
+    run_kinds = sorted(frozenset(calls.kinds.tools) - STORES - EVENT_KINDS)
+    sinks = tuple(_run_sink(kind, calls) for kind in run_kinds)
+    kind: Schema = {"enum": list(run_kinds)}
     is_run: Schema = {"required": ["tool"], "properties": {"tool": kind}}
     is_nested: Schema = {
         "required": ["tool"],
@@ -176,7 +176,7 @@ def case_actions(calls: Calls) -> Models:
     flat: Schema = {"if": is_run, "then": {"allOf": by_kind(sinks, "tool")}, "else": ref("sink")}
     return (
         *_ACTIONS_OF_RULES,
-        *(place for _, place in sinks),
+        *(model for _, model in sinks),
         Shape("case_sink", {"if": is_nested, "then": ref("named_task"), "else": flat}),
     )
 

@@ -1,8 +1,8 @@
-"""Follow a run from its submission to the report of its end, and stop it on request.
+"""Follows a run from its submission to its end, and stops it on request.
 
-Stopping has three steps, by Ctrl-C as by --timeout: cancel the run and wait for its cleanup (the tools of ``end``),
-skip the cleanup, leave without waiting. A timeout goes from one to the next, when what it waits for takes
-longer than it may, and ends the run where Ctrl-C leaves it.
+Stopping has three stages: cancel the run and wait for its cleanup (the tasks of ``end``), skip the cleanup, and leave
+without waiting. Each Ctrl-C starts the next stage. After --timeout a stage starts when the one before has taken too
+long, and the last one terminates the run.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.defaults import CLEANUP_SECONDS
-from noetl_temporal.cli.called_waits import waits_below
+from noetl_temporal.cli.called_waits import read_called_waits
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.cli.log_reading import problems_of, until_read
+from noetl_temporal.cli.log_reading import mirror_problems, wait_until_complete
+from noetl_temporal.cli.open_waits import WaitLines
 from noetl_temporal.cli.run_problems import problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.suspensions import SuspensionLines
 from noetl_temporal.cli.view import View
-from noetl_temporal.cli.waiting import WaitLines
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.announcements import announce
 from noetl_temporal.mirror.poll_interval import PollInterval
@@ -36,21 +36,23 @@ from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.runs import RunHandle, RunOverError, Runs
 from noetl_temporal.task_log import LogTail
 
-__all__ = ["Following"]
+__all__ = ["RunFollower"]
 
 SETTLE_SECONDS = 15.0
-"""Seconds beyond the cleanup that a run has to stop, and that the event log has to record its end."""
+"""How long a run may take to stop after its cleanup, and the event log to record its end."""
 
-ASK_SECONDS = 2.0
-"""How long to wait, when leaving, for the cancel request to reach Temporal: three Ctrl-C may come at once."""
+CANCEL_SECONDS = 2.0
+"""How long to wait for cancel requests to reach Temporal before leaving, since three Ctrl-C may come at once."""
 
 LOOK_SECONDS = 2.0
 """The interval at which problems that block the run are checked."""
 
 
-class Following:
-    """One run. ``timeout`` in seconds. ``interrupts`` may have come before: then the run is stopped at once.
-    ``shows_output``: what its tasks print is shown.
+class RunFollower:
+    """Follows one run.
+
+    ``timeout`` is in seconds. If ``interrupts`` has counted signals already, the run is stopped immediately.
+    ``shows_output``: show what the tasks print.
     """
 
     def __init__(
@@ -70,11 +72,11 @@ class Following:
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
         self._waits, self._problems, self._waits_below = WaitLines(handle.execution_id), list[str](), list[str]()
         self._suspensions = SuspensionLines(handle.execution_id)
-        self._why = "noetl run was stopped"
-        self._stops = 0
+        self._stop_reason = "noetl run was stopped"
+        self._stop_count = 0
         self._output = LogTail(handle.execution_id) if shows_output else None
-        self._left = asyncio.Event()
-        self._stopping: list[asyncio.Task[None]] = []
+        self._was_left = asyncio.Event()
+        self._stop_tasks: list[asyncio.Task[None]] = []
 
     @property
     def execution_id(self) -> int:
@@ -82,47 +84,47 @@ class Following:
         return self._handle.execution_id
 
     async def follow(self, ui: str | None) -> tuple[RunSummary, bool]:
-        """Show the progress until the run has ended or was left, which makes its status unknown.
+        """Show the progress until the run has ended, or was left, which makes its status unknown.
 
         Returns its summary, and whether it was interrupted.
         """
-        shown_task, watched = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
+        show_task, watch_task = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
         for _ in range(self._interrupts.count):
             self._interrupt()
         try:
-            with self._interrupts.handled(self._interrupt):
+            with self._interrupts.handle_with(self._interrupt):
                 await self._wait()
-                if not self._left.is_set():
-                    await self._wait_for_last_rows(shown_task)
-            if self._stopping:
-                await asyncio.wait(self._stopping, timeout=ASK_SECONDS)
+                if not self._was_left.is_set():
+                    await self._wait_for_last_rows(show_task)
+            if self._stop_tasks:
+                await asyncio.wait(self._stop_tasks, timeout=CANCEL_SECONDS)
         finally:
-            for task in (shown_task, watched, *self._stopping):
+            for task in (show_task, watch_task, *self._stop_tasks):
                 task.cancel()
-        ended = await describe_run(self._runs, self._handle, self._log, ui)
-        if ended.status in ("running", "paused"):
-            ended = msgspec.structs.replace(ended, status="unknown", reason="left while the run was running")
-        return ended, self._interrupts.count > 0
+        summary = await describe_run(self._runs, self._handle, self._log, ui)
+        if summary.status in ("running", "paused"):
+            summary = msgspec.structs.replace(summary, status="unknown", reason="left while the run was running")
+        return summary, self._interrupts.count > 0
 
-    async def _wait_for_last_rows(self, shown_task: asyncio.Task[None]) -> None:
+    async def _wait_for_last_rows(self, show_task: asyncio.Task[None]) -> None:
         """Wait until the event log has the last rows of the run."""
         if self._log is None:
             return
         with contextlib.suppress(TimeoutError, RPCError):
             async with asyncio.timeout(SETTLE_SECONDS):
-                if await until_read(self._log, self._runs.temporal.namespace, self._handle):
+                if await wait_until_complete(self._log, self._runs.temporal.namespace, self._handle):
                     self._interval.reset()
-                    await asyncio.wait([shown_task])
+                    await asyncio.wait([show_task])
 
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
         """Wait until the run has ended or was left; cancel it after its timeout."""
-        ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._left.wait())
+        ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._was_left.wait())
         try:
             if not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count:
                 self._view.say(f"timed out after {self._timeout:g} s")
-                self._why = f"timed out after {self._timeout:g} s (--timeout)"
+                self._stop_reason = f"timed out after {self._timeout:g} s (--timeout)"
                 await self._stop_step_by_step(ended, left)
             await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
@@ -152,23 +154,23 @@ class Following:
         return float(total) if isinstance(total, int | float) else CLEANUP_SECONDS
 
     def _interrupt(self) -> None:
-        self._stopping.append(asyncio.create_task(self._stop()))
+        self._stop_tasks.append(asyncio.create_task(self._stop()))
 
     async def _stop(self) -> None:
-        """Take the next of the three steps: cancel, skip the cleanup, leave."""
-        self._stops += 1
+        """Start the next stage: cancel, skip the cleanup, leave."""
+        self._stop_count += 1
         with _already_ended():
-            if self._stops == 1:
-                again = " (Ctrl-C again to skip it)" if self._interrupts.count else ""
-                self._view.say(f"cancelling; waiting for the cleanup of step {self._graph.final}{again}")
-                await self._handle.cancel(self._why)
-            elif self._stops == 2:
-                again = " (Ctrl-C again to leave without waiting)" if self._interrupts.count else ""
-                self._view.say(f"skipping the cleanup{again}")
-                await self._handle.cancel(f"{self._why}, skipping the cleanup")
+            if self._stop_count == 1:
+                hint = " (Ctrl-C again to skip it)" if self._interrupts.count else ""
+                self._view.say(f"cancelling; waiting for the cleanup of step {self._graph.final}{hint}")
+                await self._handle.cancel(self._stop_reason)
+            elif self._stop_count == 2:
+                hint = " (Ctrl-C again to leave without waiting)" if self._interrupts.count else ""
+                self._view.say(f"skipping the cleanup{hint}")
+                await self._handle.cancel(f"{self._stop_reason}, skipping the cleanup")
             else:
                 self._view.say(f"leaving; to end the run immediately: noetl terminate {self._handle.execution_id}")
-                self._left.set()
+                self._was_left.set()
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
@@ -194,7 +196,7 @@ class Following:
             await self._show_output(self._log)
 
     async def _show_output(self, log: EventLog) -> bool:
-        """Show what the tasks have printed since the last call, if that is wanted; whether there was anything."""
+        """Show what the tasks have printed since the last call, if requested; return whether they printed anything."""
         has_lines = False
         while self._output is not None:
             async with log.connection() as connection:
@@ -222,10 +224,12 @@ class Following:
                     self._runs.temporal, self._handle.workflow_id, self._handle.execution_id
                 )
                 if self._log is not None:
-                    problems += await problems_of(self._log, self._runs.temporal.namespace, self._handle.workflow_id)
+                    problems += await mirror_problems(
+                        self._log, self._runs.temporal.namespace, self._handle.workflow_id
+                    )
                 self._problems = [problem.line() for problem in problems]
-                below = await waits_below(self._log, self._runs, self._handle.execution_id)
-                self._waits_below = list(below.lines())
+                called_waits = await read_called_waits(self._log, self._runs, self._handle.execution_id)
+                self._waits_below = list(called_waits.lines())
                 self._warn()
 
     def _warn(self) -> None:
@@ -235,6 +239,6 @@ class Following:
 
 @contextlib.contextmanager
 def _already_ended() -> Generator[None]:
-    """Ignore that a run ends while it is being stopped."""
+    """Ignore the error of a request to a run that has ended meanwhile."""
     with contextlib.suppress(RunOverError):
         yield

@@ -1,8 +1,9 @@
-"""What a run waits for, with the command that answers it."""
+"""The open waits of a run, with the commands that answer them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,15 +11,16 @@ import msgspec
 from noetl_compiler.language.moments import iso
 from noetl_compiler.language.payload_schema import form_schema
 from noetl_temporal.cli.progress import WAIT_BEGINS, WAIT_ENDS, Row
+from noetl_temporal.utc_time import utc_text
 
-if TYPE_CHECKING:  # the machine's types, which --help need not wait for
+if TYPE_CHECKING:  # importing the machine is slow
     from noetl_temporal.machine.waits.wait import Wait
 
 __all__ = ["OpenWait", "WaitLines", "open_wait", "shell_word"]
 
 
 class OpenWait(msgspec.Struct, frozen=True):
-    """A wait as people see it. ``due`` is ISO 8601, empty where it has no end; ``answer`` is what answers it."""
+    """An open wait. ``due`` is ISO 8601, empty if it has no end; ``answer`` is the command that answers it."""
 
     name: str
     kind: str
@@ -30,12 +32,12 @@ class OpenWait(msgspec.Struct, frozen=True):
 
     def line(self) -> str:
         """``review waits for an approval (Pay it?): noetl approve ID review``."""
-        until = f" until {self.due}" if self.due else ""
+        until = f" until {utc_text(datetime.fromisoformat(self.due))}" if self.due else ""
         if self.kind == "time":
             return f"{self.name} waits{until}"
         message = f" ({self.message})" if self.message else ""
-        what = "an approval" if self.kind == "approval" else f"the signal {self.signal}"
-        return f"{self.name} waits for {what}{message}{until}: {self.answer}"
+        subject = "an approval" if self.kind == "approval" else f"the signal {self.signal}"
+        return f"{self.name} waits for {subject}{message}{until}: {self.answer}"
 
 
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:
@@ -50,21 +52,21 @@ def open_wait(execution_id: int, wait: Wait) -> OpenWait:
 
 
 class WaitLines:
-    """The open waits of a run, by the rows of its event log."""
+    """The open waits of a run, from the rows of its event log."""
 
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
         self._open: dict[str, OpenWait] = {}
 
     def feed(self, row: Row) -> None:
-        """Take in one row."""
+        """Process one row."""
         if row.event_type in WAIT_BEGINS:
-            self._open[_place(row.meta)] = self._wait_of_row(row)
+            self._open[_wait_key(row.meta)] = self._wait_of_row(row)
         elif row.event_type in WAIT_ENDS:
-            self._open.pop(_place(row.meta), None)
+            self._open.pop(_wait_key(row.meta), None)
 
     def lines(self) -> list[str]:
-        """One a wait, from the oldest on."""
+        """Return one line for each wait, the oldest first."""
         return [wait.line() for wait in self._open.values()]
 
     def _wait_of_row(self, row: Row) -> OpenWait:
@@ -80,7 +82,7 @@ class WaitLines:
 
 
 def _approve_command(execution_id: int, name: str, form: Mapping[str, Any], approvers: Sequence[str]) -> str:
-    """Return the command with everything that it must have: the required fields of the form, and an approver."""
+    """Return the command with all that is required: fields of the form, and an approver."""
     required: list[str] = form_schema(form)["required"]
     fields = "".join(f" --form {shell_word(field)}=..." for field in required)
     by = f" --as {shell_word(approvers[0])}" if approvers else ""
@@ -88,7 +90,7 @@ def _approve_command(execution_id: int, name: str, form: Mapping[str, Any], appr
 
 
 def _signal_command(execution_id: int, signal: str, key: str | None) -> str:
-    """Return the command that sends the signal; nothing answers a wait for a time."""
+    """Return the command that sends the signal; "" for a wait for a time, which needs no answer."""
     if not signal:
         return ""
     return f"noetl signal {execution_id} {shell_word(signal)}" + (f" --key {shell_word(key)}" if key else "")
@@ -100,7 +102,7 @@ def shell_word(word: str) -> str:
     return word if is_plain else "'" + word.replace("'", "'\\''") + "'"
 
 
-def _place(meta: Mapping[str, Any]) -> str:
+def _wait_key(meta: Mapping[str, Any]) -> str:
     """Return an id of the wait that is unique in the whole run; ids of iterations are unique only in their loop."""
     return f"{meta.get('loop_id', '')} {meta.get('wait_id')}"
 
