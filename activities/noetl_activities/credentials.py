@@ -29,11 +29,11 @@ from noetl_activities.tool import Credential, Json
 from noetl_activities.variables import CREDENTIAL_PREFIX
 from noetl_compiler.secret_references import SecretReference, references_in, written
 
-__all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "credential_name"]
+__all__ = ["KEYS_BESIDE_NAME", "NAMES", "CredentialSource", "Credentials", "credential_name"]
 
 _MOST_NAMED = 10
 NAMES = ("credential", "key", "name")
-BESIDE_A_NAME = frozenset(
+KEYS_BESIDE_NAME = frozenset(
     {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
 )
 """Fields that a playbook may set next to a credential's name: how it is used, but not the server or the account."""
@@ -183,7 +183,7 @@ class Credentials:
             return cast("Fields", await self.with_secrets(auth))
         credential = self._source.find(name)
         own = {key: value for key, value in auth.items() if key not in NAMES}
-        replaced = sorted(key for key in own if key not in BESIDE_A_NAME)
+        replaced = sorted(key for key in own if key not in KEYS_BESIDE_NAME)
         if replaced:
             raise CredentialError(
                 f"auth names the credential {name!r} and sets {', '.join(replaced)}: a playbook cannot change a "

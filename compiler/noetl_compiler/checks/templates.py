@@ -23,7 +23,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
     if not playbook.steps:
         return
     names, order = VisibleNames(playbook), StepOrder(playbook)
-    hidden = HiddenNames(playbook, order)
+    hidden_names = HiddenNames(playbook, order)
     called = called_tasks(playbook.steps, playbook.workbook)
     for use in uses(playbook):
         facts = examine(use.template.source)
@@ -32,7 +32,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
             warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, names, report)
-        hidden.warn(use, facts, report)
+        hidden_names.warn(use, facts, report)
         warn_of_wrong_condition(use, facts, report)
 
 
