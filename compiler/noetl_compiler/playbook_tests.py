@@ -203,7 +203,7 @@ def _rows(fields: ConstructFields) -> list[dict[str, Json]]:
 
 
 def _http(fields: ConstructFields) -> HttpAnswer | None:
-    answer = ConstructFields.below(fields, "http", tables.HTTP_ANSWER)
+    answer = ConstructFields.below(fields, "http", tables.HTTP_RESPONSE)
     if answer is None:
         return None
     status, headers, body = number_of(answer, "status"), answer.mapping("headers"), answer.node_of("body")

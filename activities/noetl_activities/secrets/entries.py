@@ -12,7 +12,7 @@ from noetl_activities.credential_fields import READABLE
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.secrets.fetched import FetchedSecrets
 from noetl_activities.tool import Credential, Json
-from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, origin_of
+from noetl_compiler.language.keychain import CREDENTIAL_FIELDS, origin_of
 from noetl_compiler.secret_references import SecretReference
 
 __all__ = ["Sources", "fields_of_entry"]
@@ -50,7 +50,7 @@ async def fields_of_entry(entry: SecretReference, sources: Sources, *, for_auth:
 
             key = hashlib.sha256(msgspec.json.encode(config, order="deterministic")).hexdigest()
             return await sources.fetched.get(f"token {key}", lambda: fetch_token(entry.name, config))
-        case "given":
+        case "playbook":
             return _given(config)
         case "elsewhere":
             return _registered(entry, sources, for_auth)
@@ -61,7 +61,7 @@ def _of_credentials(entry: SecretReference, sources: Sources, for_auth: bool) ->
     wanted = _map(entry.config.get("map"))
     if wanted:
         return {field: _only_value(_found(str(name), sources, False), str(name)) for field, name in wanted.items()}
-    named = next((entry.config[key] for key in ENTRY_CREDENTIAL if entry.config.get(key)), entry.name)
+    named = next((entry.config[key] for key in CREDENTIAL_FIELDS if entry.config.get(key)), entry.name)
     if not isinstance(named, str):
         raise ConfigError(f"the keychain entry {entry.name!r} names no credential: write credential: NAME")
     return _found(named, sources, for_auth)

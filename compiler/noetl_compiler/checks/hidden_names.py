@@ -11,7 +11,7 @@ from typing import NamedTuple
 from noetl_compiler.checks.early_results import StepOrder
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
-from noetl_compiler.language.names import OF_THE_CALL, OUTCOME
+from noetl_compiler.language.names import CALL_NAMES, OUTCOME
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 from noetl_compiler.templating.check import TemplateFacts
@@ -25,7 +25,7 @@ _CONDITIONS = frozenset({RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_A
 
 class _HiddenName(NamedTuple):
     name: Name
-    what: str
+    meaning: str
     remedy: str
 
 
@@ -57,7 +57,7 @@ class HiddenNames:
         step, reader = self._order.steps.get(head), use.step.name.text
         if step is None:
             return
-        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in OF_THE_CALL
+        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in CALL_NAMES
         if is_own or (head != reader and self._order.may_precede(head, reader)):
             yield _HiddenName(step.name, "the result of this step", f"results.{head}")
 

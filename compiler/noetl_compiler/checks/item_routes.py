@@ -1,4 +1,4 @@
-"""Routes of a loop's items: which steps they may have, and which of these run elsewhere as well."""
+"""Routes of a loop's items: steps that they must not lead to, and steps that other routes lead to as well."""
 
 from __future__ import annotations
 

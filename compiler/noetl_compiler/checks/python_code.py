@@ -93,9 +93,9 @@ def _warn_of_undefined_names(
 
 def _span_of(node: ScalarNode, start: int, end: int, report: Report) -> Span:
     """Return the span of a part of the code; if it is blank, of the last character before it."""
-    before = len(node.text[:end].rstrip())
+    end_of_text = len(node.text[:end].rstrip())
     return (
         span_in_scalar(report.source, node, start, end)
-        or span_in_scalar(report.source, node, before - 1, before)
+        or span_in_scalar(report.source, node, end_of_text - 1, end_of_text)
         or node.span
     )

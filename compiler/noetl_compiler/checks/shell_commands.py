@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.foreign_code import is_go
+from noetl_compiler.dialects.foreign_code import is_go_template
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.reading.scalar_places import span_in_scalar
@@ -49,7 +49,9 @@ def _unsafe_templates(node: ScalarNode) -> list[tuple[int, int]]:
     return [
         (start, end)
         for start, end in expressions(text)
-        if text.startswith("{{", start) and not is_go(text[start:end]) and not _HARMLESS.search(text[start:end])
+        if text.startswith("{{", start)
+        and not is_go_template(text[start:end])
+        and not _HARMLESS.search(text[start:end])
     ]
 
 

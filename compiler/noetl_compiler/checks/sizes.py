@@ -8,10 +8,10 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["DATA_KEYS", "LARGEST_VALUE", "warn_of_oversized_data"]
+__all__ = ["DATA_KEYS", "MAX_VALUE_BYTES", "warn_of_oversized_data"]
 
-LARGEST_VALUE = 65_536
-"""Bytes of one value. Results over this size are stored outside the history."""
+MAX_VALUE_BYTES = 65_536
+"""The maximum size of one value. Larger results are stored outside the history."""
 
 _MAX_BYTES_PER_CHARACTER = 4
 
@@ -28,7 +28,7 @@ def warn_of_oversized_data(playbook: Playbook, report: Report) -> None:  # noqa:
         _measure(report.root, False, oversized, _SourceLengths(report.source))
     for node, size in oversized:
         message = f"this value has {size:,} bytes, and every run stores it"
-        hint = f"keep values over {LARGEST_VALUE:,} bytes in a file or a table, and read them in a task"
+        hint = f"keep values over {MAX_VALUE_BYTES:,} bytes in a file or a table, and read them in a task"
         report.warning(Code.OVERSIZED_DATA, node.span, message, hint)
 
 
@@ -44,7 +44,7 @@ class _SourceLengths:
         if self._has_aliases:
             return False
         length = self._source.offset(span.end_line, span.end_col) - self._source.offset(span.line, span.col)
-        return length * _MAX_BYTES_PER_CHARACTER <= LARGEST_VALUE
+        return length * _MAX_BYTES_PER_CHARACTER <= MAX_VALUE_BYTES
 
 
 def _measure(node: Node, is_data: bool, oversized: list[tuple[Node, int]], lengths: _SourceLengths) -> int:
@@ -60,10 +60,10 @@ def _measure(node: Node, is_data: bool, oversized: list[tuple[Node, int]], lengt
             size += _measure(item, is_data, oversized, lengths)
     else:
         size = _byte_length(node.text)
-        if size > LARGEST_VALUE:
+        if size > MAX_VALUE_BYTES:
             oversized.append((node, size))
         return size
-    if is_data and size > LARGEST_VALUE and len(oversized) == count_before:
+    if is_data and size > MAX_VALUE_BYTES and len(oversized) == count_before:
         oversized.append((node, size))
     return size
 

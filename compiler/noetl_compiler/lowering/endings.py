@@ -15,14 +15,14 @@ import msgspec
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer, templates_in
-from noetl_compiler.language.names import ALL_RESULTS, START, WORKLOAD, results_name
+from noetl_compiler.language.names import ALL_RESULTS, WORKLOAD, WORKLOAD_DEFAULTS, results_name
 from noetl_compiler.templating.check import examine
 from noetl_compiler.value_merge import names_in, overlay, picked
 
 __all__ = ["Ending", "arrival_name", "ending_of"]
 
 _NO_NAME = re.compile(r"\W")
-_OF_THE_RUN = (START | WORKLOAD) - {"now", "keychain"}
+_OF_THE_RUN = (WORKLOAD_DEFAULTS | WORKLOAD) - {"now", "keychain"}
 """Names that every iteration shares, so a result that reads no other is rendered once."""
 
 

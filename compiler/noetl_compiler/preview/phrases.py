@@ -135,7 +135,7 @@ def _calls(rule: Rule) -> str:
         return ""
     number = shown(rule.attempts) if rule.attempts else str(defaults.ATTEMPTS if rule.do == "retry" else defaults.PAGES)
     if rule.do == "retry" and number.isdecimal():
-        number = str(min(int(number), defaults.MOST_ATTEMPTS))
+        number = str(min(int(number), defaults.MAX_ATTEMPTS))
     return f"up to {number} call{'s' * (number != '1')}"
 
 
