@@ -32,9 +32,8 @@ __all__ = [
     "assembled",
     "combined_results",
     "load_id",
-    "logged",
-    "logged_in",
     "result_alone",
+    "result_fields",
     "result_in",
     "stored_in",
     "stored_list",
@@ -42,6 +41,7 @@ __all__ = [
     "view_of",
     "whole_result",
     "with_result",
+    "with_row",
     "with_stored",
     "without_row",
 ]
@@ -49,7 +49,7 @@ __all__ = [
 _STAND_IN = ["in the place of a list that is not loaded"]
 
 _RESULT_KEYS = ("result", "stored", "row")
-"""The keys of an outcome that are about its result: ``row`` is the row of the log that has it (``logged_in``)."""
+"""The keys of an outcome that are about its result: ``row`` is the row of the log that has it (``with_row``)."""
 
 _REFERENCES = ("stored", "row")
 
@@ -173,7 +173,7 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
     return assembled(stored, stored_value(stored))
 
 
-def logged_in(outcome: PlainOutcome, row: int) -> PlainOutcome:
+def with_row(outcome: PlainOutcome, row: int) -> PlainOutcome:
     """Return the outcome with the row of the log that has its result: for a task that started the row of its last
     attempt.
 
@@ -188,7 +188,7 @@ def without_row(outcome: PlainOutcome) -> PlainOutcome:
     return {name: value for name, value in outcome.items() if name != "row"}
 
 
-def logged(outcome: Mapping[str, Any]) -> dict[str, Json]:
+def result_fields(outcome: Mapping[str, Any]) -> dict[str, Json]:
     """Return the fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the
     row that has it or, without one, its beginning.
     """

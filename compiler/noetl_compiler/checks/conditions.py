@@ -7,15 +7,15 @@ import re
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Span
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.check import TemplateFacts
-from noetl_compiler.templating.template_sites import Use
+from noetl_compiler.templating.template_sites import TemplateUse
 
 __all__ = ["warn_of_wrong_condition"]
 
 
-def warn_of_wrong_condition(use: Use, facts: TemplateFacts, report: Report) -> None:
+def warn_of_wrong_condition(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     """NT305 and NT307. A literal ``true`` or ``{{ true }}`` is not reported."""
     source, span = use.template.source, use.template.span
     if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
@@ -39,7 +39,7 @@ def _constant_result(source: str) -> str:
 
 def _has_text_outside(source: str) -> bool:
     position, outside = 0, ""
-    for start, end in expressions(source):
+    for start, end in expression_ranges(source):
         outside, position = outside + source[position:start], end
     return bool((outside + source[position:]).strip())
 
@@ -49,8 +49,8 @@ def _is_literal(source: str) -> bool:
     return source.strip().removeprefix("{{").removesuffix("}}").strip("- \n").lower() in ("true", "false")
 
 
-def _warn_of_non_boolean(use: Use, facts: TemplateFacts, report: Report) -> None:
-    if len(expressions(use.template.source)) > 1:
+def _warn_of_non_boolean(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
+    if len(expression_ranges(use.template.source)) > 1:
         message, hint = "several expressions yield a string, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
     for constant in facts.non_boolean:
@@ -61,7 +61,7 @@ def _warn_of_non_boolean(use: Use, facts: TemplateFacts, report: Report) -> None
         report.warning(Code.NOT_BOOLEAN, span, message, "compare it with a value")
 
 
-def _span_of_string(text: str, use: Use, report: Report) -> Span:
+def _span_of_string(text: str, use: TemplateUse, report: Report) -> Span:
     """Return the span of a string constant; if it occurs several times, that of the last one."""
     matches = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
     return report.places.span(use.template, *matches[-1].span()) if matches else use.template.span

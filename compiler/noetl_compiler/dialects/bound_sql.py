@@ -15,7 +15,7 @@ from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 
 __all__ = ["BoundSql", "bind_sql"]
 
@@ -54,7 +54,7 @@ class _Binder:
         self._report = report
         self._preceding = preceding
         self._values: list[tuple[str, Span]] = []
-        self._templates = expressions(node.text)
+        self._templates = expression_ranges(node.text)
 
     def bind(self) -> BoundSql:
         text = self._node.text

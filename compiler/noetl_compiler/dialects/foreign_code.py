@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.language.tools import KINDS, SQL_COMMANDS, SQL_LANGUAGES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.source import SourceFile, Span, expressions
+from noetl_compiler.source import SourceFile, Span, expression_ranges
 from noetl_compiler.syntax import ForeignText
 
 __all__ = ["code_span", "foreign_texts", "is_go_template", "quote_go_templates"]
@@ -82,7 +82,7 @@ def quote_go_templates(node: Node) -> Node:
 def _quote_go(text: str) -> str:
     parts: list[str] = []
     position = 0
-    for start, end in expressions(text):
+    for start, end in expression_ranges(text):
         expression = text[start:end]
         parts += [text[position:start], _jinja_string(expression) if is_go_template(expression) else expression]
         position = end

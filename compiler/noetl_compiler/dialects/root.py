@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.control_characters import forbid_control_characters
+from noetl_compiler.control_characters import report_control_character
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.executor import read_executor
@@ -148,7 +148,7 @@ def _first_text(sources: tuple[Fields, ...], key: str) -> str:
     first = next((node for node in nodes if node is not None and node.text), None)
     if first is None:
         return ""
-    forbid_control_characters(first.text, first.span, sources[0].report)
+    report_control_character(first.text, first.span, sources[0].report)
     return first.text
 
 
@@ -194,7 +194,7 @@ def _workbook_items(fields: Fields) -> tuple[Node, ...]:
 
 def _read_workbook(fields: Fields, context: ParseContext, steps: tuple[Step, ...]) -> tuple[Task, ...]:
     """Read the workbook. Errors in a task that is never called are downgraded to warnings."""
-    diagnostics, read_items = context.report.found, list[tuple[tuple[Task, ...], slice]]()
+    diagnostics, read_items = context.report.diagnostics, list[tuple[tuple[Task, ...], slice]]()
     for item in _workbook_items(fields):
         start = len(diagnostics)
         read_items.append((read_workbook((item,), context), slice(start, len(diagnostics))))

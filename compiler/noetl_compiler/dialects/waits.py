@@ -18,7 +18,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Template, Value
 from noetl_compiler.language.payload_schema import form_problem, schema_problem
 from noetl_compiler.language.tools import WAITS
-from noetl_compiler.nodes import Node, ScalarNode, plain
+from noetl_compiler.nodes import Node, ScalarNode, to_json
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next, Playbook, Step, Task
 
@@ -60,7 +60,7 @@ def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> 
         if key in fields_found and "signal" not in fields_found:
             report.error(Code.MISSING_FIELD, fields_found[key][0].span, f'"{key}" needs a "signal"')
     for key, problem in _PROBLEMS.items():
-        if key in fields_found and (reason := problem(plain(fields_found[key][1]))) is not None:
+        if key in fields_found and (reason := problem(to_json(fields_found[key][1]))) is not None:
             report.error(Code.WRONG_VALUE, fields_found[key][1].span, reason)
     if "signal" in fields_found and isinstance(node := fields_found["signal"][1], ScalarNode):
         _forbid_template(Name(node.text, node.span), node, "signal", report)

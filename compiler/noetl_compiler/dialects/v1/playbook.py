@@ -26,8 +26,8 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import RenderedAt, Use, uses
-from noetl_compiler.value_merge import names_in, overlay, picked, without
+from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse, template_uses
+from noetl_compiler.value_merge import mapping_of, overlay, select_names, without_names
 
 __all__ = ["convert_playbook"]
 
@@ -66,13 +66,13 @@ def _loops_with_read_results(playbook: Playbook) -> frozenset[str]:
         return frozenset()
     return frozenset(
         loops[name]
-        for use in uses(playbook)
+        for use in template_uses(playbook)
         for name in loops.keys() & {path.partition(".")[0] for path in examine(use.template.source).reads}
         if not _is_result_of_end(use, loops[name])
     )
 
 
-def _is_result_of_end(use: Use, loop: str) -> bool:
+def _is_result_of_end(use: TemplateUse, loop: str) -> bool:
     ends = use.step.ends if use.step is not None else None
     return use.place is RenderedAt.AFTER and ends is not None and ends.text == loop
 
@@ -85,7 +85,7 @@ def _with_arguments_in_ctx(step: Step, names: frozenset[str]) -> Step:
 
 
 def _with_argument_assignments(arc: Arc, names: frozenset[str]) -> Arc:
-    assignments = tuple(_assign(name, arc) for name in names_in(arc.args) if name not in names)
+    assignments = tuple(_assign(name, arc) for name in mapping_of(arc.args) if name not in names)
     return replace(arc, set=(*assignments, *arc.set)) if assignments else arc
 
 
@@ -98,9 +98,9 @@ def _with_results(step: Step, loops: frozenset[str]) -> Step:
 
 
 def _assign(name: str, arc: Arc) -> Assign:
-    argument, root = picked(arc.args, [name]), pointer("", name)
+    argument, root = select_names(arc.args, [name]), pointer("", name)
     templates = {path.removeprefix(root): span for path, span in argument.templates.items()}
-    return Assign(f"ctx.{name}", Value(names_in(argument)[name], templates), arc.span)
+    return Assign(f"ctx.{name}", Value(mapping_of(argument)[name], templates), arc.span)
 
 
 def _with_tool_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
@@ -110,13 +110,13 @@ def _with_tool_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
     """
     called_task = _resolve_call(task, workbook)
     kind = KINDS.get(called_task.kind.text, ToolDescription())
-    own_fields = names_in(called_task.config).keys() | names_in(task.config).keys()
+    own_fields = mapping_of(called_task.config).keys() | mapping_of(task.config).keys()
     commands = {name for group in kind.needs for name in group}
-    moved = (kind.bound - (commands if own_fields & commands else set())) & names_in(task.input).keys()
+    moved = (kind.bound - (commands if own_fields & commands else set())) & mapping_of(task.input).keys()
     if not moved:
         return task
-    config = overlay(picked(task.input, moved), task.config)
-    return replace(task, config=config, input=without(task.input, moved) if task.workbook is None else task.input)
+    config = overlay(select_names(task.input, moved), task.config)
+    return replace(task, config=config, input=without_names(task.input, moved) if task.workbook is None else task.input)
 
 
 def _resolve_call(task: Task, workbook: Mapping[str, Task]) -> Task:
