@@ -18,8 +18,8 @@ NO_CATALOG = f"the catalog is in Postgres: set {DSN_VARIABLE} to its DSN"
 
 
 def dsn_from_environment() -> str | None:
-    """Return the DSN of the event log's Postgres, None when there is none. Raises DeploymentError for what is no DSN,
-    before a driver reads it: its errors repeat parts of it.
+    """Return the DSN of the event log's Postgres; None if it is not set. Raises DeploymentError for an invalid DSN,
+    before the driver reads it, whose errors quote parts of it.
     """
     dsn = os.environ.get(DSN_VARIABLE)
     try:

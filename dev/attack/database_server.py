@@ -45,7 +45,7 @@ def _composite(oid: int, inner: int) -> bytes:
 
 
 def deep_types(levels: int) -> Script:
-    """Composite types of which each has the next in it, and a value of the outermost."""
+    """Return nested composite types and a value of the outermost."""
     types = [_composite(FIRST + n, FIRST + n - 1 if n else INT4) for n in range(levels)]
     named = [*range(FIRST + levels - 2, FIRST - 1, -1), INT4]
     return Script(columns=(("a", FIRST + levels - 1),), types=types, rows=[row(nested(named))])
@@ -94,7 +94,7 @@ def _rows(chance: random.Random) -> tuple[str, Script]:
 
 
 def _silent(chance: random.Random) -> tuple[str, Script]:
-    """At some statement, or beside a COPY that never ends."""
+    """Return silence at some statement, or a COPY that never ends."""
     copy = message(b"G" if chance.random() < 0.5 else b"H", b"\0\0\0")
     ways = (("begin", None), ("rollback", b""), ("select what", None), ("commit", None), ("", copy), ("", b""))
     silent_at, ending = chance.choice(ways)
@@ -145,20 +145,20 @@ def _reads(file: str) -> bool:
 
 
 def _gets_through(script: Script) -> bool:
-    return asyncio.run(_obeyed(script))
+    return asyncio.run(_is_obeyed(script))
 
 
-async def _obeyed(script: Script) -> bool:
+async def _is_obeyed(script: Script) -> bool:
     """Whether the response was accepted, or the call exceeded its timeout. Other exceptions than refusals count too."""
     began = time.monotonic()
     try:
-        outcome = await _called(script)
+        outcome = await _call(script)
     except (ToolError, TimeoutError):
         return time.monotonic() - began > LATE
     return outcome.status == "ok" or len(str(outcome)) > LARGE
 
 
-async def _called(script: Script) -> Outcome:
+async def _call(script: Script) -> Outcome:
     async with serving_postgres(script) as port:
         login = {"type": "postgres", "db_host": "127.0.0.1", "db_port": port, "db_user": "u", "db_password": "x"}
         # A worker cancels the call when its time is over.
@@ -178,14 +178,14 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
             yield Attack(f"{MAKERS[place].__name__.strip('_')}: {what}", partial(_gets_through, script))
 
 
-def _is_within(*_: object) -> bool:
+def _is_never_exceeded(*_: object) -> bool:
     return False
 
 
 def _unguarded() -> AbstractContextManager[object]:
     guards = ExitStack()
-    guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_within))
-    guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_within))
+    guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_never_exceeded))
+    guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_never_exceeded))
     guards.enter_context(patch.object(postgres_connect, "MAX_RECEIVED_BYTES", 2**31))
     guards.enter_context(patch.object(postgres_transaction, "CLOSE_SECONDS", LATE))
     return guards

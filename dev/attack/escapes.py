@@ -100,7 +100,7 @@ def _attack(text: str, way: Callable[[str, io.BytesIO], None]) -> Attack:
 
 
 def _gets_through(text: str, way: Callable[[str, io.BytesIO], None]) -> bool:
-    written = _Kept()
+    written = _KeptBytes()
     way(text, written)
     return OBEYED.search(written.getvalue().decode(errors="surrogatepass")) is not None
 
@@ -109,7 +109,7 @@ def _text_stream(written: io.BytesIO) -> io.TextIOWrapper:
     return io.TextIOWrapper(written, encoding="utf-8", errors="surrogatepass", write_through=True)
 
 
-class _Kept(io.BytesIO):
+class _KeptBytes(io.BytesIO):
     """Bytes that outlive the streams that write to them."""
 
     def close(self) -> None:

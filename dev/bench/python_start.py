@@ -1,4 +1,4 @@
-"""What a python call costs beyond its code: ``python dev/bench/python_start.py``.
+"""Measures the overhead of a python call: ``python dev/bench/python_start.py``.
 
 Milliseconds a call, in a row, and for comparison those of an interpreter that runs nothing.
 """

@@ -104,11 +104,11 @@ def diff_command(old: str, new: str | None) -> None:
         raise click.UsageError("name two versions, or a version and a file: noetl catalog diff PATH@VERSION [FILE]")
 
     async def texts(dsn: str) -> list[tuple[str, str]]:
-        from noetl_temporal.catalog_store import named
+        from noetl_temporal.catalog_store import split_version
 
         entries = [await entry_of(dsn, old)]
         if file is None:
-            entries.append(await entry_of(dsn, new or named(old)[0]))
+            entries.append(await entry_of(dsn, new or split_version(old)[0]))
         return [(entry.name, entry.content) for entry in entries]
 
     sides = _run_query(texts)

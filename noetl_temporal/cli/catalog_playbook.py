@@ -63,14 +63,14 @@ def read_registered(name: str, request: Mapping[str, Json], credentials: Path | 
 async def _read(
     dsn: str, name: str, request: Mapping[str, Json], credentials: Path | None
 ) -> tuple[Playbook | None, tuple[Result, ...]]:
-    from noetl_temporal.catalog_runs import pinned
+    from noetl_temporal.catalog_runs import pin_called_playbooks
     from noetl_temporal.compiling import compile_to_run
 
     entry = await entry_of(dsn, name, NotStartedError)
     result = await asyncio.to_thread(compile_to_run, entry.source, request, credentials)  # scripts are fetched
     if result.graph is None:
         return None, (result,)
-    calls, problems = await pinned(dsn, entry, result.graph)
+    calls, problems = await pin_called_playbooks(dsn, entry, result.graph)
     if problems:
         return None, problems
     literal = tuple(diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT)
@@ -79,9 +79,9 @@ async def _read(
 
 async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:
     """The version that ``path@version`` names. Raises ``error`` where there is none, DeploymentError."""
-    from noetl_temporal.catalog_store import UnknownPlaybookError, entry, named
+    from noetl_temporal.catalog_store import UnknownPlaybookError, entry, split_version
 
     try:
-        return await entry(dsn, *named(name))
+        return await entry(dsn, *split_version(name))
     except UnknownPlaybookError as unknown:
         raise error(str(unknown)) from None

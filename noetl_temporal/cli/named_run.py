@@ -25,7 +25,7 @@ async def execution_of(run: int | str | None) -> int | None:
     """
     if not isinstance(run, str):
         return run
-    from noetl_temporal.run_ids import AmbiguousIdError, chosen
+    from noetl_temporal.run_ids import AmbiguousIdError, matching_run
 
     paths: dict[int, str] = {}
     problems: list[DeploymentError] = []
@@ -37,7 +37,7 @@ async def execution_of(run: int | str | None) -> int | None:
     if not paths and problems:
         raise problems[0]
     try:
-        execution_id = chosen(run, paths)
+        execution_id = matching_run(run, paths)
     except AmbiguousIdError as error:
         raise NoSuchRunError(str(error)) from None
     if execution_id is None:

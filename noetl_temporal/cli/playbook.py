@@ -24,7 +24,7 @@ from noetl_temporal.cli.payload import cut
 from noetl_temporal.cli.sources import stdin_source
 from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.unsupported import check_calls, unframed
+from noetl_temporal.unsupported import check_calls, frame_warnings
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 
@@ -110,7 +110,7 @@ def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool
     """Refuse a playbook that needs something which is not here, before it has done anything. Without a store, warn of
     its frames.
     """
-    for warning in () if has_store else unframed(playbook.graph, playbook.calls):
+    for warning in () if has_store else frame_warnings(playbook.graph, playbook.calls):
         click.echo(warning, err=True)
     refuse_to_start(check_calls(playbook.graph, playbook.calls, tools, has_store=has_store)[1])
 

@@ -50,7 +50,7 @@ async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
 
 
 async def _whole_run(runs: Runs, converter: DataConverter, workflow_id: str) -> RecordedRun:
-    """The run, after what it took over from earlier ones if it is a rerun. Raises as recorded_run, UnknownRunError."""
+    """Return the run; for a rerun, with what it reused from earlier runs. Raises as recorded_run, UnknownRunError."""
     run = await recorded_run(runs.temporal, converter, workflow_id)
     if not run.rerun_of:
         return run

@@ -1,4 +1,4 @@
-"""``noetl rerun``: a new run that takes over what an earlier one had done before a step."""
+"""``noetl rerun``: a new run that reuses what an earlier one had done before a step."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
         fields = {
             "execution_id": str(handle.execution_id),
             "workflow_id": handle.workflow_id,
-            "path": earlier.given.path,
+            "path": earlier.run_input.path,
             "rerun_of": str(of),
             "rerun_from": earlier.facts.step,
             "reused": reused,

@@ -34,7 +34,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.mirror.decryption import decrypted
+from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import ReadProblem
 from noetl_temporal.naming import PAUSE_REASON, WORKFLOW_QUEUE, activity_type, tool_queue
@@ -219,7 +219,7 @@ async def _incident(
     failed = _last_failure(await _last_events(client, description.workflow_execution_info.execution))
     if failed is None:
         return None
-    failed = await decrypted(failed, client.data_converter)
+    failed = await decrypt_event(failed, client.data_converter)
     attributes = failed.workflow_task_failed_event_attributes
     if attributes.cause in NO_INCIDENT:
         return None

@@ -96,11 +96,11 @@ def add_command(
     if not cron and every is None:
         raise click.UsageError("--cron or --every is required")
     with importing():
-        from noetl_temporal.catalog_store import named
+        from noetl_temporal.catalog_store import split_version
         from noetl_temporal.cli.catalog_playbook import read_registered
         from noetl_temporal.cli.credentials import check_names_of_workers
         from noetl_temporal.cli.playbook import check_request, check_support
-        from noetl_temporal.schedule_facts import CATCH_UP
+        from noetl_temporal.schedule_types import CATCH_UP
         from noetl_temporal.unsupported import tools_for
 
         request = read_payload(payload, settings)
@@ -108,7 +108,7 @@ def add_command(
     playbook_ = read_registered(playbook, request)
     check_request(request, playbook_)
     check_support(playbook_, tools_for(*playbook_.graphs))
-    path, version = named(playbook)
+    path, version = split_version(playbook)
 
     async def add(client: NoetlClient) -> PlaybookSchedule:
         await check_names_of_workers(playbook_.graphs, client.temporal)

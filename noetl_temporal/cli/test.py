@@ -133,8 +133,8 @@ def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
 def _files(tested: Tested) -> set[Path]:
     """Return the tests and their playbooks, as far as these are known."""
     playbooks = {loaded.graph.source.file for loaded, _ in tested if loaded.graph is not None}
-    wrong = {result.source.file for loaded, _ in tested for result in loaded.wrong}
-    return {Path(file) for file in playbooks | wrong | {loaded.file for loaded, _ in tested}}
+    invalid_files = {result.source.file for loaded, _ in tested for result in loaded.invalid_files}
+    return {Path(file) for file in playbooks | invalid_files | {loaded.file for loaded, _ in tested}}
 
 
 def _record(execution: int | str) -> None:
@@ -162,7 +162,7 @@ def _print_verdict(file: str, verdict: TrialResult) -> None:
 
 
 def _show_errors(loaded: LoadedSuite) -> None:
-    for result in loaded.wrong:
+    for result in loaded.invalid_files:
         show_findings(result, "no test of this file was run")
     for line in loaded.refused:
         click.echo(line, err=True)
@@ -190,13 +190,13 @@ def _status(tested: Tested) -> int:
 
 def _coverage(tested: Tested) -> Iterator[str]:
     """Yield the coverage of each playbook over all files that test it."""
-    from noetl_temporal.playbook_tests.coverage import Part, reached
+    from noetl_temporal.playbook_tests.coverage import Part, reached_parts
     from noetl_temporal.playbook_tests.report import coverage_lines
 
     graphs = {loaded.graph.source.file: loaded.graph for loaded, _ in tested if loaded.graph is not None}
     parts: dict[str, set[Part]] = {file: set() for file in graphs}
     for loaded, verdicts in tested:
         if loaded.graph is not None:
-            parts[loaded.graph.source.file] |= reached(loaded.graph, (verdict.run for verdict in verdicts))
+            parts[loaded.graph.source.file] |= reached_parts(loaded.graph, (verdict.run for verdict in verdicts))
     for file, graph in graphs.items():
         yield from coverage_lines(graph, frozenset(parts[file]))

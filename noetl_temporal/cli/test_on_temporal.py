@@ -12,7 +12,7 @@ import click
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.printable import printable_line
 from noetl_temporal.playbook_tests.suites import LoadedSuite
-from noetl_temporal.playbook_tests.temporal_trial import not_on_temporal, run_on_temporal
+from noetl_temporal.playbook_tests.temporal_trial import memory_only_reason, run_on_temporal
 from noetl_temporal.playbook_tests.trial import TrialResult
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import clock_server
@@ -42,7 +42,7 @@ def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tu
 
 
 def _is_skipped(suite: LoadedSuite) -> bool:
-    why = not_on_temporal(suite.graph) if suite.graph is not None else None
+    why = memory_only_reason(suite.graph) if suite.graph is not None else None
     if why is not None:
         count = len(suite.suite.tests)
         tests = "1 test" if count == 1 else f"{count} tests"

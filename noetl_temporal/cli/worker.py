@@ -171,7 +171,7 @@ async def _serve(
     from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.health import exported
+    from noetl_temporal.health import exported_metrics
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
@@ -186,7 +186,7 @@ async def _serve(
         options = _with_metrics(options)
     with stop_event() as stopped:
         async with (
-            answering_health(health, client, stopped, served, partial(exported, exporter)),
+            answering_health(health, client, stopped, served, partial(exported_metrics, exporter)),
             serving(client, load_tools(), credential_source(), only, options),
         ):
             click.echo(f"serving {served}{build_text}; Ctrl-C stops")

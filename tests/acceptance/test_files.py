@@ -51,7 +51,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", TRAPS)
 @pytest.mark.parametrize("use", [read_text, open_log], ids=["read", "written"])
-def test_a_trap_is_refused(kind: str, use: Callable[[Path], object], folder: Path, victim: Path) -> None:
+def test_links_and_special_files_are_refused(
+    kind: str, use: Callable[[Path], object], folder: Path, victim: Path
+) -> None:
     path = folder / "postgres.log"
     TRAPS[kind](path, victim)
     with pytest.raises(UnsafeFileError, match=f"it is {kind}"):
@@ -60,7 +62,7 @@ def test_a_trap_is_refused(kind: str, use: Callable[[Path], object], folder: Pat
 
 
 @pytest.mark.parametrize("kind", TRAPS)
-def test_a_folder_with_a_trap_is_refused(kind: str, folder: Path, victim: Path) -> None:
+def test_a_folder_with_links_or_special_files_is_refused(kind: str, folder: Path, victim: Path) -> None:
     TRAPS[kind](folder / "temporal.db", victim)
     if kind == "a folder":
         check_entries(folder)
@@ -77,7 +79,7 @@ def test_a_link_that_is_opened_as_any_program_does_leads_to_its_target(folder: P
 
 
 @pytest.mark.parametrize("kind", ["a link", "a hard link", "a pipe"])
-def test_an_atomic_write_replaces_a_trap(kind: str, folder: Path, victim: Path) -> None:
+def test_an_atomic_write_replaces_a_link_or_special_file(kind: str, folder: Path, victim: Path) -> None:
     path = folder / "password.new"
     TRAPS[kind](path, victim)
     write_whole(path, "secret")
@@ -137,7 +139,7 @@ def test_files_of_another_user_are_refused(folder: Path) -> None:
         check_folder(folder)
 
 
-def test_what_is_made_is_for_its_account_alone(tmp_path: Path) -> None:
+def test_created_files_are_private_to_the_account(tmp_path: Path) -> None:
     make_folder(tmp_path / "a/b")
     write_whole(tmp_path / "a/b/text", "text")
     open_log(tmp_path / "a/b/log").close()

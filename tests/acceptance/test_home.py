@@ -259,7 +259,7 @@ def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) 
             assert home.owner_file.stat().st_mode & 0o777 == 0o600, "another user can lock it"
 
 
-def test_looking_makes_nothing(tmp_path: Path) -> None:
+def test_reading_the_state_of_a_stack_creates_no_folder(tmp_path: Path) -> None:
     home = Home(tmp_path / "stack")
     assert (home.owner(), home.in_use(), running(home), home.named_project()) == (None, False, None, None)
     assert not home.root.exists()

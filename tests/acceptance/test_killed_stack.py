@@ -68,7 +68,7 @@ def seconds_of_a_start_and_a_stop(site: Site) -> tuple[float, float]:
     return started - began, stopped - started
 
 
-def test_killed_at_any_moment(site: Site) -> None:
+def test_processes_killed_at_any_time(site: Site) -> None:
     home = site.home
     chance = random.Random()
     start_seconds, stop_seconds = seconds_of_a_start_and_a_stop(site)

@@ -124,7 +124,7 @@ def test_a_note_that_is_a_link_is_refused(tmp_path: Path, sleeper: subprocess.Po
     assert sleeper.poll() is None
 
 
-def test_what_is_recorded_is_found_again(tmp_path: Path) -> None:
+def test_a_recorded_process_is_read_back(tmp_path: Path) -> None:
     server: Server = start("sleep", ["sleep", "600"], tmp_path / "log", "sleep 600")
     try:
         record_processes(tmp_path / "servers.json", [server])

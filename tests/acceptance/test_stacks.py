@@ -52,7 +52,7 @@ def test_stacks_are_listed_and_removed(bare: Site, monkeypatch: pytest.MonkeyPat
     assert not two.root.exists()
 
 
-def test_here_is_meant_where_no_project_is_named(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_project_the_current_folder_is_meant(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     home = project(bare.folder, "one", monkeypatch)
     assert Site(bare.folder / "one").noetl("dev", "rm").returncode == 0
     assert not home.root.exists()
@@ -84,7 +84,7 @@ def test_links_are_not_followed_out_of_a_stack(bare: Site, monkeypatch: pytest.M
     assert (precious / "file").read_text() == "kept"
 
 
-def test_a_folder_that_is_a_link_is_neither_asked_nor_removed(
+def test_a_folder_that_is_a_link_is_neither_read_nor_removed(
     bare: Site, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = bare.folder / "theirs"
@@ -101,7 +101,7 @@ def test_a_folder_that_is_a_link_is_neither_asked_nor_removed(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_stack_of_another_user_is_neither_asked_nor_removed(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_of_another_user_is_neither_read_nor_removed(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     home = project(bare.folder, "one", monkeypatch)
     os.chown(home.root, 65534, -1)
     (listed,) = json.loads(bare.noetl("dev", "list", "--json").stdout)

@@ -42,10 +42,10 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    sys.stdout.write(came_of(call))
+    sys.stdout.write(outcome_of(call))
 
 
-def came_of(call: Call) -> str:
+def outcome_of(call: Call) -> str:
     """The confinement must succeed."""
     if not call["own_mounts"]:
         mounts.become_own = lambda: False

@@ -144,7 +144,7 @@ async def test_loopback_is_refused_by_default(web: str, host: str, monkeypatch: 
         await TOOL.run(request("http", url=f"http://{host}:{port}/echo"), Context())
 
 
-async def test_the_call_goes_to_the_address_that_was_judged(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_call_connects_to_the_checked_address(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that answers differently the second time gains nothing: it is asked once."""
     port = httpx.URL(web).port
     answers = [[(2, 1, 6, "", ("127.0.0.1", port))], [(2, 1, 6, "", ("10.0.0.1", port))]]

@@ -135,7 +135,7 @@ OF_VAULT = [
 
 
 @pytest.mark.parametrize("answer", OF_VAULT)
-async def test_what_vault_answers_is_read_as_its_fields(tmp_path: Path, answer: dict[str, Any]) -> None:
+async def test_fields_are_read_from_the_response_of_vault(tmp_path: Path, answer: dict[str, Any]) -> None:
     """As `vault kv get -format=json` prints it, in the environment, and in a file, where a type may stand beside it."""
     file = tmp_path / "credentials.yaml"
     file.write_text(json.dumps({"a": {"type": "basic", **answer}}))

@@ -88,7 +88,7 @@ async def test_an_error_leaves_neither_rows_nor_entry(file: File) -> None:
     assert await file.find() is None
 
 
-async def test_rivals_take_effect_once(file: File) -> None:
+async def test_concurrent_attempts_take_effect_once(file: File) -> None:
     sql = "insert into t select 1 from range(3000000) having count(*) > 0; select uuid() as id"
     answers = await asyncio.gather(*(file.run(sql) for _ in range(4)))
     assert file.ids() == [1]

@@ -116,7 +116,7 @@ async def test_it_imports_nothing_from_the_folder_that_it_runs_in(folder: Path, 
 
 
 @LINUX
-async def test_all_its_threads_are_confined(kept: None) -> None:
+async def test_all_threads_of_the_process_are_sandboxed(kept: None) -> None:
     running = asyncio.create_task(run(ENDLESS))
     [pid] = await until(processes)
     await until(lambda: len(list(proc(pid, "task").iterdir())) > 2)
@@ -262,7 +262,7 @@ async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") ->
     return await duckdb_tool.TOOL.run_once(called, Context(), LedgerSlot("42/k", 1, text))
 
 
-async def test_a_call_that_waits_for_its_rival_can_be_cancelled(kept: None) -> None:
+async def test_a_call_that_waits_for_a_concurrent_attempt_can_be_cancelled(kept: None) -> None:
     rivals = [asyncio.create_task(run_once(f"create table t as {ENDLESS}")) for _ in range(2)]
     before = await until(processes)
     for rival in reversed(rivals):

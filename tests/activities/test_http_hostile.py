@@ -92,7 +92,7 @@ async def test_charsets_that_are_read(charset: str) -> None:
         ('{"a": "ø"}'.encode("utf-16"), "application/json; charset=utf-16", {"a": "ø"}),
     ],
 )
-async def test_what_bodies_are_read_as(body: bytes, content_type: str, data: Any) -> None:
+async def test_how_bodies_are_decoded(body: bytes, content_type: str, data: Any) -> None:
     assert await data_of(body, content_type) == data
 
 

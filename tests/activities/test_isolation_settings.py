@@ -13,7 +13,7 @@ from noetl_activities.isolation.limits import GIB
 from noetl_activities.isolation.settings import settings_of
 
 
-def test_what_holds_where_nothing_is_said() -> None:
+def test_default_settings_of_the_sandbox() -> None:
     settings = settings_of({})
     assert (settings["directories"], settings["hidden"]) == ([], [])
     assert settings["ports"] == [53, 80, 443, 8080, 8443]
@@ -59,7 +59,7 @@ def test_values_that_are_not_paths_are_dropped() -> None:
     assert settings_of(environment)["hidden"] == []
 
 
-def test_what_is_allowed_is_all_but_what_is_hidden(tmp_path: Path) -> None:
+def test_allowed_paths_exclude_hidden_ones(tmp_path: Path) -> None:
     for name in ("data/deep/secret", "data/deep/file", "data/file", "home/venv/python"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()

@@ -90,7 +90,9 @@ async def test_a_repeated_call_after_a_good_outcome_has_rows_of_its_own(
     assert await ids(place, connection) == [1, 2, 3]
 
 
-async def test_rivals_agree_on_one_outcome(place: Place, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def test_concurrent_attempts_have_one_outcome(
+    place: Place, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
     outcomes = [json.dumps({"status": "ok", "result": n}) for n in range(6)]
     answers = await asyncio.gather(*(place.store({"id": n}, outcome=outcome) for n, outcome in enumerate(outcomes)))
     [winner] = [n for n, answer in enumerate(answers) if not answer.duplicate]

@@ -16,7 +16,7 @@ import pytest
 from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
 from noetl_temporal.stack.addresses import Addresses
 
-CALLING = """
+CALL_PROGRAM = """
 import asyncio, json, resource, sys
 from dev.attack.tool_calls import call
 from noetl_activities import postgres_records
@@ -104,7 +104,7 @@ async def test_no_response_of_a_server_crashes_the_worker(
         login = {"db_host": "127.0.0.1", "db_port": port, "db_user": "playbooks", "db_name": "playbooks"}
         credential = json.dumps({"type": "postgres", "db_password": servers.playbooks_password, **login})
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CALLING, credential, guard, stdout=asyncio.subprocess.PIPE
+            sys.executable, "-c", CALL_PROGRAM, credential, guard, stdout=asyncio.subprocess.PIPE
         )
         printed, _ = await asyncio.wait_for(child.communicate(), 60)
     assert message in printed.decode()

@@ -201,7 +201,7 @@ async def test_it_works_in_another_folder(task_folder: Path, monkeypatch: pytest
 # ---- output ----------------------------------------------------------------------------------------------------------
 
 
-async def test_endless_output_is_drained_and_bounded_and_the_cut_reported() -> None:
+async def test_endless_output_is_drained_and_truncated_with_a_warning() -> None:
     outcome = await run("head -c 5000000 /dev/zero | tr '\\0' x; echo end >&2")
     assert outcome.result["stdout"] == "x" * MAX_OUTPUT
     assert outcome.result["stderr"] == "end\n"
@@ -211,7 +211,7 @@ async def test_endless_output_is_drained_and_bounded_and_the_cut_reported() -> N
 
 
 @pytest.mark.parametrize("shift", [0, 5, len(TOKEN) - 1])
-async def test_a_secret_that_the_cut_divides_is_masked(shift: int) -> None:
+async def test_a_secret_that_the_truncation_divides_is_masked(shift: int) -> None:
     before = MAX_OUTPUT - shift
     outcome = await run(f"head -c {before} /dev/zero | tr '\\0' x; echo $TOKEN; head -c 99999 /dev/zero", auth="api")
     assert set(outcome.result["stdout"]) <= {"x", "*"}
@@ -239,7 +239,7 @@ async def test_no_part_of_a_secret_is_in_the_end_of_a_long_output(shift: int) ->
         "exec 3<>/dev/tcp/127.0.0.1/22",
     ],
 )
-async def test_files_outside_are_out_of_reach(command: str) -> None:
+async def test_a_task_cannot_access_files_outside_its_folder(command: str) -> None:
     outcome = await run(command)
     assert outcome.error is not None
     assert any(word in outcome.result["stderr"] for word in ("denied", "not permitted", "Read-only"))

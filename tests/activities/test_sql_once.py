@@ -94,7 +94,7 @@ async def test_a_second_attempt_takes_the_outcome(base: Base) -> None:
     assert await base.find() == second
 
 
-async def test_another_n_is_another_call(base: Base) -> None:
+async def test_another_attempt_number_is_another_call(base: Base) -> None:
     for n in (1, 2, 2):
         assert (await base.run(INSERT, n)).outcome.result["rows"] == [{"n": n}]
     assert await base.ids() == [1, 1]
@@ -110,7 +110,7 @@ async def test_another_n_is_another_call(base: Base) -> None:
         ("merge into t using (select 1 as id) s on t.id = s.id when not matched then insert values (s.id)", ()),
     ],
 )
-async def test_whatever_writes_writes_once(base: Base, sql: str, params: tuple[Any, ...]) -> None:
+async def test_statements_that_write_take_effect_once(base: Base, sql: str, params: tuple[Any, ...]) -> None:
     await base.owner.execute("create function f() returns int language sql as 'insert into t values (1) returning id'")
     for _ in range(2):
         assert (await base.run(sql, 1, *params)).outcome.error is None
@@ -130,7 +130,7 @@ async def test_a_call_that_wrote_nothing_leaves_no_entry(base: Base, sql: str) -
     assert await base.entries() == [2]
 
 
-async def test_rivals_take_effect_once(base: Base) -> None:
+async def test_concurrent_attempts_take_effect_once(base: Base) -> None:
     """All of them run at once, also where the ledger is still to be made."""
     sql = "insert into t values (1); select pg_sleep(0.3); select gen_random_uuid() as id"
     answers = await asyncio.gather(*(base.run(sql) for _ in range(5)))
@@ -139,7 +139,7 @@ async def test_rivals_take_effect_once(base: Base) -> None:
     assert sorted(answer.is_taken for answer in answers) == [False, True, True, True, True]
 
 
-async def test_a_rival_that_meets_the_row_of_the_first_takes_its_outcome(base: Base) -> None:
+async def test_a_concurrent_attempt_that_conflicts_with_the_row_of_the_first_gets_its_outcome(base: Base) -> None:
     """It waits at the table's own unique key, not at that of the ledger, and would report a duplicate."""
     await base.owner.execute("alter table t add primary key (id)")
     answers = await asyncio.gather(*(base.run("insert into t values (1); select pg_sleep(0.3)") for _ in range(3)))
@@ -194,7 +194,7 @@ async def test_the_compiler_predicts_the_effects_that_postgres_reports(base: Bas
         assert await base.ids() == []
 
 
-async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
+async def test_the_caller_decides_how_an_outcome_is_stored(base: Base) -> None:
     """The caller takes secrets out, and what is too large."""
 
     def short(_outcome: Outcome) -> str:

@@ -76,7 +76,7 @@ def test_the_front_end_reads_it_and_checks_its_type(entered: dict[str, Any]) -> 
     assert entered["wrong"] == ['NT103 "owner" must be a string, not a list ()']
 
 
-def test_a_misspelt_one_names_it(entered: dict[str, Any]) -> None:
+def test_a_misspelt_key_is_reported_with_the_right_one(entered: dict[str, Any]) -> None:
     assert entered["misspelt"] == ['NT102 unknown key "ownr" in the spec of a step (did you mean "owner"?)']
 
 

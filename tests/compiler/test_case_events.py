@@ -60,12 +60,12 @@ def joined(parts: tuple[str, str, str]) -> str:
     return f"({parts[0]}) {parts[1]} ({parts[2]})"
 
 
-def wider(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     negated = inner.map(lambda operand: f"not ({operand})")
     return st.one_of(negated, st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(joined))
 
 
-@given(st.recursive(st.sampled_from(ATOMS), wider, max_leaves=6), st.booleans(), st.booleans())
+@given(st.recursive(st.sampled_from(ATOMS), combined, max_leaves=6), st.booleans(), st.booleans())
 def test_a_condition_never_holds_at_an_event_it_does_not_answer_to(source: str, a: bool, b: bool) -> None:
     when = f"{{{{ {source} }}}}"
     if "event" not in source:

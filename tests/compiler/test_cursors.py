@@ -60,7 +60,7 @@ def test_a_value_is_bound_and_never_spliced(claim: str, query: str, values: list
         ("SELECT 1; SELECT 2", "each field of a cursor takes one statement"),
     ],
 )
-def test_what_cannot_be_bound_is_an_error(claim: str, message: str) -> None:
+def test_templates_that_cannot_be_bound_are_errors(claim: str, message: str) -> None:
     result = compiled(claim)
     assert result.graph is None
     assert [diagnostic.message for diagnostic in result.diagnostics if diagnostic.severity.value == "error"] == [
@@ -82,7 +82,7 @@ def test_parameters_of_the_author_come_first() -> None:
     }
 
 
-def test_giving_back_needs_a_statement() -> None:
+def test_a_release_needs_a_statement() -> None:
     result = compiled("SELECT 1", "        on_row_error: release\n")
     assert any(
         'missing "release"' in diagnostic.message or "release" in diagnostic.message

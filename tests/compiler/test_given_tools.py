@@ -147,7 +147,7 @@ def test_the_schema_takes_a_right_call_and_refuses_a_wrong_one() -> None:
         )
 
 
-def test_it_is_looked_up() -> None:
+def test_explain_finds_the_tool_and_its_keys() -> None:
     kinds = ToolKinds(TOOLS)
     entry = lookup("greet", kinds)
     assert entry.about == "Greets somebody."

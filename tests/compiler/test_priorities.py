@@ -34,7 +34,7 @@ def test_the_graph_has_what_the_metadata_say(metadata: str, expected: Priority) 
     assert decode(encode(graph)) == graph
 
 
-def test_a_graph_without_any_is_as_it_was_before() -> None:
+def test_a_graph_without_priorities_has_no_field_for_them() -> None:
     assert b"priority" not in encode(compile_or_raise(text()))
 
 
@@ -49,6 +49,6 @@ def test_a_graph_without_any_is_as_it_was_before() -> None:
         (f"fairness_key: {'k' * 65}", Code.WRONG_VALUE, '"fairness_key" has at most 64 bytes'),
     ],
 )
-def test_a_wrong_one_is_an_error(metadata: str, code: Code, message: str) -> None:
+def test_a_wrong_priority_is_an_error(metadata: str, code: Code, message: str) -> None:
     [diagnostic] = compile_text(text(metadata), "p.yaml").diagnostics
     assert (diagnostic.code, diagnostic.message) == (code, message)

@@ -171,7 +171,7 @@ def test_braces_in_a_sql_script_are_reported_as_no_template(tmp_path: Path) -> N
         ("bytes.py", '"bytes.py" is not UTF-8 text: byte 0xFF at 3'),
     ],
 )
-def test_a_file_out_of_reach_is_refused(tmp_path: Path, address: str, why: str) -> None:
+def test_a_file_outside_the_folder_of_the_playbook_is_refused(tmp_path: Path, address: str, why: str) -> None:
     folder, outside = tmp_path / "in", tmp_path / "out"
     script(folder, "result = 1")
     script(folder, "result = 1", "lib/a.py")

@@ -93,7 +93,7 @@ def test_values_that_are_not_schemas(schema: Any) -> None:
         ({"a": {"type": "string", "choices": "x"}}, False),
     ],
 )
-def test_forms(form: Any, is_one: bool) -> None:
+def test_forms_of_waits(form: Any, is_one: bool) -> None:
     assert (form_problem(form) is None) == is_one
     if is_one:
         assert schema_problem(form_schema(form)) is None
@@ -115,7 +115,7 @@ def test_forms(form: Any, is_one: bool) -> None:
         ([], None),
     ],
 )
-def test_times(value: object, expected: int | None) -> None:
+def test_forms_of_times(value: object, expected: int | None) -> None:
     assert milliseconds(value) == expected
     if expected is not None:
         assert milliseconds(iso(expected)) == expected

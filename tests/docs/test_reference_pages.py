@@ -117,7 +117,8 @@ def test_every_tool_has_a_section() -> None:
 
 
 _KINDS = re.compile(
-    r"""(?:ErrorInfo|refusal|error_outcome|_undecided|_refused|self\._fail)\(\s*"(\w+)"|_loop_failed\(\w+, "(\w+)\""""
+    r"""(?:ErrorInfo|refusal|error_outcome|_undecided_report|_refusal_report|self\._fail)\(\s*"(\w+)\""""
+    r"""|_failed_loop_report\(\w+, "(\w+)\""""
     r"""|kind(?:: ClassVar\[str\])? = "(\w+)"\n|"kind": "(\w+)", "message"|ITEMS_FAILED = "(\w+)\""""
 )
 _BY_WHAT_A_SERVER_SAID = frozenset(map(http_kind, (302, 401, 404, 429, 500))) | {"dns", "tls"}

@@ -91,7 +91,7 @@ def test_an_iteration_has_its_counts() -> None:
 
 
 @pytest.mark.parametrize("loop", ["", "    loop: {in: [1], iterator: one}\n"])
-def test_what_is_set_for_the_iteration_needs_no_root(loop: str) -> None:
+def test_values_set_in_iter_are_visible_as_bare_names(loop: str) -> None:
     text = playbook(
         f"  - step: start\n{loop}    tool:\n"
         "      - {name: first, kind: noop, set: {iter.made: '{{ output.data }}'}}\n"
@@ -162,7 +162,7 @@ def test_now_is_the_time_of_what_the_run_works_on() -> None:
 
 
 @pytest.mark.parametrize("name", ["job", "workload", "ctx", "results", "keychain", "vars"])
-def test_what_a_playbook_binds_is_seen_before_the_names_of_the_engine(name: str) -> None:
+def test_names_bound_by_a_playbook_hide_names_of_the_engine(name: str) -> None:
     text = playbook(
         f"  - step: start\n    loop: {{in: [{{title: a}}], iterator: {name}}}\n"
         f"    tool: {{kind: noop, message: '{{{{ {name}.title }}}}'}}\n"
@@ -170,7 +170,7 @@ def test_what_a_playbook_binds_is_seen_before_the_names_of_the_engine(name: str)
     assert run_text(text, lambda call: call.config).calls[0].config["message"] == "a"
 
 
-def test_what_a_call_binds_hides_a_step_in_conditions() -> None:
+def test_names_bound_by_a_call_hide_steps_in_conditions() -> None:
     """NT308 warns of it, and names where the result is found."""
     text = playbook(
         "  - step: page\n    tool: {kind: noop}\n"

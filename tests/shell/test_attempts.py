@@ -43,7 +43,7 @@ async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | No
     return report
 
 
-async def test_a_delay_that_no_date_can_say_is_cut() -> None:
+async def test_a_delay_beyond_the_last_date_is_capped() -> None:
     with pytest.raises(ApplicationError) as raised:
         await attempt(
             CallRule(0, "retry", "error", attempts=Value(2000), delay=Value(86400), backoff="exponential"),
@@ -141,7 +141,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
     def broken(*_: Any) -> Any:
         raise RuntimeError("hush"[::-1])
 
-    monkeypatch.setattr("noetl_temporal.run_tool.fitted", broken)
+    monkeypatch.setattr("noetl_temporal.run_tool.limit_size", broken)
     report = await made(FakeTool("noop", lambda _request, _context: 1), CredentialSource(environment={}))
     assert report.outcome["error"]["kind"] == "internal"
     assert "RuntimeError" in report.outcome["error"]["message"]
