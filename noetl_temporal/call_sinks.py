@@ -148,13 +148,13 @@ class CallSinks:
             return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
     def _name_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
-        message = self._credentials.scrubbed(str(failure["error"]["message"]))
+        message = self._credentials.mask_secrets(str(failure["error"]["message"]))
         meta = {**failure.get("meta", {}), "sink": sink.key}
         return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}, "meta": meta}
 
 
 def _location_keys(sink: SinkCall) -> tuple[str, ...]:
-    return sinks.PLACES.get(sink.kind, ())
+    return sinks.DATABASE_FIELDS.get(sink.kind, ())
 
 
 def _sink_slot(kind: str) -> AbstractAsyncContextManager[object]:

@@ -13,7 +13,7 @@ import asyncio
 import asyncpg
 
 from noetl_activities.errors import CONNECTION_REFUSED
-from noetl_activities.postgres_dsn import DsnError, dsn_place
+from noetl_activities.postgres_dsn import DsnError, dsn_location
 from noetl_activities.postgres_protocol import guard_logins
 from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
 
@@ -33,7 +33,7 @@ class DeploymentError(Exception):
 async def check_postgres(dsn: str) -> None:
     """Connect once. Raises DeploymentError."""
     try:
-        dsn_place(dsn)
+        dsn_location(dsn)
         connection = await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
     except (ValueError, *DATABASE_ERRORS) as error:
         raise postgres_problem(error, dsn) from error
@@ -48,7 +48,7 @@ def dsn_problem(error: DsnError) -> DeploymentError:
 def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
     """Return the error that says why Postgres cannot be used. It never contains the password of the DSN."""
     try:
-        place = dsn_place(dsn) if dsn else ""
+        place = dsn_location(dsn) if dsn else ""
     except DsnError as dsn_error:
         return dsn_problem(dsn_error)
     server = f"Postgres at {place}" if place else "Postgres"

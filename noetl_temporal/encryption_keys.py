@@ -38,12 +38,12 @@ async def keyring_from_environment() -> Keyring | None:
 
 
 async def _keys_in_vault(path: str) -> Mapping[str, bytes]:
-    from noetl_activities.secrets.fetched import FetchedSecrets  # with an HTTP client, for those who use Vault
+    from noetl_activities.secrets.secret_cache import SecretCache  # with an HTTP client, for those who use Vault
     from noetl_activities.secrets.vault import Vault
 
     source = f"{ENCRYPTION_VAULT_VARIABLE} ({path})"
     try:
-        fields = await Vault(os.environ, FetchedSecrets()).read(path)
+        fields = await Vault(os.environ, SecretCache()).read(path)
     except (ConfigError, CredentialError, SecretError) as error:
         raise DeploymentError(f"cannot read {source}: {error}") from None
     text = fields.get(VAULT_FIELD)

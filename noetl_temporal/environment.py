@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from noetl_activities.postgres_dsn import DsnError, dsn_place
+from noetl_activities.postgres_dsn import DsnError, dsn_location
 from noetl_activities.variables import DSN_VARIABLE
 
 __all__ = ["NO_CATALOG", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]
@@ -24,7 +24,7 @@ def dsn_from_environment() -> str | None:
     dsn = os.environ.get(DSN_VARIABLE)
     try:
         if dsn:
-            dsn_place(dsn)
+            dsn_location(dsn)
     except DsnError as error:
         from noetl_temporal.deployment import dsn_problem  # imports the database driver
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from noetl_activities.sinks.data import Row, rows_of
+from noetl_activities.sinks.data import Row, sink_rows
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.graph.contents import pointer
@@ -33,8 +33,8 @@ def _map_rows(mapping: Value, data: Json, content: Json, scope: Mapping[str, Any
     columns = cast("dict[str, Json]", mapping.data[_MAPPING])
     templated = {name for name in columns if _has_template(mapping, pointer(f"/{_MAPPING}", name))}
     plain = {name: column for name, column in columns.items() if name not in templated}
-    rows = rows_of({"data": data}, content)
-    fields = rows_of({"data": data, _MAPPING: plain}, content)
+    rows = sink_rows({"data": data}, content)
+    fields = sink_rows({"data": data, _MAPPING: plain}, content)
     mapped_rows: list[Row] = []
     for row, plain_fields in zip(rows, fields, strict=True):
         values = templates.render(mapping, Chain({ROW: row}, scope))[_MAPPING]

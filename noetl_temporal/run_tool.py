@@ -141,8 +141,8 @@ class _Context:
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         return await self._credentials.reference(name, kind, config)
 
-    def cut(self, text: str, limit: int) -> str:
-        return self._credentials.cut(text, limit)
+    def truncate(self, text: str, limit: int) -> str:
+        return self._credentials.truncate(text, limit)
 
     def output(self, stream: OutputStream, text: str) -> None:
         self._output.feed(stream, text)
@@ -278,7 +278,7 @@ class Attempt:
     def _adopt(self, result: OnceResult) -> _CallResult:
         """Use an outcome of the tool, and record the attempts that it counts."""
         self.log.add_unrecorded_attempts(result.used)
-        return _CallResult(plain_outcome(result.outcome), result.is_taken, result.is_in_ledger)
+        return _CallResult(plain_outcome(result.outcome), result.is_reused, result.is_in_ledger)
 
     def _ledger_slot(self) -> LedgerSlot:
         return LedgerSlot(self.call.key, self.log.n, self._ledger_json)

@@ -15,7 +15,7 @@ import time
 from datetime import UTC, datetime
 
 from noetl_activities.credentials import Credentials
-from noetl_activities.scrub import CUT_MARGIN
+from noetl_activities.scrub import TRUNCATION_MARGIN
 from noetl_activities.tool import OutputStream
 from noetl_temporal.call_log import CallLog, worker_name
 from noetl_temporal.database_errors import DATABASE_ERRORS
@@ -28,7 +28,7 @@ __all__ = ["TaskOutput"]
 MOST_BYTES = 1024 * 1024
 """Bytes of one attempt in noetl.log."""
 
-_MOST_FED = MOST_BYTES + 2 * CUT_MARGIN
+_MOST_FED = MOST_BYTES + 2 * TRUNCATION_MARGIN
 """Characters of one attempt that are processed; further output is dropped."""
 
 MOST_CHARACTERS = 8000
@@ -123,13 +123,13 @@ class TaskOutput:
         text = "".join(lines.pieces)
         del self._waiting[stream]
         if is_end and self._is_dropping:  # the end may have divided a secret
-            text = self._credentials.cut(text, max(0, len(text) - CUT_MARGIN))
+            text = self._credentials.truncate(text, max(0, len(text) - TRUNCATION_MARGIN))
         elif not is_end:
             line_end = text.rfind("\n") + 1
             if line_end < len(text):
                 self._waiting[stream] = _Lines(text[line_end:])
             text = text[:line_end]
-        return PrintedText(lines.began, stream, storable_text(self._credentials.scrubbed(text)))
+        return PrintedText(lines.began, stream, storable_text(self._credentials.mask_secrets(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
         """Return the texts up to the limit, and then the row that reports the truncation; nothing after that."""

@@ -12,8 +12,8 @@ from noetl_activities.credentials import Credentials
 from noetl_activities.errors import FailedError, ToolError
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.once import LedgerOutcome
-from noetl_activities.outcome import LEVELS, TOO_DEEP, ErrorInfo, Outcome
-from noetl_activities.scrub import CUT_MARGIN
+from noetl_activities.outcome import MAX_LEVELS, TOO_DEEP, ErrorInfo, Outcome
+from noetl_activities.scrub import TRUNCATION_MARGIN
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import PlainOutcome
@@ -121,12 +121,12 @@ def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOut
     scrubbed = _scrub_values(outcome, credentials, _ENVELOPE)
     if error is None:
         return scrubbed
-    message = credentials.cut(error["message"][: MAX_MESSAGE_CHARS + CUT_MARGIN], MAX_MESSAGE_CHARS)
+    message = credentials.truncate(error["message"][: MAX_MESSAGE_CHARS + TRUNCATION_MARGIN], MAX_MESSAGE_CHARS)
     return {**scrubbed, "error": _scrub_values({**error, "message": message}, credentials, _FACTS)}
 
 
 def _scrub_values(values: Mapping[str, Any], credentials: Credentials, but: frozenset[str]) -> dict[str, Any]:
-    return {name: value if name in but else credentials.scrubbed(value) for name, value in values.items()}
+    return {name: value if name in but else credentials.mask_secrets(value) for name, value in values.items()}
 
 
 def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:
@@ -146,7 +146,7 @@ def plain_outcome(outcome: Outcome) -> PlainOutcome:
         fields = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
     except RecursionError:
         return refusal("too_large", TOO_DEEP)
-    if _is_deeper(fields, LEVELS):
+    if _is_deeper(fields, MAX_LEVELS):
         return refusal("too_large", TOO_DEEP)
     warning = replace_non_finite(fields)
     return {**fields, "meta": {**fields.get("meta", {}), **warning}} if warning else fields

@@ -22,8 +22,8 @@ from noetl_activities import postgres_connect, postgres_transaction
 from noetl_activities.errors import ToolError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres import TOOL
-from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
-from noetl_activities.postgres_types import MOST_NESTED_TYPES, TypeDepths
+from noetl_activities.postgres_records import MAX_RECORDS, RecordWatch
+from noetl_activities.postgres_types import MAX_NESTED_TYPES, TypeDepths
 
 __all__ = ["CLASS", "deep_types"]
 
@@ -52,12 +52,12 @@ def deep_types(levels: int) -> Script:
 
 
 def _types(chance: random.Random) -> tuple[str, Script]:
-    levels = chance.randint(MOST_NESTED_TYPES + 1, 60_000)
+    levels = chance.randint(MAX_NESTED_TYPES + 1, 60_000)
     return f"{levels} types in each other", deep_types(levels)
 
 
 def _records(chance: random.Random) -> tuple[str, Script]:
-    return _of_records(chance.randint(MOST_RECORDS + 1, 500_000))
+    return _of_records(chance.randint(MAX_RECORDS + 1, 500_000))
 
 
 def _of_records(levels: int) -> tuple[str, Script]:

@@ -107,7 +107,7 @@ def _unguarded() -> AbstractContextManager[object]:
     """Without a limit on values and on bytes."""
     guards = ExitStack()
     guards.enter_context(patch.object(python, "has_more_values", _is_within))
-    guards.enter_context(patch.object(processes, "_MAX_ANSWER", 2**30))
+    guards.enter_context(patch.object(processes, "_MAX_RESPONSE", 2**30))
     return guards
 
 

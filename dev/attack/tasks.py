@@ -24,7 +24,7 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, first_address
 from dev.attack.tool_calls import call
-from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.probe import describe_isolation
 from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_activities.python import TOOL
 
@@ -201,7 +201,7 @@ def _marked(mark: bytes) -> Iterator[int]:
 @functools.cache
 def _held() -> str:
     """What keeps tasks from what, on this machine."""
-    return asyncio.run(isolation())
+    return asyncio.run(describe_isolation())
 
 
 def _missing() -> str:

@@ -32,7 +32,7 @@ class Context:
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         raise NotImplementedError
 
-    def cut(self, text: str, limit: int) -> str:
+    def truncate(self, text: str, limit: int) -> str:
         """No secret is known here."""
         return text[:limit]
 

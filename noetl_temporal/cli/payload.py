@@ -44,7 +44,7 @@ def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json
 
 def _parse_object(payload: str) -> dict[str, Json]:
     text, where = (_read_file(payload[1:]), payload[1:]) if payload.startswith("@") else (payload, "--payload")
-    if too_much := json_limits.excess(text):
+    if too_much := json_limits.exceeded_limit(text):
         raise click.UsageError(
             f"{where} is too large ({too_much}): keep data in a file or a table, and read it in a task"
         )

@@ -81,7 +81,7 @@ async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle
 
 def json_argument(text: str, where: str) -> Any:
     """Return the value of a JSON text on the command line. Raises click.UsageError."""
-    if too_much := json_limits.excess(text):
+    if too_much := json_limits.exceeded_limit(text):
         raise click.UsageError(f"{where} is too large ({too_much})")
     try:
         return msgspec.json.decode(text)

@@ -164,7 +164,7 @@ async def _serve(
     health: tuple[str, int] | None,
     exporter: str,
 ) -> None:
-    from noetl_activities.isolation.probe import CONFINED, isolation
+    from noetl_activities.isolation.probe import CONFINED_TOOLS, describe_isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
     from noetl_temporal.cli.health import answering_health
@@ -190,8 +190,8 @@ async def _serve(
             serving(client, load_tools(), credential_source(), only, options),
         ):
             click.echo(f"serving {served}{build_text}; Ctrl-C stops")
-            if only is None or not CONFINED.isdisjoint(only):
-                click.echo(await isolation())
+            if only is None or not CONFINED_TOOLS.isdisjoint(only):
+                click.echo(await describe_isolation())
             await stopped.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")
 

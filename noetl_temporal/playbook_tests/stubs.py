@@ -18,9 +18,9 @@ from noetl_activities.http import outcome_of
 from noetl_activities.http_exchange import HttpResponse
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.rows import sql_result, statement
+from noetl_activities.rows import sql_result, statement_result
 from noetl_activities.sinks import Entry, Stored
-from noetl_activities.sinks.data import rows_of
+from noetl_activities.sinks.data import sink_rows
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.language.tool_description import Tools
@@ -187,7 +187,7 @@ async def stub_outcome(stub: Stub, request: Request, context: ToolContext) -> Ou
     if stub.rows is not None:
         columns = list(dict.fromkeys(name for row in stub.rows for name in row))
         rows = ([row.get(name) for name in columns] for row in stub.rows)
-        return Outcome("ok", sql_result([statement(columns, rows)]))
+        return Outcome("ok", sql_result([statement_result(columns, rows)]))
     if request.kind == "http":
         return await _http_outcome(stub.http or StubResponse(200, {}, stub.result), request, context)
     return Outcome("ok", stub.result)
@@ -237,7 +237,7 @@ class _Sinks:
         if self._error is not None:
             raise SinkError(_error_outcome(self._error))
         place = str(config.get("table") or config.get("statement") or kind)
-        rows = cast("list[Any]", rows_of(config, result))
+        rows = cast("list[Any]", sink_rows(config, result))
         self._stored.setdefault(place, []).extend(rows)
         return Stored(len(rows), place, is_in_ledger=True)
 

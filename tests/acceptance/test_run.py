@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.probe import describe_isolation
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Api, Site
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.stack
 HELLO = ROOT / "dev/examples/hello.yaml"
 PLAYBOOKS = ROOT / "tests/acceptance/playbooks"
 PROBE = "/api/v1/concurrency/probe"
-HELD = asyncio.run(isolation())
+HELD = asyncio.run(describe_isolation())
 
 
 def test_a_run_completes(site: Site) -> None:

@@ -48,7 +48,7 @@ def main() -> None:
 def outcome_of(call: Call) -> str:
     """The confinement must succeed."""
     if not call["own_mounts"]:
-        mounts.become_own = lambda: False
+        mounts.enter_mount_namespace = lambda: False
     confine(call["folder"], {**call["settings"]})
     try:
         exec(call["code"], {**MODULES, **call["given"]})

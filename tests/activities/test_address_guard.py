@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from noetl_activities.address_guard import AddressGuard
-from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_IPV6, Range, never_called
+from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_IPV6, Range, forbidden_range
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http import TOOL
@@ -132,7 +132,7 @@ def test_the_first_and_the_last_address_of_each_special_range_are_refused(specia
     for address in (special_range.network.network_address, special_range.network.broadcast_address):
         with pytest.raises(RefusedError):
             AddressGuard().check("internal.test", address)
-        if never_called(address) is None:
+        if forbidden_range(address) is None:
             AddressGuard(networks=(ipaddress.ip_network(address),)).check("internal.test", address)
 
 

@@ -164,7 +164,7 @@ def test_valid_image_references_are_accepted(image: str) -> None:
         ({"env": {"A B": "1"}}, "an invalid variable name"),
         ({"env": {"A": "1\nLD_PRELOAD=x"}}, 'the variable A of "env" has several lines'),
         ({"env": "A=1"}, '"env" must be a mapping'),
-        ({"args": {"a": 1}}, '"args" must be text or a list'),
+        ({"args": {"a": 1}}, '"args" must be a string or a list'),
         ({"resources": {"limits": {"memory": "lots"}}}, '"memory" of "resources.limits" must be a number'),
         ({"resources": {"limits": {"cpu": "0"}}}, '"cpu" of "resources.limits"'),
         ({"runtime": {"files": [{"path": "x"}]}}, '"files" cannot be mounted here'),

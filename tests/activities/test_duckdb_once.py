@@ -67,7 +67,7 @@ async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
     assert await file.find() is None
     first = await file.run(INSERT)
     second = await file.run(INSERT)
-    assert (first.is_in_ledger, first.is_taken, second.is_taken) == (True, False, True)
+    assert (first.is_in_ledger, first.is_reused, second.is_reused) == (True, False, True)
     assert second.outcome == first.outcome
     assert file.ids() == [1]
     assert await file.find() == second
@@ -77,7 +77,7 @@ async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
 async def test_a_call_that_reads_leaves_no_entry(file: File) -> None:
     for _ in range(2):
         answer = await file.run("set threads = 2; select * from t; show tables")
-        assert (answer.outcome.error, answer.is_in_ledger, answer.is_taken) == (None, False, False)
+        assert (answer.outcome.error, answer.is_in_ledger, answer.is_reused) == (None, False, False)
     assert not file.has_ledger()
 
 

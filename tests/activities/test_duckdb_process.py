@@ -172,7 +172,7 @@ async def test_a_huge_number_of_threads_does_not_block_the_process(kept: None) -
     ("sql", "words"),
     [
         ("select repeat('x', 1000000) as a from range(40)", "the results are over 32 MB"),
-        ("select [[] for i in range(2000)] as a from range(600)", "over 1,000,000 lists and maps"),
+        ("select [[] for i in range(2000)] as a from range(600)", "over 1,000,000 lists and mappings"),
         ("select range from range(100001)", "over 100,000 rows"),
         ("select repeat('x', 20000000); select repeat('x', 20000000)", "the results are over 32 MB"),
     ],
@@ -280,7 +280,7 @@ async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept: None) -> None
 
     with pytest.raises(LookupError):
         await run_once("create table t as select 1 as a", text)
-    assert not (await run_once("create table t as select 2 as a")).is_taken
+    assert not (await run_once("create table t as select 2 as a")).is_reused
     assert (await run("from t")).result["rows"] == [{"a": 2}]
 
 

@@ -100,7 +100,7 @@ async def answered(url: str, name: str) -> tuple[Any, Any]:
     """The outcome as the tool gives it, and as it leaves the activity."""
     context = Context(own=CREDENTIALS[name])
     outcome = msgspec.to_builtins(await TOOL.run(request("http", "own", url=url, follow_redirects=False), context))
-    return outcome, context.credentials.scrubbed(outcome)
+    return outcome, context.credentials.mask_secrets(outcome)
 
 
 def pieces_of(secret: str) -> set[str]:
@@ -126,9 +126,9 @@ async def test_no_part_of_a_secret_is_left(echo: str, way: str, credential: str)
 async def test_control_a_tool_that_truncates_first_leaves_half_a_secret(
     echo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cut(_self: Context, text: str, limit: int) -> str:
+    def truncate(_self: Context, text: str, limit: int) -> str:
         return text[:limit]
 
-    monkeypatch.setattr(Context, "cut", cut)
+    monkeypatch.setattr(Context, "truncate", truncate)
     _, left = await answered(f"{echo}/{list(ANSWERS).index('a cut error')}", "basic")
     assert PASSWORD[:5] in left["result"]["data"]

@@ -13,7 +13,7 @@ from dev.attack.postgres_server import STATEMENT, Script, row, serving_postgres
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres import TOOL
-from noetl_activities.postgres_types import MOST_NESTED_TYPES, TypeDepths
+from noetl_activities.postgres_types import MAX_NESTED_TYPES, TypeDepths
 
 from .conftest import Context, request
 
@@ -51,7 +51,7 @@ async def outcome_of_script(script: Script) -> Outcome:
 @pytest.mark.skipif(sys.platform != "linux", reason="the stack of a process has another size there")
 @pytest.mark.parametrize(
     ("guard", "message", "status"),
-    [("guarded", f"over {MOST_NESTED_TYPES:,} nested types", 0), ("unguarded", "", -signal.SIGSEGV)],
+    [("guarded", f"over {MAX_NESTED_TYPES:,} nested types", 0), ("unguarded", "", -signal.SIGSEGV)],
 )
 async def test_deeply_nested_types_do_not_crash_the_worker(guard: str, message: str, status: int) -> None:
     """The control: without the guard the driver ends the process."""
@@ -71,7 +71,7 @@ async def test_moderately_nested_types_are_read() -> None:
 def test_the_depth_of_a_type_adds_up_over_descriptions() -> None:
     type_row = {"oid": 1, "basetype": None, "elemtype": None, "range_subtype": None, "attrtypoids": [1]}
     depths = TypeDepths()
-    assert not depths.is_exceeded([type_row] * MOST_NESTED_TYPES)
+    assert not depths.is_exceeded([type_row] * MAX_NESTED_TYPES)
     assert depths.is_exceeded([type_row])
 
 

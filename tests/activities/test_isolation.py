@@ -19,7 +19,7 @@ from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, firs
 from noetl_activities.isolation import settings
 from noetl_activities.isolation.files import allowed_paths
 from noetl_activities.isolation.landlock import LIST
-from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.probe import describe_isolation
 from noetl_activities.isolation.settings import PORTS_VARIABLE
 from noetl_activities.python import TOOL
 from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
@@ -29,7 +29,7 @@ from .conftest import Context, request
 from .test_python import written
 
 PR_GET_DUMPABLE = 3
-HELD = asyncio.run(isolation())
+HELD = asyncio.run(describe_isolation())
 pytestmark = pytest.mark.skipif("landlock" not in HELD, reason=HELD)
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from noetl_activities.isolation.probe import isolation
-from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE, settings_of
+from noetl_activities.isolation.probe import describe_isolation
+from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE, read_settings
 
 from . import ordinary_account
 
-HELD = asyncio.run(isolation())
+HELD = asyncio.run(describe_isolation())
 pytestmark = pytest.mark.skipif("landlock" not in HELD or "sockets by list" not in HELD, reason=HELD)
 
 UID = os.getuid() or 54_322
@@ -49,7 +49,7 @@ def outcome_of_change(code: str, place: Path, *, own_mounts: bool, hidden: str =
         "code": code,
         "given": {"secret": str(place / "outside/secret"), "outside": str(place / "outside"), "hidden": hidden},
         "folder": str(place / "task"),
-        "settings": settings_of(environment),
+        "settings": read_settings(environment),
         "own_mounts": own_mounts,
     }
     command = [sys.executable, "-P", str(Path(ordinary_account.__file__)), str(UID), json.dumps(call)]

@@ -118,7 +118,7 @@ async def test_a_value_replaces_its_reference() -> None:
         "b": {"port": 5432, "text": "5432/t-0123456789"},
         "c": None,
     }
-    assert known_credentials.scrubbed("x t-0123456789 y") == "x *** y"
+    assert known_credentials.mask_secrets("x t-0123456789 y") == "x *** y"
 
 
 async def test_a_value_is_json_where_that_is_asked_for() -> None:
@@ -186,7 +186,7 @@ async def test_auth_may_be_a_secret_as_a_whole_or_in_parts() -> None:
         "type": "api_key",
         "key": "v-0123456789",
     }
-    assert known_credentials.scrubbed(["t-0123456789", "v-0123456789"]) == ["***", "***"]
+    assert known_credentials.mask_secrets(["t-0123456789", "v-0123456789"]) == ["***", "***"]
 
 
 async def test_auth_is_no_single_value() -> None:
@@ -242,7 +242,7 @@ async def test_secrets_are_read_from_vault(keepers: str) -> None:
     ]
     assert await read(known_credentials, to("openbao", "password", path="kv/team/data/mail")) == "team-password-1"
     assert len(Served.requests) == 3, "a secret is read once"
-    assert known_credentials.scrubbed("vault-token-1234 first-part team-password-1") == "*** *** ***"
+    assert known_credentials.mask_secrets("vault-token-1234 first-part team-password-1") == "*** *** ***"
 
 
 async def test_vault_by_role(keepers: str) -> None:
@@ -307,7 +307,7 @@ async def test_a_token_is_fetched_once_until_it_expires(keepers: str) -> None:
     for _call in range(2):
         credentials = Credentials(source, KEY)
         assert await credentials.with_secrets(f"Bearer {reference}") == "Bearer fetched-token-2"
-        assert credentials.scrubbed("fetched-token-2 vault-token-1234") == "*** ***"
+        assert credentials.mask_secrets("fetched-token-2 vault-token-1234") == "*** ***"
     assert Served.requests == ["/v1/secret/data/billing", "/token"]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import python as python_tool
-from noetl_activities.http_data import data_of
+from noetl_activities.http_data import parse_body
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.outcome import Outcome
 from noetl_temporal.tool_outcome import plain_outcome
@@ -44,7 +44,7 @@ def test_an_outcome_reports_them_beside_what_its_tool_says() -> None:
 
 @pytest.mark.parametrize("body", ['{"n": [NaN, -Infinity]}', '{"n": [1e999, -1e999]}'])
 async def test_a_body_that_python_reads(body: str) -> None:
-    outcome = plain_outcome(Outcome("ok", await data_of(body.encode(), "application/json")))
+    outcome = plain_outcome(Outcome("ok", await parse_body(body.encode(), "application/json")))
     assert (outcome["result"], outcome["meta"]["warning"]) == ({"n": [None, None]}, TWO)
 
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
+from noetl_activities.postgres_records import MAX_RECORDS, RecordWatch
 from noetl_temporal.stack.addresses import Addresses
 
 CALL_PROGRAM = """
@@ -54,9 +54,9 @@ def exceeds(data: bytes, size: int) -> bool:
 @pytest.mark.parametrize("size", [1, 3, 7, 4096, 2**18, 2**30])
 def test_records_are_counted_in_each_message_however_it_arrives(size: int) -> None:
     small = b"Z\0\0\0\5I" + ROW * 9 + b"1\0\0\0\4"
-    assert exceeds(small + row(nested(2 * MOST_RECORDS)), size)
-    assert exceeds(small + row(nested(2 * MOST_RECORDS)) + small, size)
-    assert not exceeds(row(nested(MOST_RECORDS - 1)) + small + row(nested(MOST_RECORDS - 1)), size)
+    assert exceeds(small + row(nested(2 * MAX_RECORDS)), size)
+    assert exceeds(small + row(nested(2 * MAX_RECORDS)) + small, size)
+    assert not exceeds(row(nested(MAX_RECORDS - 1)) + small + row(nested(MAX_RECORDS - 1)), size)
 
 
 def test_many_rows_of_few_records_and_similar_numbers_are_accepted() -> None:
@@ -91,7 +91,7 @@ async def forging(port: int, forged: bytes) -> AsyncGenerator[int]:
     ("levels", "guard", "message"),
     [
         (500, "guarded", "nested too deeply"),
-        (MOST_RECORDS - 1, "guarded", "nested too deeply"),
+        (MAX_RECORDS - 1, "guarded", "nested too deeply"),
         (100_000, "guarded", "over 10,000 records"),
         (100_000, "unguarded", ""),
     ],

@@ -218,7 +218,7 @@ async def test_endless_printing_is_drained_and_bounded() -> None:
 )
 async def test_a_result_nested_too_deeply_is_not_an_error_of_the_code(code: str) -> None:
     outcome = await run(f"print('here')\n{code}")
-    assert outcome.error == ErrorInfo("too_large", "the result has more than 200 levels of nested lists and maps")
+    assert outcome.error == ErrorInfo("too_large", "the result has more than 200 levels of nested lists and mappings")
     assert outcome.meta["stdout"] == "here\n"
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_activities.scrub import CUT_MARGIN, MASK, cut, scrub
+from noetl_activities.scrub import MASK, TRUNCATION_MARGIN, scrub, truncate
 from noetl_activities.secret_values import secrets_of
 from noetl_activities.text_view import MAX_ESCAPES
 
@@ -175,10 +175,10 @@ def test_truncation_never_leaves_half_a_secret(name: str) -> None:
     spelled = SPELLINGS[name](SECRET)
     text = f"{'.' * 10}{spelled}{'.' * 10}"
     for limit in range(len(text) + 1):
-        left = cut(text, limit, {SECRET})
+        left = truncate(text, limit, {SECRET})
         assert left.replace(MASK, "").replace(".", "").strip('"{}\\: a') == "", (limit, left)
         assert len(left) <= limit + len(MASK)
-    assert len(spelled) < CUT_MARGIN
+    assert len(spelled) < TRUNCATION_MARGIN
 
 
 def test_control_a_truncation_before_the_mask_leaves_half_a_secret() -> None:

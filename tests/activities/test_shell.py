@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from noetl_activities.captured_output import MAX_OUTPUT
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.shell import TOOL
-from noetl_activities.shell_call import LONGEST_TEXT
-from noetl_activities.shell_output import MAX_OUTPUT
+from noetl_activities.shell_call import MAX_TEXT_BYTES
 
 from .conftest import Context, request
 from .test_isolation import HELD
@@ -121,17 +121,17 @@ async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"cmds": []}, 'needs "cmds" or "command"'),
         ({"cmds": [" ", None]}, 'needs "cmds" or "command"'),
         ({"cmds": ["ls"], "shell": "/tmp/own"}, '"shell" must be one of bash, sh'),
-        ({"cmds": ["ls", {"echo": "a"}]}, '"cmds" must be text or a list of texts'),
-        ({"cmds": 5}, '"cmds" must be text or a list of texts'),
-        ({"cmds": ["ls"], "cwd": 5}, '"cwd" must be text'),
+        ({"cmds": ["ls", {"echo": "a"}]}, '"cmds" must be a string or a list of strings'),
+        ({"cmds": 5}, '"cmds" must be a string or a list of strings'),
+        ({"cmds": ["ls"], "cwd": 5}, '"cwd" must be a string'),
         ({"cmds": ["ls"], "cwd": "/no/such"}, "cannot run in the folder /no/such: No such file or directory"),
         ({"cmds": ["ls\0"]}, "command 1 has a NUL character"),
         ({"cmds": ["ls", "\ud800"]}, "command 2 has a lone surrogate"),
-        ({"cmds": ["#" * (LONGEST_TEXT + 1)]}, "command 1 has 131,072 bytes, over 131,071"),
+        ({"cmds": ["#" * (MAX_TEXT_BYTES + 1)]}, "command 1 has 131,072 bytes, over 131,071"),
         ({"cmds": ["ls"], "env": "A=1"}, '"env" must be a mapping'),
         ({"cmds": ["ls"], "env": {"A-B": 1}}, '"env" has an invalid variable name'),
         ({"cmds": ["ls"], "input": {"1": 1}}, '"input" has an invalid variable name'),
-        ({"cmds": ["ls"], "env": {"A": "x" * LONGEST_TEXT}}, 'the variable A of "env" has 131,073 bytes'),
+        ({"cmds": ["ls"], "env": {"A": "x" * MAX_TEXT_BYTES}}, 'the variable A of "env" has 131,073 bytes'),
     ],
 )
 async def test_a_wrong_call_is_refused_without_its_values(config: Any, message: str) -> None:
@@ -143,8 +143,8 @@ async def test_a_wrong_call_is_refused_without_its_values(config: Any, message: 
 
 async def test_the_longest_texts_are_passed() -> None:
     command = "echo ${#A};#"
-    output = await printed(command + "#" * (LONGEST_TEXT - len(command)), env={"A": "x" * (LONGEST_TEXT - 2)})
-    assert output == f"{LONGEST_TEXT - 2}\n"
+    output = await printed(command + "#" * (MAX_TEXT_BYTES - len(command)), env={"A": "x" * (MAX_TEXT_BYTES - 2)})
+    assert output == f"{MAX_TEXT_BYTES - 2}\n"
 
 
 async def test_variables_that_are_too_much_together_are_a_wrong_call() -> None:

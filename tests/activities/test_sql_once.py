@@ -87,7 +87,7 @@ async def test_a_second_attempt_takes_the_outcome(base: Base) -> None:
     assert await base.find() is None
     first = await base.run(INSERT)
     second = await base.run(INSERT)
-    assert (first.is_in_ledger, first.is_taken, second.is_in_ledger, second.is_taken) == (True, False, True, True)
+    assert (first.is_in_ledger, first.is_reused, second.is_in_ledger, second.is_reused) == (True, False, True, True)
     assert second.outcome == first.outcome
     assert first.outcome.result["rows"] == [{"n": 1}]
     assert await base.ids() == [1]
@@ -123,7 +123,7 @@ async def test_statements_that_write_take_effect_once(base: Base, sql: str, para
 async def test_a_call_that_wrote_nothing_leaves_no_entry(base: Base, sql: str) -> None:
     for _ in range(2):
         answer = await base.run(sql)
-        assert (answer.outcome.status, answer.is_in_ledger, answer.is_taken) == ("ok", False, False)
+        assert (answer.outcome.status, answer.is_in_ledger, answer.is_reused) == ("ok", False, False)
         assert not await base.has_ledger()
     await base.run(INSERT, 2)
     assert not (await base.run(sql, 3)).is_in_ledger
@@ -136,7 +136,7 @@ async def test_concurrent_attempts_take_effect_once(base: Base) -> None:
     answers = await asyncio.gather(*(base.run(sql) for _ in range(5)))
     assert await base.ids() == [1]
     assert len({answer.outcome.result["rows"][0]["id"] for answer in answers}) == 1
-    assert sorted(answer.is_taken for answer in answers) == [False, True, True, True, True]
+    assert sorted(answer.is_reused for answer in answers) == [False, True, True, True, True]
 
 
 async def test_a_concurrent_attempt_that_conflicts_with_the_row_of_the_first_gets_its_outcome(base: Base) -> None:
@@ -252,4 +252,4 @@ async def test_an_unreachable_ledger_is_a_connection_error() -> None:
     failure = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
     assert failure is not None
     assert failure.outcome.error is not None
-    assert (failure.outcome.error.kind, failure.is_taken) == ("connection", False)
+    assert (failure.outcome.error.kind, failure.is_reused) == ("connection", False)

@@ -21,7 +21,7 @@ from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_errors import sql_error
 from noetl_activities.postgres_pool import pooled_connections
-from noetl_activities.sql import split
+from noetl_activities.sql import split_statements
 from noetl_activities.tool import Request
 from noetl_temporal.tool_outcome import plain_outcome
 
@@ -377,7 +377,7 @@ async def test_auth_and_sql_are_asked_for(postgres: Context) -> None:
     ],
 )
 def test_scripts_are_split_into_statements(text: str, count: int) -> None:
-    assert len(split(text, "postgres")) == count
+    assert len(split_statements(text, "postgres")) == count
 
 
 async def run_duckdb(sql: str, **config: Any) -> Outcome:

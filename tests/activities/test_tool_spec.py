@@ -17,7 +17,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.installed_tools import installed_tools
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import BUILT_IN, Request, load_tools, tool_names
-from noetl_activities.tool_models import field_table, needed_fields, read_fields
+from noetl_activities.tool_models import field_table, read_fields, required_fields
 from noetl_activities.tool_spec import ToolSpec, built_in
 from noetl_compiler import compile_text
 from noetl_compiler.language.keys import INPUT
@@ -75,7 +75,7 @@ def test_the_types_of_a_model_are_distinguished() -> None:
     assert defaults == {"count": 3, "share": 0.5, "flag": False, "either": "", "tone": "warm", "level": 1, "else": 0}
     assert (table["share"].about, table["text"].about) == ("What part.", 'The field "text".')
     assert table["names"].examples == (["a"],)
-    assert needed_fields(Fields) == (("text",), ("path",))
+    assert required_fields(Fields) == (("text",), ("path",))
 
 
 def test_a_spec_describes_itself() -> None:

@@ -163,7 +163,7 @@ async def test_a_repeated_transfer_finds_its_rows(postgres: Context, tables: Tab
     called = request("transfer", source=pg(table=tables.source), target=pg(table=tables.target))
     key = slot(f"42/{tables.target}")
     first, second = [await TOOL.run_once(called, postgres, key) for _ in range(2)]
-    assert (first.is_in_ledger, first.is_taken, second.is_taken) == (True, False, True)
+    assert (first.is_in_ledger, first.is_reused, second.is_reused) == (True, False, True)
     assert first.outcome == second.outcome
     assert await tables.ids() == [1, 2, 3]
     outcome = await TOOL.find(called, postgres, key)
@@ -272,7 +272,7 @@ async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tab
     target = {"type": "duckdb", "database": file, "table": "people"}
     called = request("transfer", source=pg(query=f"select id from {tables.source}"), target=target)
     first, second = [await TOOL.run_once(called, postgres, slot("42/once")) for _ in range(2)]
-    assert (first.is_in_ledger, second.is_taken, second.outcome) == (True, True, first.outcome)
+    assert (first.is_in_ledger, second.is_reused, second.outcome) == (True, True, first.outcome)
     counted = await duckdb.TOOL.run(
         request("duckdb", database=file, query="select count(*) as n from people"), postgres
     )

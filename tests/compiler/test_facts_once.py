@@ -11,7 +11,7 @@ import pytest
 import noetl_activities
 import noetl_compiler
 import noetl_temporal
-from noetl_activities.sinks import PLACES
+from noetl_activities.sinks import DATABASE_FIELDS
 from noetl_activities.tool import BUILT_IN
 from noetl_compiler.language.constructs import CONSTRUCTS
 from noetl_compiler.language.sinks import STORES
@@ -109,7 +109,7 @@ def test_other_literals_are_no_declarations(source: str) -> None:
 
 def test_workers_have_the_stores_and_tools_that_the_language_declares_runnable() -> None:
     """The registry of tools is imported by each of their processes, so it has a list of its own."""
-    assert PLACES.keys() == STORES
+    assert DATABASE_FIELDS.keys() == STORES
     assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | IN_WORKFLOW
 
 

@@ -167,7 +167,7 @@ class _Keeper(FakeTool):
 
     def __init__(self, used: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = OnceResult(Outcome("ok", 1), is_taken=True, is_in_ledger=True, used=used)
+        self._answer_kept = OnceResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used=used)
 
     async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
         return self._answer_kept
