@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.tool import Json
-from noetl_compiler.language.defaults import MOST_ATTEMPTS
+from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.encryption_codec import LockedValue, locked_error
 from noetl_temporal.interruptions import INTERRUPTED
@@ -66,7 +66,7 @@ class AttemptEnd:
         decision, failed = self._decide(outcome)
         if decision.do == "retry" and self._log.stop_reason == "cancelled":
             decision = Decision(indeterminate=decision.indeterminate)
-        if decision.do == "retry" and not (may_retry and self._log.number < MOST_ATTEMPTS):
+        if decision.do == "retry" and not (may_retry and self._log.number < MAX_ATTEMPTS):
             decision = replace(decision, do="fail", delay=0.0, exhausted=True)
         self._log.end(
             status="ok" if outcome["status"] == "ok" else "error",

@@ -34,7 +34,7 @@ from temporalio.exceptions import (
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json
 from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook
-from noetl_compiler.language.defaults import CALL_DEPTH
+from noetl_compiler.language.defaults import MAX_CALL_DEPTH
 from noetl_temporal.ids import called_execution_id
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.events import Event, ToolFinished
@@ -141,8 +141,8 @@ class SubPlaybooks:
 
     def _pinned_playbook(self, call: ToolCall) -> PinnedPlaybook:
         path, version = str(call.config.get("path") or ""), str(call.config.get("version") or "")
-        if self._caller.depth >= CALL_DEPTH:
-            message = f"playbooks call each other more than {CALL_DEPTH} deep here, so {path!r} is not called"
+        if self._caller.depth >= MAX_CALL_DEPTH:
+            message = f"playbooks call each other more than {MAX_CALL_DEPTH} deep here, so {path!r} is not called"
             raise _CannotCallError(error_outcome("budget", message))
         playbook = self._caller.calls.find(self._caller.digest, path, version)
         if playbook is None:

@@ -54,12 +54,12 @@ class ToolSpec:
             return self.description
         from noetl_activities.tool_models import field_table, required_fields
         from noetl_compiler.language.tool_description import Guarantee, ToolDescription
-        from noetl_compiler.language.tools import KEYS_OF_CALLS, WORDS_OF_KINDS
+        from noetl_compiler.language.tools import RESERVED_FIELDS, RESERVED_KINDS
 
-        if self.kind in WORDS_OF_KINDS:
+        if self.kind in RESERVED_KINDS:
             raise ValueError(f"the kind {self.kind!r} is reserved: choose another")
         fields = None if self.fields is None else field_table(self.fields)
-        if reserved := sorted(KEYS_OF_CALLS & (fields or {}).keys()):
+        if reserved := sorted(RESERVED_FIELDS & (fields or {}).keys()):
             raise ValueError(f"every call may have {', '.join(reserved)}: give the field of the tool another name")
         return ToolDescription(
             self.summary,

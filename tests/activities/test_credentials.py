@@ -293,4 +293,4 @@ async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path, 
 
 def test_the_compiler_and_the_worker_agree_on_the_fields_beside_a_name() -> None:
     ours = credentials_module.NAME_KEYS, credentials_module.KEYS_BESIDE_NAME
-    assert ours == (changed_credentials.NAMES, changed_credentials.BESIDE_A_NAME)
+    assert ours == (changed_credentials.NAMES, changed_credentials.KEYS_BESIDE_NAME)

@@ -21,7 +21,7 @@ from noetl_activities.tool_models import field_table, read_fields, required_fiel
 from noetl_activities.tool_spec import ToolSpec, built_in
 from noetl_compiler import compile_text
 from noetl_compiler.language.keys import INPUT
-from noetl_compiler.language.tools import KEYS_OF_CALLS, KINDS
+from noetl_compiler.language.tools import KINDS, RESERVED_FIELDS
 from noetl_compiler.schema.calls import CALL
 
 
@@ -115,7 +115,7 @@ def test_a_field_that_every_call_has_is_refused() -> None:
 
 
 def test_reserved_names_are_the_fields_of_every_call() -> None:
-    assert {*CALL.names, *INPUT, "kind", "type", "name", "label", "spec", "policy"} == KEYS_OF_CALLS
+    assert {*CALL.names, *INPUT, "kind", "type", "name", "label", "spec", "policy"} == RESERVED_FIELDS
 
 
 # ---- a call ----------------------------------------------------------------------------------------------------------

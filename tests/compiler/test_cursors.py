@@ -53,11 +53,11 @@ def test_a_value_is_bound_and_never_spliced(claim: str, query: str, values: list
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        ("SELECT {% if owner %}1{% endif %}", "a statement of a cursor has no {% %}"),
-        ('SELECT * FROM "{{ owner }}"', "a template cannot stand in a quoted name, an E'' literal or $$"),
-        ("SELECT E'{{ owner }}'", "a template cannot stand in a quoted name, an E'' literal or $$"),
-        ("SELECT $x$ {{ owner }} $x$", "a template cannot stand in a quoted name, an E'' literal or $$"),
-        ("SELECT 1; SELECT 2", "a cursor takes one statement each"),
+        ("SELECT {% if owner %}1{% endif %}", "a statement of a cursor cannot contain {% %}"),
+        ('SELECT * FROM "{{ owner }}"', "a template cannot be inside a quoted name, an E'' literal or $$"),
+        ("SELECT E'{{ owner }}'", "a template cannot be inside a quoted name, an E'' literal or $$"),
+        ("SELECT $x$ {{ owner }} $x$", "a template cannot be inside a quoted name, an E'' literal or $$"),
+        ("SELECT 1; SELECT 2", "each field of a cursor takes one statement"),
     ],
 )
 def test_templates_that_cannot_be_bound_are_errors(claim: str, message: str) -> None:

@@ -66,7 +66,7 @@ def test_a_valid_call_compiles_in_every_dialect(form: str) -> None:
     [
         ("greting: Hi", 'did you mean "greeting"?'),
         ("times: 2", 'needs "greeting"'),
-        ("greeting: Hi, times: often", '"times" must be a number, not text'),
+        ("greeting: Hi, times: often", '"times" must be a number, not a string'),
         ("greeting: Hi, tone: wram", 'invalid value "wram" for "tone" (did you mean "warm"?)'),
     ],
 )

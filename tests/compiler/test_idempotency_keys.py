@@ -96,7 +96,7 @@ def test_an_idempotency_key_of_a_call_without_headers_has_no_effect() -> None:
         ("7", '"7" is not the name of a header'),
         ("Authorization", 'the header "Authorization" cannot carry a key'),
         ("content-length", 'the header "content-length" cannot carry a key'),
-        ("[a]", '"idempotency_key" must be text, not a list'),
+        ("[a]", '"idempotency_key" must be a string, not a list'),
     ],
 )
 @pytest.mark.parametrize("place", ["task", "step"])

@@ -42,7 +42,7 @@ def test_a_graph_without_priorities_has_no_field_for_them() -> None:
     ("metadata", "code", "message"),
     [
         ("priority: 0", Code.WRONG_VALUE, '"priority" must be an integer from 1 to 5'),
-        ("priority: high", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not text'),
+        ("priority: high", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not a string'),
         ("priority: 1.5", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not a number'),
         ("priority: true", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not true or false'),
         ("fairness_weight: 0", Code.WRONG_VALUE, '"fairness_weight" must be a number from 0.001 to 1000'),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler import compile_text
-from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
+from noetl_compiler.dialects.text_conditions import as_expression, compares_outside_braces
 from noetl_compiler.templates import predicate
 
 SCOPE: dict[str, Any] = {"action": "deploy", "on": True, "off": "false", "code": 200, "size": 3, "name": "a b"}
@@ -51,7 +51,7 @@ def test_unknown_words_are_no_comparison(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["{{ a == 1 }}", "{{ a }} and more", "true", "{{ '==' }}", "{{ a }}{# == #}"])
 def test_texts_without_a_comparison_outside_braces_are_not_changed(text: str) -> None:
-    assert not compares_outside(text)
+    assert not compares_outside_braces(text)
 
 
 @given(st.text(alphabet="{}=!<>'\" ab1.(|)%#\n", max_size=40))

@@ -93,7 +93,10 @@ def test_names_that_are_visible_everywhere() -> None:
 
 def test_names_of_a_task_and_an_iteration() -> None:
     words = set(re.findall(r"`(\w+)`", section(page("templates"), "What is visible where")))
-    assert words >= tables.PIPELINE | tables.ITERATION | tables.BEFORE | tables.START - tables.OUTSIDE
+    assert (
+        words
+        >= tables.PIPELINE | tables.ITERATION | tables.PREVIOUS_OUTCOME | tables.WORKLOAD_DEFAULTS - tables.ENVIRONMENT
+    )
 
 
 def test_names_after_a_call() -> None:

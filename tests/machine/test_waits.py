@@ -363,7 +363,7 @@ def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
         ({"by": "bob"}, "'bob' may not decide start: its approvers are ann, eve"),
         ({"form": {}}, "form lacks 'note'"),
         ({"by": "bob", "form": {}}, "'bob' may not decide start: its approvers are ann, eve; form lacks 'note'"),
-        ({"form": {"note": 3}}, "form.note must be text"),
+        ({"form": {"note": 3}}, "form.note must be a string"),
         ({"form": {"note": "x", "more": 1}}, "form has 'more', expected amount, note"),
         ({"approved": False, "form": {}}, None),
         ({"approved": False, "form": {"amount": "x"}}, "form.amount must be a number"),

@@ -16,7 +16,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
-from noetl_compiler.language.defaults import MOST_ATTEMPTS
+from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.attempt_details import Details
 from noetl_temporal.attempt_end import LONGEST_DELAY
 from noetl_temporal.call_log import MESSAGE_CHARACTERS
@@ -64,11 +64,11 @@ async def test_without_a_delay_the_next_attempt_follows_at_once(delay: float) ->
 
 async def test_a_rule_cannot_fill_the_log_endlessly() -> None:
     report = await attempt(
-        CallRule(0, "retry", "error", attempts=Value(10 * MOST_ATTEMPTS)), BUSY, earlier=MOST_ATTEMPTS - 1
+        CallRule(0, "retry", "error", attempts=Value(10 * MAX_ATTEMPTS)), BUSY, earlier=MAX_ATTEMPTS - 1
     )
     assert report.exhausted
-    assert report.attempts[-1].number == MOST_ATTEMPTS
-    assert report.counts == AttemptCounts(MOST_ATTEMPTS, MOST_ATTEMPTS)
+    assert report.attempts[-1].number == MAX_ATTEMPTS
+    assert report.counts == AttemptCounts(MAX_ATTEMPTS, MAX_ATTEMPTS)
 
 
 async def test_the_log_has_an_errors_beginning_and_the_outcome_its_whole_text() -> None:

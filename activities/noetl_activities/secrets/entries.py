@@ -12,7 +12,7 @@ from noetl_activities.credential_fields import READABLE_TYPE
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.secrets.secret_cache import SecretCache
 from noetl_activities.tool import Credential, Json
-from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, origin_of
+from noetl_compiler.language.keychain import CREDENTIAL_FIELDS, origin_of
 from noetl_compiler.secret_references import SecretReference
 
 __all__ = ["Sources", "fields_of_entry"]
@@ -50,7 +50,7 @@ async def fields_of_entry(entry: SecretReference, sources: Sources, *, for_auth:
 
             key = hashlib.sha256(msgspec.json.encode(config, order="deterministic")).hexdigest()
             return await sources.secret_cache.get(f"token {key}", lambda: fetch_token(entry.name, config))
-        case "given":
+        case "playbook":
             return _inline_fields(config)
         case "elsewhere":
             return _find_registered(entry, sources, for_auth)
@@ -64,7 +64,7 @@ def _read_credentials(entry: SecretReference, sources: Sources, for_auth: bool) 
             field: _only_value(_find_credential(str(value_name), sources, False), str(value_name))
             for field, value_name in mapping.items()
         }
-    name = next((entry.config[key] for key in ENTRY_CREDENTIAL if entry.config.get(key)), entry.name)
+    name = next((entry.config[key] for key in CREDENTIAL_FIELDS if entry.config.get(key)), entry.name)
     if not isinstance(name, str):
         raise ConfigError(f"the keychain entry {entry.name!r} names no credential: write credential: NAME")
     return _find_credential(name, sources, for_auth)

@@ -141,7 +141,7 @@ def _calls(rule: Rule) -> str:
         value_text(rule.attempts) if rule.attempts else str(defaults.ATTEMPTS if rule.do == "retry" else defaults.PAGES)
     )
     if rule.do == "retry" and number.isdecimal():
-        number = str(min(int(number), defaults.MOST_ATTEMPTS))
+        number = str(min(int(number), defaults.MAX_ATTEMPTS))
     return f"up to {number} call{'s' * (number != '1')}"
 
 

@@ -36,7 +36,7 @@ __all__ = [
 DESC = property_of(DESC_KEY)
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
 
-ASSERT = property_of(tables.ASSERTED)
+ASSERT = property_of(tables.ASSERT_KEY)
 RETURN = Property("return", "The result of the call, instead of its tool's result.")
 ON_ERROR = Property("on_error", 'Whether a failed call counts as a success ("continue").', words(*V1_ON_ERROR))
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)

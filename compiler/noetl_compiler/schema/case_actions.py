@@ -7,7 +7,7 @@ from noetl_compiler.language.constructs.policies import ACTION, COLLECT, RULE
 from noetl_compiler.language.constructs.routes import TARGET
 from noetl_compiler.language.constructs.steps import STEP_SPEC
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
-from noetl_compiler.language.words import BACKOFFS, GATHERINGS
+from noetl_compiler.language.words import BACKOFFS, COLLECT_MODES
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
@@ -146,7 +146,7 @@ _ACTIONS_OF_RULES: Models = (
                 "mode",
                 'Append the value as one item ("append", the default), append its items ("extend"), or replace what '
                 'was there ("replace").',
-                words(*GATHERINGS),
+                words(*COLLECT_MODES),
             ),
         ),
     ),

@@ -25,7 +25,7 @@ CONSTRUCTS = ("playbook", "step", "task", "rule")
 """The constructs at which a path may begin; ``rule`` is a rule of a task's policy."""
 
 _TYPES: Mapping[str, str] = {
-    "string": "text",
+    "string": "a string",
     "number": "a number",
     "integer": "a number",
     "boolean": "true or false",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolDescription, Tools
-from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS
+from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS, WORKBOOK_CALL
 from noetl_compiler.schema.field_types import field_value
 from noetl_compiler.schema.model import Property, Schema, without_effect
 from noetl_compiler.schema.values import described_words
@@ -21,7 +21,7 @@ class ToolKinds:
 
     def __init__(self, tools: Tools) -> None:
         marks = dict.fromkeys(sorted(PSEUDO_KINDS), _MARK)
-        self._of: Tools = MappingProxyType({**tools, "workbook": CALLED, **marks})
+        self._of: Tools = MappingProxyType({**tools, "workbook": WORKBOOK_CALL, **marks})
         self.names = tuple(self._of)
         self.tools = tools
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
-from noetl_compiler.language.constructs.results import DEFAULTS, KEPT
+from noetl_compiler.language.constructs.results import DEFAULTS, STORED_BY_SIZE
 from noetl_compiler.language.constructs.steps import DESC
 from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Range
@@ -55,7 +55,7 @@ PLAYBOOK = Construct(
         ),
         Key("kind", "Marks this document as a playbook.", Choice({"Playbook": "Playbook"})),
         Key("metadata", "The playbook's name and path, and other data for a catalog.", Below("metadata")),
-        *(Key(one.name, f'{one.about} Write it below "metadata".', one.type, deprecated=True) for one in _IDENTITY),
+        *(Key(key.name, f'{key.about} Write it below "metadata".', key.type, deprecated=True) for key in _IDENTITY),
         DESC,
         Key("executor", _ABOUT_EXECUTOR, Below("executor")),
         Key(
@@ -166,7 +166,7 @@ EXECUTOR_POLICY = Construct(
     (
         FAILURE,
         *POLICY_DEFAULTS,
-        without_effect("results", KEPT),
+        without_effect("results", STORED_BY_SIZE),
         without_effect("limits", "a run has the limits of its workers, and those that its loops and retries name"),
     ),
 )

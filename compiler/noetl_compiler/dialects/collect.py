@@ -14,15 +14,17 @@ __all__ = ["read_collect"]
 
 
 def read_collect(fields: Fields) -> Collect | None:
-    """Read ``{strategy, path, into}``, or just the strategy, next to a ``merge_path``."""
-    found, path = fields.node_of("collect"), fields.text("merge_path")
-    if isinstance(found, ScalarNode):
+    """Read ``{strategy, path, into}``, or only a strategy beside ``merge_path``."""
+    node, path = fields.node_of("collect"), fields.text("merge_path")
+    if isinstance(node, ScalarNode):
         strategy = fields.choice("collect", STRATEGIES)
         return Collect(strategy, path) if strategy else None
-    if not isinstance(found, MappingNode):
+    if not isinstance(node, MappingNode):
         return None
-    inner = ConstructFields(found, fields.report, COLLECT_MAPPING)
-    strategy = inner.choice("strategy", STRATEGIES) or "append"
-    collect = Collect(strategy, inner.text("path") or path, inner.text("into") or defaults.COLLECTED_AS)
-    inner.close()
+    collect_fields = ConstructFields(node, fields.report, COLLECT_MAPPING)
+    strategy = collect_fields.choice("strategy", STRATEGIES) or "append"
+    collect = Collect(
+        strategy, collect_fields.text("path") or path, collect_fields.text("into") or defaults.COLLECTED_AS
+    )
+    collect_fields.close()
     return collect
