@@ -44,12 +44,12 @@ def main() -> int:
     make, take, limit = SUBJECTS[given.subject]
     files = (file for folder in given.seeds for file in sorted(folder.rglob("*.y*ml")))
     seeds = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    chance, end = random.Random(given.seed), time.monotonic() + given.minutes * 60
+    rng, end = random.Random(given.seed), time.monotonic() + given.minutes * 60
     given.keep.mkdir(parents=True, exist_ok=True)
     by_name: dict[str, Path] = {}
     cases = 0
     while time.monotonic() < end:
-        case = make(chance, seeds)
+        case = make(rng, seeds)
         cases += 1
         finding = _finding(take, case, limit)
         if finding and finding.splitlines()[-1] not in by_name:

@@ -45,17 +45,17 @@ Spot = tuple[Any, Any]
 """A mapping or a list, and a key or an index in it."""
 
 
-def mutated_seed(chance: random.Random, seeds: list[str]) -> str:
+def mutated_seed(rng: random.Random, seeds: list[str]) -> str:
     """One of the seeds after one to three changes of its structure."""
     while True:
         try:
-            document: Any = yaml.safe_load(chance.choice(seeds))
+            document: Any = yaml.safe_load(rng.choice(seeds))
         except yaml.YAMLError:
             continue
-        for _ in range(chance.randint(1, 3)):
+        for _ in range(rng.randint(1, 3)):
             spots = list(_spots(document))
             if spots:
-                _change(chance, chance.choice(spots), chance.choice(spots))
+                _change(rng, rng.choice(spots), rng.choice(spots))
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
@@ -69,17 +69,17 @@ def _spots(node: Any) -> Iterator[Spot]:
         yield from _spots(node[place])
 
 
-def _change(chance: random.Random, spot: Spot, other: Spot) -> None:
+def _change(rng: random.Random, spot: Spot, other: Spot) -> None:
     holder, place = spot
-    match chance.randrange(4):
+    match rng.randrange(4):
         case 0:
             del holder[place]
         case 1:
-            holder[place] = copy.deepcopy(chance.choice(VALUES))
+            holder[place] = copy.deepcopy(rng.choice(VALUES))
         case 2:
             holder[place] = copy.deepcopy(other[0][other[1]])
         case _ if isinstance(holder, dict):
-            holder[chance.choice(KEYS)] = copy.deepcopy(cast("Any", holder)[place])
+            holder[rng.choice(KEYS)] = copy.deepcopy(cast("Any", holder)[place])
         case _:
             holder.append(copy.deepcopy(holder[place]))
 

@@ -57,7 +57,7 @@ class Killing:
 
     def __init__(self, options: argparse.Namespace, stack: Stack, api: Api) -> None:
         self.options, self.stack, self.api = options, stack, api
-        self.chance = random.Random(options.seed)
+        self.rng = random.Random(options.seed)
         self.within: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.resets = 0
@@ -114,7 +114,7 @@ class Killing:
         """Kill processes while the loop runs: each part in turn, 2 to 6 s apart."""
         kills: list[tuple[str, datetime]] = []
         while self.within.total() + len(kills) < self.options.kills and time.monotonic() < until:
-            await asyncio.sleep(self.chance.uniform(*self.options.pause))
+            await asyncio.sleep(self.rng.uniform(*self.options.pause))
             began, ended = await self._times(run.execution_id)
             if ended is not None and (not self.options.resets or await self._has_ended(run)):
                 break
@@ -122,7 +122,7 @@ class Killing:
                 continue
             if self.options.framed:
                 await named.read_heartbeats(self.stack, run)
-            part, at = self.chance.choice(self.options.which), datetime.now(UTC)
+            part, at = self.rng.choice(self.options.which), datetime.now(UTC)
             if await self._strike(run, part):
                 kills.append((part, at))
         return kills
@@ -130,20 +130,20 @@ class Killing:
     async def _strike(self, run: RunHandle, part: str) -> bool:
         """Kill the part, or freeze it, or kill it while the run is paused; return False if it is not running."""
         if self.options.freeze:
-            return await asyncio.to_thread(self.stack.freeze, part, self.chance.uniform(*FROZEN_SECONDS))
+            return await asyncio.to_thread(self.stack.freeze, part, self.rng.uniform(*FROZEN_SECONDS))
         if self.options.resets:
             return await self._strike_and_reset(run, part)
         if not self.options.pauses:
             return self.stack.kill(part)
-        async with paused_run(run, self.chance) as is_paused:
+        async with paused_run(run, self.rng) as is_paused:
             return is_paused and self.stack.kill(part)
 
     async def _strike_and_reset(self, run: RunHandle, part: str) -> bool:
         """Reset the run at about the time of the kill, in any order."""
-        is_reset_first, is_struck = self.chance.random() < 0.5, False
+        is_reset_first, is_struck = self.rng.random() < 0.5, False
         if is_reset_first:
             await self._reset(run)
-            await asyncio.sleep(self.chance.uniform(0, 0.5))
+            await asyncio.sleep(self.rng.uniform(0, 0.5))
         is_struck = self.stack.kill(part)
         if not is_reset_first:
             await self._reset(run)
@@ -151,7 +151,7 @@ class Killing:
 
     async def _reset(self, run: RunHandle) -> None:
         client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
-        self.resets += await reset(client, run.workflow_id, self.chance)
+        self.resets += await reset(client, run.workflow_id, self.rng)
 
     async def _times(self, execution_id: int) -> tuple[datetime | None, datetime | None]:
         try:

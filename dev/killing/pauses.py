@@ -19,29 +19,29 @@ TRIES = 120
 
 
 @asynccontextmanager
-async def paused_run(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
+async def paused_run(run: RunHandle, rng: random.Random) -> AsyncGenerator[bool]:
     """Pause the run for the block, sometimes with its calls, and sometimes with a concurrent resume.
 
     Yields False if it cannot be paused, for example because it has ended.
     """
     try:
-        await _pause(run, chance)
+        await _pause(run, rng)
     except (RequestRefusedError, RPCError, OSError) as error:
         print(f"not paused: {error}"[:120], flush=True)
         yield False
         await _resume(run)  # a request without an answer may have been accepted later
         return
-    await asyncio.sleep(chance.uniform(0.5, 2))
+    await asyncio.sleep(rng.uniform(0.5, 2))
     try:
         yield True
     finally:
-        await asyncio.sleep(chance.uniform(0.5, 2))
+        await asyncio.sleep(rng.uniform(0.5, 2))
         await _resume(run)
 
 
-async def _pause(run: RunHandle, chance: random.Random) -> None:
-    pause = run.pause(by="killing", now=chance.random() < 0.5)
-    if chance.random() < 0.7:
+async def _pause(run: RunHandle, rng: random.Random) -> None:
+    pause = run.pause(by="killing", now=rng.random() < 0.5)
+    if rng.random() < 0.7:
         await pause
         return
     paused_, resumed = await asyncio.gather(pause, run.resume(by="killing"), return_exceptions=True)

@@ -19,7 +19,7 @@ __all__ = ["has_ended", "reset"]
 TIMEOUT_SECONDS = 20
 
 
-async def reset(client: NoetlClient, workflow_id: str, chance: random.Random) -> bool:
+async def reset(client: NoetlClient, workflow_id: str, rng: random.Random) -> bool:
     """Reset the current run to any workflow task, as ``temporal workflow reset`` does; False if it cannot be."""
     handle = client.temporal.get_workflow_handle(workflow_id)
     try:
@@ -35,7 +35,7 @@ async def reset(client: NoetlClient, workflow_id: str, chance: random.Random) ->
             workflow_execution=ExecutionName(workflow_id=workflow_id, run_id=run_id),
             reason="killing",
             request_id=uuid.uuid4().hex,
-            workflow_task_finish_event_id=chance.choice(points),
+            workflow_task_finish_event_id=rng.choice(points),
             reset_reapply_type=ResetReapplyType.RESET_REAPPLY_TYPE_ALL_ELIGIBLE,
         )
         await client.temporal.workflow_service.reset_workflow_execution(request)

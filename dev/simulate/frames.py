@@ -42,8 +42,7 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal import attempt_end, call_log
-from noetl_temporal.frames import activity as frame
-from noetl_temporal.frames import segment_writer
+from noetl_temporal.frames import activity, segment_writer
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
 from noetl_temporal.machine.events import ChunkReport, Event
@@ -75,8 +74,8 @@ class FrameWorld:
         self.segment_entries = world.rng.choice((5, 30, segment_writer.SEGMENT_ENTRIES))
         self.database = Database(world, sink_fails, rows)
         self.tools = {kind: FakeTool(kind, functools.partial(self._outcome, kind)) for kind in KINDS}
-        with patch.object(frame, "SinkBatches", lambda: self.database):
-            self.run = frame.frame_activity(self.tools, CredentialSource(environment={}), self.payloads)
+        with patch.object(activity, "SinkBatches", lambda: self.database):
+            self.run = activity.frame_activity(self.tools, CredentialSource(environment={}), self.payloads)
         self.finding: Finding | None = None
 
     def note(self, finding: Finding) -> None:
@@ -99,7 +98,7 @@ def patched_frames(frame_world: FrameWorld) -> Generator[None]:
         for module, name, replacement in (
             (call_log, "time", SimpleNamespace(time_ns=lambda: world.now * 1_000_000)),
             (attempt_end, "random", world.rng),
-            (frame, "LoopMachine", _machine_of_process),
+            (activity, "LoopMachine", _machine_of_process),
             (segment_writer, "SEGMENT_ENTRIES", frame_world.segment_entries),
             (logging.getLogger("noetl_temporal.value_store"), "disabled", True),
             (logging.getLogger("temporalio.activity"), "disabled", True),

@@ -60,7 +60,7 @@ def _absent() -> str:
     return "no such kernel"
 
 
-BROKEN = MADE._replace(name="broken", attacks=_none, unguarded=_failing_switch)
+BROKEN = MADE._replace(name="broken", attacks=_none, disable_guard=_failing_switch)
 CONTROLS = MADE._replace(
     name="controls",
     attacks=_none,

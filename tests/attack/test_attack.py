@@ -32,7 +32,7 @@ def test_there_are_enough_attacks() -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_seed_makes_the_same_attacks_again_and_another_makes_others(name: str) -> None:
     def made(seed: int) -> list[str]:
-        return [attack.what for attack in CLASSES[name].attacks(random.Random(seed), 22)]
+        return [attack.description for attack in CLASSES[name].attacks(random.Random(seed), 22)]
 
     assert made(1) == made(1)
     assert made(1) != made(2)
