@@ -61,27 +61,27 @@ def mutated_seed(rng: random.Random, seeds: list[str]) -> str:
 
 def _spots(node: Any) -> Iterator[Spot]:
     if isinstance(node, dict):
-        places = list(cast("dict[Any, Any]", node))
+        keys = list(cast("dict[Any, Any]", node))
     else:
-        places = list(range(len(cast("list[Any]", node)))) if isinstance(node, list) else []
-    for place in places:
-        yield node, place
-        yield from _spots(node[place])
+        keys = list(range(len(cast("list[Any]", node)))) if isinstance(node, list) else []
+    for key in keys:
+        yield node, key
+        yield from _spots(node[key])
 
 
 def _change(rng: random.Random, spot: Spot, other: Spot) -> None:
-    holder, place = spot
+    holder, key = spot
     match rng.randrange(4):
         case 0:
-            del holder[place]
+            del holder[key]
         case 1:
-            holder[place] = copy.deepcopy(rng.choice(VALUES))
+            holder[key] = copy.deepcopy(rng.choice(VALUES))
         case 2:
-            holder[place] = copy.deepcopy(other[0][other[1]])
+            holder[key] = copy.deepcopy(other[0][other[1]])
         case _ if isinstance(holder, dict):
-            holder[rng.choice(KEYS)] = copy.deepcopy(cast("Any", holder)[place])
+            holder[rng.choice(KEYS)] = copy.deepcopy(cast("Any", holder)[key])
         case _:
-            holder.append(copy.deepcopy(holder[place]))
+            holder.append(copy.deepcopy(holder[key]))
 
 
 def check_views(text: str) -> None:
@@ -90,13 +90,13 @@ def check_views(text: str) -> None:
     graph = result.graph
     if graph is None:
         return
-    foretold = forecast(graph)
+    cost_forecast = forecast(graph)
     for show in (tree, mermaid, dot, svg):
         show(graph)
-    forecast_table(foretold)
-    page(graph, foretold, result.diagnostics)
+    forecast_table(cost_forecast)
+    page(graph, cost_forecast, result.diagnostics)
     explain(graph, graph.entry)
-    moved = migrate(SourceFile("case.yaml", text))
-    assert not moved.defect, moved.defect
-    if moved.text is not None:
-        assert migrate(SourceFile("case.yaml", moved.text)).text == moved.text, "a migrated playbook migrates on"
+    migrated = migrate(SourceFile("case.yaml", text))
+    assert not migrated.defect, migrated.defect
+    if migrated.text is not None:
+        assert migrate(SourceFile("case.yaml", migrated.text)).text == migrated.text, "a migrated playbook migrates on"

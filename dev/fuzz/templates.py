@@ -100,8 +100,8 @@ def _expression(rng: random.Random, depth: int) -> str:
 def _arguments(rng: random.Random, depth: int) -> str:
     if rng.random() < 0.5:
         return ""
-    named = rng.choice(("", "attribute=", "width="))
-    return f"({named}{_expression(rng, depth - 1)})"
+    parameter = rng.choice(("", "attribute=", "width="))
+    return f"({parameter}{_expression(rng, depth - 1)})"
 
 
 def check_template(source: str) -> None:

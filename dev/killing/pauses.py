@@ -14,7 +14,7 @@ from noetl_temporal.request_sending import NoAnswerError, RequestRefusedError
 
 __all__ = ["paused_run"]
 
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 TRIES = 120
 
 
@@ -44,11 +44,11 @@ async def _pause(run: RunHandle, rng: random.Random) -> None:
     if rng.random() < 0.7:
         await pause
         return
-    paused_, resumed = await asyncio.gather(pause, run.resume(by="killing"), return_exceptions=True)
-    if isinstance(paused_, BaseException):
-        raise paused_
-    if isinstance(resumed, BaseException) and not isinstance(resumed, RequestRefusedError):
-        raise resumed
+    pause_result, resume_result = await asyncio.gather(pause, run.resume(by="killing"), return_exceptions=True)
+    if isinstance(pause_result, BaseException):
+        raise pause_result
+    if isinstance(resume_result, BaseException) and not isinstance(resume_result, RequestRefusedError):
+        raise resume_result
 
 
 async def _resume(run: RunHandle) -> None:
@@ -57,11 +57,11 @@ async def _resume(run: RunHandle) -> None:
         try:
             await asyncio.wait_for(run.resume(by="killing"), 30)
         except NoAnswerError:
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         except RequestRefusedError:
             return
         except (RPCError, OSError, TimeoutError):
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         else:
             return
     raise TimeoutError(f"run {run.execution_id} cannot be resumed")
