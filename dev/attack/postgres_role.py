@@ -182,9 +182,9 @@ def _keeps_others_out(account: str, text: str) -> bool:
             await connection.execute(text)
         await connection.close()
         following = await _connect(account, DATABASES[account], "", by_socket=True)
-        answer = await following.fetchval("SELECT 7")
+        result = await following.fetchval("SELECT 7")
         await following.close()
-        return bool(answer != 7)
+        return bool(result != 7)
 
     return asyncio.run(attempt())
 

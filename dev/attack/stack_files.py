@@ -128,8 +128,8 @@ FOREIGN: dict[str, Callable[[StackPaths], object]] = {
 class Use(NamedTuple):
     """A use of a file by the stack, and by a program that trusts its folder. Both return what they read."""
 
-    guarded: Callable[[Path], object]
-    plain: Callable[[Path], object]
+    with_guard: Callable[[Path], object]
+    without_guard: Callable[[Path], object]
 
 
 def _write_log(path: Path) -> None:
@@ -141,7 +141,7 @@ def _write_plainly(path: Path) -> None:
     path.write_text("written")
 
 
-def _prepared(path: Path) -> str:
+def _prepare(path: Path) -> str:
     """Check the folder, which is refused if it contains a trap."""
     Home(path.parent).prepare()
     return SECRET
@@ -172,7 +172,7 @@ def _write_guarded(path: Path) -> None:
     write_atomically(path, "written")
 
 
-def _replaced(path: Path) -> None:
+def _replace(path: Path) -> None:
     replace_text(path, "written")
 
 
@@ -180,13 +180,13 @@ USES: dict[str, Use] = {
     "read": Use(read_text, Path.read_text),
     "logged to": Use(_write_log, _write_plainly),
     "written": Use(_write_guarded, _write_plainly),
-    "prepared": Use(_prepared, Path.read_text),
+    "prepared": Use(_prepare, Path.read_text),
     "addresses": Use(Addresses.read, Path.read_text),
     "password": Use(_password, Path.read_text),
     "locked": Use(_lock_and_truncate, _truncate),
     "asked for a lock": Use(_is_locked, _open_plainly),
     "processes": Use(recorded_processes, Path.read_text),
-    "a draft replaced": Use(_replaced, _write_plainly),
+    "a draft replaced": Use(_replace, _write_plainly),
 }
 OF_PEOPLE = ("a draft replaced",)
 """Uses of files that may be in a shared folder and belong to a group: for these, only links are attacks."""
@@ -211,10 +211,10 @@ def _gets_through(trap: str, use: str, name: str) -> bool:
         paths.victim.write_text(NOTE if use == "processes" else ADDRESSES)
         {**TRAPS, **FOREIGN}[trap](paths)
         before = paths.outside()
-        answer: object = ""
+        content: object = ""
         with suppress(UnsafeFileError, StackError):
-            answer = USES[use].guarded(paths.path) if _Guard.is_on else USES[use].plain(paths.path)
-        return paths.outside() != before or SECRET in str(answer)
+            content = USES[use].with_guard(paths.path) if _Guard.is_on else USES[use].without_guard(paths.path)
+        return paths.outside() != before or SECRET in str(content)
 
 
 def _file_of(use: str, name: str) -> str:

@@ -153,15 +153,13 @@ def _attack(way: str, description: str, code: str, victim: str = "") -> Attack:
 
 def _gets_through(way: str, code: str, victim: str) -> bool:
     """Whether the code got the access that it tried to get."""
-    given = _Site.target.names(victim)
+    names = _Site.target.names(victim)
     if victim == "the supervisor":
         code = f"victim = supervisor\n{code}"
-    answer = _value_of_said(
-        f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given}
-    )
-    if answer != THROUGH and answer not in REFUSALS:
-        raise ValueError(f"this is no refusal: {answer}")
-    return answer == THROUGH
+    said = _value_of_said(f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": names})
+    if said != THROUGH and said not in REFUSALS:
+        raise ValueError(f"this is no refusal: {said}")
+    return said == THROUGH
 
 
 def _value_of_said(code: str, given: dict[str, Any]) -> str:

@@ -49,7 +49,7 @@ async def answer_waits(session: Session) -> None:
     answers = await asyncio.gather(
         session.handle.approve(by="ann", form={"amount": 3}), session.handle.approve(by="bob"), return_exceptions=True
     )
-    assert sum(isinstance(answer_waits, RequestRefusedError) for answer_waits in answers) == 1
+    assert sum(isinstance(response, RequestRefusedError) for response in answers) == 1
 
 
 async def hand_on_signal(session: Session) -> None:

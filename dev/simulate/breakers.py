@@ -24,7 +24,7 @@ from noetl_temporal.machine.ids import escaped
 
 __all__ = ["check_breakers", "has_breakers", "with_breakers"]
 
-LIKELY = 0.2
+PROBABILITY = 0.2
 """The probability that some tasks of a playbook have a circuit."""
 
 WAITS = ("wait", "approval")
@@ -38,7 +38,7 @@ REFUSED = "the circuit breaker of"
 def with_breakers(text: str, seed: int) -> str:
     """The playbook with circuits of tasks, of steps, or of all."""
     source = random.Random(f"{seed}/breakers")
-    if source.random() >= LIKELY or not text.startswith("{"):
+    if source.random() >= PROBABILITY or not text.startswith("{"):
         return text
     document: dict[str, Any] = json.loads(text)
     rng = RandomChoices(source)
@@ -82,7 +82,7 @@ class ObservedCircuit:
     announced: bool = False
     expected: str = ""
 
-    def ended(self, call: str, at: int, *, failed: bool) -> None:
+    def note_end(self, call: str, at: int, *, failed: bool) -> None:
         """Note the end of a call; ``expected`` becomes the event that the log must have next."""
         if self.opened_at:
             if call == self.probing:
@@ -178,7 +178,7 @@ def _apply_end(observed_circuit: ObservedCircuit, fact: Any, calls: set[str]) ->
     if not isinstance(fact, ToolFinished) or fact.call_id not in calls:
         return
     if not fact.cancelled:
-        observed_circuit.ended(fact.call_id, fact.at, failed=fact.report.outcome["status"] == "error")
+        observed_circuit.note_end(fact.call_id, fact.at, failed=fact.report.outcome["status"] == "error")
     elif observed_circuit.probing == fact.call_id:
         observed_circuit.probing = ""
 

@@ -83,13 +83,19 @@ def lost_report(attempts: tuple[AttemptRecord, ...]) -> ToolReport:
     return ToolReport({"status": "error", "error": error}, attempts=attempts, is_decided=False)
 
 
-def decision_on(call: ToolCall, outcome: PlainOutcome, used: int, jitter: float) -> Decision:
-    """Evaluate the rules of the call for the outcome of its attempt number ``used``. Raises TemplateFailure."""
-    return decide(call.rules or (), outcome["status"], _scope_of(call, outcome, used), max(1, used), jitter=jitter)
+def decision_on(call: ToolCall, outcome: PlainOutcome, used_attempts: int, jitter: float) -> Decision:
+    """Evaluate the rules of the call for the outcome of its last counted attempt. Raises TemplateFailure."""
+    return decide(
+        call.rules or (),
+        outcome["status"],
+        _scope_of(call, outcome, used_attempts),
+        max(1, used_attempts),
+        jitter=jitter,
+    )
 
 
-def _scope_of(call: ToolCall, outcome: PlainOutcome, used: int) -> Chain:
-    names = call_names(call.names, call.step, call.kind, outcome, max(1, used), call.page or 1)
+def _scope_of(call: ToolCall, outcome: PlainOutcome, used_attempts: int) -> Chain:
+    names = call_names(call.names, call.step, call.kind, outcome, max(1, used_attempts), call.page or 1)
     return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
 
 
@@ -105,7 +111,7 @@ class _Activity:
         self.call, self.at, self.now = call, at, at
         self.tool_outcomes, self.rng, self.fault_rates = tool_outcomes, rng, fault_rates
         self.records: list[AttemptRecord] = []
-        self.used = 0
+        self.used_attempts = 0
         self.stored: list[str] = []
 
     def run(self) -> Performed:
@@ -126,9 +132,13 @@ class _Activity:
         if fate < self.fault_rates.lost + self.fault_rates.shutdown:
             self._record(started, "shutdown")
             return None
-        self.used += 1
+        self.used_attempts += 1
         call = self.call
-        outcome = call.store if call.store is not None else self.tool_outcomes.outcome(call.kind, call.key, self.used)
+        outcome = (
+            call.store
+            if call.store is not None
+            else self.tool_outcomes.outcome(call.kind, call.key, self.used_attempts)
+        )
         return self._report(started, outcome)
 
     def _lose(self, started: int) -> ToolReport | None:
@@ -181,10 +191,10 @@ class _Activity:
         return tuple(records), outcome
 
     def _scope(self, outcome: PlainOutcome) -> Chain:
-        return _scope_of(self.call, outcome, self.used)
+        return _scope_of(self.call, outcome, self.used_attempts)
 
     def _decide(self, outcome: PlainOutcome) -> Decision:
-        return decision_on(self.call, outcome, self.used, self.rng.random())
+        return decision_on(self.call, outcome, self.used_attempts, self.rng.random())
 
     def _record(self, started: int, status: Any, **fields: Any) -> None:
         self.records.append(AttemptRecord(len(self.records) + 1, started, status, ended=self.now, **fields))

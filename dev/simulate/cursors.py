@@ -13,7 +13,7 @@ from dev.simulate.tasks import RandomChoices, random_amount, random_seconds
 
 __all__ = ["random_cursor_loop", "with_cursors"]
 
-LIKELY = 0.2
+PROBABILITY = 0.2
 """The probability that some steps of a playbook claim rows."""
 
 TABLES = ("jobs", "jobs", "mails")
@@ -23,7 +23,7 @@ TABLES = ("jobs", "jobs", "mails")
 def with_cursors(text: str, seed: int) -> str:
     """The playbook with cursors in some of its steps; those of playbooks with regions are in region_cursors.py."""
     source = random.Random(f"{seed}/cursors")
-    if source.random() >= LIKELY or not text.startswith("{"):
+    if source.random() >= PROBABILITY or not text.startswith("{"):
         return text
     document: dict[str, Any] = json.loads(text)
     rng = RandomChoices(source)
@@ -54,32 +54,32 @@ def random_cursor_loop(rng: RandomChoices) -> dict[str, Any]:
 
 
 def _random_frame(rng: RandomChoices) -> dict[str, Any]:
-    made: dict[str, Any] = {"lease_seconds": rng.of(1, 5, 30, 120, random_seconds(rng, 30))}
+    frame: dict[str, Any] = {"lease_seconds": rng.of(1, 5, 30, 120, random_seconds(rng, 30))}
     if rng.once(0.8):
-        made["max_rows"] = random_amount(rng, 1, 5)
+        frame["max_rows"] = random_amount(rng, 1, 5)
     if rng.once(0.6):
-        made["row_concurrency"] = random_amount(rng, 1, 3)
+        frame["row_concurrency"] = random_amount(rng, 1, 3)
     if rng.once(0.3):
-        made["heartbeat_seconds"] = random_seconds(rng, 5)
+        frame["heartbeat_seconds"] = random_seconds(rng, 5)
     if rng.once(0.5):
-        made["max_attempts"] = random_amount(rng, 1, 3)
+        frame["max_attempts"] = random_amount(rng, 1, 3)
     if rng.once(0.15):
-        made["process"] = "frame"
-    return made
+        frame["process"] = "frame"
+    return frame
 
 
 def _random_cursor(rng: RandomChoices) -> dict[str, Any]:
     """Statements that tables.py understands, in place of SQL."""
     table = rng.of(*TABLES)
-    made: dict[str, Any] = {"kind": "postgres", "auth": "pg"}
+    cursor: dict[str, Any] = {"kind": "postgres", "auth": "pg"}
     has_ack = rng.once(0.9)
     word = "CLAIM" if has_ack else "TAKE"
-    made["claim"] = f"{word} {table} {{{{ lease.token }}}} {{{{ lease.seconds }}}} {{{{ __frame_max_rows }}}}"
+    cursor["claim"] = f"{word} {table} {{{{ lease.token }}}} {{{{ lease.seconds }}}} {{{{ __frame_max_rows }}}}"
     if rng.once(0.8):
-        made["renew"] = f"RENEW {table} {{{{ row }}}} {{{{ lease.token }}}} {{{{ lease.seconds }}}}"
+        cursor["renew"] = f"RENEW {table} {{{{ row }}}} {{{{ lease.token }}}} {{{{ lease.seconds }}}}"
     if has_ack:
-        made["ack"] = f"ACK {table} {{{{ row }}}} {{{{ lease.token }}}} {{{{ output.status }}}}"
+        cursor["ack"] = f"ACK {table} {{{{ row }}}} {{{{ lease.token }}}} {{{{ output.status }}}}"
     if rng.once(0.8):
-        made["release"] = f"RELEASE {table} {{{{ row }}}} {{{{ lease.token }}}}"
-        made["on_row_error"] = rng.of("ack", "release")
-    return made
+        cursor["release"] = f"RELEASE {table} {{{{ row }}}} {{{{ lease.token }}}}"
+        cursor["on_row_error"] = rng.of("ack", "release")
+    return cursor

@@ -55,11 +55,11 @@ __all__ = ["Frame", "FrameWorld", "patched_frames"]
 KINDS = ("noop", "http", "python", "postgres", "duckdb")
 """Tools of the playbooks, including that of calls which only run sinks."""
 
-LONGEST_BEAT_MS = 2_000
-LONGEST_GRACE_MS = 5_000
-LONGEST_PAUSE_MS = 60_000
-LONGEST_RETRY_MS = 30_000
-LONGEST_STORE_WAIT_MS = int(segment_writer.SEGMENT_SECONDS * 2_600)
+MAX_HEARTBEAT_DELAY_MS = 2_000
+MAX_GRACE_MS = 5_000
+MAX_PAUSE_MS = 60_000
+MAX_RETRY_DELAY_MS = 30_000
+MAX_STORE_WAIT_MS = int(segment_writer.SEGMENT_SECONDS * 2_600)
 """How long calls may still begin while a segment waits for the store: 2.6 times the interval of segments."""
 
 
@@ -84,10 +84,10 @@ class FrameWorld:
 
     async def _outcome(self, kind: str, request: Request, context: ToolContext) -> Outcome:
         current_process().owner.check_call(request.key)
-        used: int = getattr(context, "_log").used  # noqa: B009 - answers differ by what counts, not by lost attempts
+        used_attempts: int = getattr(context, "_log").used  # noqa: B009 - answers differ by what counts, not by lost attempts
         await asyncio.sleep(max(1, int(self.longest_ms * self.world.rng.random() ** 3)) / 1000)
         current_process().mark_active()
-        return msgspec.convert(self.tool_outcomes.outcome(kind, request.key, used), Outcome)
+        return msgspec.convert(self.tool_outcomes.outcome(kind, request.key, used_attempts), Outcome)
 
 
 @contextlib.contextmanager
@@ -133,9 +133,9 @@ class _Attempt:
     may not have arrived yet.
     """
 
-    def __init__(self, owner: Frame, number: int, details: FrameDetails | None) -> None:
-        self.owner = owner
-        self.loop = ProcessLoop(owner.world, self)  # type: ignore[abstract]
+    def __init__(self, frame: Frame, number: int, details: FrameDetails | None) -> None:
+        self.frame = frame
+        self.loop = ProcessLoop(frame.world, self)  # type: ignore[abstract]
         self.latest_details = details
         self._is_restored = False
         self._store_waits_since: int | None = None
@@ -150,7 +150,7 @@ class _Attempt:
         """Run the activity."""
         self.loop.run(
             self.environment.run(
-                self.owner.frame_world.run, FrameInput(chunk_input, limit=self.owner.world.store.limit)
+                self.frame.frame_world.run, FrameInput(chunk_input, limit=self.frame.world.store.limit)
             ),
             on_end,
         )
@@ -172,7 +172,7 @@ class _Attempt:
     def machine_of(self, chunk_input: ChunkInput, state: Any, limit: int) -> LoopMachine:
         """Return the attempt's machine, and truncate the trace to the state that it restores."""
         machine = _RecordingMachine(self, chunk_input, state, limit)
-        self.owner.truncate_trace(None if state is None else machine.digest)
+        self.frame.truncate_trace(None if state is None else machine.digest)
         self._is_restored = state is not None
         return machine
 
@@ -183,10 +183,10 @@ class _Attempt:
         self.loop.mark_active()
         turn = Turn(fact, [], self._is_restored)
         self._is_restored = False
-        self.owner.trace.turns.append(turn)
+        self.frame.trace.turns.append(turn)
         turn.commands = feed(fact)
         turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent
-        self.owner.digests.append(machine.digest)
+        self.frame.digests.append(machine.digest)
         self._check_late_calls(sum(isinstance(command, CallTool) for command in turn.commands))
         return turn.commands
 
@@ -198,24 +198,21 @@ class _Attempt:
 
     def _check_late_calls(self, calls: int) -> None:
         """Check that at most ``max_in_flight`` calls begin after a segment has waited too long for the store."""
-        if (
-            self._store_waits_since is not None
-            and self.owner.world.now > self._store_waits_since + LONGEST_STORE_WAIT_MS
-        ):
+        if self._store_waits_since is not None and self.frame.world.now > self._store_waits_since + MAX_STORE_WAIT_MS:
             self._late_calls += calls
-            if self._late_calls > self.owner.chunk_input.max_in_flight:
-                waited_ms = self.owner.world.now - self._store_waits_since
+            if self._late_calls > self.frame.chunk_input.max_in_flight:
+                waited_ms = self.frame.world.now - self._store_waits_since
                 raise Finding("calls begin while a segment waits", f"{self._late_calls} calls, after {waited_ms} ms")
 
     def check_call(self, key: str) -> None:
         """Check that the call of this key may run; a tool is about to run for it."""
         self.loop.mark_active()
-        self.owner.check_call(key)
+        self.frame.check_call(key)
 
     def _record_heartbeat(self, details: FrameDetails) -> None:
         if not self.loop.is_dead:
             self.latest_details = details
-            self.owner.deliver_heartbeat(self, details)
+            self.frame.deliver_heartbeat(self, details)
 
 
 class Frame:
@@ -336,7 +333,7 @@ class Frame:
                 self._latest_beat, self._server_details = number, details
                 self._read_reported(details)
 
-        self.world.later(self.world.draw(0, LONGEST_BEAT_MS), deliver)
+        self.world.later(self.world.draw(0, MAX_HEARTBEAT_DELAY_MS), deliver)
 
     def _read_reported(self, details: FrameDetails | None) -> None:
         if details is not None:
@@ -362,7 +359,7 @@ class Frame:
         if attempt is None:
             self.world.later(self.world.draw(0, 30), self._stop)
         else:
-            self._do_later(attempt, LONGEST_BEAT_MS, lambda: attempt.interrupt("cancel_requested"))
+            self._do_later(attempt, MAX_HEARTBEAT_DELAY_MS, lambda: attempt.interrupt("cancel_requested"))
 
     def _stop(self) -> None:
         """Cancel the attempt that has started meanwhile, or else end the frame."""
@@ -375,14 +372,14 @@ class Frame:
         """Kill the worker; the server retries after the heartbeat timeout."""
         if self._attempt is not None:
             self._take_attempt()
-            self._retry_later(int(HEARTBEAT_TIMEOUT.total_seconds() * 1000) + self.world.draw(1, LONGEST_RETRY_MS))
+            self._retry_later(int(HEARTBEAT_TIMEOUT.total_seconds() * 1000) + self.world.draw(1, MAX_RETRY_DELAY_MS))
 
     def stop_worker(self) -> None:
         """Shut down the worker; some time later its grace period is over."""
         attempt = self._attempt
         if attempt is not None:
             attempt.stop_worker()
-            self._do_later(attempt, LONGEST_GRACE_MS, lambda: attempt.interrupt("worker_shutdown"))
+            self._do_later(attempt, MAX_GRACE_MS, lambda: attempt.interrupt("worker_shutdown"))
 
     def pause(self) -> None:
         """Pause the activity, and unpause it later."""
@@ -390,8 +387,8 @@ class Frame:
         if attempt is None or self._is_paused:
             return
         self._is_paused = True
-        self._do_later(attempt, LONGEST_BEAT_MS, lambda: attempt.interrupt("paused"))
-        self.world.later(LONGEST_BEAT_MS + self.world.draw(0, LONGEST_PAUSE_MS), self._unpause)
+        self._do_later(attempt, MAX_HEARTBEAT_DELAY_MS, lambda: attempt.interrupt("paused"))
+        self.world.later(MAX_HEARTBEAT_DELAY_MS + self.world.draw(0, MAX_PAUSE_MS), self._unpause)
 
     def _unpause(self) -> None:
         self._is_paused = False

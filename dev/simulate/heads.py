@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["with_final_step", "with_priority", "with_workbook"]
 
-LIKELY = 0.1
+PROBABILITY = 0.1
 IN_WORKBOOK = ("kind", "url", "code", "input", "spec", "sink", "set")
 """The keys of a workbook task besides its name."""
 
@@ -53,7 +53,7 @@ def with_priority(text: str, seed: int) -> str:
 
 def _chosen_document(text: str, rng_seed: str) -> dict[str, Any] | None:
     """Return the parsed playbook if it is chosen for the change, else None."""
-    if random.Random(rng_seed).random() >= LIKELY or not text.startswith("{"):
+    if random.Random(rng_seed).random() >= PROBABILITY or not text.startswith("{"):
         return None
     document: dict[str, Any] = json.loads(text)
     return document if document.get("apiVersion") == "noetl.io/v10" and "executor" in document else None

@@ -26,13 +26,13 @@ def check_ids(run_trace: RunTrace) -> None:
     events = sorted(
         (event for trace in run_trace.traces.values() for event in trace.events), key=lambda event: event.id
     )
-    known: set[int] = set()
+    ids: set[int] = set()
     for event in events:
-        if event.id in known:
+        if event.id in ids:
             raise Finding("two events have one id", f"{event.id}, {event.type} {event.node[:60]}")
-        if event.parent is not None and event.parent not in known:
+        if event.parent is not None and event.parent not in ids:
             raise Finding("an event is older than its parent", f"{event.type} {event.node[:60]}")
-        known.add(event.id)
+        ids.add(event.id)
     _check_each_start_ends_once(run_trace, events)
     _check_derived_rows(run_trace)
     _check_parts_of_keys(run_trace)
@@ -40,14 +40,14 @@ def check_ids(run_trace: RunTrace) -> None:
 
 def _check_derived_rows(run_trace: RunTrace) -> None:
     """Check the ids of rows that the mirror derives from calls: at most three an attempt, two a sink (event_ids.py)."""
-    known = {event.id for trace in run_trace.traces.values() for event in trace.events}
+    ids = {event.id for trace in run_trace.traces.values() for event in trace.events}
     for trace in run_trace.traces.values():
         slot, after = (trace.chunk_input.slot, trace.chunk_input.after) if trace.name else (0, 0)
         clock, parents = IdClock(after, DERIVED), _parents(trace)
         for turn in trace.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished):
-                last_id = _add_derived_ids(fact, parents[fact.call_id], clock, slot, known)
+                last_id = _add_derived_ids(fact, parents[fact.call_id], clock, slot, ids)
                 later = [command.event for command in turn.commands if isinstance(command, Emit)]
                 if any(event.id < last_id for event in later):
                     raise Finding("an event stands before its call's rows", f"{later[0].type} of {fact.call_id}")

@@ -51,7 +51,7 @@ def freeze_worker(world: World, lease: LeaseRenewal, done: Performed) -> tuple[P
 
 
 class Renewals:
-    """Renews the lease while ``is_running``; ``lost`` receives the report of a call that finds its lease lost."""
+    """Renews the lease while ``is_running``; ``on_lost`` receives the report of a call that finds its lease lost."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Renewals:
         call: ToolCall,
         lease: LeaseRenewal,
         is_running: Callable[[], bool],
-        lost: Callable[[ToolReport], None],
+        on_lost: Callable[[ToolReport], None],
     ) -> None:
         self._world, self._tables, self._call, self._lease = world, tables, call, lease
-        self._is_running, self._lost = is_running, lost
+        self._is_running, self._on_lost = is_running, on_lost
         is_due = world.now - lease.since >= lease.interval * 1000
         world.later(1 if is_due else self._interval, self._renew)
 
@@ -79,7 +79,7 @@ class Renewals:
         if result["row_count"]:
             self._world.later(self._interval, self._renew)
         else:
-            self._lost(self._report())
+            self._on_lost(self._report())
 
     def _report(self) -> ToolReport:
         error = {"kind": "lease_lost", "message": "the lease has expired", "code": None, "retryable": False}

@@ -44,7 +44,9 @@ def _check_all_items_done(run_trace: RunTrace) -> None:
     ]
     runs = {chunk_input.loop_id: chunk_input.run for chunk_input in chunk_inputs}
     runs_of = {chunk_input.run: chunk_input.step.name for chunk_input in chunk_inputs}
-    retried_steps = {emitted.node for emitted in run_trace.main.events if emitted.meta.get("action") == "retry"}
+    retried_steps = {
+        emitted_event.node for emitted_event in run_trace.main.events if emitted_event.meta.get("action") == "retry"
+    }
     starts = {runs[loop]: items for loop, items in _counts_of_starts(run_trace).items() if loop in runs}
     for event in run_trace.main.events:
         stats: dict[str, Any] = event.meta.get("stats") or {}

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from dev.simulate.runs import simulate
 
-__all__ = ["MissingTargetError", "Mutation", "Verdict", "mutated", "replaced_by", "run_mutation", "wrapped_by"]
+__all__ = ["MissingTargetError", "Mutation", "Verdict", "apply_mutation", "replaced_by", "run_mutation", "wrapped_by"]
 
 Make = Callable[[Any], Any]
 
@@ -62,7 +62,7 @@ def wrapped_by(function: Callable[..., Any]) -> Make:
 
 
 @contextlib.contextmanager
-def mutated(mutation: Mutation) -> Generator[None]:
+def apply_mutation(mutation: Mutation) -> Generator[None]:
     """Inside the block the safeguard is disabled. Raises MissingTargetError."""
     with patch.object(mutation.owner, mutation.name, mutation.make(mutation.target)):
         yield
@@ -75,7 +75,7 @@ def run_mutation(mutation: Mutation, first_seed: int, seconds: float) -> Verdict
     """
     start, seed = time.process_time(), first_seed
     while time.process_time() < start + seconds:
-        with mutated(mutation):
+        with apply_mutation(mutation):
             finding = simulate(seed).finding
         if finding is not None and simulate(seed).finding is None:
             return Verdict(finding.invariant, seed, seed - first_seed + 1, time.process_time() - start)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Operators", "with_holds"]
 
-LIKELY = 0.25
+PROBABILITY = 0.25
 """The probability that some steps of a playbook are held when they fail."""
 
 PAUSED_NOW = 0.4
@@ -41,7 +41,7 @@ FIRST_REQUEST = 1_000_000
 def with_holds(text: str, seed: int) -> str:
     """The playbook with ``on_failure: hold`` on some of its steps, or on all."""
     rng = random.Random(f"{seed}/holds")
-    if rng.random() >= LIKELY or not text.startswith("{"):
+    if rng.random() >= PROBABILITY or not text.startswith("{"):
         return text
     document: dict[str, Any] = json.loads(text)
     if document.get("apiVersion") != "noetl.io/v10":
@@ -101,9 +101,9 @@ class Operators:
         held = [] if machine is None else held_steps(machine.state.waits.values())
         if machine is None or not held:
             return
-        held_step_to_decide, at = self._rng.choice(held), host.world.now
+        selected, at = self._rng.choice(held), host.world.now
         is_all = self._concurrent_rng.random() < DECIDED_AT_ONCE
-        runs = tuple(held_step.run for held_step in (held if is_all else [held_step_to_decide]))
+        runs = tuple(held_step.run for held_step in (held if is_all else [selected]))
         if self._rng.random() < 0.3:
             host.feed(SkipRequested(at, self._id(), runs, {"n": 1}, "ann"))
         elif retry_problem(machine.state, []) is None:

@@ -14,14 +14,14 @@ from dev.simulate.tasks import RandomChoices
 
 __all__ = ["with_region_cursors"]
 
-LIKELY = 0.4
+PROBABILITY = 0.4
 """The probability that some loops claim rows, in a playbook with loops over steps or with routes of items."""
 
 
 def with_region_cursors(text: str, seed: int) -> str:
     """The playbook in which some loops over steps, loops with routes of items, and steps inside claim rows."""
     source = random.Random(f"{seed}/region cursors")
-    if source.random() >= LIKELY or not text.startswith("{"):
+    if source.random() >= PROBABILITY or not text.startswith("{"):
         return text
     document: dict[str, Any] = json.loads(text)
     rng = RandomChoices(source)

@@ -10,7 +10,7 @@ from noetl_compiler.graph import Graph
 
 __all__ = ["depth_of", "loop_ended_by", "region_of", "with_branches"]
 
-LIKELY = 0.7
+PROBABILITY = 0.7
 """The probability that several steps lead to the end of a loop, in a playbook with loops over steps."""
 
 
@@ -20,7 +20,7 @@ LIKELY = 0.7
 def with_branches(text: str, seed: int) -> str:
     """The playbook in whose loops over steps several steps lead to the end, some by way of another loop over steps."""
     rng = random.Random(f"{seed}/branches")
-    if '"end_loop"' not in text or rng.random() >= LIKELY:
+    if '"end_loop"' not in text or rng.random() >= PROBABILITY:
         return text
     document: dict[str, Any] = json.loads(text)
     steps: list[dict[str, Any]] = document["workflow"]

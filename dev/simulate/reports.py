@@ -211,7 +211,11 @@ def _check_counts(trace: MachineTrace, store: SimulatedValues) -> None:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
-    own_events = [emitted for emitted in trace.events if emitted.meta.get("loop_id") == trace.chunk_input.loop_id]
+    own_events = [
+        emitted_event
+        for emitted_event in trace.events
+        if emitted_event.meta.get("loop_id") == trace.chunk_input.loop_id
+    ]
     failing = sorted(event.meta["iteration"] for event in own_events if event.type == "loop.iteration.failed")
     kept_items, max_kept = [failure.iteration for failure in report.failures.kept], failure_log.KEPT
     if report.failures.total != len(failing) or kept_items != [*failing[:max_kept], *failing[max_kept:][-max_kept:]]:
@@ -243,7 +247,11 @@ def _check_results(trace: MachineTrace, store: SimulatedValues) -> None:
     facts = [turn.fact for turn in trace.turns]
     if not any(results) and any(isinstance(fact, CancelRequested | LimitReached) for fact in facts):
         return
-    for event in (emitted for emitted in trace.events if emitted.meta.get("loop_id") == trace.chunk_input.loop_id):
+    for event in (
+        emitted_event
+        for emitted_event in trace.events
+        if emitted_event.meta.get("loop_id") == trace.chunk_input.loop_id
+    ):
         result: Any = event.result
         if event.type == "loop.iteration.done" and "left_out" not in event.meta:
             stored = results[event.meta["iteration"] - first_index]

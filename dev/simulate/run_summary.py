@@ -32,7 +32,8 @@ def summarize(run_trace: RunTrace) -> RunSummary:
     assert finish is not None
     events = [event for trace in run_trace.traces.values() for event in trace.events]
     rows = Counter(
-        row_of(emitted.type, emitted.node, emitted.status, emitted.meta.get("iteration")) for emitted in events
+        row_of(emitted_event.type, emitted_event.node, emitted_event.status, emitted_event.meta.get("iteration"))
+        for emitted_event in events
     )
     compared_rows = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
     failures = Counter(failure_of(failure) for failure in finish.failures.kept)

@@ -14,14 +14,14 @@ from noetl_temporal.machine.call import PlainOutcome, ToolCall
 
 __all__ = ["outcome_of", "with_sub_playbooks"]
 
-LIKELY = 0.15
+PROBABILITY = 0.15
 PATHS = ("sim/called", "{{ 'sim/' ~ 'called' }}")
 
 
 def with_sub_playbooks(text: str, seed: int) -> str:
     """Return the playbook with calls of playbooks instead of some tools; frames keep theirs."""
     rng = random.Random(f"{seed}/sub-playbooks")
-    if rng.random() >= LIKELY or not text.startswith("{"):
+    if rng.random() >= PROBABILITY or not text.startswith("{"):
         return text
     document: dict[str, Any] = json.loads(text)
     for step in document.get("workflow", []):

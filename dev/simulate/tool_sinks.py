@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["with_tool_sinks"]
 
-LIKELY = 0.12
+PROBABILITY = 0.12
 KINDS: dict[str, dict[str, Any]] = {
     "http": {"url": "http://api.test/rows"},
     "python": {"code": "def main(n):\n    pass"},
@@ -22,7 +22,7 @@ KINDS: dict[str, dict[str, Any]] = {
 def with_tool_sinks(text: str, seed: int) -> str:
     """The playbook with sinks that are calls of other tools, before or after the sinks that it has."""
     rng = random.Random(f"{seed}/tool sinks")
-    if rng.random() >= LIKELY or not text.startswith("{"):
+    if rng.random() >= PROBABILITY or not text.startswith("{"):
         return text
     document: dict[str, Any] = json.loads(text)
     for step in document.get("workflow", []):

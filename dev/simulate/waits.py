@@ -25,7 +25,7 @@ __all__ = ["Mailbox", "People", "with_waits"]
 
 NAMES = ("paid", "shipped")
 KEYS = (None, None, "a", "b")
-LIKELY = 0.2
+PROBABILITY = 0.2
 """The probability that a playbook has waits."""
 
 
@@ -35,7 +35,7 @@ LIKELY = 0.2
 def with_waits(text: str, seed: int) -> str:
     """Return the playbook with waits instead of some of its calls."""
     rng = random.Random(f"{seed}/waits")
-    if rng.random() >= LIKELY or not text.startswith("{"):
+    if rng.random() >= PROBABILITY or not text.startswith("{"):
         return text
     document: dict[str, Any] = json.loads(text)
     steps: list[dict[str, Any]] = document.get("workflow", [])

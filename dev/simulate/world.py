@@ -52,10 +52,10 @@ MISHAPS = (
     "long history",
     "limit",
 )
-OF_FRAMES = ("kill", "kill", "kill", "stop worker", "pause", "store unavailable", "store unavailable")
+FRAME_MISHAPS = ("kill", "kill", "kill", "stop worker", "pause", "store unavailable", "store unavailable")
 """Mishaps of frames, which do not change the outcome of a run."""
 
-LONGEST_AWAY_MS = 60_000
+MAX_OUTAGE_MS = 60_000
 
 
 class Alarm:
@@ -163,7 +163,7 @@ class World:
         self._hosts.append(frame)
         frame.start_attempt_later(self.draw(0, self._longest_start))
         for _ in range(self.rng.choice((0, 1, 1, 2, 4)) if self._with_faults else 0):
-            mishap = self.rng.choice(OF_FRAMES)
+            mishap = self.rng.choice(FRAME_MISHAPS)
             self.later(
                 self.draw(0, self.rng.choice((200, 2000, 20_000, 90_000))),
                 partial(self._disturb_frame, frame, mishap),
@@ -272,7 +272,7 @@ class World:
             case "pause":
                 frame.pause()
             case _:
-                self._frame_world.payloads.unavailable_until = self.now + self.draw(0, LONGEST_AWAY_MS)
+                self._frame_world.payloads.unavailable_until = self.now + self.draw(0, MAX_OUTAGE_MS)
 
     def _lengthen_history(self, host: Host) -> None:
         """Tell a chunk that its history is long, so that it returns items."""

@@ -44,8 +44,8 @@ class Window:
         return True
 
 
-def _fail_pages(raw: str) -> set[int]:
-    return {int(page) for page in raw.split(",") if page.strip().isdigit()}
+def _fail_pages(raw_value: str) -> set[int]:
+    return {int(page) for page in raw_value.split(",") if page.strip().isdigit()}
 
 
 class Faults:

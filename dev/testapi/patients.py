@@ -28,12 +28,12 @@ def _setting(name: str, default: float) -> float:
     return float(os.environ.get(name, default))
 
 
-def _patient(raw: str) -> int:
+def _patient(raw_value: str) -> int:
     """The number of a patient: ``7`` or ``P-0007``."""
     try:
-        return int(raw.removeprefix("P-"))
+        return int(raw_value.removeprefix("P-"))
     except ValueError:
-        raise HTTPException(422, f"patient ids are integers, not {raw!r}") from None
+        raise HTTPException(422, f"patient ids are integers, not {raw_value!r}") from None
 
 
 def _pages(patient: int) -> int:
@@ -110,7 +110,7 @@ class Patients:
         if kind not in KINDS:
             raise HTTPException(404, f"no such data; there are {', '.join(KINDS)}")
         self._admit()
-        patients = [_patient(raw) for raw in required_text(request, "patientIds").split(",")]
+        patients = [_patient(raw_value) for raw_value in required_text(request, "patientIds").split(",")]
         size = number(request, "pageSize", PAGE, minimum=1)
         return JSONResponse({"data": [_kind_page(kind, patient, 1, size) for patient in patients]})
 

@@ -10,13 +10,13 @@ __all__ = ["number", "real", "required_text", "text"]
 
 def number(request: Request, name: str, default: int, minimum: int = 0) -> int:
     """The integer parameter ``name``; 422 when it is no integer or below ``minimum``."""
-    raw = request.query_params.get(name)
-    if raw is None:
+    raw_value = request.query_params.get(name)
+    if raw_value is None:
         return default
     try:
-        value = int(raw)
+        value = int(raw_value)
     except ValueError:
-        raise HTTPException(422, f"{name} must be an integer, not {raw!r}") from None
+        raise HTTPException(422, f"{name} must be an integer, not {raw_value!r}") from None
     if value < minimum:
         raise HTTPException(422, f"{name} must be at least {minimum}")
     return value
@@ -24,13 +24,13 @@ def number(request: Request, name: str, default: int, minimum: int = 0) -> int:
 
 def real(request: Request, name: str, default: float, maximum: float) -> float:
     """The number ``name`` in seconds, between 0 and ``maximum``; 422 otherwise."""
-    raw = request.query_params.get(name)
-    if raw is None:
+    raw_value = request.query_params.get(name)
+    if raw_value is None:
         return default
     try:
-        value = float(raw)
+        value = float(raw_value)
     except ValueError:
-        raise HTTPException(422, f"{name} must be a number, not {raw!r}") from None
+        raise HTTPException(422, f"{name} must be a number, not {raw_value!r}") from None
     if not 0 <= value <= maximum:
         raise HTTPException(422, f"{name} must be between 0 and {maximum:g}")
     return value
