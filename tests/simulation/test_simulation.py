@@ -55,7 +55,8 @@ def test_a_pause_lets_more_signals_come_before_the_end() -> None:
 
 
 def test_the_first_finding_in_a_frame_is_kept() -> None:
-    graph = compile_or_raise("apiVersion: noetl.io/v2\nkind: Playbook\nworkflow: [{step: start, tool: {kind: noop}}]\n")
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\n"
+    graph = compile_or_raise(f"{head}workflow: [{{step: start, tool: {{kind: noop}}}}]\n")
     frame_world = FrameWorld(World(RunTrace(1, "", graph)), ToolOutcomes(1), longest_ms=20, sink_fails=0.0, rows=[])
     frame_world.note(Finding("the first", ""))
     frame_world.note(Finding("its consequence", ""))
