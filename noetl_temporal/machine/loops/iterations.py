@@ -91,7 +91,7 @@ class Iterations(Engine[LoopState, Iteration]):
         return state.stop is None and not state.is_closed and state.next < len(self.input.items)
 
     def _may_start(self) -> bool:
-        return not (self.state.holding or self.is_paused or self.budget.is_spent)
+        return not (self.state.holding or self.is_paused or self.budget.is_spent())
 
     def _is_waiting_for_budget(self) -> bool:
         state = self.state
@@ -102,9 +102,8 @@ class Iterations(Engine[LoopState, Iteration]):
         self.budget.work()
         state, index = self.state, self.input.first + position
         state.next = position + 1
-        iteration = Iteration(
-            id=self._run_id(str(index)), event_id=0, started=self._journal.at, index=index, claim=claim, row=row
-        )
+        iteration = Iteration(self._run_id(str(index)), 0, self._journal.feed.at)
+        iteration.index, iteration.claim, iteration.row = index, claim, row
         iteration.event_id = self._journal.emit(
             "loop.iteration.started",
             self.input.step.name,

@@ -132,21 +132,30 @@ def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str,
     records, pipeline = execution.state.records, run.pipeline
     if run.before is None:
         run.before = records.get(step.name) or _NO_RUNS
+    before = run.before
     record = records[step.name] = StepRecord(
-        status=status,
-        kind=kind,
-        outcome=end.outcome,
-        tasks=pipeline.records if pipeline else {},
-        attempts=run.before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
-        failures=run.before.failures,
-        retries=run.before.retries + (pipeline.retries if pipeline else run.loop_retries),
-        iterations=add_counts(run.before.iterations, run.loop_stats),
-        spent=run.before.spent.plus(TimeSpent.of_run(run.started, execution.journal.at)),
+        status,
+        kind,
+        end.outcome,
+        pipeline.records if pipeline else {},
+        before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
+        before.retries + (pipeline.retries if pipeline else run.loop_retries),
+        add_counts(before.iterations, run.loop_stats) if run.loop_stats else before.iterations,
+        before.spent.plus(TimeSpent.of_run(run.started, execution.journal.feed.at)),
+        before.failures,
     )
     return record
 
 
 def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: str) -> None:
+    meta: dict[str, Json] = {"step_run_id": run.id}
+    if step.is_synthetic:
+        meta["synthetic"] = True
+    if status == "failed" and end.task is not None:
+        meta["task"] = end.task
+    data_type = _type_of(end.outcome) if status == "completed" else None
+    if data_type is not None:
+        meta["data_type"] = data_type
     execution.journal.emit(
         _ENDS[status],
         step.name,
@@ -157,10 +166,7 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         started=run.started,
         error=message_of(end.outcome),
         span=end.span if status == "failed" else None,
-        step_run_id=run.id,
-        task=end.task if status == "failed" else None,
-        synthetic=step.is_synthetic or None,
-        data_type=_type_of(end.outcome) if status == "completed" else None,
+        meta=meta,
         **(_result(execution, step, end) if status == "completed" else {}),
     )
 

@@ -40,7 +40,7 @@ class StepHost:
         self.key = self.once = f"{execution.id}/{run.id}"
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own
         self.iteration: int | None = None
-        self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}
+        self.meta: Mapping[str, Any] = {"step": step.name, "step_run_id": run.id}
         self.circuits = state.circuits
         self._state = state
         self._run = run
@@ -49,7 +49,7 @@ class StepHost:
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """The names visible in this step run, with the given layers innermost."""
-        state, at = self._state, self.journal.at
+        state, at = self._state, self.journal.feed.at
         return playbook_scope(
             state, self.names, self._keychain, self.execution_id, at, self._run, layers, self._outermost
         )

@@ -60,6 +60,8 @@ def emit_ended(
     Returns the id of the event.
     """
     meta = _meta(host, state, plan, call_id)
+    if sequence is not None:
+        meta["sequence"] = sequence
     return host.journal.emit(
         _ENDS[status],
         plan.task.label,
@@ -70,7 +72,7 @@ def emit_ended(
         started=state.task.started,
         error=message_of(outcome),
         span=failed_at(plan.task, outcome, state.task.config) if status == "FAILED" else None,
-        meta=meta if sequence is None else {**meta, "sequence": sequence},
+        meta=meta,
         **result_fields(outcome) if status == "COMPLETED" else {},
     )
 
