@@ -14,7 +14,7 @@ from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import add_deferred_failures
 from noetl_temporal.machine.steps.summary import result_of, summary_of
-from noetl_temporal.machine.stored import NotLoaded, result_fields
+from noetl_temporal.machine.stored import NotLoaded, logged_result
 
 __all__ = ["finish"]
 
@@ -94,6 +94,7 @@ def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bo
         "given_status": state.given_status,
         "reason": state.stop.reason or None if state.stop else None,
     }
+    logged = logged_result({"result": result}, meta)
     cause = state.failures.cause if status != "completed" else None
     error = cause.message if cause else None
     end = "completed" if status == "partial" else status
@@ -110,7 +111,7 @@ def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bo
                 parent=began,
                 ends=began,
                 started=state.started,
+                result=logged,
                 error=error,
                 **meta,
-                **result_fields({"result": result}),
             )

@@ -25,7 +25,7 @@ from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import result_fields, without_row
+from noetl_temporal.machine.stored import logged_result, without_row
 from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
@@ -103,16 +103,18 @@ def emit_reused(execution: Execution, earlier: Earlier) -> None:
         record = records.get(name)
         if record is None or step.is_synthetic:
             continue
+        meta: dict[str, Json] = {"rerun_of": str(earlier.execution_id)}
+        is_completed = record.status == "completed"
         execution.journal.emit(
             "step.reused",
             name,
             "step",
             record.status.upper(),
             parent=execution.state.workflow_id,
+            result=logged_result(without_row(record.outcome), meta) if is_completed else None,
             error=message_of(record.outcome) if record.status == "failed" else None,
             span=step.span,
-            rerun_of=str(earlier.execution_id),
-            **result_fields(without_row(record.outcome)) if record.status == "completed" else {},
+            meta=meta,
         )
 
 

@@ -32,8 +32,8 @@ __all__ = [
     "assembled",
     "combined_results",
     "load_id",
+    "logged_result",
     "result_alone",
-    "result_fields",
     "result_in",
     "stored_in",
     "stored_list",
@@ -188,19 +188,21 @@ def without_row(outcome: PlainOutcome) -> PlainOutcome:
     return {name: value for name, value in outcome.items() if name != "row"}
 
 
-def result_fields(outcome: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the
+def logged_result(outcome: Mapping[str, Any], meta: dict[str, Any]) -> Json:
+    """Return the result for an event with this ``meta``. A large one is left out: then ``meta`` gets its size, and the
     row that has it or, without one, its beginning.
     """
     size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else RESULT_BYTES)
     if size is None:
-        return {"result": outcome.get("result")}
+        return outcome.get("result")
+    left_out: dict[str, Json] = {"size": size}
+    meta["left_out"] = left_out
     if "row" in outcome:
-        return {"left_out": {"size": size, "row": str(outcome["row"])}}
-    if "stored" in outcome:
-        return {"left_out": {"size": size}}
-    text = msgspec.json.encode(outcome["result"])[:_PREVIEW_BYTES].decode(errors="ignore")
-    return {"left_out": {"size": size, "preview": text}}
+        left_out["row"] = str(outcome["row"])
+    elif "stored" not in outcome:
+        text = msgspec.json.encode(outcome["result"])[:_PREVIEW_BYTES]
+        left_out["preview"] = text.decode(errors="ignore")
+    return None
 
 
 def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:

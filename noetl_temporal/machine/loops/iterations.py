@@ -27,7 +27,7 @@ from noetl_temporal.machine.regions.machine import RegionMachine
 from noetl_temporal.machine.regions.region import Region, new_region, region_of, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, PipelineState
-from noetl_temporal.machine.stored import result_fields, stored_in, whole_result
+from noetl_temporal.machine.stored import logged_result, stored_in, whole_result
 from noetl_temporal.machine.tally import add_tallies
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -192,6 +192,7 @@ class Iterations(Engine[LoopState, Iteration]):
     def _emit_end(self, run: Iteration, end: End) -> None:
         name, status = _ENDS[end.status]
         error: Mapping[str, Json] = end.outcome.get("error") or {}
+        meta = iteration_ids(self.input, run.index)
         self._journal.emit(
             name,
             self.input.step.name,
@@ -200,10 +201,10 @@ class Iterations(Engine[LoopState, Iteration]):
             parent=run.event_id,
             ends=run.event_id,
             started=run.started,
+            result=logged_result(end.outcome, meta) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
-            meta=iteration_ids(self.input, run.index),
-            **result_fields(end.outcome) if end.status == "ok" else {},
+            meta=meta,
         )
 
     def _is_exempt(self, run: Iteration) -> bool:

@@ -19,7 +19,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, ChosenRoutes, StepExit, choose_routes, follow_routes
-from noetl_temporal.machine.stored import combined_results, result_fields, with_result
+from noetl_temporal.machine.stored import combined_results, logged_result, with_result
 from noetl_temporal.machine.tally import TimeSpent, add_counts
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
@@ -164,24 +164,23 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         parent=run.event_id,
         ends=run.event_id,
         started=run.started,
+        result=_result_to_log(execution, step, end, meta) if status == "completed" else None,
         error=message_of(end.outcome),
         span=end.span if status == "failed" else None,
         meta=meta,
-        **(_result(execution, step, end) if status == "completed" else {}),
     )
 
 
-def _result(execution: Execution, step: Step, end: End) -> dict[str, Json]:
-    """The result for the log. An end step that the compiler added has a summary of all steps instead."""
+def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, Json]) -> Json:
+    """The result for an event with this ``meta``; a summary of all steps for an end step that the compiler added."""
     if not step.is_synthetic or step.name != execution.graph.final:
-        return result_fields(end.outcome)
+        return logged_result(end.outcome, meta)
     records = {name: one for name, one in execution.state.records.items() if name != step.name}
-    aggregated = {
+    return {
         "status": "aggregated",
         "results": combined_results({name: one.outcome for name, one in records.items() if one.status == "completed"}),
         "failed_steps": [name for name, one in records.items() if one.status == "failed"],
     }
-    return {"result": aggregated}
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:
