@@ -60,6 +60,7 @@ class Iterations(Engine[LoopState, Iteration]):
 
     def _set_state(self, state: LoopState) -> None:
         super()._set_state(state)
+        self._hosts: dict[str, IterationHost] = {}
         self._regions: dict[str, RegionMachine] = {}
 
     def snapshot(self) -> Json:
@@ -161,6 +162,7 @@ class Iterations(Engine[LoopState, Iteration]):
         state, index = self.state, run.index
         del state.runs[run.id]
         self._emit_end(run, end)
+        del self._hosts[run.id]
         if run.assigns:
             state.assigns[index] = run.assigns
         match end.status:
@@ -192,7 +194,7 @@ class Iterations(Engine[LoopState, Iteration]):
     def _emit_end(self, run: Iteration, end: End) -> None:
         name, status = _ENDS[end.status]
         error: Mapping[str, Json] = end.outcome.get("error") or {}
-        meta = iteration_ids(self.input, run.index)
+        meta = {**self.host_of(run).meta}
         self._journal.emit(
             name,
             self.input.step.name,
@@ -282,8 +284,12 @@ class Iterations(Engine[LoopState, Iteration]):
         return self._limit
 
     def host_of(self, iteration: Iteration) -> IterationHost:
-        """The surroundings of an iteration."""
-        return IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
+        """The host of an iteration, created once per machine."""
+        host = self._hosts.get(iteration.id)
+        if host is None:
+            host = IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
+            self._hosts[iteration.id] = host
+        return host
 
     def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
         """The lease of the row that an iteration processes, or that the loop around it does."""
