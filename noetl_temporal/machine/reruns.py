@@ -20,7 +20,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.secret_references import MARK, references_in, written
+from noetl_compiler.secret_references import MARK, format_reference, references_in
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
@@ -147,6 +147,6 @@ def _reseal(value: Any, old: str, new: str) -> Any:
 def _with_references(text: str, old: str, new: str) -> str:
     parts, end = list[str](), 0
     for found in references_in(text, old):
-        parts += [text[end : found.start], written(found.reference, new)]
+        parts += [text[end : found.start], format_reference(found.reference, new)]
         end = found.end
     return "".join([*parts, text[end:]])

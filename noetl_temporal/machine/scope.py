@@ -14,7 +14,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.language.events import AFTER_CALL
 from noetl_compiler.language.names_profile import OutcomeNames
-from noetl_compiler.value_merge import names_in, picked, without
+from noetl_compiler.value_merge import mapping_of, select_names, without_names
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.deferred import Names, read_value
 from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result
@@ -225,21 +225,21 @@ def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
     """The rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the configuration as
     ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the call's result.
     """
-    names = names_in(config)
+    names = mapping_of(config)
     given = [name for name in ("params", "data") if name in names]
     if "statement" not in names or not given:
         return templates.render(config, scope) or {}
     values: dict[str, Json] = {}
     seen: dict[str, Any] = {}
     for name in given:
-        values |= templates.render(picked(config, [name]), Chain(seen, scope))
+        values |= templates.render(select_names(config, [name]), Chain(seen, scope))
         seen.setdefault("params", values[name])
     data: Json = values.get("data")
     if isinstance(data, dict):
         result: Any = scope.get("data")
         under = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else None
         seen["data"] = ResultView(cast("dict[str, Json]", data), under)
-    others: Json = templates.render(without(config, given), Chain(seen, scope))
+    others: Json = templates.render(without_names(config, given), Chain(seen, scope))
     return {**others, **values}
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.graph.contents import key_in, pointer
+from noetl_compiler.graph.contents import key_of_token, pointer
 from noetl_temporal.machine import json_merge
 
 __all__ = ["workload_of"]
@@ -59,7 +59,7 @@ def _overridden(pointer: str, payload: Json) -> bool:
     for token in pointer.split("/")[1:]:
         if not isinstance(payload, Mapping):
             return True
-        inner, name = cast("Mapping[str, Json]", payload), str(key_in(payload, token))
+        inner, name = cast("Mapping[str, Json]", payload), str(key_of_token(payload, token))
         if name not in inner:
             return False
         payload = inner[name]
