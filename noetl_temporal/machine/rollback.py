@@ -52,7 +52,7 @@ class Runs(dict[str, R]):
 
     def get_mutable(self, id_: str) -> R | None:
         """The run; None if there is none with this id."""
-        return self[id_] if id_ in self else None
+        return None if super().get(id_) is None else self[id_]
 
     def all_mutable(self) -> list[R]:
         """All runs, in the order in which they began."""
