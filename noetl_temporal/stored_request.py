@@ -1,4 +1,4 @@
-"""Large lists of a request are stored before its run begins (dev/decisions/0073).
+"""Stores large lists of a request before its run begins (dev/decisions/0073).
 
 The input of a workflow is in the memory of its worker, several times, for as long as the run is cached there. So the
 client stores a large list page by page, and the input has references to the pages. A loop over the list gives each of
@@ -18,7 +18,7 @@ from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.run_input import RunInput
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["pages_of", "with_lists_stored"]
+__all__ = ["pages_of", "store_large_lists"]
 
 LARGE_BYTES = 256_000
 """A list is stored from this size on, as JSON."""
@@ -28,34 +28,34 @@ PAGE_BYTES = 1_000_000
 """Maximum size of a page. A page of a single item may be larger."""
 
 
-async def with_lists_stored(given: RunInput, graph: Graph, values: ValueStore) -> RunInput:
+async def store_large_lists(run_input: RunInput, graph: Graph, values: ValueStore) -> RunInput:
     """Return the input with references in place of the large lists of its payload. Raises the driver's errors.
 
     A run does not load stored values when it starts: if the playbook's defaults or its timeout have templates, which
     are rendered then, the payload is left unchanged.
     """
     if not values.is_available or any(templates_in((graph.workload, graph.timeout))):
-        return given
-    kept = dict(given.kept)
-    payload = await _without_lists(given.payload, "", kept, values)
-    return msgspec.structs.replace(given, payload=payload, kept=kept)
+        return run_input
+    kept = dict(run_input.kept)
+    payload = await _store_lists(run_input.payload, "", kept, values)
+    return msgspec.structs.replace(run_input, payload=payload, kept=kept)
 
 
-async def _without_lists(
-    given: dict[str, Json], place: str, kept: dict[str, StoredRef], values: ValueStore
+async def _store_lists(
+    mapping: dict[str, Json], place: str, kept: dict[str, StoredRef], values: ValueStore
 ) -> dict[str, Json]:
-    """Return the mapping at ``place`` with null for each large list in it or below, which ``kept`` then has."""
-    found = dict(given)
-    for name, value in given.items():
-        here = pointer(place, name)
+    """Return the mapping at ``place`` with null for each large list in it or below; ``kept`` gets their references."""
+    payload = dict(mapping)
+    for name, value in mapping.items():
+        location = pointer(place, name)
         if isinstance(value, dict):
-            found[name] = await _without_lists(cast("dict[str, Json]", value), here, kept, values)
+            payload[name] = await _store_lists(cast("dict[str, Json]", value), location, kept, values)
         elif isinstance(value, list) and len(msgspec.json.encode(value)) >= LARGE_BYTES:
-            found[name], kept[here] = None, await _stored(cast("list[Json]", value), values)
-    return found
+            payload[name], kept[location] = None, await _store_list(cast("list[Json]", value), values)
+    return payload
 
 
-async def _stored(items: list[Json], values: ValueStore) -> StoredRef:
+async def _store_list(items: list[Json], values: ValueStore) -> StoredRef:
     parts: list[Part] = []
     size = 0
     for page in pages_of(items):
@@ -66,7 +66,7 @@ async def _stored(items: list[Json], values: ValueStore) -> StoredRef:
 
 
 def pages_of(items: list[Json]) -> Iterator[list[Json]]:
-    """Yield the items in their order, cut into pages."""
+    """Yield the items in pages, in their order."""
     page: list[Json] = []
     size = 0
     for item in items:

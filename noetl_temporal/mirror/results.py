@@ -1,7 +1,8 @@
-"""Results that several rows have: the interpreter writes one over 1 KB once, and later events name the row that has it.
+"""Fills in results that several rows share: the interpreter writes a result over 1 KB once, and later events refer to
+the row that has it.
 
-Here those rows get the result itself. If the named row began a task, it is the result of its last attempt. The named
-row is of the same workflow, and stored before or in the same batch.
+A row that started a task has the result of its last attempt. The row is of the same workflow, and was stored before or
+is in the same batch.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import ROW, EventRow
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["with_results"]
+__all__ = ["fill_in_results"]
 
 _ATTEMPT = "task.attempt.done"
 
 
-async def with_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
-    """Return the rows with the results to which they refer; where none is found, the reference stays."""
+async def fill_in_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
+    """Return the rows with the results to which they refer; if a result is missing, the reference stays."""
     wanted = {int(row_id) for row in rows if (row_id := _row_with_result(row)) is not None}
     if not wanted:
         return list(rows)
