@@ -25,7 +25,7 @@ from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import logged, without_row
+from noetl_temporal.machine.stored import logged, logged_in, without_row
 from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
@@ -97,13 +97,16 @@ def take_over(state: PlaybookState, earlier: Earlier, secrets_key: str) -> None:
 
 
 def emit_reused(execution: Execution, earlier: Earlier) -> None:
-    """An event for each step whose outcome was taken over, in the playbook's order."""
+    """An event for each step whose outcome was taken over, in the playbook's order. The event has the result: the row
+    that the record names is in the log of the earlier run.
+    """
     records = {**execution.state.left, **execution.state.records}
     for name, step in execution.graph.steps.items():
         record = records.get(name)
         if record is None or step.is_synthetic:
             continue
-        execution.journal.emit(
+        record.outcome = without_row(record.outcome)
+        row = execution.journal.emit(
             "step.reused",
             name,
             "step",
@@ -112,8 +115,10 @@ def emit_reused(execution: Execution, earlier: Earlier) -> None:
             error=message_of(record.outcome) if record.status == "failed" else None,
             span=step.span,
             rerun_of=str(earlier.execution_id),
-            **logged(without_row(record.outcome)) if record.status == "completed" else {},
+            **logged(record.outcome) if record.status == "completed" else {},
         )
+        if record.status == "completed":
+            record.outcome = logged_in(record.outcome, row)
 
 
 def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:

@@ -21,7 +21,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
-from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
+from noetl_temporal.machine.journal import COMBINED_BYTES, REPEATED_BYTES, VALUE_BYTES
 from noetl_temporal.shortening import size_over
 
 __all__ = [
@@ -179,7 +179,7 @@ def logged_in(outcome: PlainOutcome, row: int) -> PlainOutcome:
 
     Small results have none, as later events repeat them; an outcome that has a row keeps it.
     """
-    is_small = "row" in outcome or _size_over(outcome, RESULT_BYTES) is None
+    is_small = "row" in outcome or _size_over(outcome, REPEATED_BYTES) is None
     return outcome if is_small else {**outcome, "row": row}
 
 
@@ -191,12 +191,14 @@ def without_row(outcome: PlainOutcome) -> PlainOutcome:
 def logged(outcome: Mapping[str, Any]) -> dict[str, Json]:
     """Return the fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the
     row that has it or, without one, its beginning.
+
+    The log shows results of up to COMBINED_BYTES; the mirror takes those that are left out from their row.
     """
-    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else RESULT_BYTES)
+    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else REPEATED_BYTES)
     if size is None:
         return {"result": outcome.get("result")}
     if "row" in outcome:
-        return {"left_out": {"size": size, "row": str(outcome["row"])}}
+        return {"left_out": {"size": size, "row": outcome["row"]}}
     if "stored" in outcome:
         return {"left_out": {"size": size}}
     text = msgspec.json.encode(outcome["result"])[:_PREVIEW_BYTES].decode(errors="ignore")
@@ -210,19 +212,25 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
     return size_over(outcome.get("result"), limit)
 
 
-def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> Json:
-    """The results of these steps for one row of the log. Where they are too large together, those that another row has
-    are references to it; where the rest is still too large, only its size and beginning are there.
+def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, dict[str, Json]]:
+    """Return the results of these steps for one row of the log, and those of them that are left out because history has
+    them: for each its size, the row that has it, and whether it is a mapping.
+
+    Where the results are too large together, large ones that another row has are references to it; where the rest is
+    still too large, only its size and beginning are there.
     """
-    whole = {name: _or_reference(outcome, COMBINED_BYTES) for name, outcome in outcomes.items()}
-    if _bytes_of(whole) <= COMBINED_BYTES:
-        return whole
-    small = {name: _or_reference(outcome, RESULT_BYTES) for name, outcome in outcomes.items()}
-    size = _bytes_of(small)
-    if size <= COMBINED_BYTES:
-        return small
-    text = msgspec.json.encode(small)[:_PREVIEW_BYTES].decode(errors="ignore")
-    return {"reference": {"type": "rows", "size": size, "preview": text}}
+    results: dict[str, Json] = {}
+    for limit in (COMBINED_BYTES, VALUE_BYTES):
+        results = {name: _or_reference(outcome, limit) for name, outcome in outcomes.items()}
+        if _bytes_of(results) <= COMBINED_BYTES:
+            left_out = {
+                name: {**logged(outcome)["left_out"], "is_mapping": isinstance(outcome["result"], dict)}
+                for name, outcome in outcomes.items()
+                if "row" in outcome and _size_over(outcome, limit) is None
+            }
+            return {**results, **dict.fromkeys(left_out)}, left_out
+    text = msgspec.json.encode(results)[:_PREVIEW_BYTES].decode(errors="ignore")
+    return {"reference": {"type": "rows", "size": _bytes_of(results), "preview": text}}, {}
 
 
 def _or_reference(outcome: Mapping[str, Any], limit: int) -> Json:

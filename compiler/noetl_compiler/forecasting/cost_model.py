@@ -52,8 +52,6 @@ _RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _LOCAL, _STATUS = 5, 6, 9, 3, 5, 2,
 """Events of: a workflow run, a call, a loop, a call or loop that shares workflow tasks, an awaited timer, a timeout's
 timer, a value that is stored or loaded, the final status."""
 _RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
-_RECORDED_BYTES = 1_024
-"""Results up to this size are also in records; compressed, that adds half of their size."""
 _COPIES = 3
 """Copies in history of the collected results of a loop."""
 
@@ -236,12 +234,8 @@ class CostModel(msgspec.Struct, frozen=True):
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
         config = sum(len(msgspec.json.encode(task.config.data)) for task in tasks) // max(1, len(tasks))
-        each = _CALL_BYTES + _stored(config) + self._result_bytes(name)
+        each = _CALL_BYTES + _stored(config) + _stored(self._size(name))
         return work.calls * each + self._task_events(name) * _EVENT_BYTES
-
-    def _result_bytes(self, name: str) -> int:
-        size = self._size(name)
-        return _stored(size) + (size // 2 if size <= _RECORDED_BYTES else 0)
 
     def _loop_bytes(self, step: Step) -> int:
         """Return the bytes of inputs and results of chunks, in the histories of both parent and child."""

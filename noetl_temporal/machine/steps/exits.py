@@ -163,12 +163,11 @@ def _result(execution: Execution, step: Step, end: End) -> dict[str, Json]:
     if not step.is_synthetic or step.name != execution.graph.final:
         return logged(end.outcome)
     records = {name: one for name, one in execution.state.records.items() if name != step.name}
-    aggregated = {
-        "status": "aggregated",
-        "results": combined_results({name: one.outcome for name, one in records.items() if one.status == "completed"}),
-        "failed_steps": [name for name, one in records.items() if one.status == "failed"],
-    }
-    return {"result": aggregated}
+    completed = {name: one.outcome for name, one in records.items() if one.status == "completed"}
+    results, left_out = combined_results(completed)
+    failed = [name for name, one in records.items() if one.status == "failed"]
+    aggregated = {"status": "aggregated", "results": results, "failed_steps": failed}
+    return {"result": aggregated, **({"left_out": {"results": left_out}} if left_out else {})}
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:
