@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -121,9 +121,13 @@ class AttemptEnd:
         short = _abridged(report, self._log.counts)
         if self._values.leaves_in_history(short):
             return short
-        kept = await until_done("the result cannot be stored", lambda: with_stored_result(short, self._values))
+        kept = await until_done("the result cannot be stored", lambda: self._with_stored_result(short))
         await until_done("the report cannot be stored", lambda: self._values.store(kept))
         return kept
+
+    def _with_stored_result(self, report: ToolReport) -> Awaitable[ToolReport]:
+        """A result of an item stays in one piece: that of the loop refers to it."""
+        return with_stored_result(report, self._values, is_paged=self._call.iteration is None)
 
 
 def _abridged(report: ToolReport, counts: AttemptCounts) -> ToolReport:

@@ -13,11 +13,13 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_compiler.graph.contents import pointer, with_values_at
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
@@ -41,6 +43,7 @@ __all__ = [
     "stored_value",
     "view_of",
     "whole_result",
+    "with_deferred",
     "with_result",
     "with_stored",
     "without_row",
@@ -156,7 +159,7 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     if stored is None:
         return view(outcome.get("result"))
     if stored.under:
-        return view(Names(assembled(stored, Deferred(lambda: stored_value(stored)))))
+        return view(with_deferred(stored.beside, {stored.under: stored}))
     return Deferred(lambda: view(stored_value(stored)))
 
 
@@ -249,7 +252,20 @@ def _bytes_of(value: Json) -> int:
 
 def assembled(stored: StoredRef, value: Any) -> Any:
     """Return the result whose stored part is ``value``."""
-    return {stored.under: value, **stored.beside} if stored.under else value
+    return with_values_at(stored.beside, {stored.under: value}) if stored.under else value
+
+
+def with_deferred(values: Mapping[str, Any], kept: Mapping[str, StoredRef], place: str = "") -> Names:
+    """Return the mapping at ``place``, in which the stored values, by their JSON pointers, are deferred."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        here = pointer(place, name)
+        if here in kept:
+            value = Deferred(partial(stored_value, kept[here]))
+        elif isinstance(value, dict) and any(one.startswith(f"{here}/") for one in kept):
+            value = with_deferred(cast("dict[str, Any]", value), kept, here)
+        found[name] = value
+    return Names(found)
 
 
 def stored_list(read: Callable[[], Json]) -> StoredRef | None:

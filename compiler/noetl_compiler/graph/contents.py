@@ -37,9 +37,9 @@ def at(data: Json, place: str) -> Json:
 def with_values_at(data: Json, values: Mapping[str, Json]) -> Json:
     """Return the data with the values at their JSON pointers, below mappings that are there; ``data`` is unchanged."""
     for place, value in values.items():
-        token, _, rest = place[1:].partition("/")
+        token, slash, rest = place[1:].partition("/")
         key = key_in(data, token)
-        data = {**data, key: with_values_at(data[key], {f"/{rest}": value}) if rest else value}
+        data = {**data, key: with_values_at(data[key], {f"/{rest}": value}) if slash else value}
     return data
 
 

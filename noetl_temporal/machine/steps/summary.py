@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import stored_in, whole_result, with_result
@@ -49,9 +50,9 @@ def _loaded(record: StepRecord) -> PlainOutcome:
     """Return the result of a step, loaded, and the row of the log that has it: of stored results of a loop, the row has
     only the size. Raises NotLoaded, TemplateFailure.
     """
-    outcome, stored = record.outcome, stored_in(record.outcome)
+    outcome = record.outcome
     loaded = with_result({}, whole_result(outcome))
-    has_row = "row" in outcome and (stored is None or stored.is_one)
+    has_row = "row" in outcome and not (record.kind == LOOP and stored_in(outcome) is not None)
     return {**loaded, "row": outcome["row"]} if has_row else loaded
 
 
