@@ -26,7 +26,7 @@ from noetl_temporal.machine.call import (
     ToolReport,
 )
 from noetl_temporal.machine.policy import Decision, RuleError, decide, is_last_page
-from noetl_temporal.machine.scope import Late
+from noetl_temporal.machine.scope import LazyNames
 from noetl_temporal.stored_values import with_stored_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, until_done
@@ -104,7 +104,7 @@ class AttemptEnd:
         return decision, None
 
     def _is_last_page(self, decision: Decision, outcome: PlainOutcome) -> bool:
-        call, scope = self._call, Late(lambda: self._scope(outcome))
+        call, scope = self._call, LazyNames(lambda: self._scope(outcome))
         return is_last_page(call.rules or (), decision, scope, call.page)
 
     def _retry_error(self, outcome: PlainOutcome, decision: Decision) -> ApplicationError:

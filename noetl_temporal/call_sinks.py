@@ -22,7 +22,7 @@ from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
 from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.templates import TemplateFailure
-from noetl_compiler.value_merge import picked
+from noetl_compiler.value_merge import select_names
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
@@ -80,7 +80,9 @@ class CallSinks:
         lookups: list[Json] = []
         for sink in self._call.sinks if self._call.store is None else ():
             try:
-                config: dict[str, Json] = templates.render(picked(sink.config, _database(sink)), self._call.scope) or {}
+                config: dict[str, Json] = (
+                    templates.render(select_names(sink.config, _database(sink)), self._call.scope) or {}
+                )
             except TemplateFailure:
                 continue  # where it stores is known when there is a result: then the entry there decides
             if [sink.kind, sink.auth, config] in lookups:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler.registration import candidates
+from noetl_compiler.registration import read_candidates
 from noetl_temporal.catalog_runs import errors_of
 from noetl_temporal.catalog_store import CatalogEntry, Registered, entry, newest, register, versions
 from noetl_temporal.environment import NO_CATALOG
@@ -32,12 +32,12 @@ class PlaybookCatalog:
     async def register(self, paths: Iterable[str | Path]) -> Sequence[Registered]:
         """Register playbooks, without moving schedules: see NoetlClient.register."""
         files, dsn = [Path(path) for path in paths], self.dsn
-        candidates_ = await asyncio.to_thread(candidates, files, installed_tools())
-        if candidates_.problems:
-            raise errors_of(candidates_.problems)
-        if not candidates_.playbooks:
+        candidates = await asyncio.to_thread(read_candidates, files, installed_tools())
+        if candidates.problems:
+            raise errors_of(candidates.problems)
+        if not candidates.playbooks:
             raise ValueError(f"there is no playbook below {', '.join(map(repr, map(str, files)))}")
-        return await register(dsn, candidates_.playbooks)
+        return await register(dsn, candidates.playbooks)
 
     async def get(self, path: str, version: int | None = None) -> CatalogEntry:
         """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError."""

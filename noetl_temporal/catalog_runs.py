@@ -14,14 +14,14 @@ import msgspec
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import CompileError, Result
-from noetl_compiler.calling.entry import Call, Member, member_of
-from noetl_compiler.catalog import Catalog
+from noetl_compiler.calling.callable_playbook import Call, CallablePlaybook, callable_playbook
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, call_name, has_calls, has_open_calls
+from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, call_name, has_calls, has_templated_calls
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import parse_playbook
-from noetl_compiler.pinning import Pinned, pin_calls
+from noetl_compiler.pinning import PinningResult, pin_calls
+from noetl_compiler.playbook_set import PlaybookSet
 from noetl_temporal.catalog_store import CatalogEntry, find, named, newest
 from noetl_temporal.compiling import compile_to_run
 
@@ -47,25 +47,27 @@ def errors_of(results: Iterable[Result]) -> CompileError:
     return CompileError(tuple(errors))
 
 
-async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> Pinned:
+async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> PinningResult:
     """Return the playbooks that a version calls, with all that they call. Raises DeploymentError."""
     if not has_calls(graph):
-        return Pinned(NO_CALLS, ())
+        return PinningResult(NO_CALLS, ())
     tools = installed_tools()
-    members: dict[str, Member] = {}
-    await _follow(dsn, [entry], members, tools)
-    if any(member.graph is not None and has_open_calls(member.graph) for member in members.values()):
-        await _follow(dsn, await newest(dsn), members, tools)
-    return pin_calls(members[entry.name].found, Catalog(Path(), members.values()))
+    playbooks: dict[str, CallablePlaybook] = {}
+    await _follow(dsn, [entry], playbooks, tools)
+    if any(playbook.graph is not None and has_templated_calls(playbook.graph) for playbook in playbooks.values()):
+        await _follow(dsn, await newest(dsn), playbooks, tools)
+    return pin_calls(playbooks[entry.name].parsed, PlaybookSet(Path(), playbooks.values()))
 
 
-async def _follow(dsn: str, entries: Iterable[CatalogEntry], members: dict[str, Member], tools: Tools) -> None:
-    """Add these to the members, and all that they call."""
-    while fresh := {entry.name: entry for entry in entries if entry.name not in members}:
-        added = {name: _member(entry, tools) for name, entry in fresh.items()}
-        members |= added
+async def _follow(
+    dsn: str, entries: Iterable[CatalogEntry], playbooks: dict[str, CallablePlaybook], tools: Tools
+) -> None:
+    """Add to ``playbooks`` those of these entries, and all that they call."""
+    while fresh := {entry.name: entry for entry in entries if entry.name not in playbooks}:
+        added = {name: _parse_entry(entry, tools) for name, entry in fresh.items()}
+        playbooks |= added
         requested = [
-            version for member in added.values() for call in member.calls for version in _requested_versions(call)
+            version for playbook in added.values() for call in playbook.calls for version in _requested_versions(call)
         ]
         entries = (await find(dsn, requested)).values() if requested else ()
 
@@ -77,6 +79,6 @@ def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:
         yield named(call_name(call.path, call.version))
 
 
-def _member(entry: CatalogEntry, tools: Tools) -> Member:
-    member = member_of(parse_playbook(entry.source, tools))
-    return msgspec.structs.replace(member, path=entry.path, version=str(entry.version))
+def _parse_entry(entry: CatalogEntry, tools: Tools) -> CallablePlaybook:
+    playbook = callable_playbook(parse_playbook(entry.source, tools))
+    return msgspec.structs.replace(playbook, path=entry.path, version=str(entry.version))

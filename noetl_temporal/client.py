@@ -134,7 +134,7 @@ class NoetlClient(Runs):
         payload: dict[str, Json] | None = None,
         *,
         content: str | None = None,
-        catalog: CalledPlaybooks = None,
+        playbooks: CalledPlaybooks = None,
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
         execution_id: int | None = None,
@@ -144,7 +144,7 @@ class NoetlClient(Runs):
         the catalog, such as ``await client.catalog.get("etl/load", 3)``. Code in other files is fetched for a file
         and for a version; a graph has what was fetched when it was compiled.
 
-        ``catalog`` has the playbooks that a file or a graph may call: a folder, by default that of the file; or
+        ``playbooks`` are those that a file or a graph may call: a folder, by default that of the file; or
         compiled graphs by the names under which they are called. Those that a version calls are in the catalog.
         ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
         ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts.
@@ -155,7 +155,7 @@ class NoetlClient(Runs):
         to another playbook or payload, KeyTakenError before anything has started."""
         request = payload or {}
         check_payload(request, payload_limit(self.temporal.data_converter))
-        playbook_given = await self._preparation.ready(playbook, request, content=content, catalog=catalog)
+        playbook_given = await self._preparation.ready(playbook, request, content=content, playbooks=playbooks)
         execution_id = execution_id or new_execution_id()
         given = self._preparation.input(playbook_given, request, execution_id, queues or {})
         return await self._started(given, playbook_given, execution_timeout, key)
@@ -212,7 +212,7 @@ class NoetlClient(Runs):
         """Start the new run. The options are those of `submit`. Raises UnsupportedError, DeploymentError."""
         graph, content, calls = earlier.playbook.graph, earlier.playbook.content, earlier.playbook.calls
         request = earlier.given.payload
-        playbook = await self._preparation.ready(graph, request, content=content, catalog=calls)
+        playbook = await self._preparation.ready(graph, request, content=content, playbooks=calls)
         execution_id = execution_id or new_execution_id()
         given = self._preparation.input(playbook, request, execution_id, queues or {})
         given = msgspec.structs.replace(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import Result
-from noetl_compiler.catalog import parse_file
 from noetl_compiler.graph import Json
-from noetl_compiler.phases import lowered, parse_playbook
+from noetl_compiler.phases import compile_parsed, parse_playbook
+from noetl_compiler.playbook_set import parse_file
 from noetl_compiler.script_files import ScriptError
 from noetl_compiler.script_requests import Download
 from noetl_compiler.scripts import with_scripts
@@ -25,7 +25,7 @@ def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credent
     """
     tools = installed_tools()
     parsed = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
-    return lowered(with_scripts(parsed, request, fetch=partial(_fetch, credentials), to_run=True))
+    return compile_parsed(with_scripts(parsed, request, fetch=partial(_fetch, credentials), to_run=True))
 
 
 def _fetch(credentials: Path | None, download: Download) -> bytes:

@@ -15,7 +15,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.credentials_file import read_credentials
 from noetl_activities.errors import CredentialError
 from noetl_activities.variables import CREDENTIALS_VARIABLE
-from noetl_compiler.regular_file import refuse_others
+from noetl_compiler.regular_file import require_regular
 from noetl_temporal.deployment import DeploymentError
 
 __all__ = ["credential_source"]
@@ -37,7 +37,7 @@ def _named() -> Path | None:
         )
     file = Path(named)
     try:
-        refuse_others(file, file.stat())
+        require_regular(file, file.stat())
         read_credentials(file)
     except OSError as error:
         raise DeploymentError(f"cannot read {CREDENTIALS_VARIABLE} ({file}): {error.strerror}") from error

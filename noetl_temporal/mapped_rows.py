@@ -10,7 +10,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import ROW
-from noetl_compiler.value_merge import picked, without
+from noetl_compiler.value_merge import select_names, without_names
 from noetl_temporal.machine.scope import Chain, sink_config
 
 __all__ = ["rendered_sink"]
@@ -22,10 +22,10 @@ def rendered_sink(config: Value, scope: Mapping[str, Any], content: Json) -> dic
     """Render the configuration of a sink. If columns of its ``mapping`` are templates, ``data`` has the mapped rows, of
     its own data or else of ``content``, and no mapping is left. Raises TemplateFailure and ToolError.
     """
-    mapping = picked(config, [_MAPPING])
+    mapping = select_names(config, [_MAPPING])
     if not mapping.templates or pointer("", _MAPPING) in mapping.templates:
         return sink_config(config, scope)
-    rendered = sink_config(without(config, [_MAPPING]), scope)
+    rendered = sink_config(without_names(config, [_MAPPING]), scope)
     return {**rendered, "data": _mapped(mapping, rendered.get("data"), content, scope)}
 
 

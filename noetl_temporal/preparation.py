@@ -43,10 +43,10 @@ class Preparation(NamedTuple):
         payload: Mapping[str, Json],
         *,
         content: str | None = None,
-        catalog: CalledPlaybooks = None,
+        playbooks: CalledPlaybooks = None,
     ) -> Playbook:
         """Raises CompileError, UnsupportedError, DeploymentError, NoEventLogError."""
-        graph, text, calls = await self._compiled(playbook, payload, content, catalog)
+        graph, text, calls = await self._compiled(playbook, payload, content, playbooks)
         has_store = self.converter.external_storage is not None
         calls, problems = check_calls(graph, calls, self.tools, has_store=has_store)
         if problems:
@@ -54,20 +54,20 @@ class Preparation(NamedTuple):
         return Playbook(graph, text, calls)
 
     async def _compiled(
-        self, playbook: Submitted, payload: Mapping[str, Json], content: str | None, catalog: CalledPlaybooks
+        self, playbook: Submitted, payload: Mapping[str, Json], content: str | None, playbooks: CalledPlaybooks
     ) -> tuple[Graph, str, PinnedCalls]:
         match playbook:
             case CatalogEntry():
                 graph, calls = await compiled(self.catalog.dsn, playbook, payload)
                 return graph, playbook.content, calls
             case Graph():
-                return playbook, content or "", _pinned(catalog, None) if has_calls(playbook) else NO_CALLS
+                return playbook, content or "", _pinned(playbooks, None) if has_calls(playbook) else NO_CALLS
             case _:
                 file = Path(playbook)
                 result = await asyncio.to_thread(compile_to_run, file, payload)  # scripts are fetched
                 if result.graph is None:
                     raise errors_of([result])
-                calls = _pinned(catalog, file) if has_calls(result.graph) else NO_CALLS
+                calls = _pinned(playbooks, file) if has_calls(result.graph) else NO_CALLS
                 return result.graph, result.source.text, calls
 
     def input(
@@ -93,23 +93,23 @@ class Preparation(NamedTuple):
         )
 
 
-def _pinned(catalog: CalledPlaybooks, file: Path | None) -> PinnedCalls:
+def _pinned(playbooks: CalledPlaybooks, file: Path | None) -> PinnedCalls:
     """Return the playbooks that may be called. Raises CompileError."""
     from noetl_compiler.pinning import pin_file, pin_graphs
 
-    match catalog:
+    match playbooks:
         case PinnedCalls():
-            return catalog
+            return playbooks
         case Mapping():
-            return pin_graphs(catalog.items())
+            return pin_graphs(playbooks.items())
         case _ if file is None:
-            if catalog is not None:
+            if playbooks is not None:
                 raise ValueError(
-                    "a folder as catalog needs the playbook's file: for a compiled graph, pass graphs by name"
+                    "a folder of playbooks needs the file of the caller: for a compiled graph, pass graphs by name"
                 )
             return NO_CALLS
         case _:
-            calls, problems = pin_file(file, file.parent if catalog is None else Path(catalog), installed_tools())
+            calls, problems = pin_file(file, file.parent if playbooks is None else Path(playbooks), installed_tools())
     if problems:
         raise errors_of(problems)
     return calls

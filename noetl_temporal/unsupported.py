@@ -19,7 +19,7 @@ from noetl_compiler.language.unsupported import (
     cursor_over,
     fetches_result,
 )
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.loops.frames import NO_STORE
 
 __all__ = ["UnsupportedError", "check_calls", "tools_for", "unframed", "unsupported"]
@@ -123,10 +123,10 @@ def _missing(kind: str, tools: Collection[str]) -> str:
 def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind not in tools and task.kind not in IN_WORKFLOW:
         yield task.span, _missing(task.kind, tools)
-    script = names_in(task.config).get("script")
+    script = mapping_of(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
         yield task.span, _UNFETCHED
-    if fetches_result(task.kind, names_in(task.config), names_in(task.input)):
+    if fetches_result(task.kind, mapping_of(task.config), mapping_of(task.input)):
         yield task.span, str(RESULT_REFERENCE)
     for sink in task.sinks:
         if sink.kind not in sinks.KINDS:

@@ -43,8 +43,8 @@ from noetl_temporal.machine.events import (
     HoldRequested,
     LimitReached,
     PauseRequested,
-    RestRequested,
     RetryRequested,
+    ReturnRequested,
     Signalled,
     SkipRequested,
     UnpauseRequested,
@@ -204,9 +204,9 @@ class WorkflowHost:
 
         It does not hold while stored values are loaded: the new run would load again those that come meanwhile.
         """
-        if isinstance(self._machine, LoopMachine) and self._machine.may_give_back:
+        if isinstance(self._machine, LoopMachine) and self._machine.may_return_items:
             self._soft_events = workflow.info().get_current_history_length() + SOFT_EVENTS
-            self.feed(RestRequested(now()))
+            self.feed(ReturnRequested(now()))
         elif not self._machine.is_loading or self._is_at_hard_limit():
             self.feed(HoldRequested(now()))
 

@@ -27,7 +27,7 @@ from noetl_activities.secrets.fetched import FetchedSecrets
 from noetl_activities.secrets.resolve import part_at, refers, values_in, with_values
 from noetl_activities.tool import Credential, Json
 from noetl_activities.variables import CREDENTIAL_PREFIX
-from noetl_compiler.secret_references import SecretReference, references_in, written
+from noetl_compiler.secret_references import SecretReference, format_reference, references_in
 
 __all__ = ["BESIDE_A_NAME", "NAMES", "CredentialSource", "Credentials", "credential_name"]
 
@@ -155,7 +155,7 @@ class Credentials:
             raise ConfigError("this call may not refer to secrets")
         entry = SecretReference(name, kind, config, ("value",))
         part_at(await fields_of_entry(entry, self._source), entry)
-        return written(entry, self._key)
+        return format_reference(entry, self._key)
 
     async def _value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
         config: Json = await self.with_secrets(reference.config)

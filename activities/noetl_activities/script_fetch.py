@@ -17,7 +17,7 @@ from noetl_activities.object_store import StoredObject, error_code, object_reque
 from noetl_activities.tool import Credential
 from noetl_compiler.language.scripts import STORES
 from noetl_compiler.script_files import ScriptError
-from noetl_compiler.script_requests import Download, shown_address
+from noetl_compiler.script_requests import Download, redacted_address
 
 __all__ = ["fetch_script"]
 
@@ -26,7 +26,7 @@ _OWN = "scripts are fetched by the process that submits the playbook"
 
 def fetch_script(download: Download, source: CredentialSource) -> bytes:
     """The body of the response. Raises ScriptError. Must not be called in a thread with a running event loop."""
-    public_url = shown_address(download.url)
+    public_url = redacted_address(download.url)
     try:
         url, headers = _request(download, source)
     except CredentialError as error:

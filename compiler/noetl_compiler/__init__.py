@@ -1,14 +1,14 @@
-"""Compiles NoETL playbooks to a graph. Pure: no clock, no network, nothing of Temporal.
+"""Compiles NoETL playbooks to a graph. It uses no clock, no network and nothing of Temporal.
 
     result = compile_file("playbook.yaml")
-    for found in result.diagnostics:
-        print(found)  # playbook.yaml:12:15: error[NT203]: unknown step "fetc"
+    for diagnostic in result.diagnostics:
+        print(diagnostic)  # playbook.yaml:12:15: error[NT203]: unknown step "fetc"
     if result.graph is not None:
         print(list(result.graph.steps))
 
-``Graph`` describes each of its fields in the package graph, ``Code`` what each finding means in codes.md.
+The package ``graph`` describes the fields of ``Graph``, and codes.md what each ``Code`` means.
 
-The names below are loaded when first asked for, because many importers only want one of the modules.
+The names below are imported when they are first used, because many importers need only one of the modules.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
     "compile_text",
 ]
 
-_ELSEWHERE = {
+_MODULE_OF = {
     "Code": "codes",
     "Diagnostic": "diagnostics",
     "Graph": "graph",
@@ -45,4 +45,4 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_ELSEWHERE.get(name, 'api')}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF.get(name, 'api')}"), name)

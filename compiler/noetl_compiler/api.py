@@ -1,7 +1,6 @@
-"""What others call: text in, graph and diagnostics out.
+"""The functions that compile a playbook: text in, graph and diagnostics out.
 
-The phases themselves (phases.py) are imported when something is compiled, so that a program which only mentions the
-compiler starts fast.
+The phases (phases.py) are imported when something is compiled, so that importing this module is fast.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ __all__ = ["CompileError", "Result", "compile_file", "compile_or_raise", "compil
 class Result(msgspec.Struct, frozen=True):
     """The result of compiling a playbook.
 
-    ``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text that
-    was read, empty when it could not be; ``scripts`` are the texts that were fetched for it, of which findings may be.
+    ``graph`` is None when any diagnostic is an error. Diagnostics are in reading order. ``source`` is the text of
+    the playbook, empty if it could not be read; ``scripts`` are the fetched scripts, to which diagnostics may refer.
     """
 
     graph: Graph | None
@@ -34,41 +33,41 @@ class Result(msgspec.Struct, frozen=True):
     source: SourceFile
     scripts: tuple[SourceFile, ...] = ()
 
-    def source_of(self, found: Diagnostic) -> SourceFile:
+    def source_of(self, diagnostic: Diagnostic) -> SourceFile:
         """Return the source that the span of a diagnostic refers to."""
-        return next((one for one in self.scripts if one.file == found.file), self.source)
+        return next((script for script in self.scripts if script.file == diagnostic.file), self.source)
 
 
 class CompileError(ValueError):
-    """The playbook has errors; ``diagnostics`` has all that was found, warnings too."""
+    """The playbook has errors; ``diagnostics`` has them, and the warnings."""
 
     def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        errors = (found for found in diagnostics if found.severity is Severity.ERROR)
-        super().__init__("\n".join(one_line(found) for found in errors))
+        errors = (diagnostic for diagnostic in diagnostics if diagnostic.severity is Severity.ERROR)
+        super().__init__("\n".join(one_line(diagnostic) for diagnostic in errors))
         self.diagnostics = diagnostics
 
 
 def compile_text(text: str, file: str = "<text>", tools: Tools | None = None) -> Result:
-    """Compile a playbook's text; ``file`` is how diagnostics call it. Never raises, whatever the text.
+    """Compile a playbook's text; ``file`` is its name in diagnostics. Never raises, whatever the text.
 
-    ``tools`` are the kinds that it may call, by default those that NoETL knows; those of installed packages are among
-    ``noetl_activities.installed_tools.installed_tools()``.
+    ``tools`` are the kinds of tools that it may call, by default those of NoETL. To add those of installed packages,
+    pass ``noetl_activities.installed_tools.installed_tools()``.
     """
-    from noetl_compiler.phases import lowered, parse_playbook
+    from noetl_compiler.phases import compile_parsed, parse_playbook
 
     with CollectorPause():
-        return lowered(parse_playbook(SourceFile(file, text), tools))
+        return compile_parsed(parse_playbook(SourceFile(file, text), tools))
 
 
 def compile_file(path: str | Path, tools: Tools | None = None) -> Result:
-    """Compile a playbook's file, as ``compile_text``. A file that cannot be read is a diagnostic."""
-    from noetl_compiler.phases import lowered, parse_playbook
+    """Compile the file of a playbook, as ``compile_text`` does. A file that cannot be read is a diagnostic."""
+    from noetl_compiler.phases import compile_parsed, parse_playbook
     from noetl_compiler.reader import read_file
 
     with CollectorPause():
-        source, unreadable = read_file(Path(path))
+        source, errors = read_file(Path(path))
         return (
-            Result(None, sort_and_dedupe(unreadable), source) if unreadable else lowered(parse_playbook(source, tools))
+            Result(None, sort_and_dedupe(errors), source) if errors else compile_parsed(parse_playbook(source, tools))
         )
 
 

@@ -103,7 +103,7 @@ _MEANINGS: dict[Code, str] = {
     Code.UNSUPPORTED_YAML: "The YAML uses a tag, a complex key or several documents.",
     Code.NOT_A_PLAYBOOK: "The document is not a NoETL playbook with a workflow.",
     Code.UNKNOWN_KEY: "A mapping has an unknown key.",
-    Code.WRONG_TYPE: ("A value has the wrong type, such as text where a mapping is expected."),
+    Code.WRONG_TYPE: ("A value has the wrong type, such as a string where a mapping is expected."),
     Code.MISSING_FIELD: "A required field is missing or empty.",
     Code.IGNORED_FIELD: "A field is known but has no effect here.",
     Code.WRONG_VALUE: "A value is not one of the allowed values.",
@@ -167,11 +167,11 @@ _MEANINGS: dict[Code, str] = {
     Code.TEMPLATE_IN_COMMAND: (
         "A shell command has a template, and a value that contains shell syntax changes what it runs."
     ),
-    Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that the catalog does not have.",
+    Code.UNKNOWN_PLAYBOOK: "A step calls a playbook that does not exist.",
     Code.INVALID_PLAYBOOK: "A step calls a playbook that has errors of its own.",
     Code.PLAYBOOK_CYCLE: "Playbooks call each other in a cycle.",
     Code.MISSING_INPUT: "A call of a playbook does not pass an input that the playbook needs.",
-    Code.DUPLICATE_PLAYBOOK: "Two files of the catalog have the same path and version.",
+    Code.DUPLICATE_PLAYBOOK: "Two files have the same path and version.",
     Code.UNUSED_INPUT: "A call of a playbook passes a name that the playbook does not use.",
 }
 
@@ -181,5 +181,5 @@ def explanation(code: Code) -> str:
     line break.
     """
     page = files("noetl_compiler").joinpath("codes.md").read_text(encoding="utf-8")
-    found = re.search(rf"^## {code.value} .*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    return "" if found is None else found[0].removeprefix("## ").rstrip()
+    section = re.search(rf"^## {code.value} .*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return "" if section is None else section[0].removeprefix("## ").rstrip()

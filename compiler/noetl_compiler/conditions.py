@@ -1,10 +1,11 @@
-"""A condition in words: ``on 429/5xx`` for ``output.status == 'error' and output.http.status in [429, ...]``.
+"""Summarize conditions for people: ``on 429/5xx`` for ``output.status == 'error' and output.http.status in [429,
+...]``.
 
-Every era asks for the outcome of a call in its own way, and mostly says more than it has to: that there is a response
-after a call that went well, or that a failed call failed. A condition that is one expression is cut at its outermost
-``and``. A part that asks for nothing but success or failure becomes the outcome; one that asks for the status of a
-response becomes that status; one that always holds after that outcome is left out; any other part stays as the author
-wrote it. A condition that contradicts itself is left whole, as that is best seen in its own words.
+Each dialect tests the outcome of a call in its own way, often with redundant parts: that there is a response after a
+success, or that a failed call failed. A condition that is one expression is split at its outermost ``and``. A part that
+tests only for success or failure becomes the outcome; one that tests the status of a response becomes that status; one
+that always holds after that outcome is left out; any other part is kept as written. A condition that contradicts itself
+is kept whole.
 """
 
 from __future__ import annotations
@@ -18,50 +19,50 @@ from typing import Literal, NamedTuple, TypeAlias
 from noetl_compiler.graph import Arc, Template
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, names_of
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 
-__all__ = ["Condition", "Moment", "arc_condition", "bare", "read_condition"]
+__all__ = ["Condition", "Moment", "arc_condition", "read_condition", "strip_braces"]
 
 Moment: TypeAlias = Literal["enter", "call", "loop"]
-"""When a condition is evaluated: on entering a step, after a call or the calls of a step, after a whole loop."""
+"""When a condition is evaluated: on entry to a step, after a call or the calls of a step, after a whole loop."""
 
 
 class Condition(NamedTuple):
     """The parts of a condition.
 
-    ``on`` is the outcome it needs, ``cause`` what the response or the error has to be (``429/5xx``), ``rest`` all
-    else that it asks. Both are empty texts where nothing is asked.
+    ``on`` is the required outcome, ``cause`` the required status or kind of error (``429/5xx``), ``remainder`` all
+    other parts. ``cause`` and ``remainder`` may be empty.
     """
 
     on: OnStatus = "any"
     cause: str = ""
-    rest: str = ""
+    remainder: str = ""
 
 
 _SUCCESS, _FAILURE = frozenset({"ok"}), frozenset({"error"})
-_STATES = (
+_OUTCOME_PATTERNS = (
     (_FAILURE, re.compile(r"(?:_?outcome|output)\.status == 'error'|error(?: is defined| (?:!=|is not) none)?")),
     (_SUCCESS, re.compile(r"(?:_?outcome|output)\.status == '(?:ok|success)'|error is not defined|not error")),
     (_SUCCESS | _FAILURE, re.compile("true")),
 )
-_EVENTS = re.compile(r"event\.name (?:==|in) (?P<names>'[\w.]+'|[\[(]['\w., ]+[\])])")
-_NAMES: Mapping[Moment, tuple[frozenset[str], frozenset[str]]] = {
+_EVENT_TEST = re.compile(r"event\.name (?:==|in) (?P<names>'[\w.]+'|[\[(]['\w., ]+[\])])")
+_EVENT_NAMES: Mapping[Moment, tuple[frozenset[str], frozenset[str]]] = {
     "enter": (names_of(ENTERED), frozenset()),
     "call": (names_of(AFTER_CALL["ok"]), names_of(AFTER_CALL["error"])),
     "loop": (names_of(AFTER_LOOP["ok"]), names_of(AFTER_LOOP["error"])),
 }
-"""What the events after success and after failure are called at each moment (semantics.md 8)."""
-_PRESENT = re.compile(r"(?:response|result)(?: is defined| (?:!=|is not) none)")
-_STATUS = re.compile(
-    r"(?:[\w.]+\.)?(?:http\.status|error\.status|status_code)(?: \| int)? (?P<how>==|>=|in) (?P<what>.+)"
+"""Moment -> the names of the events after success, and of those after failure (semantics.md 8)."""
+_HAS_RESPONSE = re.compile(r"(?:response|result)(?: is defined| (?:!=|is not) none)")
+_STATUS_TEST = re.compile(
+    r"(?:[\w.]+\.)?(?:http\.status|error\.status|status_code)(?: \| int)? (?P<operator>==|>=|in) (?P<value>.+)"
 )
 _BELOW_600 = re.compile(r"[\w.]+(?: \| int)? < 600")
-_NOTHING = re.compile(r"(?!)")
-_NUMBERS = re.compile(r"\d+|[\[(][\d, ]+[\])]")
-_FROM = {"400": "4xx/5xx", "500": "5xx"}
+_NEVER = re.compile(r"(?!)")
+_STATUS_CODES = re.compile(r"\d+|[\[(][\d, ]+[\])]")
+_STATUS_RANGES = {"400": "4xx/5xx", "500": "5xx"}
 _RETRYABLE = re.compile(r"(?:_?outcome|output)\.error\.retryable(?: \| default\(false\))?(?: == true)?")
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[\[({]|[\])}]|\b(?:and|or|if)\b")
-_WEAKER = {"and": ("or", "if"), "or": ("if",)}
+_LOWER_PRECEDENCE = {"and": ("or", "if"), "or": ("if",)}
 
 
 @lru_cache(maxsize=4096)
@@ -69,23 +70,23 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     """Parse a condition that is evaluated at a moment of a step, and only after the outcome ``on``."""
     if when is None:
         return Condition(on)
-    expression = bare(when.source)
-    given = {on} if on != "any" else {"ok", "error"}
-    cause, rest = "", list[str]()
-    for part in _split_at(expression, "and"):
-        outcomes = _outcomes(part, moment)
+    expression = strip_braces(when.source)
+    possible = {on} if on != "any" else {"ok", "error"}
+    cause, other_parts = "", list[str]()
+    for part in _split(expression, "and"):
+        outcomes = _outcomes_of(part, moment)
         if outcomes is not None:
-            given &= outcomes
-        elif not cause and (found := _cause(part)):
-            cause = found
+            possible &= outcomes
+        elif not cause and (status := _cause_of(part)):
+            cause = status
         else:
-            rest.append(part)
-    if not given:
-        return Condition(on, rest=expression)
-    outcome: OnStatus = "any" if len(given) > 1 else "error" if "error" in given else "ok"
-    implied = _PRESENT if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NOTHING
-    left = [part for part in rest if not implied.fullmatch(_normalized(part))]
-    return Condition(outcome, cause, " and ".join(left))
+            other_parts.append(part)
+    if not possible:
+        return Condition(on, remainder=expression)
+    outcome: OnStatus = "any" if len(possible) > 1 else "error" if "error" in possible else "ok"
+    implied = _HAS_RESPONSE if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NEVER
+    remaining_parts = [part for part in other_parts if not implied.fullmatch(_normalize(part))]
+    return Condition(outcome, cause, " and ".join(remaining_parts))
 
 
 def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
@@ -93,24 +94,24 @@ def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
     return read_condition(arc.when, arc.on, moment)
 
 
-def bare(text: str) -> str:
-    """Return a lone ``{{ expression }}`` without its braces, any other text as it is; both on one line."""
+def strip_braces(text: str) -> str:
+    """Return a lone ``{{ expression }}`` without its braces, any other text unchanged; both on one line."""
     line = " ".join(text.split())
-    is_lone = line.startswith("{{") and expressions(line) == ((0, len(line)),) and line.endswith("}}")
+    is_lone = line.startswith("{{") and expression_ranges(line) == ((0, len(line)),) and line.endswith("}}")
     return line[2:-2].strip("-+ ") if is_lone else line
 
 
-def _split_at(expression: str, word: Literal["and", "or"]) -> list[str]:
-    """Cut at a word outside of brackets and texts; not at all if a word outside binds weaker."""
-    outer = list(_outer_words(expression))
-    if any(found[0] in _WEAKER[word] for found in outer):
+def _split(expression: str, word: Literal["and", "or"]) -> list[str]:
+    """Split at a word outside of brackets and strings; not at all if there is a word of lower precedence."""
+    words = list(_outermost_words(expression))
+    if any(match[0] in _LOWER_PRECEDENCE[word] for match in words):
         return [expression]
-    cuts = [found.span() for found in outer if found[0] == word]
-    begins, ends = [0, *(end for _, end in cuts)], [*(begin for begin, _ in cuts), len(expression)]
-    return [expression[begin:end].strip() for begin, end in zip(begins, ends, strict=True)]
+    splits = [match.span() for match in words if match[0] == word]
+    starts, ends = [0, *(end for _, end in splits)], [*(begin for begin, _ in splits), len(expression)]
+    return [expression[begin:end].strip() for begin, end in zip(starts, ends, strict=True)]
 
 
-def _outer_words(expression: str) -> Iterator[re.Match[str]]:
+def _outermost_words(expression: str) -> Iterator[re.Match[str]]:
     depth = 0
     for token in _TOKEN.finditer(expression):
         depth += (token[0] in "[({") - (token[0] in "])}")
@@ -118,11 +119,11 @@ def _outer_words(expression: str) -> Iterator[re.Match[str]]:
             yield token
 
 
-def _normalized(part: str) -> str:
+def _normalize(part: str) -> str:
     """Normalize for comparison: remove outer brackets, unify quotes and the spelling of constants."""
     while _is_bracketed(part):
         part = part[1:-1].strip()
-    return re.sub(r"\b(?:True|False|None)\b", lambda found: found[0].lower(), part.replace('"', "'"))
+    return re.sub(r"\b(?:True|False|None)\b", lambda constant: constant[0].lower(), part.replace('"', "'"))
 
 
 def _is_bracketed(part: str) -> bool:
@@ -130,27 +131,33 @@ def _is_bracketed(part: str) -> bool:
     return part.startswith("(") and part.endswith(")") and all(depths[:-1])
 
 
-def _outcomes(part: str, moment: Moment) -> frozenset[str] | None:
-    """After which outcomes a part holds that asks for nothing else; None for any other."""
-    plain = _normalized(part)
-    if (asked := _EVENTS.fullmatch(plain)) is None:
-        return next((outcomes for outcomes, state in _STATES if state.fullmatch(plain)), None)
-    names = set(re.findall(r"[\w.]+", asked["names"]))
-    after = [outcome for outcome, events in zip((_SUCCESS, _FAILURE), _NAMES[moment], strict=True) if names & events]
-    return frozenset[str]().union(*after) or None
+def _outcomes_of(part: str, moment: Moment) -> frozenset[str] | None:
+    """Return the outcomes after which a part holds; None if the part tests anything else."""
+    expression = _normalize(part)
+    if (match := _EVENT_TEST.fullmatch(expression)) is None:
+        return next((outcomes for outcomes, state in _OUTCOME_PATTERNS if state.fullmatch(expression)), None)
+    names = set(re.findall(r"[\w.]+", match["names"]))
+    outcomes = [
+        outcome for outcome, events in zip((_SUCCESS, _FAILURE), _EVENT_NAMES[moment], strict=True) if names & events
+    ]
+    return frozenset[str]().union(*outcomes) or None
 
 
-def _cause(part: str) -> str:
-    """``429/5xx``, ``a retryable error``, or nothing."""
-    plain = _normalized(part)
-    if _RETRYABLE.fullmatch(plain):
+def _cause_of(part: str) -> str:
+    """Return ``429/5xx``, ``a retryable error``, or ``""`` if the part tests anything else."""
+    expression = _normalize(part)
+    if _RETRYABLE.fullmatch(expression):
         return "a retryable error"
-    causes = [_status(_normalized(one)) for one in _split_at(plain, "or")]
+    causes = [_status_of(_normalize(alternative)) for alternative in _split(expression, "or")]
     return "/".join(causes) if all(causes) else ""
 
 
-def _status(plain: str) -> str:
-    found = _STATUS.fullmatch(plain)
-    if found is None or not _NUMBERS.fullmatch(found["what"]):
+def _status_of(expression: str) -> str:
+    match = _STATUS_TEST.fullmatch(expression)
+    if match is None or not _STATUS_CODES.fullmatch(match["value"]):
         return ""
-    return _FROM.get(found["what"], "") if found["how"] == ">=" else "/".join(re.findall(r"\d+", found["what"]))
+    return (
+        _STATUS_RANGES.get(match["value"], "")
+        if match["operator"] == ">="
+        else "/".join(re.findall(r"\d+", match["value"]))
+    )

@@ -1,4 +1,4 @@
-"""Characters that no name may have: they show nowhere, break lines of logs, and some no database stores."""
+"""Report control characters in names: they are invisible, break lines of logs, and databases reject some of them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.source import Span
 
-__all__ = ["forbid_control_characters"]
+__all__ = ["report_control_character"]
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Unicode's control characters, its separators of lines and paragraphs, and halves of surrogate pairs."""
+"""Unicode's control characters, line and paragraph separators, and unpaired surrogates."""
 
 
-def forbid_control_characters(name: str, span: Span, report: Report) -> bool:
-    """NT212, at the name's place; whether there was one."""
-    found = _CONTROL.search(name)
-    if found is not None:
-        message = f"the control character U+{ord(found[0]):04X} is not allowed in a name"
+def report_control_character(name: str, span: Span, report: Report) -> bool:
+    """Report NT212 if a name contains a control character. Return whether it does."""
+    character = _CONTROL.search(name)
+    if character is not None:
+        message = f"the control character U+{ord(character[0]):04X} is not allowed in a name"
         report.error(Code.CONTROL_CHARACTER, span, message, "remove it, or use a space or a hyphen")
-    return found is not None
+    return character is not None

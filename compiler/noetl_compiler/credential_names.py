@@ -1,7 +1,7 @@
-"""Which credentials a playbook names: what has to be registered before it can run.
+"""List the credentials that a playbook names, which have to be registered before it can run.
 
-A name may be a template. What it is by default is known where it reads nothing but the workload's defaults. Credentials
-of the playbooks it calls are theirs to name. A pure function of the graph.
+A name may be a template. Its default is known if it reads only the defaults of the workload. Credentials of called
+playbooks are not included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from noetl_compiler.checks.secret_shapes import shapes_in
-from noetl_compiler.conditions import bare
+from noetl_compiler.conditions import strip_braces
 from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
 from noetl_compiler.graph.calls import Task
 from noetl_compiler.graph.contents import pointer
@@ -23,20 +23,20 @@ from noetl_compiler.language import keys
 from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, SECRETS_ENTRY, SECRETS_TOOL, origin_of
 from noetl_compiler.language.scripts import source_of
 from noetl_compiler.language.transfers import END_AUTH, ENDS, TRANSFERS
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["CredentialName", "credential_names", "credentials_json", "credentials_without_template"]
 
 _NOWHERE = Span(1, 1, 1, 1)
-_OF_KEYCHAIN = re.compile(r"keychain\b")
-_NAMES = ("credential", "key", "name")
-"""Keys of ``auth`` that name a credential; the first one counts."""
+_KEYCHAIN_PATH = re.compile(r"keychain\b")
+_NAME_KEYS = ("credential", "key", "name")
+"""Keys of ``auth`` that name a credential; the first one is used."""
 
 
 class CredentialName(NamedTuple):
     """A credential that a playbook names.
 
-    ``name`` is None where only a run knows it; ``template`` is the expression that gives it, if any.
+    ``name`` is None if it is known only at run time. ``template`` is the expression that yields it, if any.
     """
 
     name: str | None
@@ -49,150 +49,154 @@ class CredentialName(NamedTuple):
 
 
 def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
-    """Each once, by name; those that only a run knows come last."""
+    """Return each credential once, by name; those known only at run time come last."""
     defaults = _Defaults(graph)
-    found = {name for auth, _ in _auths(tuple(graph.steps.values())) for name in _named(auth.data, "", auth, defaults)}
+    names = {
+        name
+        for auth, _ in _find_auths(tuple(graph.steps.values()))
+        for name in _names_of_auth(auth.data, "", auth, defaults)
+    }
     for task in _tasks(graph):
-        found.update(_of_transfer(task, defaults))
-        found.update(_of_script(task, defaults))
-    found = {one for one in found if one.template is None or not _OF_KEYCHAIN.match(one.template)}
-    found.update(name for entry in graph.keychain for name in _of_entry(entry, defaults))
+        names.update(_names_of_transfer(task, defaults))
+        names.update(_names_of_script(task, defaults))
+    names = {named for named in names if named.template is None or not _KEYCHAIN_PATH.match(named.template)}
+    names.update(name for entry in graph.keychain for name in _names_of_entry(entry, defaults))
     tasks = (task for task in _tasks(graph) if task.kind == SECRETS_TOOL)
-    found.update(name for task in tasks for name in _of_secret(task.config, defaults))
-    return tuple(sorted(found, key=lambda one: (one.name is None, one.name or "", one.template or "")))
+    names.update(name for task in tasks for name in _names_of_secrets_tool(task.config, defaults))
+    return tuple(sorted(names, key=lambda named: (named.name is None, named.name or "", named.template or "")))
 
 
 def _tasks(graph: Graph) -> Iterator[Task]:
     return (task for step in graph.steps.values() for task in step.tasks)
 
 
-def _of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
-    """Yield what the source and the target of a transfer name."""
-    fields = names_in(task.config) if task.kind in TRANSFERS else {}
+def _names_of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
+    """Yield the credentials that the source and the target of a transfer name."""
+    fields = mapping_of(task.config) if task.kind in TRANSFERS else {}
     for end in ENDS:
         inner: Json = fields.get(end)
-        given = cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}
-        key = next((key for key in END_AUTH if given.get(key)), None)
+        end_fields = cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}
+        key = next((key for key in END_AUTH if end_fields.get(key)), None)
         if key is not None:
-            yield from _named(given[key], pointer(pointer("", end), key), task.config, defaults)
+            yield from _names_of_auth(end_fields[key], pointer(pointer("", end), key), task.config, defaults)
 
 
-def _of_script(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
-    """Yield what the source of a script names. It is fetched at submission, and not there any more in a run."""
-    script: Json = names_in(task.config).get("script")
+def _names_of_script(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
+    """Yield the credential that the source of a script names. Scripts are fetched at submission, not in a run."""
+    script: Json = mapping_of(task.config).get("script")
     if not isinstance(script, dict) or source_of(cast("dict[str, Json]", script)) == "file":
         return
-    given: Json = cast("dict[str, Json]", script).get("source")
-    source = cast("dict[str, Json]", given) if isinstance(given, dict) else {}
+    source_field: Json = cast("dict[str, Json]", script).get("source")
+    source = cast("dict[str, Json]", source_field) if isinstance(source_field, dict) else {}
     key = next((key for key in keys.AUTH if source.get(key)), None)
     if key is not None:
-        yield from _named(source[key], f"/script/source/{key}", task.config, defaults)
+        yield from _names_of_auth(source[key], f"/script/source/{key}", task.config, defaults)
 
 
-def _of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:
+def _names_of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[CredentialName]:
     """Yield the credentials of a keychain entry; an entry that workers cannot read is a credential of the same name."""
-    config = names_in(entry.config)
+    config = mapping_of(entry.config)
     match origin_of(entry.kind, config):
         case "credential" if isinstance(config.get("map"), dict):
             for field, name in cast("dict[str, Json]", config["map"]).items():
-                yield from _name(str(name), pointer("/map", field), entry.config, defaults)
+                yield from _read_name(str(name), pointer("/map", field), entry.config, defaults)
         case "credential":
             key = next((key for key in ENTRY_CREDENTIAL if config.get(key)), None)
-            named = str(config[key]) if key else entry.name
-            yield from _name(named, f"/{key}", entry.config, defaults)
+            credential = str(config[key]) if key else entry.name
+            yield from _read_name(credential, f"/{key}", entry.config, defaults)
         case "elsewhere":
             yield CredentialName(entry.name)
         case _:
             pass
 
 
-def _of_secret(config: Value, defaults: _Defaults) -> Iterator[CredentialName]:
-    """Yield what the tool ``secrets`` reads, where that is a credential, or would have to be one."""
-    fields = names_in(config)
+def _names_of_secrets_tool(config: Value, defaults: _Defaults) -> Iterator[CredentialName]:
+    """Yield the credential that the tool ``secrets`` reads, or that replaces a secret which workers cannot read."""
+    fields = mapping_of(config)
     key = next((key for key in ("secret_name", "name") if isinstance(fields.get(key), str)), None)
     if key is not None and origin_of(SECRETS_ENTRY, fields) in ("credential", "elsewhere"):
-        yield from _name(str(fields[key]), f"/{key}", config, defaults)
+        yield from _read_name(str(fields[key]), f"/{key}", config, defaults)
 
 
 def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapping[str, Span]:
-    """Those that are named outright, in the order of the text, each with the first task, sink or cursor that does; of
-    a ``task`` alone if it is given.
+    """Return the credentials named without a template, in the order of the text, each with the span of the first task,
+    sink or cursor that names it. With ``task``, return only those of this task.
     """
     defaults = _Defaults(graph)
-    found: dict[str, Span] = {}
+    spans: dict[str, Span] = {}
     part = tuple(graph.steps.values()) if task is None else task
-    for auth, span in sorted(_auths(part), key=lambda one: one[1]):
-        for one in _named(auth.data, "", auth, defaults):
-            if one.name is not None and one.template is None:
-                found.setdefault(one.name, span)
-    for called in _tasks(graph) if task is None else (task,):
-        for one in _of_transfer(called, defaults):
-            if one.name is not None and one.template is None:
-                found.setdefault(one.name, called.span)
-    return found
+    for auth, span in sorted(_find_auths(part), key=lambda auth_and_span: auth_and_span[1]):
+        for named in _names_of_auth(auth.data, "", auth, defaults):
+            if named.name is not None and named.template is None:
+                spans.setdefault(named.name, span)
+    for called_task in _tasks(graph) if task is None else (task,):
+        for named in _names_of_transfer(called_task, defaults):
+            if named.name is not None and named.template is None:
+                spans.setdefault(named.name, called_task.span)
+    return spans
 
 
 def credentials_json(graph: Graph) -> str:
     """Return a JSON list of ``{name, template}``, one for each credential; the fields may be null."""
-    return json.dumps([one._asdict() for one in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
+    return json.dumps([named._asdict() for named in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
 
 
 class _Defaults:
-    """The values of templates without a request."""
+    """Renders templates with the defaults of the workload."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     @cached_property
     def _scope(self) -> Mapping[str, Json]:
-        from noetl_compiler.forecasting.static_scope import known_names  # templates, which few names are
+        from noetl_compiler.forecasting.static_scope import known_names  # slow to import, and few names are templates
 
         return known_names(self._graph.workload, {})
 
-    def of(self, template: Value) -> str | None:
-        from noetl_compiler.forecasting.static_scope import rendered
+    def render_name(self, template: Value) -> str | None:
+        from noetl_compiler.forecasting.static_scope import try_render
 
-        found = rendered(template, self._scope)
-        return found if isinstance(found, str) and _is_name(found) else None
+        name = try_render(template, self._scope)
+        return name if isinstance(name, str) and _is_safe_name(name) else None
 
 
-def _auths(part: object, place: Span = _NOWHERE) -> Iterator[tuple[Value, Span]]:
+def _find_auths(part: object, span: Span = _NOWHERE) -> Iterator[tuple[Value, Span]]:
     """Yield the credentials of tasks, sinks and cursors, with their spans."""
     if isinstance(part, tuple):
         for item in cast("tuple[object, ...]", part):
-            yield from _auths(item, place)
+            yield from _find_auths(item, span)
     elif isinstance(part, msgspec.Struct):
-        place = getattr(part, "span", place)
+        span = getattr(part, "span", span)
         for field in part.__struct_fields__:
-            found: object = getattr(part, field)
-            if field == "auth" and isinstance(found, Value):
-                yield found, place
+            value: object = getattr(part, field)
+            if field == "auth" and isinstance(value, Value):
+                yield value, span
             else:
-                yield from _auths(found, place)
+                yield from _find_auths(value, span)
 
 
-def _named(data: Json, place: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:
-    """``pg``, ``{key: pg}``, or several by alias. Fields that are given outright name nothing."""
+def _names_of_auth(data: Json, json_pointer: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:
+    """Yield the credentials of ``pg``, of ``{key: pg}``, or of several by alias. Literal fields name none."""
     if isinstance(data, str):
-        yield from _name(data, place, auth, defaults)
+        yield from _read_name(data, json_pointer, auth, defaults)
     elif isinstance(data, dict):
         fields = cast("dict[str, Json]", data)
-        key = next((key for key in _NAMES if isinstance(fields.get(key), str)), None)
+        key = next((key for key in _NAME_KEYS if isinstance(fields.get(key), str)), None)
         if key is not None:
-            yield from _name(str(fields[key]), pointer(place, key), auth, defaults)
+            yield from _read_name(str(fields[key]), pointer(json_pointer, key), auth, defaults)
         for alias, inner in fields.items():
             if isinstance(inner, dict):
-                yield from _named(inner, pointer(place, alias), auth, defaults)
+                yield from _names_of_auth(inner, pointer(json_pointer, alias), auth, defaults)
 
 
-def _name(text: str, place: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:
-    span = auth.templates.get(place)
+def _read_name(text: str, json_pointer: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:
+    span = auth.templates.get(json_pointer)
     if span is not None:
-        yield CredentialName(defaults.of(Value(text, {"": span})), bare(text))
-    elif _is_name(text):
+        yield CredentialName(defaults.render_name(Value(text, {"": span})), strip_braces(text))
+    elif _is_safe_name(text):
         yield CredentialName(text)
 
 
-def _is_name(text: str) -> bool:
-    """A secret in the place of a name is not to be repeated."""
+def _is_safe_name(text: str) -> bool:
+    """Whether a name can be shown: a secret in its place must not be."""
     return bool(text) and not shapes_in(text)

@@ -34,10 +34,10 @@ __all__ = [
 ]
 
 _SNIPPET_WIDTH = 160
-_LONGEST_NAME = 100
-_MOST_COMPARED = 100
-_JOINED = frozenset({"Mn", "Me", "Cf"})
-_MOST_LISTED = 8
+_MAX_NAME_LENGTH = 100
+_MAX_COMPARED = 100
+_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
+_MAX_LISTED = 8
 
 
 class Severity(Enum):
@@ -75,13 +75,13 @@ def sort_and_dedupe(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]
     return tuple(sorted(set(diagnostics), key=_reading_order))
 
 
-def _reading_order(found: Diagnostic) -> tuple[str, Span, str, str, str, tuple[tuple[str, Span, str], ...]]:
-    related = tuple((other.file, other.span, other.message) for other in found.related)
-    return found.file, found.span, found.code.value, found.message, found.hint, related
+def _reading_order(diagnostic: Diagnostic) -> tuple[str, Span, str, str, str, tuple[tuple[str, Span, str], ...]]:
+    related = tuple((other.file, other.span, other.message) for other in diagnostic.related)
+    return diagnostic.file, diagnostic.span, diagnostic.code.value, diagnostic.message, diagnostic.hint, related
 
 
 def one_line(diagnostic: Diagnostic) -> str:
-    """``playbook.yaml:12:9: error[NT203]: message``; the hint is left out."""
+    """Return ``playbook.yaml:12:9: error[NT203]: message``, without the hint."""
     place = f"{diagnostic.file}:{diagnostic.span.line}:{diagnostic.span.col}"
     return printable_line(f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}")
 
@@ -107,20 +107,20 @@ def excerpt(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[st
     """Return the first line of the span with a caret below it, truncated around it; empty without source text."""
     if not source.text:
         return []
-    text = _masked(source.line(span.line), span.line, hidden)
+    text = _mask(source.line(span.line), span.line, hidden)
     last = span.end_col - 1 if span.end_line == span.line else len(text)
     first = min(span.col - 1, len(text))
-    cut = max(0, first - _SNIPPET_WIDTH // 2)
-    shown = printable_line(text[cut : cut + _SNIPPET_WIDTH])
-    before = printable_line(text[cut:first])
-    marked = printable_line(text[first : max(first + 1, min(last, cut + _SNIPPET_WIDTH))])
+    window = max(0, first - _SNIPPET_WIDTH // 2)
+    visible = printable_line(text[window : window + _SNIPPET_WIDTH])
+    before = printable_line(text[window:first])
+    underlined = printable_line(text[first : max(first + 1, min(last, window + _SNIPPET_WIDTH))])
     number = str(span.line)
     margin = " " * len(number)
-    caret = "^" + "~" * (columns(marked) - 1)
-    return [f"{margin} |", f"{number} | {shown}", f"{margin} | {' ' * columns(before)}{caret}"]
+    caret = "^" + "~" * (columns(underlined) - 1)
+    return [f"{margin} |", f"{number} | {visible}", f"{margin} | {' ' * columns(before)}{caret}"]
 
 
-def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
+def _mask(text: str, line: int, hidden: Collection[Span]) -> str:
     for span in hidden:
         if span.line <= line <= span.end_line:
             first = span.col - 1 if span.line == line else 0
@@ -132,22 +132,23 @@ def _masked(text: str, line: int, hidden: Collection[Span]) -> str:
 def columns(text: str) -> int:
     """Return the width of the text in a terminal: wide characters take two columns, combining characters none."""
     return sum(
-        0 if unicodedata.category(char) in _JOINED else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        0 if unicodedata.category(char) in _ZERO_WIDTH else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
     )
 
 
 def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
-    """The hint ``did you mean "fetch"?``, or ``""`` when nothing is near, from 0 for any to 1 for the same. The same
-    candidates give the same hint. Comparing is slow, so of many only those with the same first letter are compared.
+    """Return the hint ``did you mean "fetch"?``, or ``""`` if no candidate is similar enough. ``cutoff`` is the minimal
+    similarity, from 0 for any to 1 for the same. As comparing is slow, of many candidates only the alphabetical
+    neighbours are compared.
     """
     similar = _most_similar(name, candidates, cutoff)
     return f'did you mean "{similar}"?' if similar else ""
 
 
 def nearest_name(name: str, candidates: Iterable[str], within: str = "", cutoff: float = 0.65) -> str:
-    """The same hint for a name in a template. A template cannot name what is no identifier, such as a step with a dash:
-    it reads it as an item of ``within``, or of the results of all steps.
+    """Return the same hint for a name in a template. It reads a name that is not an identifier, such as a step with a
+    hyphen, as an item of ``within``, by default of the results of all steps.
     """
     similar = _most_similar(name, candidates, cutoff)
     if not similar or similar.isidentifier():
@@ -156,23 +157,27 @@ def nearest_name(name: str, candidates: Iterable[str], within: str = "", cutoff:
 
 
 def _most_similar(name: str, candidates: Iterable[str], cutoff: float) -> str:
-    if len(name) > _LONGEST_NAME:
+    if len(name) > _MAX_NAME_LENGTH:
         return ""
-    known = _in_order(frozenset(candidates))
-    at, around = bisect.bisect(known, name), _MOST_COMPARED // 2
-    compared = known[max(0, at - around) : at + around] if len(known) > _MOST_COMPARED else known
+    sorted_names = _sort_names(frozenset(candidates))
+    position, half = bisect.bisect(sorted_names, name), _MAX_COMPARED // 2
+    compared = (
+        sorted_names[max(0, position - half) : position + half] if len(sorted_names) > _MAX_COMPARED else sorted_names
+    )
     return next(iter(difflib.get_close_matches(name, compared, n=1, cutoff=cutoff)), "")
 
 
 @lru_cache(maxsize=8)
-def _in_order(names: frozenset[str]) -> tuple[str, ...]:
-    return tuple(sorted(name for name in names if len(name) <= _LONGEST_NAME))
+def _sort_names(names: frozenset[str]) -> tuple[str, ...]:
+    return tuple(sorted(name for name in names if len(name) <= _MAX_NAME_LENGTH))
 
 
-def nearest_or_all(name: str, candidates: Iterable[str], what: str) -> str:
-    """The hint ``did you mean "fetch"?``, else which ones there are when they are few: ``steps are "a" and "b"``."""
-    known = sorted(set(candidates))
-    if (hint := nearest(name, known)) or not 0 < len(known) <= _MOST_LISTED:
+def nearest_or_all(name: str, candidates: Iterable[str], subject: str) -> str:
+    """Return the hint ``did you mean "fetch"?``, or else list the candidates if they are few: ``steps are "a" and
+    "b"``.
+    """
+    names = sorted(set(candidates))
+    if (hint := nearest(name, names)) or not 0 < len(names) <= _MAX_LISTED:
         return hint
-    *others, last = (f'"{one}"' for one in known)
-    return f"{what} {', '.join(others)} and {last}" if others else f"the only one is {last}"
+    *others, last = (f'"{candidate}"' for candidate in names)
+    return f"{subject} {', '.join(others)} and {last}" if others else f"the only one is {last}"

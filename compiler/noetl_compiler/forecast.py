@@ -57,27 +57,27 @@ class Forecast(msgspec.Struct, frozen=True):
 
 def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Sizes | None = None) -> Forecast:
     """Forecast a run with this request (merged over the workload) and the sizes given by the author."""
-    known = sizes or Sizes()
-    counts = count(graph, request or {}, known)
-    least = CostModel(graph, counts.least, counts.in_flight, counts.rows, known)
-    most = CostModel(graph, counts.most, counts.in_flight, counts.rows, known)
-    steps = tuple(_of_step(step, counts, least, most) for step in graph.steps.values())
+    author_sizes = sizes or Sizes()
+    counts = count(graph, request or {}, author_sizes)
+    least = CostModel(graph, counts.least, counts.in_flight, counts.rows, author_sizes)
+    most = CostModel(graph, counts.most, counts.in_flight, counts.rows, author_sizes)
+    steps = tuple(_forecast_step(step, counts, least, most) for step in graph.steps.values())
     outermost = [name for name, loops in counts.around.items() if not loops]
-    own = most.playbook(outermost)
-    at_most = sum((one.most for one in steps), most.whole(own.runs))
+    playbook_workflow = most.playbook(outermost)
+    total = sum((step.most for step in steps), most.run_without_steps(playbook_workflow.runs))
     return Forecast(
         graph.source.file,
         steps,
-        least=sum((one.least for one in steps), least.whole(least.playbook(outermost).runs)),
-        most=at_most,
-        bytes=most.whole_bytes(own.runs) + sum(one.bytes for one in steps),
-        actions_with_retries=at_most.actions + sum(one.actions_with_retries - one.most.actions for one in steps),
-        largest_history=max([own.longest, *(one.largest_history for one in steps)]),
-        warnings=tuple(risks(graph, counts, known, most, own)),
+        least=sum((step.least for step in steps), least.run_without_steps(least.playbook(outermost).runs)),
+        most=total,
+        bytes=most.bytes_without_steps(playbook_workflow.runs) + sum(step.bytes for step in steps),
+        actions_with_retries=total.actions + sum(step.actions_with_retries - step.most.actions for step in steps),
+        largest_history=max([playbook_workflow.longest, *(step.largest_history for step in steps)]),
+        warnings=tuple(risks(graph, counts, author_sizes, most, playbook_workflow)),
     )
 
 
-def _of_step(step: Step, counts: Counts, least: CostModel, most: CostModel) -> StepForecast:
+def _forecast_step(step: Step, counts: Counts, least: CostModel, most: CostModel) -> StepForecast:
     work, amount = counts.most[step.name], most.step(step)
     return StepForecast(
         step.name,

@@ -1,6 +1,6 @@
-"""Which loops run in frames: those with a ``frame``, unless an iteration needs more than one activity can do.
+"""Find loops whose ``frame`` has no effect, because an iteration needs something that one activity cannot do.
 
-A frame makes a loop faster and changes nothing else, so a loop that cannot have frames runs without them.
+A frame only makes a loop faster, so such a loop runs without it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ __all__ = ["repeated_steps", "unframed_loops"]
 
 
 def unframed_loops(playbook: Playbook) -> dict[str, str]:
-    """Return the loops with a ``frame`` that has no effect, by step, and what prevents it."""
+    """Return step -> why the ``frame`` of its loop has no effect."""
     repeated, workbook = repeated_steps(playbook), workbook_of(playbook)
-    found = {step.name.text: _obstacle(step, workbook, step.name.text in repeated) for step in playbook.steps}
-    return {name: why for name, why in found.items() if why is not None}
+    reasons = {step.name.text: _reason_of_step(step, workbook, step.name.text in repeated) for step in playbook.steps}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 def repeated_steps(playbook: Playbook) -> frozenset[str]:
-    """Return the steps that run in the iterations of a loop, beside its own tasks."""
+    """Return the steps that run in the iterations of a loop, besides its own tasks."""
     if not playbook.steps:
         return frozenset()
     final = final_of(playbook)
@@ -32,15 +32,17 @@ def repeated_steps(playbook: Playbook) -> frozenset[str]:
     return frozenset(regions.owner).union(*steps_on_item_routes(playbook, regions, final).values())
 
 
-def _obstacle(step: Step, workbook: Mapping[str, Task], is_inside: bool) -> str | None:
+def _reason_of_step(step: Step, workbook: Mapping[str, Task], is_repeated: bool) -> str | None:
     if step.loop is None or step.loop.body.frame is None:
         return None
-    if is_inside or step.item_routes is not None or not (step.tasks or step.sinks):
+    if is_repeated or step.item_routes is not None or not (step.tasks or step.sinks):
         return "the loop has several steps, or is inside of one that has"
-    return next((why for task in step.tasks if (why := _obstacle_of(calls_of(task, workbook))) is not None), None)
+    return next(
+        (reason for task in step.tasks if (reason := _reason_of_calls(calls_of(task, workbook))) is not None), None
+    )
 
 
-def _obstacle_of(calls: tuple[Task, ...]) -> str | None:
+def _reason_of_calls(calls: tuple[Task, ...]) -> str | None:
     kinds = {task.kind.text for task in calls}
     rules = [rule.body for task in calls for rule in (task.policy.rules if task.policy else ())]
     if PLAYBOOK in kinds:

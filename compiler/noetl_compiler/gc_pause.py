@@ -1,9 +1,8 @@
-"""Python's cyclic garbage collector, paused while many objects are made that all stay.
+"""Pause Python's cyclic garbage collector while many long-lived objects are created.
 
-Compiling a playbook and copying a large value make hundreds of thousands of objects that all live until the end and
-form no cycles. The collector would walk them over and over and find nothing, which took a tenth of the time of
-compiling and two thirds of that of copying. Reference counts free what is no longer used, as ever, so no memory is held
-longer.
+Compiling a playbook and copying a large value create hundreds of thousands of objects that live until the end and form
+no cycles. The collector would traverse them repeatedly in vain, which took a tenth of the time of compiling and two
+thirds of that of copying. Reference counting goes on, so no memory is held longer.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ __all__ = ["CollectorPause"]
 
 
 class CollectorPause:
-    """A context in which the collector does not run; afterwards it is as it was found.
+    """A context manager in which the collector does not run. Its previous state is restored afterwards.
 
-    Objects made in between are best freed before it ends: the collector then walks at once through those that are left.
-    A class and not a generator, because it is entered for each list that a template gives.
+    Free temporary objects before it ends, as the collector then traverses those that are left. It is a class because a
+    generator would be slower, and it is entered for each list that a template yields.
     """
 
     __slots__ = ("_was_running",)

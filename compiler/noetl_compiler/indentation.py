@@ -1,9 +1,9 @@
-"""Unknown keys that belong below the empty key above them: their lines are not indented far enough.
+"""Add hints for unknown keys that belong below the empty key above them, because they are not indented far enough.
 
     tool:
     kind: http      # unknown in a step, known in a tool
 
-The finding stays where it is and gets a hint. Of several keys below one empty key the first is reported.
+Of several keys that belong below one empty key, only the first is reported; its hint lists the others.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from noetl_compiler.source import Span
 __all__ = ["with_indentation_hints"]
 
 
-_MOST_LISTED = 4
+_MAX_LISTED = 4
 _CODES = frozenset({Code.UNKNOWN_KEY, Code.DUPLICATE_KEY})
 
 
 class _Key(NamedTuple):
-    """A key in the order of the text. ``is_wrong``: unknown there, or there for the second time."""
+    """A key of a mapping. ``is_wrong``: it is unknown there, or a duplicate."""
 
     span: Span
     text: str
@@ -34,51 +34,58 @@ class _Key(NamedTuple):
     is_wrong: bool = False
 
 
-def with_indentation_hints(found: Collection[Diagnostic], root: Node | None) -> list[Diagnostic]:
-    """Return the diagnostics, those about unknown and duplicate keys with a hint where the keys belong."""
-    wrong = {one.span: one for one in found if one.code in _CODES}
+def with_indentation_hints(diagnostics: Collection[Diagnostic], root: Node | None) -> list[Diagnostic]:
+    """Return the diagnostics. Those about misplaced keys get a hint where the keys belong."""
+    by_span = {diagnostic.span: diagnostic for diagnostic in diagnostics if diagnostic.code in _CODES}
     hints: dict[Span, str] = {}
-    also: set[Span] = set()
-    for mapping in _mappings(root) if wrong and root is not None else ():
-        for above, (first, *others) in _misplaced(_keys(mapping, wrong)).items():
-            beside = f", along with {_listed([key.text for key in others])}" if others else ""
-            hints[first.span] = f'indent it below "{above}"{beside}'
-            also |= {key.span for key in others}
-    unexplained = (one for one in found if one.code not in _CODES or one.span not in also)
-    return [replace(one, hint=hints.get(one.span, one.hint)) if one.code in _CODES else one for one in unexplained]
-
-
-def _keys(mapping: MappingNode, wrong: Mapping[Span, Diagnostic]) -> list[_Key]:
-    keys = [_Key(key.span, key.text, _is_empty(value), key.span in wrong) for key, value in mapping.entries]
-    first = {key.span: key.text for key in keys}
-    again = [
-        _Key(span, first[one.related[0].span], is_wrong=True)
-        for span, one in wrong.items()
-        if one.code is Code.DUPLICATE_KEY and one.related[0].span in first
+    explained: set[Span] = set()
+    for mapping in _mappings(root) if by_span and root is not None else ():
+        for empty_key, (first, *others) in _misplaced_keys(_keys(mapping, by_span)).items():
+            listed_others = f", along with {_join_names([key.text for key in others])}" if others else ""
+            hints[first.span] = f'indent it below "{empty_key}"{listed_others}'
+            explained |= {key.span for key in others}
+    kept = (
+        diagnostic for diagnostic in diagnostics if diagnostic.code not in _CODES or diagnostic.span not in explained
+    )
+    return [
+        replace(diagnostic, hint=hints.get(diagnostic.span, diagnostic.hint))
+        if diagnostic.code in _CODES
+        else diagnostic
+        for diagnostic in kept
     ]
-    return sorted(keys + again) if again else keys
 
 
-def _misplaced(keys: Iterable[_Key]) -> dict[str, list[_Key]]:
+def _keys(mapping: MappingNode, diagnostics: Mapping[Span, Diagnostic]) -> list[_Key]:
+    keys = [_Key(key.span, key.text, _is_empty(value), key.span in diagnostics) for key, value in mapping.entries]
+    texts = {key.span: key.text for key in keys}
+    duplicates = [
+        _Key(span, texts[diagnostic.related[0].span], is_wrong=True)
+        for span, diagnostic in diagnostics.items()
+        if diagnostic.code is Code.DUPLICATE_KEY and diagnostic.related[0].span in texts
+    ]
+    return sorted(keys + duplicates) if duplicates else keys
+
+
+def _misplaced_keys(keys: Iterable[_Key]) -> dict[str, list[_Key]]:
     """Empty key -> the wrong keys after it that belong below it."""
-    found: dict[str, list[_Key]] = {}
-    empty: list[str] = []
+    misplaced: dict[str, list[_Key]] = {}
+    empty_keys: list[str] = []
     previous = ""
     for key in keys:
         if not key.is_wrong:
             previous = key.text if key.is_empty else ""
-            empty += [previous] if previous else []
-        elif (above := _owner(key.text, empty, previous)) is not None:
-            found.setdefault(above, []).append(key)
-    return found
+            empty_keys += [previous] if previous else []
+        elif (empty_key := _key_above(key.text, empty_keys, previous)) is not None:
+            misplaced.setdefault(empty_key, []).append(key)
+    return misplaced
 
 
-def _owner(key: str, empty: list[str], previous: str) -> str | None:
-    """Return the nearest empty key below which the key is known, else the one just above it that takes any name."""
-    from noetl_compiler.schema.keys_below import keys_below  # slow to import, and only a mistake needs it
+def _key_above(key: str, empty_keys: list[str], previous: str) -> str | None:
+    """Return the nearest empty key below which the key is known, or else the key just above it if it allows any key."""
+    from noetl_compiler.schema.keys_below import keys_below  # slow to import, and only needed for mistakes
 
-    known = next((above for above in reversed(empty) if key in keys_below(above).known), None)
-    return known or (previous if previous and keys_below(previous).is_open else None)
+    nearest = next((empty_key for empty_key in reversed(empty_keys) if key in keys_below(empty_key).known), None)
+    return nearest or (previous if previous and keys_below(previous).is_open else None)
 
 
 def _is_empty(node: Node) -> bool:
@@ -95,8 +102,8 @@ def _mappings(node: Node) -> Iterator[MappingNode]:
             yield from _mappings(item)
 
 
-def _listed(names: Sequence[str]) -> str:
-    quoted = [f'"{name}"' for name in names[:_MOST_LISTED]]
-    more = [f"{len(names) - len(quoted)} more"] if len(names) > len(quoted) else []
-    *others, last = quoted + more
+def _join_names(names: Sequence[str]) -> str:
+    listed = [f'"{name}"' for name in names[:_MAX_LISTED]]
+    remainder = [f"{len(names) - len(listed)} more"] if len(names) > len(listed) else []
+    *others, last = listed + remainder
     return f"{', '.join(others)} and {last}" if others else last

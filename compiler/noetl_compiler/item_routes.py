@@ -1,7 +1,7 @@
-"""The steps on the routes of a loop's items, as the author wrote them (dev/decisions/0067).
+"""Find the steps on the routes of a loop's items in the syntax tree (dev/decisions/0067).
 
-A route of an item takes whatever its steps lead to, up to the final step. So a step may be on the routes of several
-loops, and be reached from elsewhere as well: it runs in each place that leads to it.
+The route of an item includes every step reachable from it, up to the final step. So a step may be on the routes of
+several loops, and may also be reached from elsewhere: it runs wherever it is reached.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ __all__ = ["reached_without_items", "steps_on_item_routes"]
 
 
 def steps_on_item_routes(playbook: Playbook, regions: Regions, final: str) -> dict[str, frozenset[str]]:
-    """Loop -> the steps on the routes of its items, without those in regions of loops over steps. Once these are more
-    than MAX_REPEATED in all, the other loops are left out.
+    """Return loop -> the steps on the routes of its items, without those in regions of loops over steps. Once there are
+    more than MAX_REPEATED steps in all, the remaining loops are left out.
     """
     steps = {step.name.text: step for step in playbook.steps}
-    found: dict[str, frozenset[str]] = {}
+    steps_by_loop: dict[str, frozenset[str]] = {}
     count = 0
     for step in playbook.steps:
         starts = [arc.to.text for arc in item_arcs_of(step)]
         if starts and count <= MAX_REPEATED:
-            found[step.name.text] = _reached(steps, starts, regions, final)
-            count += len(found[step.name.text])
-    return found
+            steps_by_loop[step.name.text] = _reachable_steps(steps, starts, regions, final)
+            count += len(steps_by_loop[step.name.text])
+    return steps_by_loop
 
 
 def reached_without_items(playbook: Playbook, regions: Regions, entry: str, final: str) -> frozenset[str]:
-    """Return the steps that are reached from the first one without taking the route of an item."""
-    return _reached({step.name.text: step for step in playbook.steps}, [entry], regions, final)
+    """Return the steps that are reachable from ``entry`` without following the route of an item."""
+    return _reachable_steps({step.name.text: step for step in playbook.steps}, [entry], regions, final)
 
 
-def _reached(steps: Mapping[str, Step], starts: Iterable[str], regions: Regions, final: str) -> frozenset[str]:
+def _reachable_steps(steps: Mapping[str, Step], starts: Iterable[str], regions: Regions, final: str) -> frozenset[str]:
     reached: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        name = waiting.pop()
+    pending = list(starts)
+    while pending:
+        name = pending.pop()
         if name in reached or name not in steps or name == final:
             continue
         reached.add(name)
         end = regions.ends.get(name)
-        waiting += [arc.to.text for arc in arcs_of(steps[name])] if end is None else [end.name.text]
+        pending += [arc.to.text for arc in arcs_of(steps[name])] if end is None else [end.name.text]
     return frozenset(reached)

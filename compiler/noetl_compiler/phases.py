@@ -1,4 +1,6 @@
-"""From text to graph: read, parse, check, lower. Every phase reports errors and continues; an error means no graph."""
+"""Compile a text to a graph: read, parse, check, lower. Every phase reports errors and continues; an error means no
+graph.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +19,18 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.lower import lower
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.reader import read
-from noetl_compiler.reading.aliases import with_alias_places
+from noetl_compiler.reading.aliases import add_alias_locations
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["ParsedPlaybook", "lowered", "parse_playbook"]
+__all__ = ["ParsedPlaybook", "compile_parsed", "parse_playbook"]
 
 
 class ParsedPlaybook(msgspec.Struct, frozen=True):
-    """A text before it is lowered. With an error among the diagnostics its syntax tree is not to be trusted. ``tools``
-    are those that it may call, ``scripts`` the texts that were fetched for it (scripts.py)."""
+    """A playbook before it is lowered. If a diagnostic is an error, the syntax tree may be incomplete. ``tools`` are
+    the kinds of tools that it may call, ``scripts`` the texts that were fetched for it (scripts.py).
+    """
 
     source: SourceFile
     root: Node | None
@@ -43,27 +46,27 @@ def parse_playbook(source: SourceFile, tools: Tools | None = None) -> ParsedPlay
     """
     tools = KINDS if tools is None else tools
     with CollectorPause():
-        root, unreadable = read(source)
-        report = Report(source, unreadable, root, tools)
+        root, errors = read(source)
+        report = Report(source, errors, root, tools)
         playbook = _parse(root, report) if root is not None else None
         if playbook is not None:
             for check in CHECKS:
                 check(playbook, report)
-        diagnostics = sort_and_dedupe(with_indentation_hints(report.found, root))
-        found = with_alias_places(source, diagnostics) if root else diagnostics
-        return ParsedPlaybook(source, root, playbook, found, tools)
+        diagnostics = sort_and_dedupe(with_indentation_hints(report.diagnostics, root))
+        with_aliases = add_alias_locations(source, diagnostics) if root else diagnostics
+        return ParsedPlaybook(source, root, playbook, with_aliases, tools)
 
 
-def lowered(found: ParsedPlaybook) -> Result:
+def compile_parsed(parsed: ParsedPlaybook) -> Result:
     """Return the result of compilation: the graph unless there are errors, and the diagnostics."""
-    wrong = any(one.severity is Severity.ERROR for one in found.diagnostics)
+    has_errors = any(diagnostic.severity is Severity.ERROR for diagnostic in parsed.diagnostics)
     with CollectorPause():
-        graph = None if found.playbook is None or wrong else lower(found.playbook, found.source.file)
-    return Result(graph, found.diagnostics, found.source, found.scripts)
+        graph = None if parsed.playbook is None or has_errors else lower(parsed.playbook, parsed.source.file)
+    return Result(graph, parsed.diagnostics, parsed.source, parsed.scripts)
 
 
 def _parse(root: Node, report: Report) -> Playbook | None:
-    """Return the syntax tree of a document that is a playbook at all."""
+    """Return the syntax tree; None if the document is not a playbook."""
     if not isinstance(root, MappingNode) or root.get("workflow") is None:
         _report_missing_workflow(root, report)
         return None

@@ -1,7 +1,7 @@
 """Pins the playbooks that a playbook calls, and those that they call, before a run is submitted (semantics.md 27).
 
-A call that names its playbook is pinned to the digest of the graph that the catalog has now. One whose path is a
-template may mean any playbook of the catalog, so all of them that compile are pinned then.
+A call that names its playbook is pinned to the digest of the graph that the playbook set has at submission. A call
+whose path is a template may mean any playbook of the set, so all of them that compile are pinned.
 """
 
 from __future__ import annotations
@@ -14,46 +14,47 @@ from msgspec.structs import replace
 
 from noetl_compiler.api import Result
 from noetl_compiler.calling.call_cycles import Edge
-from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, parse_file, read_catalog, with_calls
+from noetl_compiler.calling.callable_playbook import CallablePlaybook, callable_playbook
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.graph import Graph
-from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook, call_name, has_open_calls
+from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook, call_name, has_templated_calls
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import ParsedPlaybook
+from noetl_compiler.playbook_set import PlaybookSet, parse_file, read_folder, with_call_diagnostics
 
-__all__ = ["Pinned", "pin_calls", "pin_file", "pin_graphs"]
+__all__ = ["PinningResult", "pin_calls", "pin_file", "pin_graphs"]
 
 
-class Pinned(NamedTuple):
+class PinningResult(NamedTuple):
     """The result of pinning calls.
 
-    ``problems`` has one entry a playbook whose calls are wrong: its diagnostics, with at least one error.
+    ``problems`` has one entry for each playbook whose calls are wrong: its diagnostics, with at least one error.
     """
 
     calls: PinnedCalls
     problems: tuple[Result, ...]
 
 
-def pin_calls(root: ParsedPlaybook, catalog: Catalog) -> Pinned:
+def pin_calls(root: ParsedPlaybook, playbooks: PlaybookSet) -> PinningResult:
     """Return the playbooks that ``root`` calls, with all that they call. A missing input is an error."""
-    pinning = _Pinning(catalog)
-    caller = catalog.member(root.source.file) or member_of(root)
-    problems = [one for member in pinning.follow([caller]) if (one := _problems(member, catalog)) is not None]
-    if pinning.is_open:
-        pinning.name_all()
-    return Pinned(PinnedCalls(pinning.playbooks, pinning.pins, pinning.names), tuple(problems))
+    pinner = _Pinner(playbooks)
+    caller = playbooks.in_file(root.source.file) or callable_playbook(root)
+    results = (_result_with_errors(playbook, playbooks) for playbook in pinner.follow([caller]))
+    problems = tuple(result for result in results if result is not None)
+    if pinner.has_templated_calls:
+        pinner.pin_all()
+    return PinningResult(PinnedCalls(pinner.playbooks, pinner.pins, pinner.names), problems)
 
 
-def pin_file(file: Path, folder: Path, tools: Tools) -> Pinned:
+def pin_file(file: Path, folder: Path, tools: Tools) -> PinningResult:
     """Return the playbooks below ``folder`` that the playbook in ``file`` calls, with all that they call."""
-    found = parse_file(file, tools)
-    return pin_calls(found, read_catalog(folder, [found], tools))
+    parsed = parse_file(file, tools)
+    return pin_calls(parsed, read_folder(folder, [parsed], tools))
 
 
 def pin_graphs(graphs: Iterable[tuple[str, Graph]]) -> PinnedCalls:
-    """Compiled playbooks by the names under which they are called, beside the paths of their metadata."""
+    """Pin compiled playbooks by the names under which they are called, and by the paths of their metadata."""
     names, playbooks = dict[str, str](), dict[str, PinnedPlaybook]()
     for name, graph in graphs:
         playbooks[graph.digest] = PinnedPlaybook(graph, "")
@@ -63,57 +64,60 @@ def pin_graphs(graphs: Iterable[tuple[str, Graph]]) -> PinnedCalls:
     return PinnedCalls(playbooks, names=names)
 
 
-class _Pinning:
-    """The playbooks pinned so far."""
+class _Pinner:
+    """Collects the pinned playbooks."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._seen: set[str] = set()
+    def __init__(self, playbooks: PlaybookSet) -> None:
+        self._playbooks = playbooks
+        self._followed: set[str] = set()
         self.playbooks: dict[str, PinnedPlaybook] = {}
         self.pins: dict[str, dict[str, str]] = {}
         self.names: dict[str, str] = {}
-        self.is_open = False
+        self.has_templated_calls = False
 
-    def follow(self, members: Iterable[Member]) -> list[Member]:
-        """Pin the calls of these and of all that they call. Returns those that were not followed before."""
-        waiting, followed = list(members), list[Member]()
-        for member in waiting:
-            if member.graph is None or member.graph.digest in self._seen:
+    def follow(self, callers: Iterable[CallablePlaybook]) -> list[CallablePlaybook]:
+        """Pin the calls of these playbooks and of all that they call. Return those that were not followed before."""
+        pending, followed = list(callers), list[CallablePlaybook]()
+        for caller in pending:
+            if caller.graph is None or caller.graph.digest in self._followed:
                 continue
-            self._seen.add(member.graph.digest)
-            followed.append(member)
-            self.is_open |= has_open_calls(member.graph)
-            for call in member.calls:
-                called = self._catalog.called(Edge(member, call))
+            self._followed.add(caller.graph.digest)
+            followed.append(caller)
+            self.has_templated_calls |= has_templated_calls(caller.graph)
+            for call in caller.calls:
+                called = self._playbooks.find_called(Edge(caller, call))
                 if called is not None and called.graph is not None:
-                    pins = self.pins.setdefault(member.graph.digest, {})
+                    pins = self.pins.setdefault(caller.graph.digest, {})
                     pins[call_name(call.path, call.version)] = self._pin(called, called.graph)
-                    waiting.append(called)
+                    pending.append(called)
         return followed
 
-    def name_all(self) -> None:
-        """Pin every playbook of the catalog that compiles, under all its names."""
-        self.follow([*self._catalog.members])
-        for member in self._catalog.members:
-            if member.graph is not None:
-                digest = self._pin(member, member.graph)
-                self.names |= dict.fromkeys(self._catalog.names_of(member), digest)
-        for path in self._catalog.paths:
-            for member in self._catalog.versions(path):  # the newest is last
-                if member.graph is not None:
-                    self.names[path] = self.names[call_name(path, member.version)] = member.graph.digest
+    def pin_all(self) -> None:
+        """Pin every playbook of the set that compiles, under all its names."""
+        self.follow([*self._playbooks.playbooks])
+        for playbook in self._playbooks.playbooks:
+            if playbook.graph is not None:
+                digest = self._pin(playbook, playbook.graph)
+                self.names |= dict.fromkeys(self._playbooks.file_names(playbook), digest)
+        for path in self._playbooks.paths:
+            for playbook in self._playbooks.versions(path):  # the newest is last
+                if playbook.graph is not None:
+                    self.names[path] = self.names[call_name(path, playbook.version)] = playbook.graph.digest
 
-    def _pin(self, member: Member, graph: Graph) -> str:
-        self.playbooks[graph.digest] = PinnedPlaybook(graph, member.found.source.text)
+    def _pin(self, playbook: CallablePlaybook, graph: Graph) -> str:
+        self.playbooks[graph.digest] = PinnedPlaybook(graph, playbook.parsed.source.text)
         return graph.digest
 
 
-def _problems(member: Member, catalog: Catalog) -> Result | None:
-    found = [_at_submission(one) for one in with_calls(member.found, catalog).diagnostics]
-    if all(one.severity is not Severity.ERROR for one in found):
+def _result_with_errors(playbook: CallablePlaybook, playbooks: PlaybookSet) -> Result | None:
+    """Return the diagnostics of a playbook and its calls; None if there is no error."""
+    parsed = with_call_diagnostics(playbook.parsed, playbooks)
+    diagnostics = [_diagnostic_at_submission(diagnostic) for diagnostic in parsed.diagnostics]
+    if all(diagnostic.severity is not Severity.ERROR for diagnostic in diagnostics):
         return None
-    return Result(None, tuple(found), member.found.source)
+    return Result(None, tuple(diagnostics), parsed.source)
 
 
-def _at_submission(found: Diagnostic) -> Diagnostic:
-    return replace(found, severity=Severity.ERROR) if found.code is Code.MISSING_INPUT else found
+def _diagnostic_at_submission(diagnostic: Diagnostic) -> Diagnostic:
+    is_missing_input = diagnostic.code is Code.MISSING_INPUT
+    return replace(diagnostic, severity=Severity.ERROR) if is_missing_input else diagnostic

@@ -11,40 +11,40 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.graph import Json
 from noetl_compiler.language.constructs.playbook_tests import MOMENTS, REQUESTS
-from noetl_compiler.nodes import Node, plain
+from noetl_compiler.nodes import Node, to_json
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Name
 
-__all__ = ["UNAWAITED", "Request", "number_of", "read_request", "seconds_of"]
+__all__ = ["UNAWAITED", "Request", "read_index", "read_request", "read_seconds"]
 
-_WHO = ("by", "reason")
-_TAKES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_AUTHOR_KEYS = ("by", "reason")
+_KEYS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "signal": ("name", "key", "data"),
-        "approve": ("step", "iteration", "form", *_WHO),
-        "reject": ("step", "iteration", "form", *_WHO),
-        "pause": ("step", *_WHO),
-        "resume": _WHO,
-        "retry": ("step", "iteration", *_WHO),
-        "skip": ("step", "iteration", "data", *_WHO),
+        "approve": ("step", "iteration", "form", *_AUTHOR_KEYS),
+        "reject": ("step", "iteration", "form", *_AUTHOR_KEYS),
+        "pause": ("step", *_AUTHOR_KEYS),
+        "resume": _AUTHOR_KEYS,
+        "retry": ("step", "iteration", *_AUTHOR_KEYS),
+        "skip": ("step", "iteration", "data", *_AUTHOR_KEYS),
         "cancel": ("step", "reason"),
     }
 )
 """The keys that each request may have beside ``do``, ``when`` and ``at``."""
 
-_NEEDS: Mapping[str, str] = MappingProxyType({"signal": "name", "skip": "step"})
-"""The key that a request cannot do without."""
+_REQUIRED_KEY: Mapping[str, str] = MappingProxyType({"signal": "name", "skip": "step"})
+"""The key that a request requires."""
 
 UNAWAITED = ("pause", "cancel")
-"""Requests for which no run waits: they come while it runs."""
+"""Requests that no run waits for: they are sent while it runs."""
 
-_SOMEBODY = "test"
+_DEFAULT_AUTHOR = "test"
 
 
 @dataclass(frozen=True)
 class Request:
-    """``do`` is the command. It is sent ``at`` seconds after the start of the run, else as the run starts where
-    it ``is_first``, else as soon as the run waits for it. ``name`` is that of a signal.
+    """A request to the run. ``do`` is the command. It is sent ``at`` seconds after the start of the run, when the run
+    starts if ``is_first``, otherwise as soon as the run waits for it. ``name`` is that of a signal.
     """
 
     do: str
@@ -54,7 +54,7 @@ class Request:
     step: Name | None = None
     iteration: int | None = None
     data: Json = None
-    by: str = _SOMEBODY
+    by: str = _DEFAULT_AUTHOR
     reason: str = ""
     form: dict[str, Json] | None = None
     is_first: bool = False
@@ -70,7 +70,7 @@ def read_request(fields: ConstructFields) -> Request | None:
     """Read a request; None if its kind (``do``) is missing or unknown."""
     do = fields.choice("do", REQUESTS)
     data, form = fields.node_of("data"), fields.mapping("form")
-    key, at = fields.scalar("key"), seconds_of(fields, "at")
+    key, at = fields.scalar("key"), read_seconds(fields, "at")
     moment = fields.choice("when", MOMENTS)
     request = Request(
         do=do or "",
@@ -78,11 +78,11 @@ def read_request(fields: ConstructFields) -> Request | None:
         name=fields.name("name"),
         key=key.text if key else None,
         step=fields.name("step"),
-        iteration=number_of(fields, "iteration"),
-        data=plain(data) if data else None,
-        by=fields.text("by") or _SOMEBODY,
+        iteration=read_index(fields, "iteration"),
+        data=to_json(data) if data else None,
+        by=fields.text("by") or _DEFAULT_AUTHOR,
         reason=fields.text("reason") or "",
-        form=cast("dict[str, Json]", plain(form)) if form else None,
+        form=cast("dict[str, Json]", to_json(form)) if form else None,
         is_first=moment == "start",
         at=at,
     )
@@ -94,15 +94,15 @@ def read_request(fields: ConstructFields) -> Request | None:
 
 
 def _check(fields: ConstructFields, request: Request) -> None:
-    takes = _TAKES[request.do]
+    keys = _KEYS_OF[request.do]
     for key, node in fields.node.entries:
-        if key.text in _ALL and key.text not in takes:
+        if key.text in _ALL_KEYS and key.text not in keys:
             message = f'"{key.text}" beside "do: {request.do}"'
-            hint = f"{request.do} takes {', '.join((*takes, 'when', 'at'))}"
+            hint = f"{request.do} takes {', '.join((*keys, 'when', 'at'))}"
             fields.report.error(Code.CONFLICTING_FIELDS, node.span, message, hint)
-    needed = _NEEDS.get(request.do)
-    if needed is not None and getattr(request, needed) is None:
-        fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs "{needed}"')
+    required = _REQUIRED_KEY.get(request.do)
+    if required is not None and getattr(request, required) is None:
+        fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs "{required}"')
     if request.at is not None and "when" in fields:
         node = cast("Node", fields.node.get("at"))
         fields.report.error(Code.CONFLICTING_FIELDS, node.span, '"at" beside "when"', "keep one of them")
@@ -113,20 +113,20 @@ def _check(fields: ConstructFields, request: Request) -> None:
         fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs a moment', hint)
 
 
-_ALL = frozenset(key for keys in _TAKES.values() for key in keys)
+_ALL_KEYS = frozenset(key for keys in _KEYS_OF.values() for key in keys)
 
 
-def number_of(fields: ConstructFields, key: str) -> int | None:
-    """A number from 0."""
-    found = fields.index(key)
-    return cast("int", found.value) if found else None
+def read_index(fields: ConstructFields, key: str) -> int | None:
+    """Read a whole number from 0."""
+    node = fields.index(key)
+    return cast("int", node.value) if node else None
 
 
-def seconds_of(fields: ConstructFields, key: str) -> float | None:
+def read_seconds(fields: ConstructFields, key: str) -> float | None:
     """Read a duration in seconds; report a template."""
-    found = fields.seconds(key)
-    if found is None or isinstance(found.data, int | float):
-        return float(found.data) if found else None
+    seconds = fields.seconds(key)
+    if seconds is None or isinstance(seconds.data, int | float):
+        return float(seconds.data) if seconds else None
     node = cast("Node", fields.node_of(key))
     fields.report.error(Code.WRONG_VALUE, node.span, f'"{key}" is a template', "tests have no templates: write 30s")
     return None

@@ -1,7 +1,7 @@
-"""Reads files of playbook tests (``*.test.yaml``): YAML to values that know their places.
+"""Read files of playbook tests (``*.test.yaml``) as values with their spans.
 
-As for playbooks, nothing here raises: what is wrong is a diagnostic, and one that is an error means that no test of the
-file is to be run. The keys are those of language/constructs/playbook_tests.py.
+As for playbooks, problems are diagnostics and nothing raises. If one is an error, no test of the file must be run. The
+keys are those of language/constructs/playbook_tests.py.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.graph import Json
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs import playbook_tests as tables
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain
-from noetl_compiler.playbook_test_requests import Request, number_of, read_request, seconds_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json
+from noetl_compiler.playbook_test_requests import Request, read_index, read_request, read_seconds
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
@@ -27,11 +27,11 @@ from noetl_compiler.syntax import Name
 __all__ = [
     "Calls",
     "ExpectedCalls",
-    "HttpAnswer",
     "PlaybookTest",
     "Request",
     "Stub",
     "StubError",
+    "StubResponse",
     "Suite",
     "read_tests",
 ]
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Calls:
-    """Names calls: those of a step, or of one of its tasks, items, pages."""
+    """Selects calls: those of a step, or of one of its tasks, iterations or pages."""
 
     step: Name
     task: Name | None
@@ -52,7 +52,7 @@ class Calls:
 
 
 @dataclass(frozen=True)
-class HttpAnswer:
+class StubResponse:
     """A response to an http call."""
 
     status: int
@@ -73,7 +73,7 @@ class StubError:
 
 @dataclass(frozen=True)
 class Stub:
-    """What calls return: a ``result``, ``rows`` of a statement, a response or an error. ``takes`` in seconds."""
+    """What selected calls return: a ``result``, ``rows``, a response or an error. ``takes`` in seconds."""
 
     calls: Calls
     span: Span
@@ -81,7 +81,7 @@ class Stub:
     times: int | None
     result: Json
     rows: list[dict[str, Json]] | None
-    http: HttpAnswer | None
+    http: StubResponse | None
     error: StubError | None
     sink_error: StubError | None
     takes: float
@@ -89,7 +89,7 @@ class Stub:
 
 @dataclass(frozen=True)
 class ExpectedCalls:
-    """Calls that must be made, and what each must have: the nodes of ``has`` by the name of the fact."""
+    """Calls that must be made. ``has`` maps keys to the values that each call must have."""
 
     calls: Calls
     span: Span
@@ -99,7 +99,7 @@ class ExpectedCalls:
 
 @dataclass(frozen=True)
 class PlaybookTest:
-    """One test. ``expected`` are the expectations about the run, by key; ``calls`` those about calls."""
+    """One test. ``expected`` has the expectations about the run, by key; ``calls`` those about its calls."""
 
     name: str
     span: Span
@@ -112,7 +112,7 @@ class PlaybookTest:
 
 @dataclass(frozen=True)
 class Suite:
-    """A file of tests. ``playbook`` is None where it names none."""
+    """A file of tests. ``playbook`` is None if the file names none."""
 
     source: SourceFile
     playbook: Name | None = None
@@ -122,24 +122,24 @@ class Suite:
 
 def read_tests(source: SourceFile) -> Suite:
     """Return the tests in a text, as far as they can be parsed."""
-    root, unreadable = read(source)
-    report = Report(source, unreadable, root)
-    found = Suite(source)
+    root, errors = read(source)
+    report = Report(source, errors, root)
+    suite = Suite(source)
     if isinstance(root, MappingNode):
         fields = ConstructFields(root, report, tables.TEST_FILE)
         playbook = fields.name("playbook")
-        tests = tuple(_test(one) for one in _each(fields, "tests", tables.TEST))
+        tests = tuple(_read_test(test_fields) for test_fields in _read_mappings(fields, "tests", tables.TEST))
         fields.close()
-        if isinstance(listed := root.get("tests"), SequenceNode) and not listed.items:
-            report.error(Code.MISSING_FIELD, listed.span, "there is no test in the list")
-        found = Suite(source, playbook, tests)
+        if isinstance(tests_node := root.get("tests"), SequenceNode) and not tests_node.items:
+            report.error(Code.MISSING_FIELD, tests_node.span, "there is no test in the list")
+        suite = Suite(source, playbook, tests)
     elif root is not None:
         report.error(Code.WRONG_TYPE, root.span, f"a test file is a mapping, not {kind_of(root)}", "write tests: [...]")
-    return Suite(source, found.playbook, found.tests, sort_and_dedupe(report.found))
+    return Suite(source, suite.playbook, suite.tests, sort_and_dedupe(report.diagnostics))
 
 
-def _each(fields: ConstructFields, key: str, construct: Construct) -> Iterator[ConstructFields]:
-    """Yield the items of a list that are such mappings; others are reported."""
+def _read_mappings(fields: ConstructFields, key: str, construct: Construct) -> Iterator[ConstructFields]:
+    """Yield the items of a list that are mappings; report others."""
     for node in fields.items(key):
         if isinstance(node, MappingNode):
             yield ConstructFields(node, fields.report, construct)
@@ -148,103 +148,105 @@ def _each(fields: ConstructFields, key: str, construct: Construct) -> Iterator[C
             fields.report.error(Code.WRONG_TYPE, node.span, message)
 
 
-def _test(fields: ConstructFields) -> PlaybookTest:
+def _read_test(fields: ConstructFields) -> PlaybookTest:
     name = fields.required_name("name")
     payload = fields.mapping("payload")
-    stubs = tuple(_stub(one) for one in _each(fields, "stubs", tables.STUB))
-    requests = tuple(map(read_request, _each(fields, "requests", tables.REQUEST)))
+    stubs = tuple(_read_stub(part) for part in _read_mappings(fields, "stubs", tables.STUB))
+    requests = tuple(map(read_request, _read_mappings(fields, "requests", tables.REQUEST)))
     expect = ConstructFields.below(fields, "expect", tables.EXPECTATION)
-    expected, calls = _expectation(expect) if expect else ({}, ())
+    expected, calls = _read_expectation(expect) if expect else ({}, ())
     fields.close()
-    asked = cast("dict[str, Json]", plain(payload)) if payload else {}
+    request_payload = cast("dict[str, Json]", to_json(payload)) if payload else {}
     title, span = (name.text, name.span) if name else ("", fields.span)
-    return PlaybookTest(title, span, asked, stubs, tuple(filter(None, requests)), expected, calls)
+    return PlaybookTest(title, span, request_payload, stubs, tuple(filter(None, requests)), expected, calls)
 
 
 # ---- stubs -----------------------------------------------------------------------------------------------------------
 
 
-def _calls(fields: ConstructFields) -> Calls:
+def _read_calls(fields: ConstructFields) -> Calls:
     step = fields.required_name("step") or Name("", fields.span)
-    return Calls(step, fields.name("task"), number_of(fields, "iteration"), number_of(fields, "page"))
+    return Calls(step, fields.name("task"), read_index(fields, "iteration"), read_index(fields, "page"))
 
 
-_ANSWERS = ("result", "rows", "http", "error")
+_OUTCOME_KEYS = ("result", "rows", "http", "error")
 
 
-def _stub(fields: ConstructFields) -> Stub:
-    given = [key for key in _ANSWERS if fields.node.get(key) is not None]
-    for key in given[1:]:
-        place = cast("Node", fields.node.get(key)).span
-        fields.report.error(Code.CONFLICTING_FIELDS, place, f'"{key}" beside "{given[0]}"', "keep one of them")
+def _read_stub(fields: ConstructFields) -> Stub:
+    outcome_keys = [key for key in _OUTCOME_KEYS if fields.node.get(key) is not None]
+    for key in outcome_keys[1:]:
+        span = cast("Node", fields.node.get(key)).span
+        fields.report.error(Code.CONFLICTING_FIELDS, span, f'"{key}" beside "{outcome_keys[0]}"', "keep one of them")
     result = fields.node_of("result")
     stub = Stub(
-        calls=_calls(fields),
+        calls=_read_calls(fields),
         span=fields.span,
-        attempt=number_of(fields, "attempt"),
-        times=number_of(fields, "times"),
-        result=plain(result) if result else None,
-        rows=_rows(fields) if "rows" in given else None,
-        http=_http(fields),
-        error=_error(fields, "error"),
-        sink_error=_error(fields, "sink_error"),
-        takes=seconds_of(fields, "takes") or 0.0,
+        attempt=read_index(fields, "attempt"),
+        times=read_index(fields, "times"),
+        result=to_json(result) if result else None,
+        rows=_read_rows(fields) if "rows" in outcome_keys else None,
+        http=_read_http(fields),
+        error=_read_error(fields, "error"),
+        sink_error=_read_error(fields, "sink_error"),
+        takes=read_seconds(fields, "takes") or 0.0,
     )
     fields.close()
     return stub
 
 
-def _rows(fields: ConstructFields) -> list[dict[str, Json]]:
+def _read_rows(fields: ConstructFields) -> list[dict[str, Json]]:
     rows = fields.items("rows")
     for row in rows:
         if not isinstance(row, MappingNode):
             fields.report.error(Code.WRONG_TYPE, row.span, f"a row is a mapping, not {kind_of(row)}")
-    return [cast("dict[str, Json]", plain(row)) for row in rows if isinstance(row, MappingNode)]
+    return [cast("dict[str, Json]", to_json(row)) for row in rows if isinstance(row, MappingNode)]
 
 
-def _http(fields: ConstructFields) -> HttpAnswer | None:
-    answer = ConstructFields.below(fields, "http", tables.HTTP_ANSWER)
-    if answer is None:
+def _read_http(fields: ConstructFields) -> StubResponse | None:
+    response = ConstructFields.below(fields, "http", tables.HTTP_ANSWER)
+    if response is None:
         return None
-    status, headers, body = number_of(answer, "status"), answer.mapping("headers"), answer.node_of("body")
-    answer.close()
-    named = cast("dict[str, Json]", plain(headers)) if headers else {}
-    texts = {name: str(value) for name, value in named.items()}
-    return HttpAnswer(200 if status is None else status, texts, plain(body) if body else None)
+    status, headers, body = read_index(response, "status"), response.mapping("headers"), response.node_of("body")
+    response.close()
+    header_values = cast("dict[str, Json]", to_json(headers)) if headers else {}
+    header_strings = {name: str(value) for name, value in header_values.items()}
+    return StubResponse(200 if status is None else status, header_strings, to_json(body) if body else None)
 
 
-def _error(fields: ConstructFields, key: str) -> StubError | None:
-    found = fields.node_of(key)
-    if found is None or isinstance(found, ScalarNode):
-        return None if found is None else StubError(found.text)
-    error = ConstructFields.below(fields, key, tables.STUB_ERROR)
-    if error is None:
+def _read_error(fields: ConstructFields, key: str) -> StubError | None:
+    node = fields.node_of(key)
+    if node is None or isinstance(node, ScalarNode):
+        return None if node is None else StubError(node.text)
+    error_fields = ConstructFields.below(fields, key, tables.STUB_ERROR)
+    if error_fields is None:
         return None
-    kind = error.text("kind") or StubError.kind
-    message = error.text("message") or f"{kind} of the test"
-    retry_after = error.number("retry_after")
-    read_error = StubError(message, kind, error.text("code") or None, error.flag("retryable") or False, retry_after)
-    error.close()
-    return read_error
+    kind = error_fields.text("kind") or StubError.kind
+    message = error_fields.text("message") or f"{kind} of the test"
+    retry_after = error_fields.number("retry_after")
+    stub_error = StubError(
+        message, kind, error_fields.text("code") or None, error_fields.flag("retryable") or False, retry_after
+    )
+    error_fields.close()
+    return stub_error
 
 
 # ---- expectations ----------------------------------------------------------------------------------------------------
 
 _NULLABLE = ("result", "error")
-"""What may be expected to be null."""
+"""Keys whose expected value may be null."""
 
 _LISTS = ("route", "steps", "delays", "events", "failures")
 
 
-def _expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[ExpectedCalls, ...]]:
-    calls = tuple(_expected_calls(one) for one in _each(fields, "calls", tables.EXPECTED_CALL))
+def _read_expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[ExpectedCalls, ...]]:
+    calls = tuple(_read_expected_calls(part) for part in _read_mappings(fields, "calls", tables.EXPECTED_CALL))
     fields.choice("status", tables.STATUSES)
     for key in _LISTS:
         fields.items(key)
     for key in ("results", "stored"):
         fields.mapping(key)
-    for one in _each(fields, "failures", tables.EXPECTED_FAILURE):
-        one.close()
+    for part in _read_mappings(fields, "failures", tables.EXPECTED_FAILURE):
+        part.close()
     for node in fields.items("events"):
         if isinstance(node, MappingNode):
             ConstructFields(node, fields.report, tables.EXPECTED_EVENT).close()
@@ -252,17 +254,17 @@ def _expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[Expect
     return _values_by_key(fields), calls
 
 
-def _expected_calls(fields: ConstructFields) -> ExpectedCalls:
-    calls, times = _calls(fields), number_of(fields, "times")
+def _read_expected_calls(fields: ConstructFields) -> ExpectedCalls:
+    calls, times = _read_calls(fields), read_index(fields, "times")
     for key in ("config", "input"):
         fields.mapping(key)
-    number_of(fields, "attempts")
+    read_index(fields, "attempts")
     fields.close()
     has = {key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")}
     return ExpectedCalls(calls, fields.span, times, has)
 
 
 def _values_by_key(fields: ConstructFields) -> dict[str, Node]:
-    """Return the values there, by key. A null counts as absent, unless the value may be expected to be one."""
-    found = ((key.text, node) for key, node in fields.node.entries)
-    return {key: node for key, node in found if key in fields or key in _NULLABLE}
+    """Return the values by key. A null counts as absent, except for the keys in ``_NULLABLE``."""
+    entries = ((key.text, node) for key, node in fields.node.entries)
+    return {key: node for key, node in entries if key in fields or key in _NULLABLE}

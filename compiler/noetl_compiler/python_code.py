@@ -1,10 +1,10 @@
-"""Checks of the Python code of a task: whether it is valid, which names are unbound, whether it has a result.
+"""Check the Python code of a task: whether it is valid, which names are unbound, whether it has a result.
 
-The rules are those of the tool (noetl_activities.python_child), and tests hold both against each other: code may return
-at top level, and is then the body of a function; its result is else the variable ``result``, or what ``main`` returns.
+The rules are those of the tool (noetl_activities.python_child), and tests compare both. Code that returns at top level
+is the body of a function. Otherwise its result is the variable ``result``, or what ``main`` returns.
 
-Only what is certain is reported. Code that binds names in ways that no reader can follow (``exec``, ``globals()``,
-``import *``) may bind any.
+Only certain problems are reported. Code that binds names dynamically (``exec``, ``globals()``, ``import *``) may bind
+any name.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 __all__ = [
-    "GIVEN",
+    "TOOL_NAMES",
     "SyntaxProblem",
     "UndefinedName",
     "gives_result",
-    "number_places",
-    "parsed",
+    "number_offsets",
+    "parse_code",
+    "replace_with_numbers",
     "undefined_names",
-    "with_numbers",
 ]
 
-GIVEN = frozenset(
+TOOL_NAMES = frozenset(
     {"context", "input_data", "args", "os", "json", "datetime", "uuid"}
     | {"now_utc", "format_iso8601", "make_serializable", "get_val", "deep_merge"}
 )
 """Names that the tool binds for any code, beside the task's input and its ``libs``."""
 
 _RESULTS = frozenset({"result", "main"})
-_BINDS_ANY = frozenset({"exec", "globals", "locals", "vars"})
-_LONGEST = 50_000
-"""Characters of code that is looked at; longer code is left to the run."""
+_DYNAMIC_BINDERS = frozenset({"exec", "globals", "locals", "vars"})
+_MAX_CHARS = 50_000
+"""Longer code is not checked."""
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _VISIBLE = re.compile(r"[^\r\n]")
@@ -53,112 +53,116 @@ class SyntaxProblem(NamedTuple):
 
 
 class UndefinedName(NamedTuple):
-    """A name that is read and that nothing binds, and where it is read."""
+    """An unbound name, and the range of characters where it is read."""
 
     name: str
     start: int
     end: int
 
 
-def parsed(code: str) -> ast.Module | SyntaxProblem | None:
+def parse_code(code: str) -> ast.Module | SyntaxProblem | None:
     """Parse code as the tool would; None if it cannot be checked."""
-    if len(code) > _LONGEST:
+    if len(code) > _MAX_CHARS:
         return None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(code)
-            compile(_as_function(tree) if _returns(tree) else tree, "<python task>", "exec")
+            compile(_wrap_in_function(tree) if _returns(tree) else tree, "<python task>", "exec")
     except SyntaxError as error:
-        return _problem(code, error)
+        return _syntax_problem(code, error)
     except (ValueError, RecursionError, MemoryError):  # a NUL, a number too long, code too deep
         return None
     return tree
 
 
-def _as_function(tree: ast.Module) -> ast.Module:
-    """Code that returns at top level, as the tool compiles it."""
+def _wrap_in_function(tree: ast.Module) -> ast.Module:
+    """Return code that returns at top level as the tool compiles it: as the body of a function."""
     wrapped = ast.parse("def task(): pass")
-    future = [one for one in tree.body if isinstance(one, ast.ImportFrom) and one.module == "__future__"]
+    future = [
+        statement
+        for statement in tree.body
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+    ]
     function = wrapped.body[0]
     if isinstance(function, ast.FunctionDef):
-        function.body = [one for one in tree.body if one not in future]
+        function.body = [statement for statement in tree.body if statement not in future]
     wrapped.body[:0] = future
     return wrapped
 
 
 def gives_result(tree: ast.Module) -> bool:
-    """Whether the code may set ``result``, define ``main`` or return at top level. What always raises needs none, nor
-    does ``pass``, which says that nothing is meant to happen.
+    """Whether the code may set ``result``, define ``main`` or return at top level. Code that ends with ``raise`` or
+    ``pass`` needs no result.
     """
-    if _returns(tree) or _binds_any(tree) or (tree.body and isinstance(tree.body[-1], ast.Raise | ast.Pass)):
+    if _returns(tree) or _may_bind_dynamically(tree) or (tree.body and isinstance(tree.body[-1], ast.Raise | ast.Pass)):
         return True
     is_global = (isinstance(node, ast.Global) and not _RESULTS.isdisjoint(node.names) for node in ast.walk(tree))
-    return any(is_global) or any(name in _RESULTS for node in _at_top_level(tree) for name in _bound_by(node))
+    return any(is_global) or any(name in _RESULTS for node in _top_level_nodes(tree) for name in _names_bound_by(node))
 
 
-def with_numbers(code: str, places: Iterable[tuple[int, int]]) -> str:
-    """Return the code with the text of each span replaced by a number in brackets; other positions stay."""
-    for start, end in places:
+def replace_with_numbers(code: str, ranges: Iterable[tuple[int, int]]) -> str:
+    """Return the code with each range replaced by a number in brackets of the same length, so that positions stay."""
+    for start, end in ranges:
         code = f"{code[:start]}(0{_VISIBLE.sub(' ', code[start + 2 : end - 1])}){code[end:]}"
     return code
 
 
-def number_places(code: str, tree: ast.Module) -> frozenset[int]:
-    """Return where the expressions of the code are numbers; not in strings."""
+def number_offsets(code: str, tree: ast.Module) -> frozenset[int]:
+    """Return the offsets of the integers in the code, but not of those inside strings."""
     offsets = _Offsets(code)
     numbers = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, int))
     return frozenset(offsets.of_node(node)[0] for node in numbers)
 
 
 def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple[UndefinedName, ...]:
-    """Names that neither the code, nor ``bound``, nor the tool binds. Not those in annotations, which
-    are never evaluated.
+    """Return the names that neither the code, nor ``bound``, nor the tool binds. Names in annotations, which are never
+    evaluated, are left out.
     """
-    if _binds_any(tree):
+    if _may_bind_dynamically(tree):
         return ()
     from pyflakes import messages
     from pyflakes.checker import Checker
 
     try:
-        found = Checker(tree, builtins=bound | GIVEN).messages
+        problems = Checker(tree, builtins=bound | TOOL_NAMES).messages
     except RecursionError:
         return ()
-    undefined = {(one.lineno, one.col) for one in found if isinstance(one, messages.UndefinedName)}
-    if not undefined:
+    positions = {(message.lineno, message.col) for message in problems if isinstance(message, messages.UndefinedName)}
+    if not positions:
         return ()
-    unread = {id(name) for name in _annotations(tree)}
+    annotation_ids = {id(name) for name in _annotation_nodes(tree)}
     offsets = _Offsets(code)
     return tuple(
         UndefinedName(node.id, *offsets.of_node(node))
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and (node.lineno, node.col_offset) in undefined and id(node) not in unread
+        if isinstance(node, ast.Name) and (node.lineno, node.col_offset) in positions and id(node) not in annotation_ids
     )
 
 
-def _annotations(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield what annotations hold: the tool compiles code with ``from __future__ import annotations``."""
+def _annotation_nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield the nodes inside annotations: the tool compiles code with ``from __future__ import annotations``."""
     for node in ast.walk(tree):
         for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             yield from ast.walk(part) if isinstance(part, ast.AST) else ()
 
 
 def _returns(tree: ast.Module) -> bool:
-    return any(isinstance(node, ast.Return) for node in _at_top_level(tree))
+    return any(isinstance(node, ast.Return) for node in _top_level_nodes(tree))
 
 
-def _at_top_level(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield all nodes but those inside of functions and classes."""
-    waiting: list[ast.AST] = list(tree.body)
-    while waiting:
-        node = waiting.pop()
+def _top_level_nodes(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield all nodes except those inside functions and classes."""
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop()
         yield node
         if not isinstance(node, _Scope):
-            waiting.extend(ast.iter_child_nodes(node))
+            pending.extend(ast.iter_child_nodes(node))
 
 
-def _bound_by(node: ast.AST) -> Iterator[str]:
-    """The names that the node itself binds."""
+def _names_bound_by(node: ast.AST) -> Iterator[str]:
+    """Yield the names that the node itself binds."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
     elif isinstance(node, ast.alias):
@@ -167,23 +171,23 @@ def _bound_by(node: ast.AST) -> Iterator[str]:
         yield name
 
 
-def _binds_any(tree: ast.Module) -> bool:
-    """Whether names may be bound dynamically."""
+def _may_bind_dynamically(tree: ast.Module) -> bool:
+    """Whether the code may bind names dynamically."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _BINDS_ANY:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _DYNAMIC_BINDERS:
             return True
-        if isinstance(node, ast.ImportFrom) and any(one.name == "*" for one in node.names):
+        if isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names):
             return True
     return False
 
 
-def _problem(code: str, error: SyntaxError) -> SyntaxProblem:
+def _syntax_problem(code: str, error: SyntaxError) -> SyntaxProblem:
     message, _, hint = _QUOTED.sub(r'"\1"', error.msg).partition(". ")
-    start, end = _place(code, error)
+    start, end = _error_range(code, error)
     return SyntaxProblem(message[:1].lower() + message[1:], hint[:1].lower() + hint[1:], start, end)
 
 
-def _place(code: str, error: SyntaxError) -> tuple[int, int]:
+def _error_range(code: str, error: SyntaxError) -> tuple[int, int]:
     """Return the offsets of the error: of the whole line for an indentation error, and for an f-string, whose columns
     are relative before Python 3.12.
     """
@@ -191,30 +195,32 @@ def _place(code: str, error: SyntaxError) -> tuple[int, int]:
         return 0, len(code)
     offsets = _Offsets(code)
     if error.msg.startswith("f-string") or isinstance(error, IndentationError):
-        return offsets.at(error.lineno, 1), offsets.at(error.lineno + 1, 1)
-    start = offsets.at(error.lineno, error.offset or 1)
-    end = offsets.at(error.end_lineno or error.lineno, error.end_offset or 0)
+        return offsets.of_column(error.lineno, 1), offsets.of_column(error.lineno + 1, 1)
+    start = offsets.of_column(error.lineno, error.offset or 1)
+    end = offsets.of_column(error.end_lineno or error.lineno, error.end_offset or 0)
     return start, max(start + 1, end)
 
 
 class _Offsets:
-    """From lines and columns as Python counts them to offsets in the code."""
+    """Converts lines and columns as Python counts them to offsets in the code."""
 
     def __init__(self, code: str) -> None:
         self._code = code
-        self._starts = [0, *(found.end() for found in _LINE_BREAK.finditer(code))]
+        self._starts = [0, *(line_break.end() for line_break in _LINE_BREAK.finditer(code))]
 
-    def at(self, line: int, col: int) -> int:
-        """The offset of a 1-based line and column, as in syntax errors; a column beyond the line means its end."""
+    def of_column(self, line: int, col: int) -> int:
+        """Return the offset of a 1-based line and column, as in syntax errors; a column beyond the line is its end."""
         start, end = self._line(line)
         return max(start, min(start + col - 1, end))
 
     def of_node(self, node: ast.expr) -> tuple[int, int]:
-        """Start and end of a node, which has its columns in bytes of UTF-8."""
+        """Return start and end of a node, whose columns count bytes of UTF-8."""
         last = node.lineno if node.end_lineno is None else node.end_lineno
-        return self._in_bytes(node.lineno, node.col_offset), self._in_bytes(last, node.end_col_offset or 0)
+        return self._offset_of_bytes(node.lineno, node.col_offset), self._offset_of_bytes(
+            last, node.end_col_offset or 0
+        )
 
-    def _in_bytes(self, line: int, col: int) -> int:
+    def _offset_of_bytes(self, line: int, col: int) -> int:
         start, end = self._line(line)
         return start + len(self._code[start:end].encode()[:col].decode(errors="ignore"))
 

@@ -12,7 +12,7 @@ _FOLDER = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parents[1] / "dev" / "re
 
 
 def pages() -> dict[str, str]:
-    """Name and title of every page, by name."""
+    """Return the title of every page, by name."""
     names = sorted(file.stem for file in _FOLDER.glob("*.md"))
     return {name: page(name).partition("\n")[0].removeprefix("# ") for name in names}
 

@@ -1,12 +1,13 @@
-"""Which steps make up the body of a loop, and which routes cross its border (dev/decisions/0010).
+"""Find the steps in the body of each loop over steps, and the routes that cross its border (dev/decisions/0010).
 
-A loop without a task of its own repeats the steps between it and its end, the step with ``end_loop: <loop>``. The
-end itself is outside the region, as the loop is. Regions nest: a step belongs to the innermost loop around it.
+A loop without a task of its own repeats the steps between it and its end, the step with ``end_loop: <loop>``. These
+steps are its region, which contains neither the loop nor its end. Regions nest: a step belongs to the innermost loop
+around it.
 
-How it is found. The steps reachable from the loop without passing its end *may* be inside; those from which the end is
-reachable *are*. Then the levels are walked from the outside in: first the workflow, in which a loop leads directly to
-its end, then the steps of each loop. A route to a step of another level crosses a border: it enters a loop if its
-target is inside of a loop that its source is not in; otherwise it leaves one.
+The algorithm: steps reachable from the loop without passing its end *may* be inside; those of them from which the end
+is reachable *are*. Then each level is walked, from the outside in: first the workflow, in which a loop leads directly
+to its end, then the steps of each loop. A route to a step of another level crosses a border: it enters a loop if its
+target is inside a loop that does not contain its source; otherwise it leaves one.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Regions(msgspec.Struct):
     """The loops over steps of a playbook, and the steps that they repeat.
 
     ``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed``: loops whose
-    steps do lead to their end. ``excess``: the loop at which the budget was spent; then nothing else is known.
+    steps lead to their end. ``excess``: the loop at which MAX_REPEATED was exceeded; then nothing else is known.
     """
 
     ends: dict[str, Step]
@@ -49,23 +50,23 @@ class Regions(msgspec.Struct):
 def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:
     """Return the regions of a playbook."""
     steps = {step.name.text: step for step in playbook.steps}
-    found = Regions(_ends(playbook, steps))
-    if found.ends:
+    regions = Regions(_ends(playbook, steps))
+    if regions.ends:
         try:
-            _Walk(steps, found, final).run(entry)
-        except _BudgetSpentError as spent:
-            found.excess = spent.loop
-    return found
+            _RegionFinder(steps, regions, final).find_owners(entry)
+        except _TooManyStepsError as error:
+            regions.excess = error.loop
+    return regions
 
 
-class _BudgetSpentError(Exception):
+class _TooManyStepsError(Exception):
     def __init__(self, loop: str) -> None:
         super().__init__(loop)
         self.loop = loop
 
 
 def _ends(playbook: Playbook, steps: Mapping[str, Step]) -> dict[str, Step]:
-    """Loop -> its end, for loops without a task."""
+    """Return loop -> its end, for loops without a task."""
     ends: dict[str, Step] = {}
     for step in playbook.steps:
         loop = steps.get(step.ends.text) if step.ends else None
@@ -74,50 +75,50 @@ def _ends(playbook: Playbook, steps: Mapping[str, Step]) -> dict[str, Step]:
     return ends
 
 
-class _Walk:
-    def __init__(self, steps: Mapping[str, Step], found: Regions, final: str) -> None:
+class _RegionFinder:
+    def __init__(self, steps: Mapping[str, Step], regions: Regions, final: str) -> None:
         self._steps = steps
-        self._found = found
+        self._regions = regions
         self._final = final
-        self._loop_of = {end.name.text: loop for loop, end in found.ends.items()}
-        self._reached = self._reached_by_loop()
-        self._inside = {loop: self._leading_to_end(loop) for loop in found.ends}
-        self._around = self._loops_around()
+        self._loop_of = {end.name.text: loop for loop, end in regions.ends.items()}
+        self._reachable = self._reachable_by_loop()
+        self._steps_inside = {loop: self._steps_leading_to_end(loop) for loop in regions.ends}
+        self._loops_by_step = self._loops_of_steps()
         self._settled: set[str] = set()
-        found.closed.update(loop for loop in found.ends if self._leads_to_end(loop))
+        regions.closed.update(loop for loop in regions.ends if self._leads_to_end(loop))
 
-    def run(self, entry: str) -> None:
-        """Settle the owner of every step, from the outside in; then of what nothing leads to."""
-        self._descend([entry, self._final])
-        known = len(self._found.crossings)
-        for loop in self._found.ends:
+    def find_owners(self, entry: str) -> None:
+        """Find the owner of every step, from the outside in; first of the reachable steps, then of the others."""
+        self._walk_levels([entry, self._final])
+        reachable_count = len(self._regions.crossings)
+        for loop in self._regions.ends:
             if loop not in self._settled:
-                self._descend([loop])
-        del self._found.crossings[known:]  # the level of what is unreached is anybody's guess
+                self._walk_levels([loop])
+        del self._regions.crossings[reachable_count:]  # the level of unreachable steps is unknown
 
-    def _descend(self, starts: list[str]) -> None:
-        levels = self._level(None, starts)
+    def _walk_levels(self, starts: list[str]) -> None:
+        levels = self._walk_level(None, starts)
         while levels:
             loop = levels.pop()
-            levels += self._level(loop, self._successors(loop, loop))
+            levels += self._walk_level(loop, self._successors(loop, loop))
 
-    def _level(self, owner: str | None, starts: list[str]) -> list[str]:
+    def _walk_level(self, owner: str | None, starts: list[str]) -> list[str]:
         """Walk the steps of one level; the loops among them are the next levels."""
         loops: list[str] = []
         seen: set[str] = set()
-        waiting = starts[::-1]
-        while waiting:
-            name = waiting.pop()
+        pending = starts[::-1]
+        while pending:
+            name = pending.pop()
             if name in seen or name not in self._steps:
                 continue
             seen.add(name)
             if owner is not None:
-                self._found.owner[name] = owner
-            if name in self._found.ends:
+                self._regions.owner[name] = owner
+            if name in self._regions.ends:
                 loops.append(name)
-                waiting.append(self._found.ends[name].name.text)
+                pending.append(self._regions.ends[name].name.text)
             else:
-                waiting += self._successors(name, owner)[::-1]
+                pending += self._successors(name, owner)[::-1]
         self._settled |= seen
         return loops
 
@@ -129,65 +130,66 @@ class _Walk:
             if owner is not None and self._loop_of.get(to) == owner:
                 continue
             if owner is not None and (to == self._final or to in self._settled):
-                self._found.crossings.append(Crossing(arc, owner, enters=False))
-            elif (other := self._entered(name, to)) is not None:
-                self._found.crossings.append(Crossing(arc, other, enters=True))
+                self._regions.crossings.append(Crossing(arc, owner, enters=False))
+            elif (other := self._loop_entered(name, to)) is not None:
+                self._regions.crossings.append(Crossing(arc, other, enters=True))
             else:
                 successors.append(to)
         return successors
 
-    def _entered(self, name: str, to: str) -> str | None:
+    def _loop_entered(self, name: str, to: str) -> str | None:
         """Return the loop whose region or end a route enters from outside; None if there is none."""
         return next(
-            (loop for loop in self._around.get(to, ()) if name != loop and name not in self._reached[loop]), None
+            (loop for loop in self._loops_by_step.get(to, ()) if name != loop and name not in self._reachable[loop]),
+            None,
         )
 
-    def _loops_around(self) -> dict[str, list[str]]:
-        """Step -> the loops that it is inside of or ends, in the order of the text."""
-        around: dict[str, list[str]] = {}
-        for loop, end in self._found.ends.items():
-            for name in (*self._inside[loop], end.name.text):
-                around.setdefault(name, []).append(loop)
-        return around
+    def _loops_of_steps(self) -> dict[str, list[str]]:
+        """Return step -> the loops that contain it or that it ends, in the order of the text."""
+        loops: dict[str, list[str]] = {}
+        for loop, end in self._regions.ends.items():
+            for name in (*self._steps_inside[loop], end.name.text):
+                loops.setdefault(name, []).append(loop)
+        return loops
 
     def _leads_to_end(self, loop: str) -> bool:
-        end = self._found.ends[loop].name.text
-        return bool(self._inside[loop]) or any(arc.to.text == end for arc in arcs_of(self._steps[loop]))
+        end = self._regions.ends[loop].name.text
+        return bool(self._steps_inside[loop]) or any(arc.to.text == end for arc in arcs_of(self._steps[loop]))
 
-    def _reached_by_loop(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+    def _reachable_by_loop(self) -> dict[str, set[str]]:
+        reachable: dict[str, set[str]] = {}
         count = 0
-        for loop in self._found.ends:
-            found[loop] = self._reach(loop)
-            count += len(found[loop])
+        for loop in self._regions.ends:
+            reachable[loop] = self._reachable_inside(loop)
+            count += len(reachable[loop])
             if count > MAX_REPEATED:
-                raise _BudgetSpentError(loop)
-        return found
+                raise _TooManyStepsError(loop)
+        return reachable
 
-    def _reach(self, loop: str) -> set[str]:
+    def _reachable_inside(self, loop: str) -> set[str]:
         """Return the steps reachable from a loop on paths that contain neither its end nor the loop itself."""
-        border = (loop, self._found.ends[loop].name.text)
+        border = (loop, self._regions.ends[loop].name.text)
         reached: set[str] = set()
-        waiting = [arc.to.text for arc in arcs_of(self._steps[loop])]
-        while waiting:
-            name = waiting.pop()
+        pending = [arc.to.text for arc in arcs_of(self._steps[loop])]
+        while pending:
+            name = pending.pop()
             if name not in reached and name in self._steps and name not in border:
                 reached.add(name)
-                waiting += [arc.to.text for arc in arcs_of(self._steps[name])]
+                pending += [arc.to.text for arc in arcs_of(self._steps[name])]
         return reached
 
-    def _leading_to_end(self, loop: str) -> set[str]:
+    def _steps_leading_to_end(self, loop: str) -> set[str]:
         """Return those of the reachable steps from which the end is reachable."""
-        reached, end = self._reached[loop], self._found.ends[loop].name.text
-        before: dict[str, list[str]] = {}
+        reached, end = self._reachable[loop], self._regions.ends[loop].name.text
+        predecessors: dict[str, list[str]] = {}
         for name in reached:
             for arc in arcs_of(self._steps[name]):
-                before.setdefault(arc.to.text, []).append(name)
+                predecessors.setdefault(arc.to.text, []).append(name)
         inside: set[str] = set()
-        waiting = list(before.get(end, ()))
-        while waiting:
-            name = waiting.pop()
+        pending = list(predecessors.get(end, ()))
+        while pending:
+            name = pending.pop()
             if name not in inside:
                 inside.add(name)
-                waiting += before.get(name, ())
+                pending += predecessors.get(name, ())
         return inside

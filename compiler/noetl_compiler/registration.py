@@ -1,12 +1,11 @@
-"""The playbooks that are registered together in a catalog of texts: all of them, or none if one is wrong.
+"""Find the playbooks that are registered in the catalog together: all of them, or none if one has errors.
 
-A catalog stores only the text, so a playbook with code in files beside it cannot be registered. Playbooks that it
-calls are not looked for: they may be registered later, and a run is refused while one is missing.
+The catalog stores only texts, so a playbook with code in files beside it cannot be registered. The playbooks that it
+calls need not exist: they may be registered later, and a run is refused while one is missing.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,17 +13,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from noetl_compiler.api import Result
-from noetl_compiler.calling.entry import Member, member_of
-from noetl_compiler.catalog import Catalog, is_other_yaml, parse_file, playbook_files
+from noetl_compiler.calling.callable_playbook import CallablePlaybook, callable_playbook
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, sort_and_dedupe
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.phases import ParsedPlaybook, lowered
+from noetl_compiler.phases import ParsedPlaybook, compile_parsed
+from noetl_compiler.playbook_set import PlaybookSet, is_other_yaml, parse_file, playbook_files
 from noetl_compiler.report import Report
 from noetl_compiler.scripts import tasks_with_files
 
-__all__ = ["Candidate", "Candidates", "candidates"]
+__all__ = ["Candidate", "Candidates", "read_candidates"]
 
 
 class Candidate(NamedTuple):
@@ -37,7 +36,7 @@ class Candidate(NamedTuple):
 class Candidates(NamedTuple):
     """The playbooks that can be registered together.
 
-    ``playbooks`` in the order in which they become versions, ``results`` of each file.
+    ``playbooks`` are in the order in which they become versions; ``results`` has the result of each file.
     """
 
     playbooks: tuple[Candidate, ...]
@@ -46,50 +45,54 @@ class Candidates(NamedTuple):
     @property
     def problems(self) -> list[Result]:
         """The results of the files with errors."""
-        return [one for one in self.results if one.graph is None]
+        return [result for result in self.results if result.graph is None]
 
 
-def candidates(paths: Sequence[Path], tools: Tools) -> Candidates:
+def read_candidates(paths: Sequence[Path], tools: Tools) -> Candidates:
     """Return the playbooks in files and below folders."""
-    found = {Path(one.source.file).resolve(): _self_contained(one) for path in paths for one in _read(path, tools)}
-    members = [member_of(one) for one in found.values()]
-    catalog = Catalog(Path(), members)
-    results = [lowered(_with_path_checked(one, catalog)) for one in members]
-    ordered = (member for path in catalog.paths for member in catalog.versions(path))
-    playbooks = tuple(Candidate(one.graph, one.found.source.text) for one in ordered if one.graph is not None)
-    return Candidates(playbooks, tuple(results))
+    parsed = (_check_scripts(playbook) for path in paths for playbook in _parse(path, tools))
+    by_file = {Path(playbook.source.file).resolve(): playbook for playbook in parsed}
+    playbooks = PlaybookSet(Path(), [callable_playbook(playbook) for playbook in by_file.values()])
+    results = [compile_parsed(_check_path(playbook, playbooks)) for playbook in playbooks.playbooks]
+    ordered = (playbook for path in playbooks.paths for playbook in playbooks.versions(path))
+    return Candidates(
+        tuple(Candidate(book.graph, book.parsed.source.text) for book in ordered if book.graph is not None),
+        tuple(results),
+    )
 
 
-def _read(path: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
+def _parse(path: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
     if not path.is_dir():
         yield parse_file(path, tools)
         return
-    found = (parse_file(file, tools) for file in playbook_files(path))
-    yield from (one for one in found if not is_other_yaml(one))
+    parsed = (parse_file(file, tools) for file in playbook_files(path))
+    yield from (playbook for playbook in parsed if not is_other_yaml(playbook))
 
 
-def _self_contained(found: ParsedPlaybook) -> ParsedPlaybook:
-    report = Report(found.source)
-    for task in tasks_with_files(found.playbook) if found.playbook is not None else ():
+def _check_scripts(parsed: ParsedPlaybook) -> ParsedPlaybook:
+    """Report scripts in files beside the playbook."""
+    report = Report(parsed.source)
+    for task in tasks_with_files(parsed.playbook) if parsed.playbook is not None else ():
         message = "the code is in a file beside the playbook, but the catalog stores only the text of the playbook"
         report.error(Code.NO_EXECUTOR, task.span, message, "write the code in the playbook, or fetch it by http")
-    return _with_diagnostic(found, report.found)
+    return _with_diagnostics(parsed, report.diagnostics)
 
 
-def _with_path_checked(member: Member, catalog: Catalog) -> ParsedPlaybook:
-    """Report another file with the same path and version, as it is unknown which is newer."""
-    same = defaultdict[tuple[str, str], list[Member]](list)
-    for one in catalog.versions(member.path):
-        same[one.identity].append(one)
-    others = [one for one in same[member.identity] if one.file != member.file]
-    report = Report(member.found.source)
+def _check_path(playbook: CallablePlaybook, playbooks: PlaybookSet) -> ParsedPlaybook:
+    """Report other files with the same path and version, as it is unknown which of them is newer."""
+    others = [
+        other
+        for other in playbooks.versions(playbook.path)
+        if other.identity == playbook.identity and other.file != playbook.file
+    ]
+    report = Report(playbook.parsed.source)
     if others:
-        related = tuple(Related(one.span, f'"{one.path}" is here too', one.file) for one in others)
-        message = f'another file has the path "{member.path}" and the same version'
+        related = tuple(Related(other.span, f'"{other.path}" is here too', other.file) for other in others)
+        message = f'another file has the path "{playbook.path}" and the same version'
         hint = "give it another path or version, or register the files one by one"
-        report.error(Code.DUPLICATE_PLAYBOOK, member.span, message, hint, related)
-    return _with_diagnostic(member.found, report.found)
+        report.error(Code.DUPLICATE_PLAYBOOK, playbook.span, message, hint, related)
+    return _with_diagnostics(playbook.parsed, report.diagnostics)
 
 
-def _with_diagnostic(found: ParsedPlaybook, more: Iterable[Diagnostic]) -> ParsedPlaybook:
-    return replace(found, diagnostics=sort_and_dedupe((*found.diagnostics, *more)))
+def _with_diagnostics(parsed: ParsedPlaybook, diagnostics: Iterable[Diagnostic]) -> ParsedPlaybook:
+    return replace(parsed, diagnostics=sort_and_dedupe((*parsed.diagnostics, *diagnostics)))

@@ -1,8 +1,8 @@
-"""Reads files named by a user, without blocking and within a size limit.
+"""Read files named by a user, without blocking and within a size limit.
 
-A path may lead to a pipe without a writer, to a device with endless data, or to one that acts when it
-is opened. So its kind is looked at before it is opened and, as it may be another by then, once more after; it is opened
-so that a pipe does not wait for its other end.
+A path may lead to a pipe without a writer, to a device with endless data, or to a device that acts when it is opened.
+So its type is checked before it is opened, and again afterwards, as it may have been replaced. Opening does not wait
+for the other end of a pipe.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["kind_of", "read_in", "read_regular", "refuse_others"]
+__all__ = ["file_type", "read_regular", "read_regular_in", "require_regular"]
 
 _CHUNK = 1 << 20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
@@ -27,42 +27,42 @@ _KINDS = {
 }
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """Return the first ``most`` bytes of a regular file. To detect a file over a limit, pass the limit + 1.
+def read_regular(path: Path, limit: int) -> bytes:
+    """Return the first ``limit`` bytes of a regular file. To detect a file over a limit, pass the limit + 1.
 
     Raises OSError; its ``strerror`` describes a file that is not regular.
     """
-    refuse_others(path, path.stat())
-    return _read(os.open(path, _FLAGS), path, most)
+    require_regular(path, path.stat())
+    return _read(os.open(path, _FLAGS), path, limit)
 
 
-def read_in(folder: int, name: str, most: int) -> bytes:
-    """The same of a file in an open folder, which must not be a link. Raises OSError."""
-    refuse_others(Path(name), os.stat(name, dir_fd=folder, follow_symlinks=False))
-    return _read(os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder), Path(name), most)
+def read_regular_in(folder: int, name: str, limit: int) -> bytes:
+    """Do the same for a file in an open folder. The file must not be a link. Raises OSError."""
+    require_regular(Path(name), os.stat(name, dir_fd=folder, follow_symlinks=False))
+    return _read(os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder), Path(name), limit)
 
 
-def _read(descriptor: int, path: Path, most: int) -> bytes:
+def _read(descriptor: int, path: Path, limit: int) -> bytes:
     try:
-        refuse_others(path, os.fstat(descriptor))
-        found = bytearray()
-        while len(found) < most and (chunk := os.read(descriptor, min(_CHUNK, most - len(found)))):
-            found += chunk
-        return bytes(found)
+        require_regular(path, os.fstat(descriptor))
+        content = bytearray()
+        while len(content) < limit and (chunk := os.read(descriptor, min(_CHUNK, limit - len(content)))):
+            content += chunk
+        return bytes(content)
     finally:
         os.close(descriptor)
 
 
-def refuse_others(path: Path, status: os.stat_result) -> None:
-    """Raises OSError for what is no regular file."""
+def require_regular(path: Path, status: os.stat_result) -> None:
+    """Raise OSError if this is not the status of a regular file."""
     mode = status.st_mode
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    raise OSError(errno.EINVAL, f"it is {kind_of(status)}, not a file", str(path))
+    raise OSError(errno.EINVAL, f"it is {file_type(status)}, not a file", str(path))
 
 
-def kind_of(status: os.stat_result) -> str:
+def file_type(status: os.stat_result) -> str:
     """Return the type of a file in words."""
     return _KINDS.get(stat.S_IFMT(status.st_mode), "something else")

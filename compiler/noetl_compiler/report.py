@@ -1,4 +1,4 @@
-"""What the passes have found so far in one file."""
+"""The findings in one file so far."""
 
 from __future__ import annotations
 
@@ -17,35 +17,39 @@ __all__ = ["Report"]
 
 
 class Report:
-    """Collects diagnostics; every pass continues after reporting.
+    """Collects diagnostics. Reporting one does not end a pass.
 
-    ``root`` is the document and ``places`` locates parts of its templates. ``tools`` are
-    those that may be called.
+    ``root`` is the document, and ``places`` locates parts of its templates. ``tools`` are the kinds of tools that it
+    may call.
     """
 
     def __init__(
         self,
         source: SourceFile,
-        found: Iterable[Diagnostic] = (),
+        diagnostics: Iterable[Diagnostic] = (),
         root: Node | None = None,
         tools: Tools = KINDS,
     ) -> None:
         self.source = source
-        self.found: list[Diagnostic] = list(found)
+        self.diagnostics: list[Diagnostic] = list(diagnostics)
         self.root = root
         self.tools = tools
         self.places = TemplatePlaces(source, root)
-        self._said: set[str] = set()
-        self._errors = sorted((one.span.line, one.span.col) for one in self.found if one.severity is Severity.ERROR)
+        self._seen: set[str] = set()
+        self._errors = sorted(
+            (diagnostic.span.line, diagnostic.span.col)
+            for diagnostic in self.diagnostics
+            if diagnostic.severity is Severity.ERROR
+        )
 
-    def first(self, what: str) -> bool:
-        """Whether ``what`` is passed for the first time, for diagnostics that are reported once a file."""
-        new = what not in self._said
-        self._said.add(what)
-        return new
+    def first(self, key: str) -> bool:
+        """Whether ``key`` is passed for the first time, for diagnostics that are reported once per file."""
+        is_new = key not in self._seen
+        self._seen.add(key)
+        return is_new
 
     def has_error_in(self, span: Span) -> bool:
-        """Whether an error was reported there, so that further findings would be unreliable."""
+        """Whether an error was reported within the span, so that further findings would be unreliable."""
         index = bisect_left(self._errors, (span.line, span.col))
         return index < len(self._errors) and self._errors[index] < (span.end_line, span.end_col)
 
@@ -67,4 +71,4 @@ class Report:
         hint: str,
         related: tuple[Related, ...],
     ) -> None:
-        self.found.append(Diagnostic(code, severity, span, message, hint, related, self.source.file))
+        self.diagnostics.append(Diagnostic(code, severity, span, message, hint, related, self.source.file))

@@ -1,9 +1,9 @@
 """Diagnostics as a SARIF 2.1.0 log, for the annotations of a CI such as GitHub's code scanning.
 
-One run, a rule for every code that occurs, and for every finding its place, the places it is related to and a
-fingerprint. By the fingerprint a CI recognises a finding whose line has moved: it is made of
-the file, the code and the message, and of a number where the same is found again. Columns count characters from 1, and
-the end is exclusive.
+The log has one run, with a rule for every code that occurs, and a result for every finding: its location, related
+locations and a fingerprint. By the fingerprint, a CI recognises a finding whose line has moved. It is the hash of the
+file, the code, the message, and the number of the finding among equal ones. Columns count characters from 1, and the
+end is exclusive.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ _ROOT = "%SRCROOT%"
 
 
 def sarif(diagnostics: Iterable[Diagnostic], folder: str = "") -> str:
-    """Return the log as JSON. Paths below ``folder``, an absolute path, are relative to it, as a CI expects."""
-    found = sort_and_dedupe(diagnostics)
-    codes = sorted({one.code for one in found}, key=lambda code: code.value)
+    """Return the log as JSON. Paths below ``folder``, an absolute path, become relative to it, as a CI expects."""
+    findings = sort_and_dedupe(diagnostics)
+    codes = sorted({finding.code for finding in findings}, key=lambda code: code.value)
     run = {
-        "tool": {"driver": {"name": "noetl", "rules": [_rule(code, found) for code in codes]}},
+        "tool": {"driver": {"name": "noetl", "rules": [_rule(code, findings) for code in codes]}},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "the folder in which the compiler ran"}}},
         "results": [
-            _result(one, codes.index(one.code), fingerprint, _Places(one.file, folder))
-            for one, fingerprint in zip(found, _fingerprints(found), strict=True)
+            _result(finding, codes.index(finding.code), fingerprint, _Locations(finding.file, folder))
+            for finding, fingerprint in zip(findings, _fingerprints(findings), strict=True)
         ],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 
-def _rule(code: Code, found: Iterable[Diagnostic]) -> dict[str, Any]:
-    level = min(one.severity.value for one in found if one.code is code)  # an error is less than a warning
+def _rule(code: Code, findings: Iterable[Diagnostic]) -> dict[str, Any]:
+    # "error" sorts before "warning"
+    level = min(finding.severity.value for finding in findings if finding.code is code)
     return {
         "id": code.value,
         "name": code.name.title().replace("_", ""),
@@ -55,30 +56,32 @@ def _rule(code: Code, found: Iterable[Diagnostic]) -> dict[str, Any]:
     }
 
 
-def _result(found: Diagnostic, rule: int, fingerprint: str, places: _Places) -> dict[str, Any]:
+def _result(finding: Diagnostic, rule: int, fingerprint: str, locations: _Locations) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "ruleId": found.code.value,
+        "ruleId": finding.code.value,
         "ruleIndex": rule,
-        "level": found.severity.value,
-        "message": {"text": f"{found.message} ({found.hint})" if found.hint else found.message},
-        "locations": [places.location(found.span)],
+        "level": finding.severity.value,
+        "message": {"text": f"{finding.message} ({finding.hint})" if finding.hint else finding.message},
+        "locations": [locations.location(finding.span)],
         "partialFingerprints": {"finding/v1": fingerprint},
     }
-    if found.related:
-        result["relatedLocations"] = [places.related(number, one) for number, one in enumerate(found.related, 1)]
+    if finding.related:
+        result["relatedLocations"] = [
+            locations.related(number, related) for number, related in enumerate(finding.related, 1)
+        ]
     return result
 
 
-def _fingerprints(found: Iterable[Diagnostic]) -> Iterator[str]:
-    seen: dict[tuple[str, str, str], int] = {}
-    for one in found:
-        key = one.file, one.code.value, one.message
-        seen[key] = seen.get(key, 0) + 1
-        yield hashlib.sha256(json.dumps([*key, seen[key]]).encode()).hexdigest()[:32]
+def _fingerprints(findings: Iterable[Diagnostic]) -> Iterator[str]:
+    counts: dict[tuple[str, str, str], int] = {}
+    for finding in findings:
+        key = finding.file, finding.code.value, finding.message
+        counts[key] = counts.get(key, 0) + 1
+        yield hashlib.sha256(json.dumps([*key, counts[key]]).encode()).hexdigest()[:32]
 
 
-class _Places:
-    """The locations related to a finding in one file."""
+class _Locations:
+    """Builds the locations of a finding in ``file``."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file

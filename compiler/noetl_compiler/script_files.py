@@ -1,10 +1,10 @@
-"""Reads a script in a file beside a playbook: below the playbook's folder, through no link, within a limit.
+"""Read a script from a file below the folder of the playbook, through no link and within a size limit.
 
-Older playbooks name their scripts from the folder of the whole project. Where such a path leads into the folder of the
-playbook, its beginning is the end of that folder's own path, and what is behind it is the path from there.
+Older playbooks give paths relative to the folder of the project. Such a path begins with the last parts of the path of
+the playbook's folder, which are removed: ``etl/load/job.py`` is ``job.py`` in ``/project/etl/load``.
 
-A playbook may come from somebody else, so it must not name any file that its reader could open. Each part of the path
-is opened from the folder before it and never followed, so that nothing can be exchanged for a link in between.
+A playbook may come from somebody else, so it must not read arbitrary files. Each part of the path is opened relative to
+the folder before it, and links are not followed, so that no part can be replaced by a link meanwhile.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import stat
 from pathlib import Path, PurePosixPath
 
 from noetl_compiler.language.scripts import MAX_BYTES
-from noetl_compiler.regular_file import kind_of, read_in
+from noetl_compiler.regular_file import file_type, read_regular_in
 
-__all__ = ["ScriptError", "decoded_script", "read_script", "script_path"]
+__all__ = ["ScriptError", "decode_script", "read_script", "script_path"]
 
 
 class ScriptError(ValueError):
-    """The script cannot be had. ``hint`` is the remedy, if there is one."""
+    """A script cannot be fetched. ``hint`` is the remedy, if there is one."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -29,9 +29,7 @@ class ScriptError(ValueError):
 
 
 def script_path(playbook: str, address: str) -> PurePosixPath:
-    """Return the path of a script from the folder of the playbook's file. Raises ScriptError for one that leads out of
-    it.
-    """
+    """Return the path of a script relative to the folder of the playbook. Raises ScriptError if it is outside of it."""
     path = PurePosixPath(address)
     if not Path(playbook).is_file():
         raise ScriptError("scripts are read from the playbook's folder, but it is not a file", "save it to a file")
@@ -42,13 +40,13 @@ def script_path(playbook: str, address: str) -> PurePosixPath:
     if not path.parts:
         raise ScriptError("the script has no path")
     folder = Path(playbook).parent
-    return path if os.path.lexists(folder / path) else _from_folder(folder, path)
+    return path if os.path.lexists(folder / path) else _without_project_prefix(folder, path)
 
 
-def _from_folder(folder: Path, path: PurePosixPath) -> PurePosixPath:
-    around = folder.resolve().parts
+def _without_project_prefix(folder: Path, path: PurePosixPath) -> PurePosixPath:
+    folder_parts = folder.resolve().parts
     for count in range(len(path.parts) - 1, 0, -1):
-        if around[-count:] == path.parts[:count]:
+        if folder_parts[-count:] == path.parts[:count]:
             return PurePosixPath(*path.parts[count:])
     return path
 
@@ -57,15 +55,17 @@ def read_script(playbook: str, address: str) -> str:
     """Return the text of a script. Raises ScriptError."""
     path, folder = script_path(playbook, address), Path(playbook).parent
     try:
-        return decoded_script(_read(folder, path), str(path))
+        return decode_script(_read(folder, path), str(path))
     except FileNotFoundError:
-        raise ScriptError(f'there is no file "{path}" in the folder of the playbook', _similar(folder, path)) from None
+        raise ScriptError(
+            f'there is no file "{path}" in the folder of the playbook', _similar_path_hint(folder, path)
+        ) from None
     except OSError as error:
         raise ScriptError(f'cannot read "{path}": {(error.strerror or str(error)).lower()}') from error
 
 
-def decoded_script(data: bytes, name: str) -> str:
-    """Return the text of what was read, of at most MAX_BYTES. Raises ScriptError."""
+def decode_script(data: bytes, name: str) -> str:
+    """Decode the content of a script of at most MAX_BYTES. Raises ScriptError."""
     if len(data) > MAX_BYTES:
         raise ScriptError(f'"{name}" is longer than {MAX_BYTES:,} bytes')
     try:
@@ -75,27 +75,27 @@ def decoded_script(data: bytes, name: str) -> str:
 
 
 def _read(folder: Path, path: PurePosixPath) -> bytes:
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    current = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in path.parts[:-1]:
-            _refuse_link(part, opened)
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=opened)
-            os.close(opened)
-            opened = inner
-        _refuse_link(path.name, opened)
-        return read_in(opened, path.name, MAX_BYTES + 1)
+            _refuse_link(part, current)
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=current)
+            os.close(current)
+            current = inner
+        _refuse_link(path.name, current)
+        return read_regular_in(current, path.name, MAX_BYTES + 1)
     finally:
-        os.close(opened)
+        os.close(current)
 
 
 def _refuse_link(part: str, folder: int) -> None:
-    found = os.stat(part, dir_fd=folder, follow_symlinks=False)
-    if stat.S_ISLNK(found.st_mode):
-        raise OSError(errno.ELOOP, f'"{part}" is {kind_of(found)}')
+    status = os.stat(part, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, f'"{part}" is {file_type(status)}')
 
 
-def _similar(folder: Path, path: PurePosixPath) -> str:
-    """Return a hint with the longest suffix of the path that exists: older paths began at the folder of the project."""
-    ends = (PurePosixPath(*path.parts[first:]) for first in range(1, len(path.parts)))
-    found = next((end for end in ends if (folder / end).is_file()), None)
-    return f'did you mean "{found}"?' if found else "paths of scripts begin at the folder of the playbook"
+def _similar_path_hint(folder: Path, path: PurePosixPath) -> str:
+    """Return a hint with the longest suffix of the path that exists, as older paths are relative to the project."""
+    suffixes = (PurePosixPath(*path.parts[index:]) for index in range(1, len(path.parts)))
+    match = next((suffix for suffix in suffixes if (folder / suffix).is_file()), None)
+    return f'did you mean "{match}"?' if match else "paths of scripts begin at the folder of the playbook"

@@ -1,4 +1,4 @@
-"""How a script that is no file is fetched, from the fields of its source: by http, or from an object store.
+"""Read from the source of a script how to fetch it by http or from an object store.
 
 script: {uri: job.py, source: {type: http, endpoint: https://example.com/job.py}}
 script: {uri: s3://bucket/job.py, source: {type: s3, auth: backup}}
@@ -17,20 +17,20 @@ from noetl_compiler.language.quantities import duration
 from noetl_compiler.language.scripts import STORES
 from noetl_compiler.script_files import ScriptError
 
-__all__ = ["Download", "download_of", "shown_address"]
+__all__ = ["Download", "read_download", "redacted_address"]
 
 DEFAULT_SECONDS = 30.0
 MAX_SECONDS = 600
-"""That a source may let its server take."""
+"""The longest timeout that a source may set."""
 
-_SECRET = re.compile(r"(?<=//)[^/@\s]*@|[?#].*", re.DOTALL)
-"""What of an http address may be a credential: the user before the host, the query behind the path."""
+_SECRET_PARTS = re.compile(r"(?<=//)[^/@\s]*@|[?#].*", re.DOTALL)
+"""Parts of an http address that may contain a credential: the user before the host, and the query."""
 
 
 class Download(NamedTuple):
     """A request for a script. ``url`` is an http(s) address, or ``s3://BUCKET/KEY`` or ``gs://BUCKET/KEY``, for which
     ``region`` and ``endpoint`` may name the server. ``auth`` is the name of a credential, "" for none. ``timeout`` is
-    in seconds, for the whole exchange.
+    in seconds, for the whole request.
     """
 
     url: str
@@ -41,31 +41,31 @@ class Download(NamedTuple):
     endpoint: str = ""
 
 
-def download_of(script: Mapping[str, Json], kind: str, address: str) -> Download:
-    """The request for a script from a source of this kind. Raises ScriptError."""
-    given: Json = script.get("source")
-    source = cast("dict[str, Json]", given) if isinstance(given, dict) else {}
-    seconds, auth = _seconds(source.get("timeout")), _credential(source)
+def read_download(script: Mapping[str, Json], kind: str, address: str) -> Download:
+    """Return the request for a script from a source of this kind. Raises ScriptError."""
+    source_field: Json = script.get("source")
+    source = cast("dict[str, Json]", source_field) if isinstance(source_field, dict) else {}
+    seconds, auth = _timeout_of(source.get("timeout")), _credential_of(source)
     if kind not in STORES:
-        return Download(_http_address(source, address), _headers(source), seconds, auth)
+        return Download(_http_address(source, address), _headers_of(source), seconds, auth)
     region, endpoint = (str(source.get(name) or "") for name in ("region", "endpoint"))
     if auth and endpoint:
-        why, hint = keys.AUTH_AND_ENDPOINT
-        raise ScriptError(f"the source of the script {why}", hint)
+        reason, hint = keys.AUTH_AND_ENDPOINT
+        raise ScriptError(f"the source of the script {reason}", hint)
     url = _store_address(STORES[kind], source, address)
     return Download(url, (), seconds, auth, region, endpoint)
 
 
-def shown_address(url: str) -> str:
-    """The address without what may be secret. Keys of object stores are shown whole."""
-    return url if url.startswith(tuple(f"{scheme}://" for scheme in STORES.values())) else _SECRET.sub("", url)
+def redacted_address(url: str) -> str:
+    """Return the address without parts that may be secret. Addresses in object stores are returned whole."""
+    return url if url.startswith(tuple(f"{scheme}://" for scheme in STORES.values())) else _SECRET_PARTS.sub("", url)
 
 
-def _credential(source: Mapping[str, Json]) -> str:
-    named: Json = next((source[key] for key in keys.AUTH if source.get(key)), "")
-    if not isinstance(named, str):
+def _credential_of(source: Mapping[str, Json]) -> str:
+    name: Json = next((source[key] for key in keys.AUTH if source.get(key)), "")
+    if not isinstance(name, str):
         raise ScriptError("auth of a script's source is not the name of a credential", "write auth: NAME")
-    return named
+    return name
 
 
 def _http_address(source: Mapping[str, Json], address: str) -> str:
@@ -73,11 +73,11 @@ def _http_address(source: Mapping[str, Json], address: str) -> str:
     if method != "GET":
         raise ScriptError(f"a script is fetched by GET, not by {method}")
     if not url.startswith(("http://", "https://")):
-        raise ScriptError(f'"{shown_address(url)}" is not an http(s) address', "begin it with http:// or https://")
+        raise ScriptError(f'"{redacted_address(url)}" is not an http(s) address', "begin it with http:// or https://")
     return url
 
 
-def _headers(source: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
+def _headers_of(source: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
     headers: Json = source.get("headers") or {}
     if not isinstance(headers, dict):
         raise ScriptError("the headers of a script's source are not a mapping")
@@ -89,7 +89,7 @@ def _store_address(scheme: str, source: Mapping[str, Json], address: str) -> str
         return address
     if "://" in address:
         raise ScriptError(
-            f'"{shown_address(address)}" is not an address of this source', f"write {scheme}://BUCKET/KEY"
+            f'"{redacted_address(address)}" is not an address of this source', f"write {scheme}://BUCKET/KEY"
         )
     bucket = source.get("bucket")
     if not bucket:
@@ -97,10 +97,10 @@ def _store_address(scheme: str, source: Mapping[str, Json], address: str) -> str
     return f"{scheme}://{bucket}/{address.lstrip('/')}"
 
 
-def _seconds(limit: Json) -> float:
+def _timeout_of(limit: Json) -> float:
     if limit in (None, ""):
         return DEFAULT_SECONDS
-    found = duration(str(limit))
-    if found is None or not 0 < found <= MAX_SECONDS:
+    seconds = duration(str(limit))
+    if seconds is None or not 0 < seconds <= MAX_SECONDS:
         raise ScriptError(f"the timeout of a script's source is {limit!r:.40}", f"write seconds, at most {MAX_SECONDS}")
-    return found
+    return seconds

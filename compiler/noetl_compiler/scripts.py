@@ -1,10 +1,10 @@
-"""Fetches code from other files (``script: {uri, source}``) and pins it in the playbook (dev/decisions/0049).
+"""Fetch code from other files (``script: {uri, source}``) and pin it in the playbook (dev/decisions/0049).
 
-    parse_playbook(source) ──► with_scripts(found, request, ...) ──► lowered(found)
+    parse_playbook(source) ──► with_scripts(parsed, request, ...) ──► compile_parsed(parsed)
 
-What a script's address reads is known before a run: the workload with the request over it. The text that is fetched
-is then in the config of its task, with its sha256, and so in the graph and its digest: a run never fetches
-anything. It is code and no template, checked like code of the playbook, with findings at its own file and line.
+The address of a script may only read what is known before a run: the request merged over the workload. The fetched text
+becomes part of the config of its task, with its sha256, and so of the graph and its digest: a run never fetches
+anything. It is code and never a template. It is checked like code in the playbook, with findings in its own file.
 
 Without ``fetch`` only files are read, so that a playbook can be compiled without a network.
 """
@@ -32,11 +32,12 @@ from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.phases import ParsedPlaybook
 from noetl_compiler.report import Report
-from noetl_compiler.script_files import ScriptError, decoded_script, read_script, script_path
-from noetl_compiler.script_requests import Download, download_of, shown_address
-from noetl_compiler.source import SourceFile, expressions
+from noetl_compiler.script_files import ScriptError, decode_script, read_script, script_path
+from noetl_compiler.script_requests import Download, read_download, redacted_address
+from noetl_compiler.source import SourceFile, expression_ranges
 from noetl_compiler.syntax import ForeignText, Playbook, Task
-from noetl_compiler.value_merge import names_in, overlay, picked
+from noetl_compiler.syntax_queries import all_tasks
+from noetl_compiler.value_merge import mapping_of, overlay, select_names
 
 __all__ = ["Download", "Fetch", "ScriptError", "tasks_with_files", "with_scripts"]
 
@@ -44,143 +45,141 @@ __all__ = ["Download", "Fetch", "ScriptError", "tasks_with_files", "with_scripts
 Fetch: TypeAlias = Callable[[Download], bytes]
 """Makes the request and returns the body, at most one byte more than language.scripts.MAX_BYTES. Raises ScriptError."""
 
-_RENDERED_LATER = "the address of this script is known only at run time"
-_VERBATIM = "the script contains a template, but code that is fetched is not rendered"
-_BIND = "pass the value as a parameter, or write the statement in the playbook"
-_READS = "its address may read the workload, but nothing that steps set"
+_UNKNOWN_ADDRESS = "the address of this script is known only at run time"
+_NOT_RENDERED = "the script contains a template, but code that is fetched is not rendered"
+_BIND_HINT = "pass the value as a parameter, or write the statement in the playbook"
+_ADDRESS_HINT = "its address may read the workload, but nothing that steps set"
 
 
 class _Script(NamedTuple):
-    """A script that was fetched. ``name`` is how diagnostics call it, ``address`` what people are shown."""
+    """A script that was fetched. ``name`` is its name in diagnostics, ``address`` is shown to people."""
 
     name: str
     address: str
     kind: str
     text: str
 
-    def pinned(self) -> Value:
-        """The field ``script`` that a run reads."""
+    def to_value(self) -> Value:
+        """Return the config field ``script`` that a run reads."""
         digest = hashlib.sha256(self.text.encode()).hexdigest()
         script = {"uri": self.address, "source": {"type": self.kind}, "sha256": digest, "code": self.text}
         return Value({"script": script})
 
 
 def with_scripts(
-    found: ParsedPlaybook, request: Mapping[str, Json], *, fetch: Fetch | None = None, to_run: bool = False
+    parsed: ParsedPlaybook, request: Mapping[str, Json], *, fetch: Fetch | None = None, to_run: bool = False
 ) -> ParsedPlaybook:
-    """The playbook with the code of its scripts. NT502 for one that cannot be had, an error where it is ``to_run``."""
-    if found.playbook is None or not any(map(_unfetched, _tasks(found.playbook))):
-        return found
-    pinning = _Pinning(found, known_names(found.playbook.workload, request), fetch, to_run)
-    playbook = pinning.playbook(found.playbook)
-    diagnostics = sort_and_dedupe((*pinning.report.found, *pinning.findings))
-    return replace(found, playbook=playbook, diagnostics=diagnostics, scripts=tuple(pinning.sources.values()))
+    """Return the playbook with the code of its scripts. Report NT502 for each that cannot be fetched: an error if the
+    playbook is compiled ``to_run``, otherwise a warning.
+    """
+    if parsed.playbook is None or not any(map(_has_unfetched_script, all_tasks(parsed.playbook))):
+        return parsed
+    pinner = _ScriptPinner(parsed, known_names(parsed.playbook.workload, request), fetch, to_run)
+    playbook = pinner.pin(parsed.playbook)
+    diagnostics = sort_and_dedupe((*pinner.report.diagnostics, *pinner.findings))
+    return replace(parsed, playbook=playbook, diagnostics=diagnostics, scripts=tuple(pinner.sources.values()))
 
 
 def tasks_with_files(playbook: Playbook) -> list[Task]:
-    """The scripts in files beside the playbook."""
-    return [task for task in _tasks(playbook) if _unfetched(task) and _source(task) == "file"]
+    """Return the tasks whose scripts are in files beside the playbook."""
+    return [task for task in all_tasks(playbook) if _has_unfetched_script(task) and _source_type(task) == "file"]
 
 
-def _source(task: Task) -> str:
-    return source_of(cast("dict[str, Json]", names_in(task.config)["script"]))
+def _source_type(task: Task) -> str:
+    return source_of(cast("dict[str, Json]", mapping_of(task.config)["script"]))
 
 
-def _tasks(playbook: Playbook) -> tuple[Task, ...]:
-    return (*playbook.workbook, *(task for step in playbook.steps for task in step.tasks))
-
-
-def _unfetched(task: Task) -> bool:
-    script = names_in(task.config).get("script")
+def _has_unfetched_script(task: Task) -> bool:
+    script = mapping_of(task.config).get("script")
     return isinstance(script, dict) and "code" not in script
 
 
 @dataclass
-class _Pinning:
-    """One pass over a playbook. Each script is fetched once, however many tasks have it."""
+class _ScriptPinner:
+    """Pins the scripts of one playbook. Each is fetched once, however many tasks use it."""
 
-    found: ParsedPlaybook
+    parsed: ParsedPlaybook
     names: Mapping[str, Json]
     fetch: Fetch | None
     to_run: bool
     sources: dict[str, SourceFile] = field(default_factory=dict[str, SourceFile])
 
     def __post_init__(self) -> None:
-        found = self.found
-        self.report = Report(found.source, found.diagnostics, found.root, found.tools)
+        parsed = self.parsed
+        self.report = Report(parsed.source, parsed.diagnostics, parsed.root, parsed.tools)
         self.findings: list[Diagnostic] = []
-        self._bound: dict[int, frozenset[str] | None] = {}
+        self._bound_names: dict[int, frozenset[str] | None] = {}
         self._fetched: dict[Download, bytes] = {}
 
-    def playbook(self, playbook: Playbook) -> Playbook:
-        """The playbook with all that can be fetched."""
-        self._bound = {id(task): bound for task, bound in tasks_with_bound_names(playbook)}
-        steps = (replace(step, tasks=tuple(map(self._task, step.tasks))) for step in playbook.steps)
-        return replace(playbook, workbook=tuple(map(self._task, playbook.workbook)), steps=tuple(steps))
+    def pin(self, playbook: Playbook) -> Playbook:
+        """Return the playbook with the scripts that can be fetched."""
+        self._bound_names = {id(task): bound for task, bound in tasks_with_bound_names(playbook)}
+        steps = (replace(step, tasks=tuple(map(self._pin_task, step.tasks))) for step in playbook.steps)
+        return replace(playbook, workbook=tuple(map(self._pin_task, playbook.workbook)), steps=tuple(steps))
 
-    def _task(self, task: Task) -> Task:
-        tool = self.found.tools.get(task.kind.text)
-        if not _unfetched(task) or tool is None or not tool.has_executor:
+    def _pin_task(self, task: Task) -> Task:
+        tool = self.parsed.tools.get(task.kind.text)
+        if not _has_unfetched_script(task) or tool is None or not tool.has_executor:
             return task
         try:
-            script = self._script(task)
+            script = self._fetch_script(task)
         except ScriptError as error:
-            self._refuse(task, str(error), error.hint)
+            self._report_refusal(task, str(error), error.hint)
             return task
         if script is None:
             return task
-        self._check(script, task)
-        return replace(task, config=overlay(task.config, script.pinned()))
+        self._check_script(script, task)
+        return replace(task, config=overlay(task.config, script.to_value()))
 
-    def _refuse(self, task: Task, message: str, hint: str) -> None:
-        say = self.report.error if self.to_run else self.report.warning
-        more = "" if self.to_run else ": the playbook compiles, but a run is refused"
-        say(Code.NO_EXECUTOR, _place(task), f"{message}{more}", hint)
+    def _report_refusal(self, task: Task, message: str, hint: str) -> None:
+        report = self.report.error if self.to_run else self.report.warning
+        note = "" if self.to_run else ": the playbook compiles, but a run is refused"
+        report(Code.NO_EXECUTOR, _address_span(task), f"{message}{note}", hint)
 
-    def _script(self, task: Task) -> _Script | None:
+    def _fetch_script(self, task: Task) -> _Script | None:
         """Return the script of a task; None if it is not fetched here. Raises ScriptError."""
-        field = picked(task.config, ["script"])
+        field = select_names(task.config, ["script"])
         try:
             rendered: Json = templates.render(field, self.names)
         except templates.TemplateFailure as failure:
-            raise ScriptError(f"{_RENDERED_LATER}: {failure.message}", _READS) from None
+            raise ScriptError(f"{_UNKNOWN_ADDRESS}: {failure.message}", _ADDRESS_HINT) from None
         script: dict[str, Json] = rendered["script"]
         kind = source_of(script)
         if kind not in SOURCES:
             raise ScriptError(f'"{kind:.40}" is not a source of scripts', f"the sources are {', '.join(SOURCES)}")
         address = str(next((script[name] for name in URIS if script.get(name)), ""))
-        return self._file(address) if kind == "file" else self._download(script, kind, address)
+        return self._read_file(address) if kind == "file" else self._fetch_download(script, kind, address)
 
-    def _file(self, address: str) -> _Script:
-        playbook = self.found.source.file
+    def _read_file(self, address: str) -> _Script:
+        playbook = self.parsed.source.file
         text = read_script(playbook, address)
         path = script_path(playbook, address)
         return _Script(str(Path(playbook).parent / path), str(path), "file", text)
 
-    def _download(self, script: Mapping[str, Json], kind: str, address: str) -> _Script | None:
-        download = download_of(script, kind, address)
+    def _fetch_download(self, script: Mapping[str, Json], kind: str, address: str) -> _Script | None:
+        download = read_download(script, kind, address)
         if self.fetch is None:
             return None
         if download not in self._fetched:
             self._fetched[download] = self.fetch(download)
-        shown = shown_address(download.url)
-        return _Script(shown, shown, kind, decoded_script(self._fetched[download], shown))
+        redacted = redacted_address(download.url)
+        return _Script(redacted, redacted, kind, decode_script(self._fetched[download], redacted))
 
-    def _check(self, script: _Script, task: Task) -> None:
-        """Findings in a script have their place in it."""
+    def _check_script(self, script: _Script, task: Task) -> None:
+        """Check the code of a script. Findings refer to the script, not to the playbook."""
         source = self.sources.setdefault(script.name, SourceFile(script.name, script.text))
-        report = Report(source, tools=self.found.tools)
+        report = Report(source, tools=self.parsed.tools)
         node = ScalarNode(script.text, script.text, source.span(0, len(script.text)), "plain")
         if task.kind.text == "python":
-            check_python_text(ForeignText("script", node), task, self._bound.get(id(task)), report)
+            check_python_text(ForeignText("script", node), task, self._bound_names.get(id(task)), report)
         elif task.kind.text in SQL_LANGUAGES:
             check_sql_text(node, task.kind.text, report)
-            if opened := next(iter(expressions(script.text)), None):
-                report.warning(Code.TEMPLATE_IN_CODE, source.span(*opened), _VERBATIM, _BIND)
-        self.findings += report.found
+            if template_range := next(iter(expression_ranges(script.text)), None):
+                report.warning(Code.TEMPLATE_IN_CODE, source.span(*template_range), _NOT_RENDERED, _BIND_HINT)
+        self.findings += report.diagnostics
 
 
-def _place(task: Task) -> Span:
-    """The template in the script's address, if there is one; else the task."""
-    below = (span for place, span in task.config.templates.items() if place.startswith("/script/"))
-    return next(below, task.span)
+def _address_span(task: Task) -> Span:
+    """Return the span of the template in the address of the script, if there is one; else that of the task."""
+    spans = (span for pointer, span in task.config.templates.items() if pointer.startswith("/script/"))
+    return next(spans, task.span)

@@ -1,12 +1,12 @@
-"""The playbook's text, and the way from an offset in it to the line and column a person reads.
+"""The text of a playbook, and the conversion of its offsets to lines and columns.
 
-Offsets count characters of the text; lines and columns are 1-based and a column counts characters. Only
-``\\n``, ``\\r\\n`` and ``\\r`` end a line here, as in editors, although YAML 1.1 knows more.
+Offsets count characters of the text; lines and columns are 1-based, and a column counts characters. Only ``\\n``,
+``\\r\\n`` and ``\\r`` end a line, as in editors, although YAML 1.1 has other line breaks.
 
-Places inside a scalar. The decoded value of a YAML scalar has lost its place: folding, escapes, doubled
-quotes and indentation lie between it and the text. They never touch the delimiters of a template, so the n-th
-``{{`` of the value is the n-th ``{{`` of the raw slice, and the same holds for the closing ``}}``. Where the
-two counts differ (an escape such as ``\\x7b`` wrote a brace) there is no honest answer but the whole scalar.
+Positions inside a scalar: offsets in the decoded value of a YAML scalar differ from those in its raw text, because of
+folding, escapes, doubled quotes and indentation. These do not affect the delimiters of a template, so the n-th ``{{``
+of the value is the n-th ``{{`` of the raw text, and likewise for ``}}``. If their numbers differ (an escape such as
+``\\x7b`` wrote a brace), the span of the whole scalar is used.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from typing import Literal, TypeAlias
 
 from noetl_compiler.graph import Span
 
-__all__ = ["ScalarStyle", "SourceFile", "Span", "expression_spans", "expressions"]
+__all__ = ["ScalarStyle", "SourceFile", "Span", "expression_ranges", "expression_spans"]
 
 ScalarStyle: TypeAlias = Literal["plain", "single", "double", "literal", "folded"]
 
 _BYTE_ORDER_MARK = "\ufeff"
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 _LINE_FEED = re.compile(r"\n")
-"""The same in a text without ``\\r``, found much faster."""
+"""The line break of a text without ``\\r``, found much faster."""
 _OPENING = re.compile(r"\{\{|\{%")
 _CLOSING = re.compile(r"\}\}|%\}")
 _COMMENT_OR_OPENING = re.compile(r"\{#.*?(?:#\}|\Z)|\{\{|\{%", re.DOTALL)
-_STRING = r"'(?:\\.|[^'\\])*+\\?'?|\"(?:\\.|[^\"\\])*+\\?\"?"  # an unclosed one runs to the end, once
-_UNTIL_END = {
+# an unclosed string extends to the end; quantifiers are possessive, so that it is scanned once
+_STRING = r"'(?:\\.|[^'\\])*+\\?'?|\"(?:\\.|[^\"\\])*+\\?\"?"
+_END_PATTERNS = {
     "{{": re.compile(rf"{_STRING}|\}}\}}|[(\[{{]", re.DOTALL),
     "{%": re.compile(rf"{_STRING}|%\}}|[(\[{{]", re.DOTALL),
 }
@@ -42,8 +43,8 @@ _NESTED = re.compile(rf"{_STRING}|[()\[\]{{}}]", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A text with its name. ``file`` is as the user gave it, and is part of every diagnostic. A byte order mark is no
-    part of the text, as in editors.
+    """A text with its name. ``file`` is the name that the user gave, and is part of every diagnostic. A byte order mark
+    is removed, as in editors.
     """
 
     file: str
@@ -54,7 +55,7 @@ class SourceFile:
         if self.text.startswith(_BYTE_ORDER_MARK):
             object.__setattr__(self, "text", self.text[1:])
         breaks = (_LINE_BREAK if "\r" in self.text else _LINE_FEED).finditer(self.text)
-        object.__setattr__(self, "_starts", array("L", chain((0,), (found.end() for found in breaks))))
+        object.__setattr__(self, "_starts", array("L", chain((0,), (line_break.end() for line_break in breaks))))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of an offset; an offset beyond the text is its end."""
@@ -63,7 +64,7 @@ class SourceFile:
         return line, offset - self._starts[line - 1] + 1
 
     def offset(self, line: int, col: int) -> int:
-        """Return the offset of a 1-based line and column, kept inside the text."""
+        """Return the offset of a 1-based line and column, clamped to the text."""
         if line > len(self._starts):
             return len(self.text)
         return max(0, min(self._starts[max(line, 1) - 1] + col - 1, len(self.text)))
@@ -77,32 +78,32 @@ class SourceFile:
         return self.text[self.offset(span.line, span.col) : self.offset(span.end_line, span.end_col)]
 
     def line(self, number: int) -> str:
-        """Return the text of a 1-based line without its line break; ``""`` for a line that is not there."""
+        """Return the text of a 1-based line without its line break; ``""`` if there is no such line."""
         if not 1 <= number <= len(self._starts):
             return ""
         end = self._starts[number] if number < len(self._starts) else len(self.text)
         return self.text[self._starts[number - 1] : end].rstrip("\r\n")
 
 
-def expressions(text: str) -> tuple[tuple[int, int], ...]:
-    """Start and end offsets of every ``{{ }}`` and ``{% %}`` of a decoded text; an unclosed one ends with the
-    text.
+def expression_ranges(text: str) -> tuple[tuple[int, int], ...]:
+    """Return start and end offset of every ``{{ }}`` and ``{% %}`` of a decoded text. An unclosed one extends to the
+    end of the text.
     """
     if text.startswith("{{") and text.find("}}") == len(text) - 2 and "{" not in text[2:]:
-        return ((0, len(text)),)  # as most are: whatever is inside, it cannot end before
-    found: list[tuple[int, int]] = []
+        return ((0, len(text)),)  # the common case: a lone expression without inner braces
+    ranges: list[tuple[int, int]] = []
     position = 0
     while opening := _COMMENT_OR_OPENING.search(text, position):
         position = opening.end()
         if not opening.group().startswith("{#"):
-            position = _end(text, opening)
-            found.append((opening.start(), position))
-    return tuple(found)
+            position = _expression_end(text, opening)
+            ranges.append((opening.start(), position))
+    return tuple(ranges)
 
 
-def _end(text: str, opening: re.Match[str]) -> int:
-    """Return the offset at which Jinja's lexer ends this expression, which is outside of strings and brackets."""
-    until_end = _UNTIL_END[opening.group()]
+def _expression_end(text: str, opening: re.Match[str]) -> int:
+    """Return the offset at which Jinja's lexer ends this expression: at a delimiter outside of strings and brackets."""
+    until_end = _END_PATTERNS[opening.group()]
     position, depth = opening.end(), 0
     while token := (_NESTED if depth else until_end).search(text, position):
         position, word = token.end(), token.group()
@@ -116,34 +117,38 @@ def _end(text: str, opening: re.Match[str]) -> int:
 
 
 def expression_spans(source: SourceFile, span: Span, text: str, style: ScalarStyle) -> tuple[Span, ...]:
-    """Return the place of every template expression in the scalar at ``span`` whose decoded text is ``text``.
+    """Return the span of every template expression in the scalar at ``span`` whose decoded text is ``text``.
 
-    The n-th span belongs to the n-th item of ``expressions(text)``. All of them are ``span`` when the raw
-    text writes a brace by an escape.
+    The n-th span belongs to the n-th item of ``expression_ranges(text)``. All are ``span`` if the raw text writes a
+    brace by an escape.
     """
-    places = expressions(text)
-    before = _QUOTES.get(style)
-    if before is not None and span.line == span.end_line and span.end_col - span.col == len(text) + 2 * before:
+    ranges = expression_ranges(text)
+    quote_width = _QUOTES.get(style)
+    if (
+        quote_width is not None
+        and span.line == span.end_line
+        and span.end_col - span.col == len(text) + 2 * quote_width
+    ):
         # without line breaks and escapes, which would make the raw text longer, both texts are the same
-        return tuple(_shifted(span, before + begin, before + end) for begin, end in places)
+        return tuple(_span_within_line(span, quote_width + begin, quote_width + end) for begin, end in ranges)
     start = source.offset(span.line, span.col)
     raw = source.text[start : source.offset(span.end_line, span.end_col)]
     skip = raw.find("\n") + 1 if style in ("literal", "folded") else 0  # the header line may have a comment
-    openings = _pairs(_OPENING, text, raw, skip)
-    closings = _pairs(_CLOSING, text, raw, skip)
+    openings = _raw_offsets(_OPENING, text, raw, skip)
+    closings = _raw_offsets(_CLOSING, text, raw, skip)
     if openings is None or closings is None:
-        return (span,) * len(places)
-    end = {place + 2: at + 2 for place, at in closings.items()}
-    return tuple(source.span(start + openings[a], start + end.get(b, len(raw))) for a, b in places)
+        return (span,) * len(ranges)
+    end_offsets = {offset + 2: raw_offset + 2 for offset, raw_offset in closings.items()}
+    return tuple(source.span(start + openings[begin], start + end_offsets.get(end, len(raw))) for begin, end in ranges)
 
 
-def _shifted(span: Span, start: int, end: int) -> Span:
-    """Return the span of a part of a scalar that is on one line and without escapes."""
+def _span_within_line(span: Span, start: int, end: int) -> Span:
+    """Return the span of a part of a scalar on one line without escapes."""
     return Span(span.line, span.col + start, span.line, span.col + end)
 
 
-def _pairs(marker: re.Pattern[str], text: str, raw: str, skip: int) -> dict[int, int] | None:
-    """Offset in the text -> offset in the raw slice of every marker, or None when their numbers differ."""
-    ours = [found.start() for found in marker.finditer(text)]
-    theirs = [found.start() for found in marker.finditer(raw, skip)]
-    return dict(zip(ours, theirs, strict=True)) if len(ours) == len(theirs) else None
+def _raw_offsets(marker: re.Pattern[str], text: str, raw: str, skip: int) -> dict[int, int] | None:
+    """Return offset in the decoded text -> offset in the raw text of every marker; None if their numbers differ."""
+    offsets = [match.start() for match in marker.finditer(text)]
+    raw_offsets = [match.start() for match in marker.finditer(raw, skip)]
+    return dict(zip(offsets, raw_offsets, strict=True)) if len(offsets) == len(raw_offsets) else None

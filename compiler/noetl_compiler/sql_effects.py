@@ -1,7 +1,7 @@
-"""What the SQL of a task does to its transaction, derived from the first words of its statements.
+"""Determine the effect of SQL on its transaction, from the first words of its statements.
 
-The tools ask the database itself, when they run (noetl_activities.postgres, noetl_activities.duckdb_once). Here it is
-reported before, for people: tests compare both.
+This is reported to people before a run. During a run, the tools ask the database (noetl_activities.postgres,
+noetl_activities.duckdb_once). Tests compare both.
 """
 
 from __future__ import annotations
@@ -23,48 +23,52 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_BETWEEN = re.compile(r"(?<=COPY ).*(?= TO)|\([^)]*\)", re.IGNORECASE)
-"""The separators between the words of a statement."""
+_VARIABLE_PARTS = re.compile(r"(?<=COPY ).*(?= TO)|\([^)]*\)", re.IGNORECASE)
+"""Parts that are left out when a statement is named: the source of COPY, and options in parentheses."""
 
-Answer: TypeAlias = Literal["reads", "commits", "outside", "unknown"]
+EffectKind: TypeAlias = Literal["reads", "commits", "outside", "unknown"]
 
 
 class SqlEffect(NamedTuple):
     """The effect of the SQL of a call.
 
-    ``reads``: nothing is written. ``commits``: all of it in one transaction. ``outside``: ``statement`` begins one
-    that takes effect outside of the transaction, or refuses one. ``unknown``: that is known only when it runs.
+    ``reads``: it only reads. ``commits``: it takes effect in one transaction. ``outside``: the statement that begins
+    with ``statement`` takes effect outside of the transaction, or cannot run in one. ``unknown``: it is known only at
+    run time.
     """
 
-    kind: Answer
+    kind: EffectKind
     statement: str = ""
 
 
-class _Words(NamedTuple):
-    """The first words of statements that only read, that cannot run in a transaction, and that are unknown."""
+class _FirstWords(NamedTuple):
+    """The first words of statements that only read, that have effects outside of a transaction or cannot run in one,
+    and whose effect is unknown.
+    """
 
     reads: re.Pattern[str]
     outside: re.Pattern[str]
     unknown: re.Pattern[str]
 
 
-def _words(reads: str, outside: str, unknown: str) -> _Words:
-    return _Words(*(re.compile(rf"(?:{words})(?!\w)", re.IGNORECASE) for words in (reads, outside, unknown)))
+def _compile_words(reads: str, outside: str, unknown: str) -> _FirstWords:
+    return _FirstWords(*(re.compile(rf"(?:{words})(?!\w)", re.IGNORECASE) for words in (reads, outside, unknown)))
 
 
-_ENDS = r"BEGIN|START TRANSACTION|COMMIT|END|ROLLBACK(?! (?:WORK |TRANSACTION )?TO\b)|ABORT"
-_DATABASES: Mapping[str, _Words] = MappingProxyType(
+_TRANSACTION_CONTROL = r"BEGIN|START TRANSACTION|COMMIT|END|ROLLBACK(?! (?:WORK |TRANSACTION )?TO\b)|ABORT"
+_FIRST_WORDS: Mapping[str, _FirstWords] = MappingProxyType(
     {
-        "postgres": _words(
-            r"(?!)",  # a function in a SELECT may write, and then the transaction keeps the outcome
-            rf"{_ENDS}|PREPARE TRANSACTION|VACUUM|(?:CREATE|DROP) (?:DATABASE|TABLESPACE)|ALTER SYSTEM|DISCARD ALL"
+        "postgres": _compile_words(
+            r"(?!)",  # none: a function in a SELECT may write
+            rf"{_TRANSACTION_CONTROL}|PREPARE TRANSACTION|VACUUM|(?:CREATE|DROP) (?:DATABASE|TABLESPACE)|ALTER SYSTEM"
+            r"|DISCARD ALL"
             r"|(?:CREATE(?: UNIQUE)?|DROP) INDEX CONCURRENTLY|REINDEX(?: \([^)]*\))? (?:DATABASE|SYSTEM|SCHEMA)"
             r"|REINDEX(?: \([^)]*\))? (?:INDEX|TABLE) CONCURRENTLY",
             r"\{\{|CALL|DO (?=.*\b(?:COMMIT|ROLLBACK)\b)",
         ),
-        "duckdb": _words(
+        "duckdb": _compile_words(
             "SELECT|FROM|EXPLAIN|PRAGMA|SET|LOAD|CALL|SHOW|DESCRIBE|SUMMARIZE",
-            rf"{_ENDS}|ATTACH|DETACH|(?:FORCE )?CHECKPOINT|EXPORT DATABASE|COPY .*\bTO",
+            rf"{_TRANSACTION_CONTROL}|ATTACH|DETACH|(?:FORCE )?CHECKPOINT|EXPORT DATABASE|COPY .*\bTO",
             r"\{\{",
         ),
     }
@@ -73,22 +77,22 @@ _DATABASES: Mapping[str, _Words] = MappingProxyType(
 
 def sql_effect(kind: str, texts: Iterable[str]) -> SqlEffect:
     """Return the effect of a call of the tool ``kind`` with these SQL texts."""
-    words = _DATABASES[kind]
-    found = [one for text in texts for one in statements(text)]
-    outside = next((match for one in found if (match := words.outside.match(one))), None)
+    words = _FIRST_WORDS[kind]
+    all_statements = [statement for text in texts for statement in statements(text)]
+    outside = next((match for statement in all_statements if (match := words.outside.match(statement))), None)
     if outside is not None:
-        return SqlEffect("outside", " ".join(_BETWEEN.sub(" ", outside[0]).upper().split()))
-    if not found or any(words.unknown.match(one) for one in found):
+        return SqlEffect("outside", " ".join(_VARIABLE_PARTS.sub(" ", outside[0]).upper().split()))
+    if not all_statements or any(words.unknown.match(statement) for statement in all_statements):
         return SqlEffect("unknown")
-    return SqlEffect("reads" if all(words.reads.match(one) for one in found) else "commits")
+    return SqlEffect("reads" if all(words.reads.match(statement) for statement in all_statements) else "commits")
 
 
 def statements(text: str) -> list[str]:
-    """Return the statements without comments, each on one line; ``;`` in quotes and templates does not divide."""
-    return [one for part in "".join(_pieces(text)).split("\0") if (one := " ".join(part.split()))]
+    """Return the statements without comments, each on one line. A ``;`` in quotes or templates ends no statement."""
+    return [statement for part in "".join(_split_pieces(text)).split("\0") if (statement := " ".join(part.split()))]
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _split_pieces(text: str) -> Iterator[str]:
     """Yield the text with ``\\0`` where a statement ends."""
     text, start = text.replace("\0", " "), 0
     for match in _TOKEN.finditer(text):

@@ -1,8 +1,8 @@
-"""Checks of the SQL of a task: whether it parses, and which templates are inside quotes.
+"""Check the SQL of a task: whether it parses, and which templates are inside quotes.
 
-sqlglot reads it, which is none of the databases: what it does not know it takes for a command, and what it refuses may
-still run. Templates are read as names. Only an error before the first template of a statement is certain; what
-follows one may be a mistake only because of the name in its place.
+sqlglot parses it, which differs from the databases: it accepts unknown statements as commands, and the database may
+accept what it rejects. Templates are parsed as names. Only an error before the first template of a statement is
+certain; a later one may be caused by the name.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
 __all__ = ["QuotedTemplate", "SqlProblem", "quoted_templates", "syntax_problem"]
 
-_LONGEST = 50_000
-"""Characters of SQL that is looked at; longer SQL is left to the run."""
+_MAX_CHARS = 50_000
+"""Longer SQL is not checked."""
 
 _BLOCK = re.compile(r"\{[%#]")
 _ON_CONFLICT = re.compile(r"\bON\s+CONFLICT\b[^;]*", re.IGNORECASE)
-_WELL_KNOWN = re.compile(
+_FULLY_SUPPORTED = re.compile(
     r"[\s(]*(?:select|insert|update|delete|with|values|create\s+(?:temp\w*\s+)?table|"
     r"s\w{2,5}t|ins\w{1,4}t?|upd\w{1,4}|del\w{1,4})\b",
     re.IGNORECASE,
 )
-"""Statements whose whole grammar sqlglot knows, and misspelt ones. It knows part of most others (CREATE FUNCTION)."""
+"""Statements that sqlglot supports fully, and misspelt ones. Others, such as CREATE FUNCTION, it supports in part."""
 
-_TAKE_PARAMETERS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES"})
+_STATEMENTS_WITH_PARAMETERS = frozenset({"SELECT", "INSERT", "UPDATE", "DELETE", "MERGE", "WITH", "VALUES"})
 _LITERAL_ONLY = frozenset({"INTERVAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ"})
-"""Words that require a literal string: no parameter is allowed there."""
+"""Words that must be followed by a literal string, not by a parameter."""
 
-_Place = tuple[int, int]
+_Range = tuple[int, int]
 
 
 class SqlProblem(NamedTuple):
-    """Where a parser stopped; empty for a quote or a comment that is never closed."""
+    """The range at which the parser stopped; empty at the end for an unclosed quote or comment."""
 
     start: int
     end: int
 
 
 class QuotedTemplate(NamedTuple):
-    """A template in quotes, the text between the quotes, and whether its statement is the only one."""
+    """A template in quotes. ``text`` is the text between the quotes; ``is_alone`` if there is only one statement."""
 
     start: int
     end: int
@@ -57,72 +57,76 @@ class QuotedTemplate(NamedTuple):
     is_alone: bool
 
 
-_PERCENT = "%s"
+_SNOWFLAKE_PARAMETER = "%s"
 """A parameter as the driver of Snowflake writes it."""
 
 
 def syntax_problem(sql: str, dialect: str) -> SqlProblem | None:
-    """Return the first mistake that is certain; None where there is none."""
-    if len(sql) > _LONGEST or _BLOCK.search(sql):
+    """Return the first certain syntax error, if any."""
+    if len(sql) > _MAX_CHARS or _BLOCK.search(sql):
         return None
-    templates = expressions(sql)
-    text = _with_names(sql, templates)
+    templates = expression_ranges(sql)
+    text = _replace_templates(sql, templates)
     if dialect == "snowflake":
-        text = text.replace(_PERCENT, ":s")  # sqlglot knows the parameters of other drivers
-    tokens = _tokens(text, dialect)
+        text = text.replace(_SNOWFLAKE_PARAMETER, ":s")  # sqlglot only supports the parameters of other drivers
+    tokens = _tokenize(text, dialect)
     if tokens is None:
         return None if templates else SqlProblem(len(sql), len(sql))
-    found = _parse(text, tokens, dialect)
-    if found is None or (_ON_CONFLICT.search(text) and _parses(_ON_CONFLICT.sub(_blank, text), dialect)):
-        return None  # sqlglot takes ON CONFLICT after a join for the condition of the join
-    first, last = max(((start, end) for start, end in _statements(tokens) if start <= found.start), default=(0, 0))
-    if not _WELL_KNOWN.match(text, first, last) or _is_beyond_sqlglot(text, found):
+    problem = _parse_problem(text, tokens, dialect)
+    if problem is None or (_ON_CONFLICT.search(text) and _parses(_ON_CONFLICT.sub(_blank, text), dialect)):
+        return None  # sqlglot parses ON CONFLICT after a join as the condition of the join
+    start, end = max(
+        ((start, end) for start, end in _statement_ranges(tokens) if start <= problem.start), default=(0, 0)
+    )
+    if not _FULLY_SUPPORTED.match(text, start, end) or _is_unreliable(text, problem):
         return None
-    quoted = _strings(tokens)
-    before = [place for place in templates if first <= place[0] < found.end]
-    return found if all(_around(place, quoted) for place in before) else None
+    strings = _replaceable_strings(tokens)
+    earlier_templates = [template for template in templates if start <= template[0] < problem.end]
+    return problem if all(_enclosing(template, strings) for template in earlier_templates) else None
 
 
-def _is_beyond_sqlglot(text: str, found: SqlProblem) -> bool:
-    """At ``(`` it may have tried what is inside and have given up for another reason. A string behind a word may be of
-    a type that it does not know: ``cidr '10.0.0.0/8'``.
+def _is_unreliable(text: str, problem: SqlProblem) -> bool:
+    """Whether sqlglot may be wrong. An error at ``(`` may be caused by what follows, and a string after a word may have
+    a type that sqlglot does not know: ``cidr '10.0.0.0/8'``.
     """
-    stopped = text[found.start : found.end]
-    return stopped == "(" or (stopped.startswith("'") and text[: found.start].rstrip()[-1:].isalnum())
+    stopped_at = text[problem.start : problem.end]
+    return stopped_at == "(" or (stopped_at.startswith("'") and text[: problem.start].rstrip()[-1:].isalnum())
 
 
 def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
     """Return the templates inside quotes, where a parameter could replace the quoted text."""
-    templates = expressions(sql)
-    tokens = _tokens(_with_names(sql, templates), dialect) if templates and len(sql) <= _LONGEST else None
+    templates = expression_ranges(sql)
+    tokens = _tokenize(_replace_templates(sql, templates), dialect) if templates and len(sql) <= _MAX_CHARS else None
     if not tokens or "'" not in sql:
         return ()
-    statements = tuple(_statements(tokens))
-    takers = [place for place in statements if _first_word(sql, place) in _TAKE_PARAMETERS]
-    strings = _strings(tokens)
+    statements = tuple(_statement_ranges(tokens))
+    parameterized = [
+        statement for statement in statements if _first_word(sql, statement) in _STATEMENTS_WITH_PARAMETERS
+    ]
+    strings = _replaceable_strings(tokens)
     return tuple(
-        QuotedTemplate(*place, sql[string[0] + 1 : string[1] - 1].replace("''", "'"), len(statements) == 1)
-        for place in templates
-        if (string := _around(place, strings)) and _around(place, takers)
+        QuotedTemplate(*template, sql[string[0] + 1 : string[1] - 1].replace("''", "'"), len(statements) == 1)
+        for template in templates
+        if (string := _enclosing(template, strings)) and _enclosing(template, parameterized)
     )
 
 
-def _with_names(sql: str, templates: Sequence[_Place]) -> str:
-    """Return every template as a name of the same length, so that all places stay."""
+def _replace_templates(sql: str, ranges: Sequence[_Range]) -> str:
+    """Replace every template by a name of the same length, so that offsets stay."""
     parts: list[str] = []
     position = 0
-    for start, end in templates:
+    for start, end in ranges:
         parts += [sql[position:start], "x" * (end - start)]
         position = end
     return "".join((*parts, sql[position:]))
 
 
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found.group())
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match.group())
 
 
-def _tokens(text: str, dialect: str) -> list[Token] | None:
-    """None when a quote or a comment is never closed."""
+def _tokenize(text: str, dialect: str) -> list[Token] | None:
+    """Return the tokens; None if a quote or a comment is not closed."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import TokenError
 
@@ -133,20 +137,20 @@ def _tokens(text: str, dialect: str) -> list[Token] | None:
 
 
 def _parses(text: str, dialect: str) -> bool:
-    return _parse(text, _tokens(text, dialect) or [], dialect) is None
+    return _parse_problem(text, _tokenize(text, dialect) or [], dialect) is None
 
 
-def _parse(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
+def _parse_problem(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ErrorLevel, ParseError
 
     parser = Dialect.get_or_raise(dialect).parser(error_level=ErrorLevel.RAISE, error_message_context=len(text))
     try:
-        with _quiet():
+        with _disable_log():
             parser.parse(tokens, text)
     except ParseError as error:
         details = error.errors[0] if error.errors else {}
-        start = len(details.get("start_context") or "")  # the context is all of the text before
+        start = len(details.get("start_context") or "")  # the context is the whole text before the error
         return SqlProblem(start, start + len(details.get("highlight") or ""))
     except RecursionError:
         return None
@@ -154,40 +158,40 @@ def _parse(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
 
 
 @contextmanager
-def _quiet() -> Generator[None]:
-    """Disable the log of sqlglot, which warns of SQL that it parses as a command."""
+def _disable_log() -> Generator[None]:
+    """Disable the log of sqlglot, which warns of statements that it parses as commands."""
     logger = logging.getLogger("sqlglot")
-    before, logger.disabled = logger.disabled, True
+    was_disabled, logger.disabled = logger.disabled, True
     try:
         yield
     finally:
-        logger.disabled = before
+        logger.disabled = was_disabled
 
 
-def _statements(tokens: list[Token]) -> Iterator[_Place]:
-    """Start and end of each, without the semicolon."""
+def _statement_ranges(tokens: list[Token]) -> Iterator[_Range]:
+    """Yield start and end of each statement, without the semicolon."""
     ends = [index for index, token in enumerate(tokens) if token.token_type.name == "SEMICOLON"]
     for before, after in pairwise((-1, *ends, len(tokens))):
         if after - before > 1:
             yield tokens[before + 1].start, tokens[after - 1].end + 1
 
 
-def _first_word(sql: str, place: _Place) -> str:
-    found = re.match(r"[\s(]*(\w+)", sql[place[0] : place[1]])
-    return found[1].upper() if found else ""
+def _first_word(sql: str, statement: _Range) -> str:
+    match = re.match(r"[\s(]*(\w+)", sql[statement[0] : statement[1]])
+    return match[1].upper() if match else ""
 
 
-def _strings(tokens: list[Token]) -> list[_Place]:
-    """Return the strings that a parameter could replace."""
-    before = ["", *(token.text.upper() for token in tokens)]
+def _replaceable_strings(tokens: list[Token]) -> list[_Range]:
+    """Return the ranges of the strings that a parameter could replace."""
+    previous_words = ["", *(token.text.upper() for token in tokens)]
     return [
         (token.start, token.end + 1)
-        for token, word in zip(tokens, before, strict=False)
-        if token.token_type.name == "STRING" and word not in _LITERAL_ONLY
+        for token, previous_word in zip(tokens, previous_words, strict=False)
+        if token.token_type.name == "STRING" and previous_word not in _LITERAL_ONLY
     ]
 
 
-def _around(place: _Place, ranges: Sequence[_Place]) -> _Place | None:
-    """Return the one of the ranges, which are in order, that has the place inside."""
-    index = bisect_right(ranges, place) - 1
-    return ranges[index] if index >= 0 and place[1] <= ranges[index][1] else None
+def _enclosing(inner: _Range, ranges: Sequence[_Range]) -> _Range | None:
+    """Return the one of the sorted ranges that contains ``inner``; None if there is none."""
+    index = bisect_right(ranges, inner) - 1
+    return ranges[index] if index >= 0 and inner[1] <= ranges[index][1] else None

@@ -1,8 +1,8 @@
-"""The one syntax tree that every dialect yields.
+"""The common syntax tree of all dialects.
 
-It has what the author wrote, in one vocabulary, with names still unresolved and without defaults: ``None`` means
-that the author wrote nothing, and lowering decides what that means. Whatever needs no further work (values
-with their templates, retry rules, loops, sinks) is already in the graph's own frozen structs.
+It contains what the author wrote in one vocabulary, with names unresolved and without defaults: ``None`` means that the
+author wrote nothing, and lowering fills in the default. Parts that need no further conversion (values with their
+templates, retry rules, loops, sinks) are already structs of the graph.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 NOTHING = Value({})
-"""No names at all."""
+"""An empty mapping."""
 
 
 class Name(msgspec.Struct, frozen=True):
@@ -79,8 +79,8 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The rules of one task. ``unmatched`` decides an error that no rule covers. ``clause`` is the ``retry`` that they
-    were read from, as written.
+    """The rules of one task. ``unmatched`` decides an error that no rule covers. ``clause`` is the ``retry`` from
+    which they were read, as written.
     """
 
     span: Span
@@ -99,9 +99,9 @@ class ForeignText(msgspec.Struct, frozen=True):
 
 class Task(msgspec.Struct, frozen=True):
     """One tool call. ``workbook`` names the workbook task that it calls; its own fields take precedence. ``expects``
-    are the names that the author wants bound for it. ``on_timeout`` is the step to go to when the task, a wait,
-    has timed out, until it is a route of the step (dialects/waits.py). ``texts`` are in ``config`` as well, and
-    ``splices`` in those. ``code`` as in the graph.
+    are the names that its author declared as bound for it. ``on_timeout`` is the step to continue with after the task,
+    a wait, times out; dialects/waits.py converts it to a route. ``texts`` are also in ``config``, and ``splices`` are
+    in these texts. ``code`` as in the graph.
     """
 
     label: Name
@@ -137,28 +137,29 @@ class CallDefaults(msgspec.Struct, frozen=True):
 
 
 NO_DEFAULTS = CallDefaults()
-"""Nothing is said."""
 
 
 class Reducer(NamedTuple):
-    """Reduces the values that iterations set under a name; ``mark`` is the operation, as in graph.Assign."""
+    """Reduces the values that iterations set under a name; ``operator`` is the suffix of the target, as in
+    graph.Assign.
+    """
 
     name: Name
     target: str
-    mark: str
+    operator: str
 
 
 class Loop(msgspec.Struct, frozen=True):
     """The loop of a step, as the author wrote it.
 
-    ``body`` as the author wrote it; its mode, limits and region are settled by lowering. ``timeout`` is that of the
-    loop as a whole. ``defaults`` and ``reducers`` are in the step's tasks already. ``place`` is that of what the loop
-    goes over. ``next`` has the routes of each item, which are taken when the step's tasks have ended for it.
+    Lowering fills in the mode, limits and region of ``body``. ``timeout`` is that of the whole loop. ``defaults`` and
+    ``reducers`` are already applied to the tasks of the step. ``collection_span`` is the span of the collection or the
+    cursor. ``next`` has the routes of each item, which are followed when the tasks of the step have ended for it.
     """
 
     body: graph.Loop
     element: Name
-    place: Span
+    collection_span: Span
     timeout: Timeout | None = None
     defaults: CallDefaults = NO_DEFAULTS
     reducers: tuple[Reducer, ...] = ()
@@ -166,7 +167,7 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step, in which ``args`` are bound as names. ``on`` None: derived from what ``when`` reads."""
+    """A route to a step. ``args`` are bound as names in that step. ``on`` None: derived from what ``when`` reads."""
 
     to: Name
     span: Span
@@ -195,7 +196,7 @@ class Next(msgspec.Struct, frozen=True):
 
 
 class OnFailure(msgspec.Struct, frozen=True):
-    """What happens after a step has failed; ``seconds`` is the maximum time that it is held, None if not given."""
+    """What happens after a step has failed. ``seconds`` is the maximum time for which it is held, None if not given."""
 
     action: FailureAction
     span: Span
@@ -242,10 +243,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Playbook(msgspec.Struct, frozen=True):
-    """A whole playbook as its front end understood it.
+    """A whole playbook, as read by the front end of its dialect.
 
-    ``dialect`` is the one whose names and defaults count. That need not be the one of its form: a migrated playbook
-    has the form of v10 and says which dialect it came from.
+    ``dialect`` decides the names and defaults. It may differ from the dialect of the syntax: a migrated playbook has
+    the syntax of v10, and declares the dialect from which it was migrated.
     """
 
     dialect: Dialect

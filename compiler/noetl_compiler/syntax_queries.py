@@ -26,7 +26,7 @@ __all__ = [
 
 
 def all_tasks(playbook: Playbook) -> Iterator[Task]:
-    """Those of the workbook, then those of each step."""
+    """Yield the tasks of the workbook, then those of each step."""
     yield from playbook.workbook
     for step in playbook.steps:
         yield from step.tasks
@@ -51,7 +51,7 @@ def routes_of(step: Step) -> Iterator[Arc]:
 
 
 def set_by_step(step: Step) -> Iterator[Assign]:
-    """Yield what a step sets: on entering, by its tasks, after them, and on its arcs."""
+    """Yield the assignments of a step: on entry, by its tasks, after them, and on its arcs."""
     for rule in step.enter:
         yield from rule.set
     for task in step.tasks:
@@ -69,24 +69,24 @@ def set_by_task(task: Task) -> Iterator[Assign]:
 
 
 def called_tasks(steps: Iterable[Step], workbook: Iterable[Task]) -> frozenset[str]:
-    """The names of the workbook's tasks that steps and tasks of the workbook call."""
+    """Return the names of the workbook tasks that are called by steps and other workbook tasks."""
     tasks = (*workbook, *(task for step in steps for task in step.tasks))
     return frozenset(task.workbook.text for task in tasks if task.workbook is not None)
 
 
 def workbook_of(playbook: Playbook) -> dict[str, Task]:
-    """Return the workbook's tasks by name."""
+    """Return the workbook tasks by name."""
     return {task.label.text: task for task in playbook.workbook}
 
 
 def calls_of(task: Task, workbook: Mapping[str, Task]) -> tuple[Task, ...]:
-    """Return the task and the workbook tasks that it calls, each once, as far as they exist."""
-    found = [task]
+    """Return the task and the workbook tasks that it calls, directly or indirectly, each once, as far as they exist."""
+    tasks = [task]
     while task.workbook is not None and (called := workbook.get(task.workbook.text)) is not None:
-        if any(called is one for one in found):
+        if any(called is other for other in tasks):
             break
-        found.append(task := called)
-    return tuple(found)
+        tasks.append(task := called)
+    return tuple(tasks)
 
 
 def entry_of(playbook: Playbook) -> str:
@@ -103,14 +103,14 @@ def final_of(playbook: Playbook) -> str:
 
 
 def final_name(final: Name | None, steps: Iterable[str]) -> str:
-    """Return the executor's final step, else ``end`` in any case of letters."""
+    """Return the name of the executor's final step, else of the step ``end`` in upper or lower case."""
     return final.text if final else next((name for name in steps if name.lower() == FINAL_STEP), FINAL_STEP)
 
 
 def passed_by_arcs(playbook: Playbook) -> dict[str, list[Value]]:
-    """Step -> what the arcs to it bind there."""
-    passed: dict[str, list[Value]] = {}
+    """Return step -> the values that the arcs to it pass."""
+    values: dict[str, list[Value]] = {}
     for step in playbook.steps:
         for arc in routes_of(step):
-            passed.setdefault(arc.to.text, []).append(arc.args)
-    return passed
+            values.setdefault(arc.to.text, []).append(arc.args)
+    return values

@@ -1,17 +1,17 @@
-"""Templates: their values at run time, and what can be derived before a run.
+"""Render templates at run time, and analyse them before a run.
 
-How it works. A string that is nothing but one expression gives the expression's native value; a string with
-text around it, or with statements, gives text. Rendered data is never rendered again. Each source is compiled
-once per process (templating/program.py) for an environment that knows only deterministic things and charges all
-work to a budget (templating/sandbox.py, instrument.py, budget.py), so rendering is a pure function of source and
-scope: the workflow, the activity and a replay years later get the same value or the same failure.
+A string that is a lone expression yields the native value of the expression; a string with text around it, or with
+statements, yields text. Rendered data is never rendered again. Each source is compiled once per process
+(templating/program.py) for an environment that is deterministic and charges all work to a budget
+(templating/sandbox.py, instrument.py, budget.py). So rendering is a pure function of source and scope: the workflow,
+the activity and any later replay get the same value or the same failure.
 
-A scope is any mapping of names. Its values are JSON, or views: mappings with ``materialise()``, which returns
-the JSON they stand for when they are passed on whole (templating/materialise.py). Nothing else leaves a rendering.
+A scope is any mapping of names. Its values are JSON or views: mappings whose ``materialise()`` returns the JSON that
+they represent (templating/materialise.py). The result of a rendering is always JSON.
 
-Undefined in a value is a failure that cites the place. Undefined in a predicate is "no match", and the
-verdict says which name it was. Whatever else goes wrong in a predicate (``none > 1``, ``1 / 0``) is a failure as
-in a value: a mistake never reads as "no match" (semantics.md 34).
+An undefined name in a value is a failure with its span. An undefined name in a predicate means "no match", and the
+result reports the name. Any other error in a predicate (``none > 1``, ``1 / 0``) is a failure, as in a value: a mistake
+never counts as "no match" (semantics.md 34).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
 from noetl_compiler.diagnostics import nearest_name
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.graph.contents import at, key_in
+from noetl_compiler.graph.contents import key_of_token, value_at
 from noetl_compiler.language.quantities import FALSE_WORDS
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
 from noetl_compiler.templating.check import TemplateProblem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
-from noetl_compiler.templating.program import PathProgram, Program, compiled
+from noetl_compiler.templating.program import PathProgram, Program, compile_template
 from noetl_compiler.templating.secret import Secret, SecretUseError
 from noetl_compiler.templating.undefined import Absent, AbsentPartError, UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done
@@ -55,7 +55,7 @@ __all__ = [
 
 
 class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not of this program
-    """A template has no value. ``name`` is the undefined path, when it is that."""
+    """A template cannot be rendered. ``name`` is the undefined path, if that is the reason."""
 
     def __init__(self, message: str, span: Span | None = None, name: str | None = None) -> None:
         super().__init__(message)
@@ -65,9 +65,9 @@ class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not
 
 
 class PredicateResult(NamedTuple):
-    """A predicate's answer. ``indeterminate`` has the undefined name that it used; then it did not match.
+    """The result of a predicate. ``indeterminate`` has the undefined name that it used, if any; then it does not match.
 
-    ``is_mistake`` unless that name is one that is there in some outcomes only (absent.py).
+    ``is_mistake`` unless that name is defined after some outcomes only (templating/undefined.py).
     """
 
     matched: bool
@@ -80,62 +80,61 @@ _FALSE = FALSE_WORDS | {"", "none", "null"}
 
 
 def render(value: Value, scope: Mapping[str, Any]) -> Json:
-    """Return the value with every template in it replaced by what it gives; TemplateFailure at the first that has
-    none.
+    """Return the value with all its templates rendered. Raises TemplateFailure.
 
-    Parts without templates are those of ``value``: the result is not to be changed in place.
+    Parts without templates are shared with ``value``, so the result must not be changed in place.
     """
     if not value.templates:
         return value.data
-    meter = RenderBudget()
+    budget = RenderBudget()
     rendered: dict[str, Json] = {}
     try:
         for pointer in sorted(value.templates):
-            source = at(value.data, pointer)
-            rendered[pointer] = _evaluate(source, scope, meter, value.templates[pointer])
+            source = value_at(value.data, pointer)
+            rendered[pointer] = _evaluate(source, scope, budget, value.templates[pointer])
     finally:
-        add_work_of(meter)
-    return _replaced(value.data, rendered)
+        add_work_of(budget)
+    return _with_rendered(value.data, rendered)
 
 
 def render_text(source: str, scope: Mapping[str, Any]) -> Json:
-    """One template's value: native for a lone expression, otherwise text. Raises TemplateFailure."""
-    meter = RenderBudget()
+    """Return the value of one template: native for a lone expression, otherwise text. Raises TemplateFailure."""
+    budget = RenderBudget()
     try:
-        return _evaluate(source, scope, meter, None)
+        return _evaluate(source, scope, budget, None)
     finally:
-        add_work_of(meter)
+        add_work_of(budget)
 
 
 def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -> PredicateResult:
-    """Whether the template's value is true. A text is false when it is empty, ``false``, ``0``, ``no``,
-    ``none`` or ``null``; other values go by their truth. TemplateFailure, at ``span``, for all that goes wrong
-    but the use of an undefined name, which is no match.
+    """Return whether the value of the template is true. A string is false if it is empty, ``false``, ``0``, ``no``,
+    ``none`` or ``null``; other values have the truth of Python. The use of an undefined name is no match; any other
+    error raises TemplateFailure, with ``span``.
     """
-    program = _compiled(source, span)
-    meter = RenderBudget()
+    program = _compile(source, span)
+    budget = RenderBudget()
     try:
-        meter.begin(source)
-        value = program.run(scope, meter)
+        budget.charge_start(source)
+        value = program.run(scope, budget)
         return PredicateResult(value.strip().lower() not in _FALSE if isinstance(value, str) else bool(value))
     except UndefinedNameError as error:
-        meter.missing_name()
+        budget.charge_missing_name()
         path, _ = _missing_path(source, scope, error.name)
         return PredicateResult(False, (path,), is_mistake=not isinstance(error, AbsentPartError))
     except Exception as error:
         raise _failure(source, scope, error, span, program) from error
     finally:
-        add_work_of(meter)
+        add_work_of(budget)
 
 
 def hint_for(source: str, scope: Mapping[str, Any], path: str) -> str:
-    """``did you mean "count"?`` for the undefined path ``start.cuont`` of this template, or ``""``."""
+    """Return ``did you mean "count"?`` for the undefined path ``start.cuont`` of this template, or ``""``."""
     return _hint(*_missing_path(source, scope, path.rpartition(".")[2]))
 
 
 def paths(source: str) -> tuple[str, ...]:
-    """Return the sorted dotted paths of the scope a template names (``workload.api_url``); TemplateFailure for bad
-    syntax.
+    """Return the sorted dotted paths of the scope that a template reads (``workload.api_url``). Raises TemplateFailure
+    for a syntax error.
     """
     try:
         return free_paths(source)
@@ -144,32 +143,32 @@ def paths(source: str) -> tuple[str, ...]:
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
-    """Return the smallest nested dict of plain JSON that has the scope's values at these paths; what is missing is
-    left out. TemplateFailure when it is more than a template may give, or no data.
+    """Return the smallest nested dict of JSON with the values of the scope at these paths; undefined paths are left
+    out. Raises TemplateFailure if it exceeds the budget or is not data.
     """
-    meter = RenderBudget()
+    budget = RenderBudget()
     try:
-        return template_paths.project(scope, paths, meter)
+        return template_paths.project(scope, paths, budget)
     except NotDataError as error:
         raise TemplateFailure(str(error)) from error
     finally:
-        add_work_of(meter)
+        add_work_of(budget)
 
 
-def _evaluate(source: str, scope: Mapping[str, Any], meter: RenderBudget, span: Span | None) -> Json:
+def _evaluate(source: str, scope: Mapping[str, Any], budget: RenderBudget, span: Span | None) -> Json:
     if "{" not in source:
         return source
-    program = _compiled(source, span)
+    program = _compile(source, span)
     try:
-        meter.begin(source)
-        return materialise(program.run(scope, meter), meter)
+        budget.charge_start(source)
+        return materialise(program.run(scope, budget), budget)
     except Exception as error:
         raise _failure(source, scope, error, span, program) from error
 
 
-def _compiled(source: str, span: Span | None) -> Program | PathProgram:
+def _compile(source: str, span: Span | None) -> Program | PathProgram:
     try:
-        return compiled(source)
+        return compile_template(source)
     except TemplateSyntaxError as error:
         raise TemplateFailure(_syntax_message(error), span) from error
 
@@ -182,56 +181,56 @@ def _failure(
     source: str, scope: Mapping[str, Any], error: Exception, span: Span | None, program: Program | PathProgram
 ) -> TemplateFailure:
     """Return the failure with a message for the author of the template."""
-    where = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
+    location = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
     if isinstance(error, UndefinedNameError):
         path, names = _missing_path(source, scope, error.name)
         hint = _hint(path, names)
-        return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{where}', span, path)
-    if isinstance(error, TemplateFailure):  # of a value that the scope cannot give
-        return TemplateFailure(f"{error.message}{where}", span)
+        return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{location}', span, path)
+    if isinstance(error, TemplateFailure):  # raised by a view of the scope
+        return TemplateFailure(f"{error.message}{location}", span)
     if isinstance(error, BudgetExceededError | NotDataError | SecretUseError | SecurityError):
-        return TemplateFailure(f"{error}{where}", span)
+        return TemplateFailure(f"{error}{location}", span)
     if isinstance(error, RecursionError):
-        return TemplateFailure(f"the template recurses too deeply{where}", span)
-    return TemplateFailure(f"the template fails: {type(error).__name__}: {error}{where}", span)
+        return TemplateFailure(f"the template recurses too deeply{location}", span)
+    return TemplateFailure(f"the template fails: {type(error).__name__}: {error}{location}", span)
 
 
 def _hint(path: str, names: Mapping[str, Any]) -> str:
-    """Return the hint for an undefined path; ``names`` are defined in the place of its last name."""
+    """Return the hint for an undefined path; ``names`` are those defined beside its last part."""
     within, _, name = path.rpartition(".")
     return nearest_name(name, names, within)
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
-    """Return the undefined path that ends at ``name``, and its replacement."""
+    """Return the undefined path that ends with ``name``, and the mapping in which it was not found."""
     for path in free_paths(source):
         parts = path.split(".")
-        known, container = template_paths.follow(scope, parts)
-        if known < len(parts) and parts[known] == name:
-            here = ".".join(parts[: known + 1])
-            return here, cast("Mapping[str, Any]", container) if isinstance(container, Mapping) else _NOTHING
+        count, container = template_paths.follow_path(scope, parts)
+        if count < len(parts) and parts[count] == name:
+            prefix = ".".join(parts[: count + 1])
+            return prefix, cast("Mapping[str, Any]", container) if isinstance(container, Mapping) else _NOTHING
         if isinstance(container, Absent) and parts[-1] == name:
             return path, _NOTHING
     return name, _NOTHING
 
 
-def _replaced(data: Json, rendered: dict[str, Json]) -> Json:
-    """Return a copy of ``data`` along the pointers, with the rendered values there; the rest is shared."""
+def _with_rendered(data: Json, rendered: dict[str, Json]) -> Json:
+    """Return ``data`` with the rendered values at their pointers. Only the containers above them are copied."""
     if "" in rendered:
         return rendered[""]
-    owned: dict[str, Json] = {"": data.copy()}
+    copies: dict[str, Json] = {"": data.copy()}
     for pointer, value in rendered.items():
         parent, _, token = pointer.rpartition("/")
-        container = _owned(parent, owned)
-        container[key_in(container, token)] = value
-    return owned[""]
+        container = _copy_at(parent, copies)
+        container[key_of_token(container, token)] = value
+    return copies[""]
 
 
-def _owned(pointer: str, owned: dict[str, Json]) -> Json:
-    """Return the container at a pointer as our own copy."""
-    if pointer not in owned:
+def _copy_at(pointer: str, copies: dict[str, Json]) -> Json:
+    """Return a copy of the container at a pointer, made once."""
+    if pointer not in copies:
         parent, _, token = pointer.rpartition("/")
-        container = _owned(parent, owned)
-        key = key_in(container, token)
-        owned[pointer] = container[key] = container[key].copy()
-    return owned[pointer]
+        container = _copy_at(parent, copies)
+        key = key_of_token(container, token)
+        copies[pointer] = container[key] = container[key].copy()
+    return copies[pointer]

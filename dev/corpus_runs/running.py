@@ -81,7 +81,7 @@ class Corpus:
         file = self._folder / wanted.file
         era = self._folder / wanted.file.partition("/")[0]
         try:
-            handle = await self._client.submit(file, dict(wanted.settings), catalog=_catalog(era, file))
+            handle = await self._client.submit(file, dict(wanted.settings), playbooks=_playbook_folder(era, file))
         except (CompileError, UnsupportedError) as error:
             return "refused", str(error)
         try:
@@ -95,7 +95,7 @@ class Corpus:
         )
 
 
-def _catalog(era: Path, file: Path) -> Path:
+def _playbook_folder(era: Path, file: Path) -> Path:
     """Upstream registers all playbooks of an era; a relative path is meant from the caller's folder."""
     return file.parent if "path: ./" in file.read_text(encoding="utf-8") else era
 

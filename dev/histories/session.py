@@ -56,8 +56,8 @@ class Session:
 
     async def submit(self, graph: Graph) -> None:
         """Start the run. It may call itself."""
-        catalog = {graph.source.path: graph}
-        self._handle = await self.client.submit(graph, content="", catalog=catalog, queues=self.queues)
+        playbooks = {graph.source.path: graph}
+        self._handle = await self.client.submit(graph, content="", playbooks=playbooks, queues=self.queues)
 
     async def schedule(self, graph: Graph) -> None:
         """Have a schedule start the run."""

@@ -64,8 +64,8 @@ CLAIM_MUTATIONS = (
     Mutation("24: row_concurrency", CursorMachine, "_next_claimer", replaced_by(_any_claimer)),
     Mutation("24: max_in_flight claimers", CursorMachine, "_can_claim", replaced_by(_whatever_runs)),
     Mutation("24: until no row is left", CursorMachine, "_row_over", wrapped_by(_stays_drained)),
-    Mutation("24: at most max_attempts", cursor, "may_be_given_back", replaced_by(_yes)),
-    Mutation("24: a failed row is given back", cursor, "may_be_given_back", replaced_by(_no)),
+    Mutation("24: at most max_attempts", cursor, "may_be_released", replaced_by(_yes)),
+    Mutation("24: a failed row is given back", cursor, "may_be_released", replaced_by(_no)),
     Mutation("24: claimers outlive a snapshot", CursorMachine, "snapshot", replaced_by(_snapshot_without_claimers)),
 )
 """Each must be detected."""

@@ -18,7 +18,7 @@ from noetl_compiler.graph import Cursor, Loop
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, ClaimLimits
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, LimitReached, RestRequested, ToolFinished
+from noetl_temporal.machine.events import CancelRequested, LimitReached, ReturnRequested, ToolFinished
 from noetl_temporal.machine.loops.claims import claim_limits
 from noetl_temporal.machine.loops.items import in_flight
 
@@ -243,7 +243,7 @@ def _is_cut_off(claimed: Claimed) -> bool:
 def _until_none_is_left(claimed: Claimed) -> None:
     """The last claim found nothing, after the last row was given back; or the limit of rows was reached."""
     trace = claimed.trace
-    ended_early = _is_stopped(claimed) or any(isinstance(turn.fact, RestRequested) for turn in trace.turns)
+    ended_early = _is_stopped(claimed) or any(isinstance(turn.fact, ReturnRequested) for turn in trace.turns)
     if ended_early or trace.report is None or (trace.report.failure is not None and not claimed.is_inside):
         return
     if any(call.task == "claim" and result is None for call, result in claimed.calls):

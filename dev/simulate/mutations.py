@@ -27,7 +27,7 @@ from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.state import Pending, state_snapshot
-from noetl_temporal.machine.steps import entry, exits, loops, routes
+from noetl_temporal.machine.steps import exits, loops, routes
 from noetl_temporal.machine.tasks import plan
 from noetl_temporal.machine.tasks.pipeline import Pipeline
 from noetl_temporal.machine.timers import Timing
@@ -85,7 +85,7 @@ def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, 
     if way is None or way.raised is None or end.status != "ok":
         return step_done(execution, step, run, end, kind, way)
     getattr(exits, "_emit_end")(execution, step, run, end, "completed")  # noqa: B009 - what is private, too
-    return routes.route(execution, step, run, "failed", way.raised, way)
+    return routes.follow_routes(execution, step, run, "failed", way.raised, way)
 
 
 def _fails_by_its_way_alone(route: Any, execution: Any, step: Any, run: Any, status: str, end: Any, way: Any) -> Any:
@@ -223,7 +223,7 @@ MUTATIONS = (
     Mutation("22: chunks count what failed", looping, "take_report", wrapped_by(_counts_the_last_chunk)),
     Mutation("34: a route that raises is an error", templates, "predicate", wrapped_by(_raising_is_no_match)),
     Mutation("34: a step whose way raises fails", exits, "_emit_and_route", wrapped_by(_done_whatever_the_way)),
-    Mutation("34: a way that raises hides no failure", exits, "route", wrapped_by(_fails_by_its_way_alone)),
+    Mutation("34: a route that raises hides no failure", exits, "follow_routes", wrapped_by(_fails_by_its_way_alone)),
     Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
     Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", wrapped_by(_outside_is_well)),
@@ -246,8 +246,7 @@ MUTATIONS = (
     Mutation("ids leave room for derived rows", EventIds, "leave_room", replaced_by(_nothing)),
     Mutation("ids stand above those of a loop", EventIds, "rise", replaced_by(_nothing)),
     Mutation("a slot has one loop at a time", loops, "_free_slot", replaced_by(_one)),
-    Mutation("names of steps in ids are escaped", entry, "escaped", replaced_by(str)),
-    Mutation("names of tasks in ids are escaped", plan, "escaped", replaced_by(str)),
+    Mutation("names of steps and tasks in ids are escaped", plan, "escaped", replaced_by(str)),
     Mutation("durations are checked", quantities, "seconds", replaced_by(_float)),
     Mutation("counts are checked", quantities, "count", replaced_by(_int)),
     Mutation("what is pending is typed", protocol, "ANSWERED", _untyped),

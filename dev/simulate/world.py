@@ -26,7 +26,7 @@ from dev.simulate.waits import Mail, People
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import ChunkInput, Finish
-from noetl_temporal.machine.events import ChunkReport, LimitReached, RestRequested, Started
+from noetl_temporal.machine.events import ChunkReport, LimitReached, ReturnRequested, Started
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -269,8 +269,8 @@ class World:
 
     def _give_back(self, host: Host) -> None:
         """The history of a chunk is long."""
-        if isinstance(host.machine, LoopMachine) and host.machine.may_give_back:
-            host.feed(RestRequested(self.now))
+        if isinstance(host.machine, LoopMachine) and host.machine.may_return_items:
+            host.feed(ReturnRequested(self.now))
 
     def _terminate(self, host: Any) -> None:
         """Someone ends a child's workflow from outside: its parent hears an error."""

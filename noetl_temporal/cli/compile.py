@@ -11,16 +11,16 @@ import click
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import Result
-from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.forecast import Sizes
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.phases import lowered
+from noetl_compiler.phases import compile_parsed
+from noetl_compiler.playbook_set import read_folder, with_call_diagnostics
 from noetl_compiler.printable import printable_json
 from noetl_compiler.sarif import sarif
 from noetl_compiler.scripts import with_scripts
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.cli.arguments import read_sizes
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
@@ -39,7 +39,7 @@ _FOR_REQUEST = "For --forecast and scripts: "
 @click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Output format.")
 @click.option("-o", "--output", type=click.Path(), help="Output file; for several playbooks, output folder.")
 @click.option(
-    "--catalog",
+    "--playbooks",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Check calls of other playbooks against the playbooks in this folder.",
@@ -67,7 +67,7 @@ def compile_command(
     paths: tuple[str, ...],
     form: str,
     output: str | None,
-    catalog: Path | None,
+    playbooks: Path | None,
     findings: str,
     steps: tuple[str, ...],
     cost: bool,
@@ -95,7 +95,7 @@ def compile_command(
     options = RenderOptions(
         form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width
     )
-    results = _compile_all(paths, catalog, options.request, tools)
+    results = _compile_all(paths, playbooks, options.request, tools)
     if options.request and not options.is_forecast and not any(map(_has_script, results)):
         raise click.UsageError("--set and --payload need --forecast, --format html or a playbook with scripts")
     several = findings == "text" and len(results) > 1
@@ -115,7 +115,7 @@ def _has_script(result: Result) -> bool:
     if result.graph is None:
         return True
     tasks = (task for step in result.graph.steps.values() for task in step.tasks)
-    return any(isinstance(names_in(task.config).get("script"), dict) for task in tasks)
+    return any(isinstance(mapping_of(task.config).get("script"), dict) for task in tasks)
 
 
 def _graphs(results: Sequence[Result], options: RenderOptions, *, strict: bool) -> list[Text]:
@@ -149,6 +149,6 @@ def _compile_all(paths: Sequence[str], folder: Path | None, request: dict[str, J
     if folder is not None and not folder.is_dir():
         raise click.UsageError(f"{str(folder)!r} is not a folder")
     if folder is not None:
-        catalog = read_catalog(folder, parsed, tools)
-        parsed = [with_calls(playbook, catalog) for playbook in parsed]
-    return [lowered(with_scripts(playbook, request)) for playbook in parsed]
+        playbook_set = read_folder(folder, parsed, tools)
+        parsed = [with_call_diagnostics(playbook, playbook_set) for playbook in parsed]
+    return [compile_parsed(with_scripts(playbook, request)) for playbook in parsed]

@@ -142,7 +142,7 @@ async def _submit(client: NoetlClient, options: RunOptions, queues: Mapping[str,
         playbook.graph,
         options.request,
         content=playbook.text,
-        catalog=playbook.calls,
+        playbooks=playbook.calls,
         queues=queues,
         execution_id=execution_id,
     )

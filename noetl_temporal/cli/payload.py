@@ -15,7 +15,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Json
 from noetl_compiler.printable import printable_line
-from noetl_compiler.reader import MAX_DEPTH, plain, read
+from noetl_compiler.reader import MAX_DEPTH, read, to_json
 from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile
 from noetl_temporal.limits import STORED_BYTES
@@ -98,7 +98,7 @@ def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
     root, node = read(SourceFile(option, raw))
     if root is None or node:
         raise click.UsageError(f"{option} {cut(name)}: {_abbreviated(raw)} is not a YAML value{_first_problem(node)}")
-    value = plain(root)
+    value = to_json(root)
     if depth + max((level for level, _ in _values(value)), default=0) > MAX_DEPTH:
         raise click.UsageError(f"{option} {cut(name)} has more than {MAX_DEPTH} levels")
     return value

@@ -58,10 +58,10 @@ class Playbook(NamedTuple):
 
 
 def read_playbook(
-    file: Path, request: Mapping[str, Json], catalog: Path | None = None, credentials: Path | None = None
+    file: Path, request: Mapping[str, Json], folder: Path | None = None, credentials: Path | None = None
 ) -> Playbook:
     """Compile ``file``, or stdin if it is ``-``, for a run with this request; its diagnostics go to stderr. What it
-    calls is looked for in ``catalog``, by default its folder, the credentials of its scripts in ``credentials``.
+    calls is looked for in ``folder``, by default that of the file, the credentials of its scripts in ``credentials``.
 
     Raises click.UsageError."""
     is_stdin = str(file) == "-"
@@ -74,7 +74,7 @@ def read_playbook(
     if has_calls(result.graph):
         if is_stdin:
             raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
-        calls = _pin_calls(file, catalog or file.parent, installed_tools(), result.diagnostics)
+        calls = _pin_calls(file, folder or file.parent, installed_tools(), result.diagnostics)
     return Playbook(result.graph, result.source.text, literal, calls)
 
 

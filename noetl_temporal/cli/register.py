@@ -48,10 +48,10 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
       2    a playbook is wrong, or the command line; nothing was registered
     """
     with importing():
-        found_candidates = _candidates(paths)
+        candidates = _candidates(paths)
         running_deployment()
         log_nowhere()
-    done = asyncio.run(_register(catalog_dsn(), found_candidates))
+    done = asyncio.run(_register(catalog_dsn(), candidates))
     _show(done, as_json=as_json)
     if any(move.problem for move in done.moved):
         sys.exit(FAILED)
@@ -59,18 +59,18 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
 
 def _candidates(paths: tuple[Path, ...]) -> Candidates:
     from noetl_activities.installed_tools import installed_tools
-    from noetl_compiler.registration import candidates
+    from noetl_compiler.registration import read_candidates
 
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
             raise click.UsageError(f"no such file or folder: {str(path)!r}")
-    found_candidates = candidates(paths, installed_tools())
-    show_all_findings(found_candidates.results, "nothing was registered")
-    if found_candidates.problems:
+    candidates = read_candidates(paths, installed_tools())
+    show_all_findings(candidates.results, "nothing was registered")
+    if candidates.problems:
         sys.exit(WRONG)
-    if not found_candidates.playbooks:
+    if not candidates.playbooks:
         raise click.UsageError(f"there is no playbook below {', '.join(map(repr, map(str, paths)))}")
-    return found_candidates
+    return candidates
 
 
 async def _register(dsn: str, candidates: Candidates) -> Registration:

@@ -43,7 +43,7 @@ __all__ = ["run_command"]
     help="YAML file with the credentials of the playbook.",
 )
 @click.option(
-    "--catalog",
+    "--playbooks",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Folder of the playbooks that it calls. Default: that of FILE.",
@@ -57,7 +57,7 @@ def run_command(
     settings: tuple[str, ...],
     payload: str | None,
     credentials: Path | None,
-    catalog: Path | None,
+    playbooks: Path | None,
     as_json: bool,
     timeout: float | None,
     verbose: bool,
@@ -92,12 +92,12 @@ def run_command(
     with importing():
         request = read_payload(payload, settings)
         deployment = deployment_to_submit() if is_registered(file) else None
-        if deployment is not None and catalog is not None:
+        if deployment is not None and playbooks is not None:
             raise click.UsageError(
-                "--catalog needs a FILE: the playbooks that a registered playbook calls are in the catalog"
+                "--playbooks needs a FILE: the playbooks that a registered playbook calls are in the catalog"
             )
         if deployment is None:
-            playbook = read_playbook(file, request, catalog, credentials)
+            playbook = read_playbook(file, request, playbooks, credentials)
         else:
             playbook = read_registered(str(file), request, credentials)
         check_request(request, playbook)

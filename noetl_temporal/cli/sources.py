@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from noetl_compiler.catalog import is_other_yaml, parse_file, playbook_files
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import ParsedPlaybook, parse_playbook
-from noetl_compiler.reader import MAX_BYTES, decoded
+from noetl_compiler.playbook_set import is_other_yaml, parse_file, playbook_files
+from noetl_compiler.reader import MAX_BYTES, decode_text
 from noetl_compiler.source import SourceFile
 
 __all__ = ["parsed_playbooks", "stdin_source"]
@@ -36,7 +36,7 @@ def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]
 def stdin_source() -> SourceFile:
     """Return the text on stdin, up to the limit of a playbook. Raises click.UsageError when it is not UTF-8 text."""
     try:
-        return SourceFile("<stdin>", decoded(sys.stdin.buffer.read(MAX_BYTES + 1)))
+        return SourceFile("<stdin>", decode_text(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except UnicodeDecodeError:
         raise click.UsageError("stdin is not UTF-8 text") from None
 

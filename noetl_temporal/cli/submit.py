@@ -106,7 +106,7 @@ async def _submit(
             playbook.graph,
             request,
             content=playbook.text,
-            catalog=playbook.calls,
+            playbooks=playbook.calls,
             execution_id=execution_id,
             key=key,
         )

@@ -43,8 +43,8 @@ from noetl_temporal.machine.events import (
     Continued,
     Event,
     HoldRequested,
-    RestRequested,
     Resumed,
+    ReturnRequested,
     Started,
     TimerFired,
     ToolFinished,
@@ -148,7 +148,7 @@ class FrameHost:
         while self._inbox and self._finish is None:
             self._feed(self._inbox.popleft())
         if self._is_full():
-            self._feed(RestRequested(now()))
+            self._feed(ReturnRequested(now()))
         if self._finish is None:  # the segment of a machine that has ended needs its report: it is the last one
             self.segments.take(self._in_flight())
             self._hold_or_continue()

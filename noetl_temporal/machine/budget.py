@@ -71,17 +71,17 @@ class Budget:
 
     def renew(self) -> None:
         """Begin a new workflow task."""
-        self.bytes = self._work = self._template_work = 0
-        self._since = templates.work_done()
+        self.bytes = self._work = 0
+        self._templates_left = MAX_TEMPLATE_WORK
+        self.open()
 
     def open(self) -> None:
         """Begin a feed: templates count from here on, not those that other machines of this process rendered."""
-        self._since = templates.work_done()
+        self._template_limit = templates.work_done() + self._templates_left
 
     def close(self) -> None:
         """End the feed."""
-        done = templates.work_done()
-        self._template_work, self._since = self._template_work + done - self._since, done
+        self._templates_left = self._template_limit - templates.work_done()
 
     def charge(self, size: int) -> None:
         """Count the bytes of a command or event."""
@@ -94,6 +94,4 @@ class Budget:
     @property
     def is_spent(self) -> bool:
         """Whether no more calls may begin in this workflow task."""
-        if self.bytes >= COMMAND_BYTES or self._work >= MAX_WORK:
-            return True
-        return self._template_work + templates.work_done() - self._since >= MAX_TEMPLATE_WORK
+        return self.bytes >= COMMAND_BYTES or self._work >= MAX_WORK or templates.work_done() >= self._template_limit

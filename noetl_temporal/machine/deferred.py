@@ -8,21 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["Deferred", "Names", "taken"]
+__all__ = ["Deferred", "Names", "read_value"]
 
 
 class Deferred:
-    """A value that ``take`` computes or loads when it is read. ``take`` may raise."""
+    """A value that is computed or loaded when it is read, by ``compute``, which may raise."""
 
-    __slots__ = ("take",)
+    __slots__ = ("compute",)
 
-    def __init__(self, take: Callable[[], Any]) -> None:
-        self.take = take
+    def __init__(self, compute: Callable[[], Any]) -> None:
+        self.compute = compute
 
 
-def taken(value: Any) -> Any:
-    """Return the value itself, deferred or not."""
-    return value.take() if type(value) is Deferred else value
+def read_value(value: Any) -> Any:
+    """Return the value; a deferred one is computed."""
+    return value.compute() if type(value) is Deferred else value
 
 
 class Names(Mapping[str, Any]):
@@ -34,7 +34,7 @@ class Names(Mapping[str, Any]):
         self._values = values
 
     def __getitem__(self, key: str) -> Any:
-        return taken(self._values[key])
+        return read_value(self._values[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self._values

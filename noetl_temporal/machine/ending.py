@@ -13,9 +13,9 @@ from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.routes import add_deferred
+from noetl_temporal.machine.steps.routes import add_deferred_failures
 from noetl_temporal.machine.steps.summary import result_of, summary_of
-from noetl_temporal.machine.stored import NotLoaded, logged
+from noetl_temporal.machine.stored import NotLoaded, result_fields
 
 __all__ = ["finish"]
 
@@ -27,11 +27,11 @@ def finish(execution: Execution, limit: int) -> Finish:
     does one that cannot be read. Raises NotLoaded.
     """
     state = execution.state
-    add_deferred(execution)
+    add_deferred_failures(execution)
     outcome, refused = _result(execution, limit)
     if refused is not None:
         _fail(execution, "too_large", refused, execution.graph.steps[execution.graph.final].span)
-        state.said = None
+        state.given_status = None
     is_refused = refused is not None
     status = _status(execution)
     if state.playbook_id:
@@ -65,10 +65,10 @@ def _status(execution: Execution) -> Status:
     state, declared = execution.state, execution.graph.steps[execution.graph.final].status
     if state.stop is not None and state.stop.kind == "cancel":
         return "cancelled"
-    if state.stop is None and state.said is not None and declared:
-        if state.said == "failed" and not state.failures.unhandled:
+    if state.stop is None and state.given_status is not None and declared:
+        if state.given_status == "failed" and not state.failures.unhandled:
             _fail(execution, "policy", "the status that the final step gives is failed", declared.span)
-        return state.said
+        return state.given_status
     return "failed" if state.failures.unhandled else "completed"
 
 
@@ -92,7 +92,7 @@ def _emit_end(execution: Execution, status: Status, outcome: PlainOutcome, is_re
         "failures": msgspec.to_builtins(list(state.failures.counts)) or None,
         "stopped_by": state.stop.kind if state.stop else None,
         "result_refused": is_refused or None,
-        "given_status": state.said,
+        "given_status": state.given_status,
         "reason": state.stop.reason or None if state.stop else None,
     }
     cause = state.failures.cause if status != "completed" else None
@@ -113,5 +113,5 @@ def _emit_end(execution: Execution, status: Status, outcome: PlainOutcome, is_re
                 started=state.started,
                 error=error,
                 **meta,
-                **logged(outcome),
+                **result_fields(outcome),
             )

@@ -28,8 +28,8 @@ from noetl_temporal.machine.events import (
     HoldRequested,
     LimitReached,
     PauseRequested,
-    RestRequested,
     Resumed,
+    ReturnRequested,
     Started,
     TimerFired,
     ToolFinished,
@@ -106,38 +106,38 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def _take(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         match event:
-            case Started():
-                self.state.phase, self.state.started = "running", event.at
-                self._start(event)
             case ToolFinished():
                 self._with_run(self.state.pending[event.call_id].owner)._tool_finished(event)
             case ChunkFinished():
-                found = self.state.pending.pop(event.chunk_id)
-                self._chunk_finished(self._runs[found.owner], event, cancelled_here=found.is_asked)
+                chunk = self.state.pending.pop(event.chunk_id)
+                self._chunk_finished(self._runs[chunk.owner], event, cancelled_here=chunk.is_cancelled)
             case ValuesKept():
-                kept = self.state.pending.pop(event.keep_id, None)
-                if kept is not None:
-                    self._values_kept(kept.owner, event)
+                storing = self.state.pending.pop(event.keep_id, None)
+                if storing is not None:
+                    self._values_kept(storing.owner, event)
             case TimerFired():
                 self._timer_fired(event)
+            case Started():
+                self.state.phase, self.state.started = "running", event.at
+                self._start(event)
+            case _:
+                self._apply_request(event)
+
+    def _apply_request(self, event: Event) -> None:
+        """Apply a request of a person, a message of another machine, or a fact of the host."""
+        match event:
             case CancelRequested():
                 self._cancel_requested(event)
             case PauseRequested() | UnpauseRequested():
-                self._take_pause(event)
+                self._apply_pause(event)
             case LimitReached():
                 self._limit_reached(event)
-            case _:
-                self._take_from_host(event)
-
-    def _take_from_host(self, event: Event) -> None:
-        """Apply a fact of the workflow that hosts the machine."""
-        match event:
             case HoldRequested():
                 self._hold(event)
-            case RestRequested():
-                self._rest_requested()
+            case ReturnRequested():
+                self._return_items()
             case Continued():
                 self.state.holding = False
                 self.budget.renew()
@@ -160,27 +160,27 @@ class Engine(Stopping[S, R], Generic[S, R]):
             pipeline.tool_finished(replace(report, outcome=cancelled_outside("call")), cancelled=False)
         else:
             pipeline.tool_finished(report, event.cancelled)
-        self._after(run, pipeline)
+        self._record_phase(run, pipeline)
 
     def _timer_fired(self, event: TimerFired) -> None:
-        found = self.state.timers.get(event.timer_id)
-        if found is not None and found.stopped_at is None:
-            self._with_run(found.owner)._timer_over(event.timer_id, found)
+        timer = self.state.timers.get(event.timer_id)
+        if timer is not None and timer.stopped_at is None:
+            self._with_run(timer.owner)._end_timer(event.timer_id, timer)
 
-    def _timer_over(self, id_: str, found: Pending) -> None:
+    def _end_timer(self, id_: str, timer: Pending) -> None:
         del self.state.timers[id_]
-        if found.kind == "deadline":
-            self._deadline_passed(found)
-        elif found.kind == "hold":
-            self._hold_ended(self._runs[found.owner])
-        elif found.kind == "wait":
-            wait = self.state.waits[found.owner]
+        if timer.kind == "deadline":
+            self._deadline_passed(timer)
+        elif timer.kind == "hold":
+            self._hold_ended(self._runs[timer.owner])
+        elif timer.kind == "wait":
+            wait = self.state.waits[timer.owner]
             self._with_run(wait.run)._end_wait(wait, *end_at_due_time(wait))
         else:
-            run = self._runs[found.owner]
+            run = self._runs[timer.owner]
             pipeline = self._pipeline(run)
             pipeline.delay_over()
-            self._after(run, pipeline)
+            self._record_phase(run, pipeline)
 
     def _hold(self, event: HoldRequested) -> None:
         self.state.holding = True
@@ -198,10 +198,9 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _settle(self) -> None:
         while self.state.phase == "running":
             if not self._lacks_value(ARRIVALS):
-                if self._may_start():
-                    self._start_reading(ARRIVALS)
-                else:  # the arrivals keep the values that they have until they may
-                    self._reader = ARRIVALS
+                self._reader = ARRIVALS
+                if ARRIVALS in self.state.readers and self._may_start():  # until then they keep their values
+                    del self.state.readers[ARRIVALS]
                 self._proceed()
             has_ended = self.state.phase == "running" and self._begin_ready()
             if self.state.phase != "running" or not (self._settle_inside() or has_ended):
@@ -238,7 +237,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
             return self._begin_loop(run)
         pipeline = self._pipeline(run)
         pipeline.begin_call()
-        self._after(run, pipeline)
+        self._record_phase(run, pipeline)
         return pipeline.end is not None or pipeline.state.phase in ("ready", "answered")
 
     def _end_stopped(self, run: R) -> bool:
@@ -248,7 +247,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         else:
             pipeline = self._pipeline(run)
             pipeline.stop()
-            self._after(run, pipeline)
+            self._record_phase(run, pipeline)
         return True
 
     def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
@@ -261,9 +260,9 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return bool(self.state.ready) and self.state.phase == "running"
 
     def _request_again(self, owner: str) -> None:
-        self._ready(self._runs[owner])
+        self._mark_ready(self._runs[owner])
 
-    def _ready(self, run: R) -> None:
+    def _mark_ready(self, run: R) -> None:
         """Mark the run as ready: its next call may begin."""
         self.state.ready.append(run.id)
 
@@ -274,9 +273,9 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _begin_pipeline(self, run: R) -> None:
         run.pipeline = PipelineState()
-        self._ready(run)
+        self._mark_ready(run)
 
-    def _after(self, run: R, pipeline: Pipeline) -> None:
+    def _record_phase(self, run: R, pipeline: Pipeline) -> None:
         """Record what the run waits for, or end it."""
         state = pipeline.state
         if pipeline.end is not None:
@@ -288,20 +287,20 @@ class Engine(Stopping[S, R], Generic[S, R]):
             self._open_wait(run, pipeline)
         elif state.phase == "delay" and self._is_stopped(run):
             pipeline.delay_over()
-            self._ready(run)
+            self._mark_ready(run)
         elif state.phase == "delay":
             self._start_timer(state.pending, "delay", run.id, pipeline.delay, pipeline.delay_summary)
         else:
-            self._ready(run)
+            self._mark_ready(run)
 
     def _pipeline(self, run: R) -> Pipeline:
         """The pipeline of a run, created once per machine."""
-        found = self._pipelines.get(run.id)
-        if found is None:
+        pipeline = self._pipelines.get(run.id)
+        if pipeline is None:
             if run.pipeline is None:
                 raise ProtocolError(f"{run.id} has no pipeline")
-            found = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
-        return found
+            pipeline = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
+        return pipeline
 
     def _answered(self, wait: Wait, answer: Answer) -> None:
         """End a wait of this machine by its answer."""
@@ -332,19 +331,19 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _runs_with_holds(self) -> set[str]:
         """The runs that are held, or inside of which a step is held: their timeouts are suspended."""
-        found = set[str]()
+        run_ids = set[str]()
         if any(wait.kind == "held" for wait in self.state.waits.values()):
-            for id_, inner in self._inside():
-                below = inner._runs_with_holds()
-                found |= {id_, *below} if below else below
-        return found
+            for id_, machine in self._inside():
+                inner_ids = machine._runs_with_holds()
+                run_ids |= {id_, *inner_ids} if inner_ids else inner_ids
+        return run_ids
 
     def _may_load_for(self, event: Event) -> bool:
-        """The rows of a claim are needed under a stop, too: they are given back."""
+        """The rows of a claim are needed under a stop, too: they are released."""
         if super()._may_load_for(event):
             return True
-        found = self.state.pending.get(event.call_id) if isinstance(event, ToolFinished) else None
-        return found is not None and self._with_run(found.owner)._claims(found.owner)
+        call = self.state.pending.get(event.call_id) if isinstance(event, ToolFinished) else None
+        return call is not None and self._with_run(call.owner)._claims(call.owner)
 
     # ---- what each machine decides --------------------------------------------------------------------------------
 
@@ -405,6 +404,6 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """A chunk of the run's loop ended; ``cancelled_here``: this machine cancelled it."""
         raise ProtocolError(f"{run.id} has no loop, {event.chunk_id} ended {cancelled_here=}")
 
-    def _rest_requested(self) -> None:
+    def _return_items(self) -> None:
         """Begin no further items; the remaining ones go to the next chunk."""
-        raise ProtocolError("this machine has no items to give back")
+        raise ProtocolError("this machine has no items to return")

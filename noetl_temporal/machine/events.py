@@ -28,9 +28,9 @@ __all__ = [
     "LimitReached",
     "PauseRequested",
     "PayloadRef",
-    "RestRequested",
     "Resumed",
     "RetryRequested",
+    "ReturnRequested",
     "Signalled",
     "SkipRequested",
     "Started",
@@ -79,7 +79,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Earlier(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a rerun takes over (machine/reruns.py): the ``state`` of the run ``execution_id`` just before ``step`` first
+    """What a rerun reuses (machine/reruns.py): the ``state`` of the run ``execution_id`` just before ``step`` first
     started there. References to secrets in it are sealed with that run's ``secrets_key``. Once the rerun has it, it is
     None.
     """
@@ -264,7 +264,7 @@ class HoldRequested(msgspec.Struct, frozen=True, tag=True):
     message: str = ""
 
 
-class RestRequested(msgspec.Struct, frozen=True, tag=True):
+class ReturnRequested(msgspec.Struct, frozen=True, tag=True):
     """Begin no further item and report the remaining ones, because the history of the chunk is long enough."""
 
     at: int
@@ -301,7 +301,7 @@ Event: TypeAlias = (
     | Answered
     | LimitReached
     | HoldRequested
-    | RestRequested
+    | ReturnRequested
     | Continued
     | Resumed
 )

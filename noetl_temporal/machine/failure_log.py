@@ -83,17 +83,17 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def with_failure(self, failure: Failure) -> FailureLog:
         """Return this log with one more failure at its end."""
-        return self.followed_by(_of(failure))
+        return self.followed_by(_log_of(failure))
 
     def with_item_failure(self, failure: Failure) -> FailureLog:
         """Return this log with the failure of one more item."""
-        return self.merged_by_index(_of(failure))
+        return self.merged_by_index(_log_of(failure))
 
     def followed_by(self, later: FailureLog) -> FailureLog:
         """Return this log, followed by ``later``."""
         if not later.counts:
             return self
-        return _joined(self, later, self.kept + later.kept, self.cause or later.cause)
+        return _join(self, later, self.kept + later.kept, self.cause or later.cause)
 
     def merged_by_index(self, other: FailureLog) -> FailureLog:
         """Return the logs of two chunks of one loop, in the order of its items."""
@@ -101,18 +101,18 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.kept and other.kept and _index(other.kept[0]) < _index(self.kept[-1]):
             kept = tuple(sorted(kept, key=_index))
         causes = [one.cause for one in (self, other) if one.cause is not None]
-        return _joined(self, other, kept, min(causes, key=_index, default=None))
+        return _join(self, other, kept, min(causes, key=_index, default=None))
 
     def as_handled(self) -> FailureLog:
         """Return the same failures, all marked as handled."""
         return FailureLog(
             counts=tuple(msgspec.structs.replace(one, handled=one.count) for one in self.counts),
-            first=_handled(self.first),
-            last=_handled(self.last),
+            first=_as_handled(self.first),
+            last=_as_handled(self.last),
         )
 
 
-def _of(failure: Failure) -> FailureLog:
+def _log_of(failure: Failure) -> FailureLog:
     count = FailureCount(failure.step, failure.kind, 1, int(failure.handled))
     return FailureLog((count,), (failure,), (), None if failure.handled else failure)
 
@@ -121,39 +121,39 @@ def _index(failure: Failure) -> int:
     return failure.iteration or 0
 
 
-def _joined(one: FailureLog, other: FailureLog, kept: tuple[Failure, ...], cause: Failure | None) -> FailureLog:
-    return FailureLog(_added(one.counts, other.counts), kept[:KEPT], kept[KEPT:][-KEPT:], cause)
+def _join(one: FailureLog, other: FailureLog, kept: tuple[Failure, ...], cause: Failure | None) -> FailureLog:
+    return FailureLog(_add_counts(one.counts, other.counts), kept[:KEPT], kept[KEPT:][-KEPT:], cause)
 
 
-def _added(some: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
+def _add_counts(some: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
     """Return the sum of both, with at most MAX_KINDS kinds per step besides OTHER."""
     sums = {(one.step, one.kind): one for one in some}
     known = len(sums)
     for one in more:
-        _add(sums, one)
+        _add_count(sums, one)
     if len(sums) > known:
-        sums = _limited(sums)
+        sums = _limit_kinds(sums)
     return tuple(sums.values())
 
 
-def _add(sums: dict[tuple[str, str], FailureCount], more: FailureCount) -> None:
+def _add_count(sums: dict[tuple[str, str], FailureCount], more: FailureCount) -> None:
     key = more.step, more.kind
     found = sums.get(key)
     sums[key] = more if found is None else FailureCount(*key, found.count + more.count, found.handled + more.handled)
 
 
-def _limited(counts: dict[tuple[str, str], FailureCount]) -> dict[tuple[str, str], FailureCount]:
+def _limit_kinds(counts: dict[tuple[str, str], FailureCount]) -> dict[tuple[str, str], FailureCount]:
     found: dict[tuple[str, str], FailureCount] = {}
     kinds: dict[str, int] = {}
     for (step, kind), one in sorted(counts.items()):
         if kind != OTHER:
             kinds[step] = kinds.get(step, 0) + 1
         is_own = kind == OTHER or kinds[step] <= MAX_KINDS
-        _add(found, one if is_own else msgspec.structs.replace(one, kind=OTHER))
+        _add_count(found, one if is_own else msgspec.structs.replace(one, kind=OTHER))
     return dict(sorted(found.items()))
 
 
-def _handled(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+def _as_handled(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
     return tuple(msgspec.structs.replace(one, handled=True) for one in failures)
 
 

@@ -55,7 +55,7 @@ def failure_at(
     error: dict[str, Json] = outcome.get("error") or {}
     return Failure(
         step=step,
-        message=_cut(str(error.get("message") or "failed")),
+        message=_truncated(str(error.get("message") or "failed")),
         task=task,
         file=source.file,
         line=span.line,
@@ -66,5 +66,5 @@ def failure_at(
     )
 
 
-def _cut(message: str) -> str:
+def _truncated(message: str) -> str:
     return message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 3]}..."

@@ -19,7 +19,7 @@ from noetl_compiler.graph import Graph, Step
 from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.exits import leave_to_next_run
+from noetl_temporal.machine.steps.exits import end_run_for_retry
 from noetl_temporal.machine.steps.holds import begin_hold, end_hold, forgive, hold_id, result_given, wait_for_decision
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.answering import Answering
@@ -35,16 +35,16 @@ class Holding(Answering):
     graph: Graph
     _execution: Execution
 
-    def _take(self, event: Event) -> None:
+    def _apply_request(self, event: Event) -> None:
         match event:
             case RetryRequested() | SkipRequested():
                 self._decide_held(event)
             case PauseRequested(request_id=id_) | UnpauseRequested(request_id=id_) if id_:
                 if not is_repeated(id_, self.state, ()):
                     remember(id_, self.state)
-                    super()._take(event)
+                    super()._apply_request(event)
             case _:
-                super()._take(event)
+                super()._apply_request(event)
 
     @property
     def is_suspended(self) -> bool:
@@ -133,7 +133,7 @@ class Holding(Answering):
         end = self._end_hold(run, held, "retry", decision)
         forgive(self._execution, step, run, end)
         self._remove_run(run)
-        leave_to_next_run(self._execution, step, run, end, held.kind)
+        end_run_for_retry(self._execution, step, run, end, held.kind)
         self._repeat(step, run)
 
     def _skip(self, run: StepRun, held: Held, decision: HeldDecision) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
@@ -62,7 +63,7 @@ class Intake(ABC, Generic[S, R]):
         return Journal(state.ids, self._file, self.budget)
 
     @abstractmethod
-    def _take(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         """Resume the run that the fact concerns."""
 
     @abstractmethod
@@ -110,20 +111,19 @@ class Intake(ABC, Generic[S, R]):
 
     def _apply_new(self, event: Event) -> list[Command]:
         """Apply the fact, or defer it until the stored value that it needs is loaded."""
-        return self._apply_or_defer(Deferral(event, {}), len(self.state.deferred))
+        return self._apply_or_defer(event, {}, len(self.state.deferred))
 
-    def _apply_or_defer(self, deferral: Deferral, index: int) -> list[Command]:
-        """Apply the fact, or insert it among those deferred at this index."""
-        event = deferral.fact
-        missing = "" if self._may_load_for(event) else STOPPED
+    def _apply_or_defer(self, event: Event, needs: Mapping[str, StoredRef], index: int) -> list[Command]:
+        """Apply the fact, or insert it among those deferred at this index: it ``needs`` values that are loaded now."""
         if _refers_to_stored(event):
             self.state.has_stored = True
         self._journal.open(event.at)
         self.budget.work(FACT_WORK)
-        needed = self._run_or_roll_back(lambda: self._take(event), missing)
+        missing = STOPPED if self.state.has_stored and not self._may_load_for(event) else ""
+        needed = self._run_or_roll_back(partial(self._apply, event), missing)
         if needed is None:
             return self._settle_and_collect()
-        self.state.deferred.insert(index, Deferral(event, _with(deferral.needs, needed)))
+        self.state.deferred.insert(index, Deferral(event, _with(needs, needed)))
         return []
 
     def _settle_and_collect(self) -> list[Command]:
@@ -134,7 +134,7 @@ class Intake(ABC, Generic[S, R]):
             readers = self.state.readers
             readers[self._reader] = _with(readers.get(self._reader, {}), needed)
             self._journal.open(at)
-        return [*earlier, *self._journal.commands]
+        return earlier + self._journal.commands
 
     def _run_or_roll_back(self, change: Callable[[], None], missing: str = "") -> StoredRef | None:
         """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value.
@@ -233,7 +233,7 @@ class Intake(ABC, Generic[S, R]):
             problem = unexpected(fact, self.state)
             if problem is not None:
                 raise ProtocolError(problem)
-            commands += self._apply_or_defer(replace(deferral, fact=fact), index)
+            commands += self._apply_or_defer(fact, deferral.needs, index)
         return commands
 
     def _drop_loads(self) -> None:

@@ -106,7 +106,9 @@ class Journal:
         if span is not None:
             found["source"] = {"file": self._file, "line": span.line, "col": span.col}
         if more:
-            found |= {name: value for name, value in more.items() if value is not None}
+            for name, value in more.items():
+                if value is not None:
+                    found[name] = value
         event = DomainEvent(
             self._ids.next(at),
             at,

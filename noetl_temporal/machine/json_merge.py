@@ -8,15 +8,15 @@ from typing import Any, cast
 from noetl_compiler.graph import Json
 from noetl_compiler.templates import TemplateFailure
 
-__all__ = ["gathered", "merged", "plain", "read", "split_target", "written"]
+__all__ = ["merge", "plain", "read", "split_target", "value_to_write", "with_value"]
 
 
-def merged(under: Json, over: Json) -> Json:
+def merge(under: Json, over: Json) -> Json:
     """Merge mappings key by key; other values of ``over`` replace those of ``under`` (semantics.md 11)."""
     if not (isinstance(under, dict) and isinstance(over, dict)):
         return over
     mine, theirs = cast("dict[str, Json]", under), cast("dict[str, Json]", over)
-    return {**mine, **{key: merged(mine[key], value) if key in mine else value for key, value in theirs.items()}}
+    return {**mine, **{key: merge(mine[key], value) if key in mine else value for key, value in theirs.items()}}
 
 
 def read(tree: Any, path: str) -> Any:
@@ -44,7 +44,7 @@ def split_target(target: str) -> tuple[str, str, str]:
     return root, path, bracket + rest
 
 
-def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
+def value_to_write(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
     """Return the value to write; for an addition, the one at ``path`` in the first tree that has it, with ``value``
     added.
 
@@ -57,7 +57,7 @@ def gathered(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
         case "[+]":
             return _sum(path, found, value)
         case "[|]":
-            return merged(found, value)
+            return merge(found, value)
         case "[*]":
             return [*_as_list([] if found is None else found), *_as_list(value)]
         case _:
@@ -85,10 +85,10 @@ def _read_or_none(tree: Any, path: str) -> Json:
         return None
 
 
-def written(tree: dict[str, Json], path: str, value: Json) -> dict[str, Json]:
+def with_value(tree: dict[str, Json], path: str, value: Json) -> dict[str, Json]:
     """Return the tree with ``value`` at ``a.b``. Values on the path that are not mappings are replaced."""
     first, _, rest = path.partition(".")
     if not rest:
         return {**tree, first: value}
     inner = tree.get(first)
-    return {**tree, first: written(cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}, rest, value)}
+    return {**tree, first: with_value(cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}, rest, value)}

@@ -80,7 +80,7 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
     if place in kept:
         values = {**values, name: stored_value(kept[place]) if inner else None}
         state.kept = {**state.kept, root: {other: one for other, one in kept.items() if other != place}}
-    values = json_merge.written(values, path, value)
+    values = json_merge.with_value(values, path, value)
     setattr(state, root, values)
     state.keeping = ["" if one == top_level else one for one in state.keeping]
     if top_level not in state.unmeasured and _may_be_large(values[name]):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from noetl_compiler import templates
 from noetl_compiler.graph import Loop, Step
 from noetl_temporal.machine.commands import KeepValues
@@ -19,9 +21,9 @@ from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.starting import Starting
 from noetl_temporal.machine.state import LoopProgress, Pending, StepRun
 from noetl_temporal.machine.steps import loops as step_loops
-from noetl_temporal.machine.steps.exits import in_time
-from noetl_temporal.machine.stored import logged_in
-from noetl_temporal.machine.tally import tallied
+from noetl_temporal.machine.steps.exits import with_timeout
+from noetl_temporal.machine.stored import with_row
+from noetl_temporal.machine.tally import add_tallies
 from noetl_temporal.machine.tasks.task_executions import End
 
 __all__ = ["Looping"]
@@ -36,7 +38,7 @@ class Looping(Starting):
         try:
             if run.loop is None:
                 if step_loops.open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
-                    self._ready(run)
+                    self._mark_ready(run)
                     return False
                 if self._keeps_items(run):
                     return False
@@ -68,7 +70,7 @@ class Looping(Starting):
             self.state.pending[command.chunk_id] = Pending("chunk", run.id)
             self._journal.send(command)
         if progress.ranges:
-            self._ready(run)
+            self._mark_ready(run)
 
     def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, cancelled_here: bool) -> None:
         step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
@@ -88,7 +90,7 @@ class Looping(Starting):
             if is_ready:
                 self.state.ready.remove(run.id)
         elif progress.ranges and not is_ready:
-            self._ready(run)
+            self._mark_ready(run)
         self._end_loop_when_over(run)
 
     def _end_loop_when_over(self, run: StepRun) -> bool:
@@ -99,7 +101,7 @@ class Looping(Starting):
         report = joined(progress)
         run.loop_attempts, run.loop_retries = report.attempts, report.retries
         run.loop_stats = step_loops.own_stats(progress, report)
-        self.state.inside = tallied(self.state.inside, report.steps)
+        self.state.inside = add_tallies(self.state.inside, report.steps)
         self.state.left |= {name: record for name, (_, record) in report.left.items()}
         end, host = self._loop_end(step, run, progress, report), self._execution.host(step, run)
         try:
@@ -107,7 +109,7 @@ class Looping(Starting):
                 host.write([(target, value)])
             host.emit_set([(target, value) for _, target, value in report.assigns])
         except templates.TemplateFailure as failure:
-            end = end._replace(status="error", outcome={**end.outcome, **template_outcome(failure)})
+            end = replace(end, status="error", outcome={**end.outcome, **template_outcome(failure)})
         self._end_loop(run, end)
         return True
 
@@ -117,21 +119,21 @@ class Looping(Starting):
         results = report.results if refused is None else []
         end = loop_end(step, self.graph.names, results, report.stats, report.stored)
         if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
-            return end._replace(status="cancelled")
+            return replace(end, status="cancelled")
         failure = progress.failure or report.failure or refused
-        return end if failure is None else end._replace(status="error", outcome={**end.outcome, **failure})
+        return end if failure is None else replace(end, status="error", outcome={**end.outcome, **failure})
 
     def _end_loop(self, run: StepRun, end: End) -> None:
         step = self.graph.steps[run.step]
-        end = in_time(step, run, end)
+        end = with_timeout(step, run, end)
         row = step_loops.emit_loop_end(self._execution, step, run, end)
-        self._leave(run, end._replace(outcome=logged_in(end.outcome, row)), LOOP)
+        self._end_or_hold(run, replace(end, outcome=with_row(end.outcome, row)), LOOP)
 
     def _loop_failed(self, run: StepRun, failure: templates.TemplateFailure) -> bool:
         """A template failed before the loop began, or there was no slot for a chunk; True if the run ended."""
         step, outcome = self.graph.steps[run.step], template_outcome(failure)
         if run.loop is None:
-            self._leave(run, End("error", outcome, None, failure.span or step.span))
+            self._end_or_hold(run, End("error", outcome, None, failure.span or step.span))
             return True
         run.loop.failure = outcome
         begin_no_more(run.loop)
@@ -144,7 +146,7 @@ class Looping(Starting):
             return
         step = self.graph.steps[run.step]
         outcome = error_outcome("cancelled", "cancelled before its loop began")
-        self._leave(run, End("cancelled", outcome, None, step.span))
+        self._end_or_hold(run, End("cancelled", outcome, None, step.span))
 
     def _chunks_of(self, run: StepRun) -> Iterable[str]:
         return () if run.loop is None else tuple(run.loop.chunks)
@@ -153,10 +155,10 @@ class Looping(Starting):
         """The items and scope of a loop were stored: drop them, unless that failed."""
         if not event.error:
             replace_by_refs(_loop_of(run), event.kept)
-        self._ready(run)
+        self._mark_ready(run)
 
     @abstractmethod
-    def _leave(self, run: StepRun, end: End, kind: str = "") -> None:
+    def _end_or_hold(self, run: StepRun, end: End, kind: str = "") -> None:
         """End the run of a step."""
 
 

@@ -11,10 +11,10 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, NamesProfile
 from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_merge, large_values
-from noetl_temporal.machine.deferred import Names, taken
+from noetl_temporal.machine.deferred import Names, read_value
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.records import StepRecord, TaskRecord
-from noetl_temporal.machine.scope import Chain, Late, own_step
+from noetl_temporal.machine.scope import Chain, LazyNames, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.stored import result_in, view_of
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
@@ -36,7 +36,7 @@ class _Results(Mapping[str, Any]):
         self._records = records
 
     def __getitem__(self, key: str) -> Any:
-        return taken(record_view(self._records[key]))
+        return read_value(record_view(self._records[key]))
 
     def __contains__(self, key: object) -> bool:
         return key in self._records
@@ -59,7 +59,7 @@ class _TaskResults(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         for record in reversed(list(self._records.values())):
             if key in record.tasks:
-                return taken(task_view(record.tasks[key]))
+                return read_value(task_view(record.tasks[key]))
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
@@ -78,7 +78,7 @@ def record_view(record: StepRecord) -> Any:
     """The value of a step's name: its result with ``results.<label>``, or its error with the results of loop items."""
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
-        known = _partial(record) if record.kind == LOOP else _answer(record)
+        known = _partial_results(record) if record.kind == LOOP else _failed_response(record)
         return ResultView(Names({**known, **failed}))
     tasks = Names({label: task_view(task) for label, task in record.tasks.items()})
     extra: dict[str, Any] = record.outcome.get("selected") or {}
@@ -86,7 +86,7 @@ def record_view(record: StepRecord) -> Any:
     return view_of(record.outcome, lambda result: result_view(record.kind, result, names))
 
 
-def _answer(record: StepRecord) -> dict[str, Any]:
+def _failed_response(record: StepRecord) -> dict[str, Any]:
     """The response of a failed call, such as the body of an HTTP error."""
     if record.outcome.get("result") is None and "stored" not in record.outcome:
         return {}
@@ -95,7 +95,7 @@ def _answer(record: StepRecord) -> dict[str, Any]:
     return {"data": seen} if facts is None else {"data": seen, "http": facts}
 
 
-def _partial(record: StepRecord) -> dict[str, Any]:
+def _partial_results(record: StepRecord) -> dict[str, Any]:
     """The partial results of a failed loop, for a step that repairs it."""
     found: Any = result_in(record.outcome)
     if found is None:
@@ -130,7 +130,7 @@ def playbook_scope(
     results = results_of(state, names)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
-    reserved = Late(partial(_reserved, values, results, secrets, names, str(execution_id), at))
+    reserved = LazyNames(partial(_reserved, values, results, secrets, names, str(execution_id), at))
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload, secrets)
     own = {"iter": run.bound, **own_step(names.outcome, run.step, lambda: results)}
@@ -171,7 +171,7 @@ def _reserved(
         "execution_id": ident,
         "job": {"id": ident, "uuid": ident, "execution_id": ident},
         "now": templates.Clock(at),
-        VARS_CACHE: Late(partial(_written, values)),
+        VARS_CACHE: LazyNames(partial(_names_set, values)),
     }
     if secrets:
         names["keychain"] = secrets
@@ -180,7 +180,7 @@ def _reserved(
     return {"loop": results, **names, "steps": results} if "loop" not in names["ctx"] else {**names, "steps": results}
 
 
-def _written(values: _Values) -> dict[str, Any]:
+def _names_set(values: _Values) -> dict[str, Any]:
     """What the playbook has set, without the internal names of lowering."""
     found = Chain(values.vars, values.ctx)
     return {name: found[name] for name in found if not name.startswith("_")}
@@ -190,8 +190,8 @@ def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) 
     """Write one ``set`` target: ``ctx.a.b``, ``vars.x``, ``iter.x`` or ``ctx.list[]`` (semantics.md 12)."""
     root, path, how = json_merge.split_target(target)
     if root == "iter" and run is not None:
-        run.bound = json_merge.written(run.bound, path, json_merge.gathered([run.bound], path, how, value))
+        run.bound = json_merge.with_value(run.bound, path, json_merge.value_to_write([run.bound], path, how, value))
         return
     seen = ["vars"] if root == "vars" else ["ctx", "workload"]
-    found = json_merge.gathered([large_values.values_under(state, one) for one in seen], path, how, value)
+    found = json_merge.value_to_write([large_values.values_under(state, one) for one in seen], path, how, value)
     large_values.write(state, seen[0], path, found)

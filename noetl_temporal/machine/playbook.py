@@ -27,7 +27,6 @@ from noetl_temporal.machine.ending import finish
 from noetl_temporal.machine.events import LimitReached, ValuesKept
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
-from noetl_temporal.machine.join import Joins
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.loads import ARRIVALS
 from noetl_temporal.machine.looping import Looping
@@ -37,10 +36,11 @@ from noetl_temporal.machine.starting import DEADLINE
 from noetl_temporal.machine.state import Pending, PlaybookState, StepRun, restored
 from noetl_temporal.machine.steps import loops as step_loops
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
-from noetl_temporal.machine.steps.execution import Execution, ends_of
-from noetl_temporal.machine.steps.exits import completed, leave, skip
+from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.steps.exits import complete_run, end_run, skip
+from noetl_temporal.machine.steps.graph_plan import GraphPlan
 from noetl_temporal.machine.steps.host import StepHost
-from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred
+from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred_failures
 from noetl_temporal.machine.tasks.task_executions import End
 
 __all__ = ["MAX_IDLE_STARTS", "Machine"]
@@ -70,15 +70,20 @@ class Machine(Looping):
         machine_state = state if isinstance(state, PlaybookState) else _restored(state)
         self.graph = graph
         self.execution_id = execution_id
-        self._joins = Joins(graph)
-        self._ends = ends_of(graph)
+        self._plan = self._new_plan(graph)
         self._keychain = Keychain(graph, execution_id, secrets_key)
         super().__init__(machine_state, graph.source.file, limit)
 
     def _set_state(self, state: PlaybookState) -> None:
         super()._set_state(state)
-        self._running = Counter(run.step for run in state.runs.values())
-        self._execution = Execution(self.graph, self.execution_id, state, self._journal, {}, self._keychain, self._ends)
+        self._running: dict[str, int] = dict(Counter(run.step for run in state.runs.values()))
+        self._execution = self._new_execution(state)
+
+    def _new_plan(self, graph: Graph) -> GraphPlan:
+        return GraphPlan(graph)
+
+    def _new_execution(self, state: PlaybookState) -> Execution:
+        return Execution(self._plan, self.execution_id, state, self._journal, self._keychain)
 
     def _runs_in(self, state: PlaybookState) -> Runs[StepRun]:
         state.runs = runs = Runs(state.runs)
@@ -139,9 +144,9 @@ class Machine(Looping):
         state, final = self.state, self.graph.final
         if state.stop is not None and step != final:
             step = final
-        if self._joins.absorbs(step, origin, state.counts.get(step, 0) > 0):
+        if self._plan.joins.absorbs(step, origin, state.counts.get(step, 0) > 0):
             return
-        if self._joins.waits(step):
+        if self._plan.joins.waits(step):
             state.waiting.setdefault(step, []).append(origin)
         else:
             self._run_step(step)
@@ -153,7 +158,7 @@ class Machine(Looping):
             return False
         if state.stop is not None:
             state.waiting = {self.graph.final: [origin for origins in state.waiting.values() for origin in origins]}
-        ready = self._joins.ready(state.waiting, running)
+        ready = self._plan.joins.ready(state.waiting, running)
         if not ready and not running:
             ready = [self.graph.final]
         for step in ready:
@@ -182,7 +187,7 @@ class Machine(Looping):
         if self.observer is not None:
             self.observer(step.name, self.state)
         if step.name == self.graph.final:
-            add_deferred(self._execution)
+            add_deferred_failures(self._execution)
         run = new_run(self._execution, step)
         try:
             if not is_admitted(self._execution, step, run):
@@ -197,7 +202,7 @@ class Machine(Looping):
         if not run.event_id:
             run.event_id = emit_started(self._execution, step, run)
             self._add_run(run)
-        self._leave(run, End("error", template_outcome(failure), None, failure.span or step.span))
+        self._end_or_hold(run, End("error", template_outcome(failure), None, failure.span or step.span))
 
     def _enter(self, step: Step, run: StepRun) -> None:
         """Begin a run that was admitted."""
@@ -209,11 +214,11 @@ class Machine(Looping):
             self._begin_failed(run, step, failure)
             return
         if step.loop is not None:
-            self._ready(run)
+            self._mark_ready(run)
         elif step.tasks:
             self._begin_pipeline(run)
         else:
-            self._leave(run, End("ok", OK, None, step.span))
+            self._end_or_hold(run, End("ok", OK, None, step.span))
 
     def _repeat(self, step: Step, failed: StepRun) -> None:
         run = new_run(self._execution, step)
@@ -223,7 +228,7 @@ class Machine(Looping):
 
     def _add_run(self, run: StepRun) -> None:
         self._runs[run.id] = run
-        self._running[run.step] += 1
+        self._running[run.step] = self._running.get(run.step, 0) + 1
 
     def _set_deadline(self, step: Step, run: StepRun, seconds: float | None) -> None:
         if seconds is None and step.name == self.graph.final and self.state.stop is not None:
@@ -257,14 +262,14 @@ class Machine(Looping):
         self._items_kept(self._runs[owner], event)
 
     def _run_ended(self, run: StepRun, end: End, kind: str) -> None:
-        self._leave(run, end, kind)
+        self._end_or_hold(run, end, kind)
 
-    def _leave(self, run: StepRun, end: End, kind: str = "") -> None:
+    def _end_or_hold(self, run: StepRun, end: End, kind: str = "") -> None:
         self._drop_timer(deadline_id(run))
         if run.pipeline is not None and run.pipeline.executions:
             self.state.idle_starts = 0
         step = self.graph.steps[run.step]
-        end = completed(self._execution, step, run, end, kind)
+        end = complete_run(self._execution, step, run, end, kind)
         if self._is_to_hold(step, end):
             self._begin_hold(step, run, end, kind)
         else:
@@ -272,12 +277,12 @@ class Machine(Looping):
 
     def _end_run(self, run: StepRun, end: End, kind: str) -> None:
         self._remove_run(run)
-        self._move_token(leave(self._execution, self.graph.steps[run.step], run, end, kind))
+        self._move_token(end_run(self._execution, self.graph.steps[run.step], run, end, kind))
 
     def _remove_run(self, run: StepRun) -> None:
-        self._running[run.step] -= 1
-        if not self._running[run.step]:
-            del self._running[run.step]
+        others = self._running.pop(run.step) - 1
+        if others:
+            self._running[run.step] = others
 
     def _move_token(self, ended: StepExit) -> None:
         """Move the token of a step run that has ended."""

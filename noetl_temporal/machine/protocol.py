@@ -14,9 +14,9 @@ from noetl_temporal.machine.events import (
     HoldRequested,
     LimitReached,
     PauseRequested,
-    RestRequested,
     Resumed,
     RetryRequested,
+    ReturnRequested,
     Signalled,
     SkipRequested,
     Started,
@@ -32,7 +32,7 @@ from noetl_temporal.machine.state import MachineState
 
 __all__ = ["ADMITTED", "ANSWERED", "completed_id", "unexpected"]
 
-_CONTROL = (CancelRequested, LimitReached, HoldRequested, RestRequested, Continued, Resumed)
+_CONTROL = (CancelRequested, LimitReached, HoldRequested, ReturnRequested, Continued, Resumed)
 _OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
@@ -80,9 +80,9 @@ def unexpected(event: Event, state: MachineState) -> str | None:
     id_ = completed_id(event)
     if id_ is None:
         return None
-    found = state.pending.get(id_) or state.timers.get(id_)
-    if found is None and kind not in (TimerFired, ValuesKept, ValueLoaded):
+    operation = state.pending.get(id_) or state.timers.get(id_)
+    if operation is None and kind not in (TimerFired, ValuesKept, ValueLoaded):
         return f"{kind.__name__}: nothing is pending under {id_!r}"
-    if found is not None and found.kind not in ANSWERED[kind]:
-        return f"{kind.__name__}: {id_!r} is a {found.kind}"
+    if operation is not None and operation.kind not in ANSWERED[kind]:
+        return f"{kind.__name__}: {id_!r} is a {operation.kind}"
     return None

@@ -1,4 +1,4 @@
-"""What a rerun takes over from an earlier run of the same graph: everything that happened before one step first started
+"""What a rerun reuses of an earlier run of the same graph: everything that happened before one step first started
 there (semantics.md 43).
 
 How it works. The earlier run's recorded facts are fed to a machine once more (earlier_run.py). Just before the
@@ -20,26 +20,26 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.secret_references import MARK, references_in, written
+from noetl_compiler.secret_references import MARK, format_reference, references_in
 from noetl_temporal.machine.events import Earlier
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import logged, logged_in, without_row
+from noetl_temporal.machine.stored import result_fields, with_row, without_row
 from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
-__all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "take_over"]
+__all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "reuse_state"]
 
 _PAYLOAD = "payload"
 """The root of values that a rerun takes from its own request, as it is the same."""
 
-_TAKEN = (
+_REUSED_FIELDS = (
     *("workload", "ctx", "vars", "kept", "unmeasured", "signals"),
     *("records", "inside", "left", "counts", "arrivals", "waiting", "failures"),
     *("sizes", "has_stored", "stored_bytes"),
 )
-"""The fields of a PlaybookState that are taken over."""
+"""The fields of a PlaybookState that are reused."""
 
 
 def region_of(graph: Graph, step: str) -> str | None:
@@ -48,7 +48,7 @@ def region_of(graph: Graph, step: str) -> str | None:
 
 
 def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
-    """Return why what had happened before the start of ``step`` cannot be taken over; None if it can."""
+    """Return why what had happened before the start of ``step`` cannot be reused; None if it can."""
     if state.stop is not None:
         return f"the run was already stopping ({state.stop.kind}) when {step!r} started"
     for run in state.runs.values():
@@ -67,7 +67,7 @@ def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
     counts = {name: count - begun.count(name) for name, count in state.counts.items()}
     origins = (state.leads if step == graph.final else None) or [""]
     unmeasured = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
-    taken = PlaybookState(
+    earlier_state = PlaybookState(
         workload=state.workload,
         ctx=state.ctx,
         vars=state.vars,
@@ -85,20 +85,20 @@ def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
         has_stored=state.has_stored,
         stored_bytes=state.stored_bytes,
     )
-    return state_snapshot(taken)
+    return state_snapshot(earlier_state)
 
 
-def take_over(state: PlaybookState, earlier: Earlier, secrets_key: str) -> None:
+def reuse_state(state: PlaybookState, earlier: Earlier, secrets_key: str) -> None:
     """Begin with what an earlier run had. ``secrets_key`` is this run's, empty where the graph has no secrets."""
-    snapshot = _resealed(earlier.state, earlier.secrets_key, secrets_key) if secrets_key else earlier.state
-    taken = restored(cast("dict[str, Json]", snapshot), PlaybookState)
-    for name in _TAKEN:
-        setattr(state, name, getattr(taken, name))
+    snapshot = _reseal(earlier.state, earlier.secrets_key, secrets_key) if secrets_key else earlier.state
+    earlier_state = restored(cast("dict[str, Json]", snapshot), PlaybookState)
+    for name in _REUSED_FIELDS:
+        setattr(state, name, getattr(earlier_state, name))
 
 
 def emit_reused(execution: Execution, earlier: Earlier) -> None:
-    """An event for each step whose outcome was taken over, in the playbook's order. The event has the result: the row
-    that the record names is in the log of the earlier run.
+    """An event for each step whose outcome was reused, in the playbook's order. The event has the result: the row that
+    the record names is in the log of the earlier run.
     """
     records = {**execution.state.left, **execution.state.records}
     for name, step in execution.graph.steps.items():
@@ -115,10 +115,10 @@ def emit_reused(execution: Execution, earlier: Earlier) -> None:
             error=message_of(record.outcome) if record.status == "failed" else None,
             span=step.span,
             rerun_of=str(earlier.execution_id),
-            **logged(record.outcome) if record.status == "completed" else {},
+            **result_fields(record.outcome) if record.status == "completed" else {},
         )
         if record.status == "completed":
-            record.outcome = logged_in(record.outcome, row)
+            record.outcome = with_row(record.outcome, row)
 
 
 def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:
@@ -132,7 +132,7 @@ def _reused(record: StepRecord) -> StepRecord:
     return replace(record, attempts=0, retries=0, iterations={}, spent=TimeSpent(), reused=True)
 
 
-def _resealed(value: Any, old: str, new: str) -> Any:
+def _reseal(value: Any, old: str, new: str) -> Any:
     """Return the JSON with its references to secrets valid in the run with the key ``new``. Other texts stay as they
     are.
     """
@@ -140,9 +140,9 @@ def _resealed(value: Any, old: str, new: str) -> Any:
         case str() if MARK in value:
             return _with_references(value, old, new)
         case list():
-            return [_resealed(one, old, new) for one in cast("list[Json]", value)]
+            return [_reseal(one, old, new) for one in cast("list[Json]", value)]
         case dict():
-            return {name: _resealed(one, old, new) for name, one in cast("Mapping[str, Json]", value).items()}
+            return {name: _reseal(one, old, new) for name, one in cast("Mapping[str, Json]", value).items()}
         case _:
             return value
 
@@ -150,6 +150,6 @@ def _resealed(value: Any, old: str, new: str) -> Any:
 def _with_references(text: str, old: str, new: str) -> str:
     parts, end = list[str](), 0
     for found in references_in(text, old):
-        parts += [text[end : found.start], written(found.reference, new)]
+        parts += [text[end : found.start], format_reference(found.reference, new)]
         end = found.end
     return "".join([*parts, text[end:]])

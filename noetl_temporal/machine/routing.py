@@ -8,11 +8,11 @@ from typing import Any, Literal
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import AdmitRule, Arc, Json, Step, Template
+from noetl_compiler.graph import AdmitRule, Arc, Json, Route, Template
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.undefined import unmatched
 
-__all__ = ["Admission", "Boundary", "Selection", "admit", "select"]
+__all__ = ["Admission", "Boundary", "Selection", "admit", "fixed_selection", "select"]
 
 Boundary = Literal["ok", "error"]
 
@@ -20,20 +20,29 @@ Boundary = Literal["ok", "error"]
 class Selection(msgspec.Struct, frozen=True):
     """The selected arcs, and a report of those evaluated: [{to, when, matched, indeterminate}].
 
-    ``mistakes`` are warnings about conditions that used an undefined name.
+    ``mistakes`` are warnings about conditions that used an undefined name; ``targets`` are the steps that the selected
+    arcs lead to.
     """
 
     arcs: tuple[Arc, ...]
     evaluated: tuple[dict[str, Json], ...]
     mistakes: tuple[ConditionWarning, ...] = ()
+    targets: tuple[str, ...] = ()
 
 
-def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
+def fixed_selection(route: Route, boundary: Boundary) -> Selection | None:
+    """Return the selection if it is the same for all runs of the step: no arc has a condition or sets anything. Else
+    None.
+    """
+    arcs = [arc for arc in route.arcs if arc.on in ("any", boundary)]
+    return None if any(arc.when is not None or arc.set for arc in arcs) else select(route, boundary, {})
+
+
+def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
     """Return the arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for
     another outcome are not evaluated.
     """
-    route = step.route
-    taken: list[Arc] = []
+    selected: list[Arc] = []
     evaluated: list[dict[str, Json]] = []
     mistakes: list[ConditionWarning] = []
     for arc in route.arcs:
@@ -42,10 +51,11 @@ def select(step: Step, boundary: Boundary, scope: Mapping[str, Any]) -> Selectio
         result = _evaluate(arc.when, scope, mistakes)
         evaluated.append(_decision_record(arc, result))
         if result.matched:
-            taken.append(arc)
+            selected.append(arc)
             if route.mode == "exclusive":
                 break
-    return Selection(tuple(taken), tuple(evaluated), tuple(mistakes))
+    targets = tuple(arc.to for arc in selected)
+    return Selection(tuple(selected), tuple(evaluated), tuple(mistakes), targets)
 
 
 def _evaluate(

@@ -14,9 +14,9 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.language.events import AFTER_CALL
 from noetl_compiler.language.names_profile import OutcomeNames
-from noetl_compiler.value_merge import names_in, picked, without
+from noetl_compiler.value_merge import mapping_of, select_names, without_names
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.deferred import Names, taken
+from noetl_temporal.machine.deferred import Names, read_value
 from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result
 from noetl_temporal.machine.views import (
     ErrorView,
@@ -28,7 +28,17 @@ from noetl_temporal.machine.views import (
     result_view,
 )
 
-__all__ = ["Beside", "Chain", "Late", "call_names", "event_names", "outcome_names", "own_step", "sink_config"]
+__all__ = [
+    "NAMES_OF_EVERY_OUTCOME",
+    "Beside",
+    "Chain",
+    "LazyNames",
+    "call_names",
+    "event_names",
+    "outcome_names",
+    "own_step",
+    "sink_config",
+]
 
 
 class Chain(Mapping[str, Any]):
@@ -39,10 +49,14 @@ class Chain(Mapping[str, Any]):
     def __init__(self, *layers: Mapping[str, Any]) -> None:
         self._layers = layers
 
+    def under(self, *layers: Mapping[str, Any]) -> Chain:
+        """Return this chain with more layers in front of its own."""
+        return Chain(*layers, *self._layers)
+
     def __getitem__(self, key: str) -> Any:
         for layer in self._layers:
             if key in layer:
-                return taken(layer[key])
+                return read_value(layer[key])
         raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
@@ -59,7 +73,7 @@ class Chain(Mapping[str, Any]):
         return {name: self[name] for name in self}
 
 
-class Late(Mapping[str, Any]):
+class LazyNames(Mapping[str, Any]):
     """Names that are computed when a template first reads one; most scopes are never read. ``make`` must not depend on
     anything that may change before that.
     """
@@ -70,22 +84,22 @@ class Late(Mapping[str, Any]):
         self._make = make
         self._names: Mapping[str, Any] | None = None
 
-    def _made(self) -> Mapping[str, Any]:
+    def _computed_names(self) -> Mapping[str, Any]:
         if self._names is None:
             self._names = self._make()
         return self._names
 
     def __getitem__(self, key: str) -> Any:
-        return taken(self._made()[key])
+        return read_value(self._computed_names()[key])
 
     def __contains__(self, key: object) -> bool:
-        return key in self._made()
+        return key in self._computed_names()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._made())
+        return iter(self._computed_names())
 
     def __len__(self) -> int:
-        return len(self._made())
+        return len(self._computed_names())
 
     def materialise(self) -> Json:
         """All names."""
@@ -102,7 +116,7 @@ class Beside(Mapping[str, Any]):
         self._more = more
 
     def __getitem__(self, key: str) -> Any:
-        return taken(self._own[key] if key in self._own else self._more()[key])
+        return read_value(self._own[key] if key in self._own else self._more()[key])
 
     def __contains__(self, key: object) -> bool:
         return key in self._own or key in self._more()
@@ -135,7 +149,7 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
         "result": seen,
         "data": seen,
         "response": view_of(outcome, partial(response_view, kind)),
-        "this": _this(outcome, seen),
+        "this": _this_value(outcome, seen),
         "success": outcome["status"] == "ok",
         "last_error": None,
         "attempt": attempt,
@@ -154,7 +168,7 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
     return names
 
 
-def _this(outcome: PlainOutcome, seen: Any) -> Any:
+def _this_value(outcome: PlainOutcome, seen: Any) -> Any:
     """``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
     whole, result = {"data": seen, "result": seen}, outcome.get("result")
     return Names({**result, **whole}) if isinstance(result, dict) else Names(whole)
@@ -173,7 +187,7 @@ def call_names(
     if bound == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
         kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
-    names = {**outcome_names(kind, outcome, attempt, page), **_step_of(bound, step, kind, outcome, around)}
+    names = {**outcome_names(kind, outcome, attempt, page), **_step_after_call(bound, step, kind, outcome, around)}
     if bound != "call":
         return names
     if outcome["status"] == "ok":
@@ -186,7 +200,7 @@ def own_step(bound: OutcomeNames, step: str, results: Callable[[], Mapping[str, 
     return {"step": Beside({"name": step, "data": None, "result": None}, results)} if bound == "step" else {}
 
 
-def _step_of(
+def _step_after_call(
     bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
     """``step`` after the call: it has the result."""
@@ -211,19 +225,23 @@ def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
     """The rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the configuration as
     ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the call's result.
     """
-    names = names_in(config)
+    names = mapping_of(config)
     given = [name for name in ("params", "data") if name in names]
     if "statement" not in names or not given:
         return templates.render(config, scope) or {}
     values: dict[str, Json] = {}
     seen: dict[str, Any] = {}
     for name in given:
-        values |= templates.render(picked(config, [name]), Chain(seen, scope))
+        values |= templates.render(select_names(config, [name]), Chain(seen, scope))
         seen.setdefault("params", values[name])
     data: Json = values.get("data")
     if isinstance(data, dict):
         result: Any = scope.get("data")
         under = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else None
         seen["data"] = ResultView(cast("dict[str, Json]", data), under)
-    others: Json = templates.render(without(config, given), Chain(seen, scope))
+    others: Json = templates.render(without_names(config, given), Chain(seen, scope))
     return {**others, **values}
+
+
+NAMES_OF_EVERY_OUTCOME = frozenset(outcome_names("", {"status": "ok"}))
+"""The names that every outcome binds."""

@@ -1,4 +1,4 @@
-"""The start of a playbook's run: its workload and its first step, or what it takes over from an earlier run."""
+"""The start of a playbook's run: its workload and its first step, or what it reuses of an earlier run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.names import playbook_scope
-from noetl_temporal.machine.reruns import emit_reused, take_over
+from noetl_temporal.machine.reruns import emit_reused, reuse_state
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.tasks.rendering import seconds_of
 from noetl_temporal.machine.workload import workload_of
@@ -50,7 +50,7 @@ class Starting(Holding):
                 state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
                 state.arrivals.append((self.graph.entry, ""))
             else:
-                take_over(state, earlier, self._keychain.key)
+                reuse_state(state, earlier, self._keychain.key)
             large_values.keep_request_values(state, event.kept, has_workload=earlier is None)
             large_values.mark_request_values(state)
             seconds = self._seconds_of_playbook(event.at)

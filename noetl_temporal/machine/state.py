@@ -80,7 +80,7 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
     ``event_id`` at ``started``, to its end; ``done_id`` is the ``task.done`` of the previous page. ``config`` is the
     last rendered configuration, which the patch of the next page changes; ``bound`` are names of the input that a page
     rebound. ``collected`` is the running result of the pages, once one ``has_collected``. When ``storing``, the next
-    call is that of the task-level sinks; if the task ended the pipeline early, it ``is_last``. ``is_cut``: its
+    call is that of the task-level sinks; if the task ended the pipeline early, it ``is_last``. ``is_truncated``: its
     rule requested more pages than it allows.
     """
 
@@ -96,7 +96,7 @@ class TaskProgress(msgspec.Struct, omit_defaults=True):
     has_collected: bool = False
     storing: bool = False
     is_last: bool = False
-    is_cut: bool = False
+    is_truncated: bool = False
 
 
 class PipelineState(msgspec.Struct, omit_defaults=True):
@@ -130,14 +130,14 @@ class Pending(msgspec.Struct, omit_defaults=True):
     the owner, or the end of a ``hold``, when a held run of a step fails.
 
     Operations of the whole machine have no owner. ``due`` is when a timer fires, in milliseconds since the epoch.
-    ``is_asked``: it was asked to end. A deadline is suspended since ``stopped_at``, if that is set; before, it was
-    suspended for ``stopped_ms`` in total (timers.py).
+    It ``is_cancelled`` if this machine has requested that it end. A deadline is suspended since ``stopped_at``, if that
+    is set; before, it was suspended for ``stopped_ms`` in total (timers.py).
     """
 
     kind: Literal["call", "chunk", "keep", "load", "delay", "deadline", "wait", "hold"]
     owner: str
     due: int = 0
-    is_asked: bool = False
+    is_cancelled: bool = False
     stopped_at: int | None = None
     stopped_ms: int = 0
 
@@ -208,7 +208,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     nothing more begins. Once the ``items`` (``total`` of them) and the scope of a large loop are stored, they are not
     here: ``kept`` has the references to the items of each range, by its first item, and ``kept_scope`` the key of the
     scope. A loop with ``claims`` has no items: its ranges are the rows that it may still claim, and ``total`` counts
-    the claimed ones. A loop that is retried has ``taken_over`` the results of so many items of the failed one.
+    the claimed ones. A loop that is retried has the results of so many ``reused_items`` of the failed one.
     ``circuits`` are their states after the finished chunks.
     """
 
@@ -228,7 +228,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     kept: dict[int, Part] = {}
     kept_scope: str = ""
     unbegun: list[tuple[int, int]] = []
-    taken_over: int = 0
+    reused_items: int = 0
     circuits: dict[str, CircuitState] = {}
 
 
@@ -360,12 +360,13 @@ class PlaybookState(MachineState, omit_defaults=True):
     arrived at the final step. Chunks get id slots from ``first_slot`` on; ``lost_slots`` are those of chunks that ended
     without a report. ``idle_starts`` counts the steps that started since a call ended. ``warned`` are the spans, as
     line:col, that the log has a warning about. The result is that of ``return_step``, if it is set and has run;
-    ``said`` is the status that the final step gave. Large
+    ``given_status`` is the status that the final step gave. Large
     values of ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by root and name.
     ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of unknown size
     (large_values.py). ``signals`` are kept by name until a step waits for them; ``handed`` are answers that were sent
     to a chunk, by the id of the wait. ``requests`` are the ids of the latest requests; all up to ``oldest_request``
-    count as repeated. ``taken`` are those of signals that a wait of a chunk took before a reset, and that come again.
+    count as repeated. ``used_signals`` are those of signals that ended a wait of a chunk before a reset, and that come
+    again.
     """
 
     playbook_id: int = 0
@@ -388,7 +389,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     idle_starts: int = 0
     warned: list[str] = []
     return_step: str = ""
-    said: RunResult | None = None
+    given_status: RunResult | None = None
     kept: dict[str, dict[str, StoredRef]] = {}
     keeping: list[str] = []
     unmeasured: list[str] = []
@@ -396,7 +397,7 @@ class PlaybookState(MachineState, omit_defaults=True):
     handed: dict[str, Answer] = {}
     requests: list[int] = []
     oldest_request: int = 0
-    taken: list[int] = []
+    used_signals: list[int] = []
 
 
 class LoopState(MachineState, omit_defaults=True):

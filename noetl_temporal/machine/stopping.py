@@ -76,12 +76,12 @@ class Stopping(Waiting[S, R], Generic[S, R]):
     def _cancel_run(self, run: R) -> None:
         """Cancel the call or chunks of a run; end its delay or wait."""
         if self.state.readers.pop(run.id, None) is not None and run.id not in self.state.ready:
-            self._ready(run)
+            self._mark_ready(run)
         pipeline = run.pipeline
         if pipeline is not None and pipeline.phase == "delay":
             self._drop_timer(pipeline.pending)
             self._pipeline(run).delay_over()
-            self._ready(run)
+            self._mark_ready(run)
             return
         if pipeline is not None and pipeline.phase == "wait":
             self._end_wait(self.state.waits[pipeline.pending], "cancelled", None)
@@ -96,14 +96,14 @@ class Stopping(Waiting[S, R], Generic[S, R]):
         for id_ in [id_ for id_, one in pending.items() if one.kind == "keep" and one.owner == run.id]:
             del pending[id_]
             self._journal.send(Cancel(id_))
-            self._ready(run)
+            self._mark_ready(run)
 
     def _cancel(self, ids: Iterable[str]) -> None:
         """Cancel calls or chunks, each once."""
         for id_ in ids:
-            found = self.state.pending.get(id_)
-            if found is not None and not found.is_asked:
-                found.is_asked = True
+            operation = self.state.pending.get(id_)
+            if operation is not None and not operation.is_cancelled:
+                operation.is_cancelled = True
                 self._journal.send(Cancel(id_))
 
     def _is_stopped(self, run: R) -> bool:

@@ -34,9 +34,8 @@ __all__ = [
     "assembled",
     "combined_results",
     "load_id",
-    "logged",
-    "logged_in",
     "result_alone",
+    "result_fields",
     "result_in",
     "stored_in",
     "stored_list",
@@ -45,6 +44,7 @@ __all__ = [
     "whole_result",
     "with_deferred",
     "with_result",
+    "with_row",
     "with_stored",
     "without_row",
 ]
@@ -52,7 +52,7 @@ __all__ = [
 _STAND_IN = ["in the place of a list that is not loaded"]
 
 _RESULT_KEYS = ("result", "stored", "row")
-"""The keys of an outcome that are about its result: ``row`` is the row of the log that has it (``logged_in``)."""
+"""The keys of an outcome that are about its result: ``row`` is the row of the log that has it (``with_row``)."""
 
 _REFERENCES = ("stored", "row")
 
@@ -176,7 +176,7 @@ def whole_result(outcome: Mapping[str, Any]) -> Json:
     return assembled(stored, stored_value(stored))
 
 
-def logged_in(outcome: PlainOutcome, row: int) -> PlainOutcome:
+def with_row(outcome: PlainOutcome, row: int) -> PlainOutcome:
     """Return the outcome with the row of the log that has its result: for a task that started the row of its last
     attempt.
 
@@ -191,7 +191,7 @@ def without_row(outcome: PlainOutcome) -> PlainOutcome:
     return {name: value for name, value in outcome.items() if name != "row"}
 
 
-def logged(outcome: Mapping[str, Any]) -> dict[str, Json]:
+def result_fields(outcome: Mapping[str, Any]) -> dict[str, Json]:
     """Return the fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the
     row that has it or, without one, its beginning.
 
@@ -227,7 +227,7 @@ def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, d
         results = {name: _or_reference(outcome, limit) for name, outcome in outcomes.items()}
         if _bytes_of(results) <= COMBINED_BYTES:
             left_out = {
-                name: {**logged(outcome)["left_out"], "is_mapping": isinstance(outcome["result"], dict)}
+                name: {**result_fields(outcome)["left_out"], "is_mapping": isinstance(outcome["result"], dict)}
                 for name, outcome in outcomes.items()
                 if "row" in outcome and _size_over(outcome, limit) is None
             }

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["StepStatus", "StepTally", "TimeSpent", "added", "tallied"]
+__all__ = ["StepStatus", "StepTally", "TimeSpent", "add_counts", "add_tallies"]
 
 StepStatus = Literal["running", "completed", "failed", "skipped", "cancelled"]
 
@@ -54,12 +54,12 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     reused: bool = False
 
 
-def tallied(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
+def add_tallies(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
     """Return the sum of both, by step."""
-    return {**found, **{name: _added(found.get(name), one) for name, one in more.items()}}
+    return {**found, **{name: _add_tally(found.get(name), one) for name, one in more.items()}}
 
 
-def _added(found: StepTally | None, more: StepTally) -> StepTally:
+def _add_tally(found: StepTally | None, more: StepTally) -> StepTally:
     if found is None:
         return more
     status = max(_BY_WEIGHT.index(found.status), _BY_WEIGHT.index(more.status))
@@ -67,11 +67,11 @@ def _added(found: StepTally | None, more: StepTally) -> StepTally:
         _BY_WEIGHT[status],
         found.attempts + more.attempts,
         found.retries + more.retries,
-        added(found.iterations, more.iterations),
+        add_counts(found.iterations, more.iterations),
         found.spent.plus(more.spent),
     )
 
 
-def added(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+def add_counts(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     """Return the sums, by name."""
     return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}

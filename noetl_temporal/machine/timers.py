@@ -31,7 +31,7 @@ class Timing(Intake[S, R], Generic[S, R]):
         """Whether nothing begins until the run is resumed."""
         return self.state.pause is not None
 
-    def _take_pause(self, event: PauseRequested | UnpauseRequested) -> None:
+    def _apply_pause(self, event: PauseRequested | UnpauseRequested) -> None:
         if isinstance(event, PauseRequested):
             self._pause(event)
         else:
@@ -67,8 +67,8 @@ class Timing(Intake[S, R], Generic[S, R]):
             self._journal.send(StartTimer(id_, seconds, summary))
 
     def _drop_timer(self, id_: str) -> None:
-        found = self.state.timers.pop(id_, None)
-        if found is not None and found.stopped_at is None:
+        timer = self.state.timers.pop(id_, None)
+        if timer is not None and timer.stopped_at is None:
             self._journal.send(Cancel(id_))
 
     def _adjust_deadlines(self) -> None:

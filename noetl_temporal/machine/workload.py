@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.graph.contents import key_in, pointer
+from noetl_compiler.graph.contents import key_of_token, pointer
 from noetl_temporal.machine import json_merge
 
 __all__ = ["workload_of"]
@@ -24,13 +24,13 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
     asking = _self_referencing(data, wanted)
     while asking:
         name = next((one for one, read in asking.items() if not read & (asking.keys() - {one})), next(iter(asking)))
-        others = json_merge.merged({one: value for one, value in data.items() if one not in asking}, payload)
+        others = json_merge.merge({one: value for one, value in data.items() if one not in asking}, payload)
         own = Value(data[name], {"": wanted.pop(pointer("", name))})
         data = {**data, name: templates.render(own, {**others, "workload": others, **run})}
         del asking[name]
-    given: dict[str, Json] = json_merge.merged(data, payload)
+    given: dict[str, Json] = json_merge.merge(data, payload)
     rendered = templates.render(Value(data, wanted), {**given, "workload": given, **run})
-    found: dict[str, Json] = json_merge.merged(rendered, payload)
+    found: dict[str, Json] = json_merge.merge(rendered, payload)
     return found
 
 
@@ -59,7 +59,7 @@ def _overridden(pointer: str, payload: Json) -> bool:
     for token in pointer.split("/")[1:]:
         if not isinstance(payload, Mapping):
             return True
-        inner, name = cast("Mapping[str, Json]", payload), str(key_in(payload, token))
+        inner, name = cast("Mapping[str, Json]", payload), str(key_of_token(payload, token))
         if name not in inner:
             return False
         payload = inner[name]

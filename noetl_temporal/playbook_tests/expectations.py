@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from noetl_compiler.graph import Graph, Json, Span
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, to_json
 from noetl_compiler.playbook_tests import ExpectedCalls, PlaybookTest
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, differences, is_like, span_at
@@ -65,7 +65,7 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: 
 
 
 def _different(what: str, node: Node, got: Any, place: str = "") -> Iterator[TrialProblem]:
-    for difference in differences(plain(node), got):
+    for difference in differences(to_json(node), got):
         yield TrialProblem(
             span_at(node, difference.path),
             f"{what}{_shown(difference.path)} differs",
@@ -82,7 +82,7 @@ def _shown(path: Path) -> str:
 def _status(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialProblem]:
     """A run must complete if the test expects nothing else. A failure is reported with its cause."""
     node = test.expected.get("status")
-    expected = "completed" if node is None else plain(node)
+    expected = "completed" if node is None else to_json(node)
     if expected == run.finish.status:
         return
     span = test.span if node is None else node.span
@@ -119,7 +119,7 @@ def _items(node: Node | None) -> tuple[Node, ...]:
 
 def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
     """Return the step at which a route leaves the expected one, or the first step whose result is another."""
-    first = next(differences(plain(node), got), None)
+    first = next(differences(to_json(node), got), None)
     if first is None or not first.path:
         return ""
     if key == "results":
@@ -139,7 +139,7 @@ def route_of(run: TrialRun) -> list[str]:
 
 
 def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[TrialProblem]:
-    expected = [str(plain(item)) for item in _items(node)]
+    expected = [str(to_json(item)) for item in _items(node)]
     for index, name in enumerate(expected):
         if name not in (*route, ANYTHING):
             yield TrialProblem(span_at(node, (index,)), f"{name} did not start", place=place_of(graph, name))
@@ -152,9 +152,9 @@ def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[Tri
     """Check that the expected events occur in this order; others may be between them."""
     after = 0
     for item in _items(node):
-        wanted: dict[str, Json] = {"type": plain(item)}
+        wanted: dict[str, Json] = {"type": to_json(item)}
         if isinstance(item, MappingNode):
-            wanted = cast("dict[str, Json]", plain(item))
+            wanted = cast("dict[str, Json]", to_json(item))
         index = next((at for at in range(after, len(events)) if _is_event(wanted, events[at])), None)
         if index is None:
             left = [f"{event.type} {event.node}" for event in events[after:]]

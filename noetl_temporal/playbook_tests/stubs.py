@@ -24,7 +24,7 @@ from noetl_activities.sinks.data import rows_of
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.playbook_tests import Calls, HttpAnswer, Stub, StubError
+from noetl_compiler.playbook_tests import Calls, Stub, StubError, StubResponse
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -189,7 +189,7 @@ async def answer_of(stub: Stub, request: Request, context: ToolContext) -> Outco
         rows = ([row.get(name) for name in columns] for row in stub.rows)
         return Outcome("ok", sql_result([statement(columns, rows)]))
     if request.kind == "http":
-        return await _responded(stub.http or HttpAnswer(200, {}, stub.result), request, context)
+        return await _responded(stub.http or StubResponse(200, {}, stub.result), request, context)
     return Outcome("ok", stub.result)
 
 
@@ -198,7 +198,7 @@ def _failed(error: StubError) -> Outcome:
     return Outcome("error", error=info)
 
 
-async def _responded(answer: HttpAnswer, request: Request, context: ToolContext) -> Outcome:
+async def _responded(answer: StubResponse, request: Request, context: ToolContext) -> Outcome:
     """Return what the http tool makes of the response."""
     is_text = isinstance(answer.body, str)
     headers = {"content-type": "text/plain" if is_text else "application/json", **answer.headers}

@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
-from noetl_compiler.regular_file import kind_of
+from noetl_compiler.regular_file import file_type
 
 __all__ = [
     "DRAFT_SUFFIX",
@@ -180,7 +180,7 @@ def _refuse_unless_own(path: Path, status: os.stat_result) -> None:
 def refuse_unless_plain(path: Path, status: os.stat_result) -> None:
     """Raises UnsafeFileError for a link, a hard link, and anything but a file; ``found`` is its status."""
     if not stat.S_ISREG(status.st_mode):
-        raise UnsafeFileError(path, f"it is {kind_of(status)}")
+        raise UnsafeFileError(path, f"it is {file_type(status)}")
     if status.st_nlink > 1:
         raise UnsafeFileError(path, f"it is a hard link: the file has {status.st_nlink} names")
 

@@ -238,9 +238,9 @@ def test_calls_are_checked_against_a_catalog(bare: Site) -> None:
     step = "workflow:\n  - step: start\n    tool: {kind: playbook, path: examples/helo}\n"
     file = bare.write(head + step)
     assert bare.noetl("compile", str(file)).returncode == 0
-    done = bare.noetl("compile", str(file), "--catalog", str(EXAMPLES))
+    done = bare.noetl("compile", str(file), "--playbooks", str(EXAMPLES))
     assert done.returncode == 1
-    assert 'error[NT601]: the catalog has no playbook "examples/helo"' in done.stderr
+    assert 'error[NT601]: unknown playbook "examples/helo"' in done.stderr
     assert 'did you mean "examples/hello"?' in done.stderr
 
 

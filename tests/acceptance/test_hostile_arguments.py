@@ -51,7 +51,7 @@ SETTINGS = {
     "a bomb of merges": (f"a={MERGES}", "the aliases repeat more than"),
     "merges of merges": (
         "a=" + "{<<: " * 95 + "{" + ",".join(f"k{n}: 1" for n in range(9000)) + "}" * 96,
-        "merges carry more than 100,000 keys",
+        "merge keys copy more than 100,000 entries",
     ),
     "a number of 5,000 digits": ("a=" + "9" * 5000, "the number is too long"),
     "a tag": ("a=!!python/object:os.system x", "is not supported"),
@@ -149,7 +149,7 @@ def pipe(bare: Site) -> str:
         ("run", "hello.yaml", "--payload", "@FILE"),
         ("compile", "hello.yaml", "--forecast", "--payload", "@FILE"),
         ("run", "hello.yaml", "--credentials", "FILE"),
-        ("compile", "hello.yaml", "--catalog", "FILE"),
+        ("compile", "hello.yaml", "--playbooks", "FILE"),
     ],
 )
 @pytest.mark.parametrize("kind", ["pipe", "device"])
@@ -161,7 +161,7 @@ def test_only_files_are_read(bare: Site, pipe: str, args: tuple[str, ...], kind:
 
 def test_a_pipe_in_a_folder_is_not_a_playbook(bare: Site, pipe: str) -> None:
     bare.write(HELLO, "hello.yaml")
-    done = bare.noetl("compile", ".", "--catalog", ".")
+    done = bare.noetl("compile", ".", "--playbooks", ".")
     assert done.returncode == 0
     assert pipe not in done.stdout + done.stderr
 

@@ -140,7 +140,7 @@ async def test_the_log_has_the_parent_in_every_table(site: Site, log: asyncpg.Co
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("path: tests/chil, input: {city: Oslo}", 'error[NT601]: the catalog has no playbook "tests/chil"'),
+        ("path: tests/chil, input: {city: Oslo}", 'error[NT601]: unknown playbook "tests/chil"'),
         ("path: tests/child", 'error[NT604]: the call of "tests/child" lacks the input "city"'),
     ],
     ids=["unknown", "missing input"],
@@ -160,7 +160,7 @@ def test_called_playbooks_may_be_in_another_folder(site: Site) -> None:
     (site.folder / "mine").mkdir(exist_ok=True)
     file = book(site, "mine/call", "workflow:\n  - step: start\n    tool: {kind: playbook, path: shared/else}\n")
     assert site.noetl("run", file).returncode == 2
-    assert site.run(site.folder / "mine" / "call.yaml", "--catalog", str(site.folder))["result"] == "3 days in Oslo"
+    assert site.run(site.folder / "mine" / "call.yaml", "--playbooks", str(site.folder))["result"] == "3 days in Oslo"
 
 
 def test_a_worker_that_is_killed_while_a_child_runs(bare: Site, api: Api) -> None:

@@ -15,7 +15,7 @@ import pytest
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.errors import ConfigError, CredentialError, SecretError, ToolError
 from noetl_activities.secrets.tool import TOOL
-from noetl_compiler.secret_references import SecretReference, references_in, written
+from noetl_compiler.secret_references import SecretReference, format_reference, references_in
 from tests.activities.conftest import Context, request
 
 KEY = "of the run"
@@ -96,7 +96,7 @@ def credentials(file: Path | None = None, /, **environment: Any) -> Credentials:
 
 
 def to(kind: str, *path: str | int, name: str = "billing", form: Any = "value", **config: Any) -> str:
-    return written(SecretReference(name, kind, config, path, form), KEY)
+    return format_reference(SecretReference(name, kind, config, path, form), KEY)
 
 
 async def read(credentials: Credentials, reference: str) -> Any:
@@ -130,7 +130,7 @@ async def test_a_value_is_json_where_that_is_asked_for() -> None:
 
 async def test_a_reference_of_another_run_stays_text() -> None:
     known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
-    other = written(SecretReference("a", "env", {}, ("token",)), "another key")
+    other = format_reference(SecretReference("a", "env", {}, ("token",)), "another key")
     assert await read(known_credentials, f"x {other}") == f"x {other}"
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from noetl_compiler import compile_file, compile_text
-from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.phases import parse_playbook
+from noetl_compiler.playbook_set import read_folder, with_call_diagnostics
 from noetl_compiler.reader import read_file
 from noetl_compiler.source import SourceFile
 
@@ -55,6 +55,6 @@ def findings_in(path: Path) -> list[Diagnostic]:
 
 
 def _found_among(folder: Path) -> list[Diagnostic]:
-    catalog = read_catalog(folder)
+    catalog = read_folder(folder)
     understood = [parse_playbook(read_file(path)[0]) for path in playbooks_in(folder)]
-    return [found for diagnostic in understood for found in with_calls(diagnostic, catalog).diagnostics]
+    return [found for diagnostic in understood for found in with_call_diagnostics(diagnostic, catalog).diagnostics]

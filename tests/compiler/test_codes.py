@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from noetl_compiler import compile_file, compile_text
-from noetl_compiler.catalog import read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import one_line
 from noetl_compiler.phases import parse_playbook
+from noetl_compiler.playbook_set import read_folder, with_call_diagnostics
 from noetl_compiler.source import SourceFile
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +61,7 @@ def test_an_example_gives_what_is_shown(section: Section, tmp_path: Path) -> Non
     for index, text in enumerate(texts):
         (tmp_path / f"{index}.yaml").write_text(text, encoding="utf-8")
     source = SourceFile(str(tmp_path / "0.yaml"), texts[0])
-    diagnostics = with_calls(parse_playbook(source), read_catalog(tmp_path)).diagnostics
+    diagnostics = with_call_diagnostics(parse_playbook(source), read_folder(tmp_path)).diagnostics
     shown = "".join(f"{one_line(diagnostic)}\n" for diagnostic in diagnostics)
     assert shown.replace(source.file, "playbook.yaml") == section.blocks["text"]
     assert section.code in {diagnostic.code.value for diagnostic in diagnostics}

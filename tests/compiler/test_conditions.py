@@ -66,11 +66,13 @@ def test_a_condition_is_its_outcome_its_cause_and_the_rest(source: str, on: OnSt
 )
 def test_an_event_is_reported_where_it_happens(name: str, moment: Moment, on: OnStatus | None) -> None:
     source = f"event.name == '{name}'"
-    assert read(f"{{{{ {source} }}}}", moment=moment) == (Condition(on) if on else Condition(rest=source))
+    assert read(f"{{{{ {source} }}}}", moment=moment) == (Condition(on) if on else Condition(remainder=source))
 
 
 def test_what_follows_a_failure_is_not_said_of_success() -> None:
-    assert read("{{ event.name == 'call.done' }}", on="error") == Condition("error", rest="event.name == 'call.done'")
+    assert read("{{ event.name == 'call.done' }}", on="error") == Condition(
+        "error", remainder="event.name == 'call.done'"
+    )
 
 
 PARTS = st.sampled_from(["a.b", "x == 'p and q'", "(m or n)", "not k", "[1, 2] | length", "f('(') == ')'"])
@@ -79,4 +81,4 @@ PARTS = st.sampled_from(["a.b", "x == 'p and q'", "(m or n)", "not k", "[1, 2] |
 @given(st.lists(PARTS, min_size=1, max_size=5))
 def test_parts_without_an_outcome_are_all_kept_in_order(parts: list[str]) -> None:
     expression = " and ".join(parts)
-    assert read(f"{{{{ {expression} }}}}") == Condition(rest=expression)
+    assert read(f"{{{{ {expression} }}}}") == Condition(remainder=expression)

@@ -97,7 +97,7 @@ def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
         (
             {},
             Sizes(items={"fetch": 3_000}),
-            "its results have 3,000,000 bytes together: over 2 MB they need a Postgres",
+            "its results have 3,000,000 bytes: over 2 MB they need a Postgres",
         ),
         ({}, Sizes(items={"fetch": 200_000}), "add a frame"),
     ],

@@ -9,7 +9,7 @@ from jsonschema import Draft7Validator
 
 from noetl_compiler import compile_text, preview
 from noetl_compiler.diagnostics import Severity, one_line
-from noetl_compiler.guarantees import of_call
+from noetl_compiler.guarantees import call_guarantee
 from noetl_compiler.language.tool_description import Guarantee, ToolDescription, ToolField
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import Dialect
@@ -166,7 +166,7 @@ def test_its_guarantee_is_reported() -> None:
         assert graph is not None
         [task] = graph.steps["start"].tasks
         explain = preview.explain(graph, "start", tools=tools)
-        guarantee = of_call(task, tools)
+        guarantee = call_guarantee(task, tools)
         assert guarantee is None or str(guarantee) in explain
         return str(guarantee)
 

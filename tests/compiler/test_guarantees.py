@@ -12,7 +12,7 @@ from noetl_activities.sinks import KINDS as SINKS_WITH_LEDGER
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise, preview
 from noetl_compiler.graph import Graph
-from noetl_compiler.guarantees import guarantees_json, of_call, of_rows
+from noetl_compiler.guarantees import call_guarantee, guarantees_json, rows_guarantee
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS, WAITS
 from noetl_compiler.sql_effects import sql_effect, statements
 
@@ -36,7 +36,7 @@ def graph_of(tool: str) -> Graph:
 
 def guarantee_of(tool: str) -> str:
     [task] = graph_of(tool).steps["start"].tasks
-    return str(of_call(task))
+    return str(call_guarantee(task))
 
 
 def sql(kind: str, text: str, more: str = "") -> str:
@@ -211,7 +211,7 @@ REPEATED = "at least once: called again when its call is repeated"
 )
 def test_rows(sink: str, guarantee: str) -> None:
     [task] = graph_of(f"{CODE}, sink: {{{sink}}}").steps["start"].tasks
-    assert str(of_rows(task.sinks[0])) == guarantee
+    assert str(rows_guarantee(task.sinks[0])) == guarantee
 
 
 def test_the_tables_agree_with_the_tools() -> None:

@@ -32,7 +32,7 @@ def fields_of(construct: Construct, text: str) -> ConstructFields:
 
 def findings_of(fields: ConstructFields) -> list[tuple[Code, str]]:
     fields.close()
-    return [(diagnostic.code, diagnostic.message) for diagnostic in fields.report.found]
+    return [(diagnostic.code, diagnostic.message) for diagnostic in fields.report.diagnostics]
 
 
 def names_in(value: ValueType) -> Iterator[str]:

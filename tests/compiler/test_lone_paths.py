@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl_compiler.templating.budget import RenderBudget
-from noetl_compiler.templating.program import PathProgram, Program, _compile, compiled  # pyright: ignore[reportPrivateUsage] - Jinja's own way
+from noetl_compiler.templating.program import PathProgram, Program, _compile, compile_template  # pyright: ignore[reportPrivateUsage] - Jinja's own way
 from noetl_temporal.machine.views import result_view
 
 SCOPE: dict[str, Any] = {
@@ -37,14 +37,14 @@ def outcome(program: Program | PathProgram) -> tuple[str, str]:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_path_gives_what_jinja_gives(source: str) -> None:
-    assert outcome(compiled(source)) == outcome(_compile(source))
+    assert outcome(compile_template(source)) == outcome(_compile(source))
 
 
 @pytest.mark.parametrize("source", ["{{ a.b.c }}", "{{rows.count}}"])
 def test_a_path_needs_no_jinja(source: str) -> None:
-    assert isinstance(compiled(source), PathProgram)
+    assert isinstance(compile_template(source), PathProgram)
 
 
 @pytest.mark.parametrize("source", ["{{ self }}", "{{ a.b }} ", "{{ true }}", "{{ a\n.b }}", "{{ range }}"])
 def test_what_is_more_than_a_path_is_left_to_jinja(source: str) -> None:
-    assert isinstance(compiled(source), Program)
+    assert isinstance(compile_template(source), Program)

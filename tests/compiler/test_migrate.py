@@ -14,7 +14,7 @@ from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph
 from noetl_compiler.migration import Migration, migrate, without_places
-from noetl_compiler.nodes import plain
+from noetl_compiler.nodes import to_json
 from noetl_compiler.reader import read
 from noetl_compiler.schema import json_schema
 from noetl_compiler.source import SourceFile
@@ -49,7 +49,7 @@ def own_playbooks() -> list[Path]:
 def against_schema(text: str) -> list[str]:
     root, _ = read(SourceFile("playbook.yaml", text))
     assert root is not None
-    return [error.message for error in V10.iter_errors(plain(root))]
+    return [error.message for error in V10.iter_errors(to_json(root))]
 
 
 def assert_survives(text: str) -> None:

@@ -17,7 +17,7 @@ from noetl_compiler.migration.document import emit_document
 from noetl_compiler.migration.graph_diff import first_difference, without_places
 from noetl_compiler.migration.source_lookup import NOWHERE, Region
 from noetl_compiler.migration.write import write
-from noetl_compiler.nodes import MappingNode, plain
+from noetl_compiler.nodes import MappingNode, to_json
 from noetl_compiler.reader import read
 from noetl_compiler.source import SourceFile
 
@@ -47,7 +47,7 @@ def test_what_is_written_is_read_again(data: dict[str, Json]) -> None:
     again, found = read(SourceFile("", text))
     assert found == []
     assert again is not None
-    assert repr(plain(again)) == repr(data)
+    assert repr(to_json(again)) == repr(data)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_block_keeps_its_exact_text(text: str) -> None:
     document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)
     again, _ = read(SourceFile("", write(document, SourceFile("", ""))))
     assert again is not None
-    assert plain(again) == data
+    assert to_json(again) == data
 
 
 def test_code_stays_a_block_whatever_its_spaces() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from noetl_compiler import Result, compile_text
 from noetl_compiler.graph import Json, encode
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.source import SourceFile
 
@@ -99,7 +99,7 @@ def is_for_people(leaf: Leaf) -> bool:
 def test_another_value_makes_a_difference(path: Path) -> None:
     original, _ = read(read_file(path)[0])
     assert original is not None
-    document = plain(original)
+    document = to_json(original)
     result = compile_text(written(document))
     root, _ = read(SourceFile("", written(document)))
     assert root is not None

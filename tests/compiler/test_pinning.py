@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from noetl_compiler.catalog import parse_file
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph
 from noetl_compiler.graph.pinned import PinnedCalls
 from noetl_compiler.language.tools import KINDS
-from noetl_compiler.phases import lowered
-from noetl_compiler.pinning import Pinned, pin_file, pin_graphs
+from noetl_compiler.phases import compile_parsed
+from noetl_compiler.pinning import PinningResult, pin_file, pin_graphs
+from noetl_compiler.playbook_set import parse_file
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: book, path: {path}, version: '{version}'}}\n"
 PLAIN = "workflow:\n  - step: start\n    tool: {kind: noop}\n"
@@ -36,12 +36,12 @@ def written(folder: Path, books: dict[str, str]) -> Path:
     return folder
 
 
-def pinned(folder: Path, books: dict[str, str], root: str = "main") -> Pinned:
+def pinned(folder: Path, books: dict[str, str], root: str = "main") -> PinningResult:
     return pin_file(written(folder, books) / f"{root}.yaml", folder, KINDS)
 
 
 def graph_of(folder: Path, name: str) -> Graph:
-    graph = lowered(parse_file(folder / f"{name}.yaml")).graph
+    graph = compile_parsed(parse_file(folder / f"{name}.yaml")).graph
     assert graph is not None
     return graph
 
@@ -52,7 +52,7 @@ def found(folder: Path, calls: PinnedCalls, path: str, version: str = "", caller
     return None if called is None else Path(called.graph.source.file).stem
 
 
-def lines_of(pinned: Pinned) -> list[str]:
+def lines_of(pinned: PinningResult) -> list[str]:
     errors = (
         diagnostic
         for result in pinned.problems
@@ -110,12 +110,12 @@ def test_a_path_that_is_a_template_may_mean_any_playbook_that_compiles(tmp_path:
 @pytest.mark.parametrize(
     ("books", "expected"),
     [
-        ({"main": calling("chil"), "child": PLAIN}, ['main.yaml:6: the catalog has no playbook "chil"']),
+        ({"main": calling("chil"), "child": PLAIN}, ['main.yaml:6: unknown playbook "chil"']),
         ({"main": calling("child"), "child": BROKEN}, ['main.yaml:6: the playbook "child" has errors']),
         ({"main": calling("child"), "child": NEEDS}, ['main.yaml:6: the call of "child" lacks the input "city"']),
         (
             {"main": calling("middle"), "middle": calling("chil"), "child": PLAIN},
-            ['middle.yaml:6: the catalog has no playbook "chil"'],
+            ['middle.yaml:6: unknown playbook "chil"'],
         ),
         (
             {"main": calling('"{{ workload.which }}"'), "other": calling("chil"), "child": PLAIN},

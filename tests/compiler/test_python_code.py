@@ -11,7 +11,7 @@ from noetl_activities import python_child
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
-from noetl_compiler.python_code import GIVEN, gives_result, parsed, undefined_names
+from noetl_compiler.python_code import TOOL_NAMES, gives_result, parse_code, undefined_names
 from noetl_compiler.source import SourceFile
 
 HEAD = """\
@@ -39,7 +39,7 @@ def call(code: str, **given: Any) -> dict[str, Any]:
 
 
 def test_the_tool_binds_these_names_for_any_code() -> None:
-    assert python_child.globals_of(call("uuid")).keys() - {"__name__"} == GIVEN
+    assert python_child.globals_of(call("uuid")).keys() - {"__name__"} == TOOL_NAMES
 
 
 RESULTS = [
@@ -62,7 +62,7 @@ RESULTS = [
 
 @pytest.mark.parametrize(("code", "has_one"), RESULTS)
 def test_what_gives_a_result_is_what_the_tool_takes_one_from(code: str, has_one: bool) -> None:
-    tree = parsed(code)
+    tree = parse_code(code)
     assert isinstance(tree, ast.Module)
     assert gives_result(tree) is has_one
     assert (python_child.run(call(code)) is not None) is has_one
@@ -91,7 +91,7 @@ def test_an_input_of_that_name_is_a_result() -> None:
     ],
 )
 def test_the_tool_refuses_what_is_a_syntax_error(code: str) -> None:
-    assert not isinstance(parsed(code), ast.Module | None)
+    assert not isinstance(parse_code(code), ast.Module | None)
     with pytest.raises(SyntaxError):
         python_child.run(call(code))
 
@@ -119,7 +119,7 @@ UNDEFINED: list[tuple[str, list[str]]] = [
 
 @pytest.mark.parametrize(("code", "names"), UNDEFINED)
 def test_names_that_are_not_defined(code: str, names: list[str]) -> None:
-    tree = parsed(code)
+    tree = parse_code(code)
     assert isinstance(tree, ast.Module)
     undefined = undefined_names(code, tree, frozenset())
     assert [entry.name for entry in undefined] == names
@@ -234,9 +234,9 @@ def test_a_mistake_of_the_task_itself_is_the_only_finding() -> None:
 
 
 def test_code_too_deep_or_too_long_is_left_to_the_run() -> None:
-    assert parsed("x = " + "not " * 20_000 + "1") is None
-    assert parsed("-" * 20_000 + "1") is None
-    assert parsed("x = 1\n" * 10_000) is None
+    assert parse_code("x = " + "not " * 20_000 + "1") is None
+    assert parse_code("-" * 20_000 + "1") is None
+    assert parse_code("x = 1\n" * 10_000) is None
 
 
 @pytest.mark.parametrize("code", [code for code, names in UNDEFINED if not names])

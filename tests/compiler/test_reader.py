@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.reader import MAX_BYTES, MappingNode, ScalarNode, plain, read, read_file, value_of
+from noetl_compiler.reader import MAX_BYTES, MappingNode, ScalarNode, read, read_file, to_json, value_of
 from noetl_compiler.reading import budget
 from noetl_compiler.reading.budget import MAX_REPEATED_NODES
 from noetl_compiler.source import SourceFile
@@ -21,7 +21,7 @@ def data(text: str) -> Json:
     root, diagnostics = read(SourceFile("p.yaml", text))
     assert not diagnostics
     assert root is not None
-    return plain(root)
+    return to_json(root)
 
 
 def findings(text: str) -> list[tuple[str, int, int]]:
@@ -123,7 +123,7 @@ def test_mistakes_are_found_where_they_are(text: str, expected: list[tuple[str, 
 def test_the_first_of_two_keys_counts_and_is_shown() -> None:
     root, (diagnostic,) = read(SourceFile("p.yaml", "a: 1\na: 2\n"))
     assert root is not None
-    assert plain(root) == {"a": 1}
+    assert to_json(root) == {"a": 1}
     assert [other.span for other in diagnostic.related] == [Span(1, 1, 1, 2)]
 
 

@@ -17,7 +17,7 @@ from noetl_compiler.dialects.detect import detect
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
 from noetl_compiler.language.words import Dialect
-from noetl_compiler.nodes import MappingNode, plain
+from noetl_compiler.nodes import MappingNode, to_json
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
 from noetl_compiler.schema import DIALECTS, json_schema, models_of, schema_of_all
@@ -55,7 +55,7 @@ def leaves(data: Json) -> Iterator[Json]:
 def problems(source: SourceFile) -> list[str]:
     root, _ = read(source)
     assert isinstance(root, MappingNode)
-    schema_errors = validator(detect(root, Report(source))).iter_errors(plain(root))
+    schema_errors = validator(detect(root, Report(source))).iter_errors(to_json(root))
     return [f"{problem.json_path}: {problem.message[:200]}" for problem in schema_errors]
 
 
@@ -96,7 +96,7 @@ def test_a_playbook_that_compiles_is_valid(path: Path) -> None:
     assert problems(source) == []
     root, _ = read(source)
     assert root is not None
-    assert of_all().is_valid(plain(root))
+    assert of_all().is_valid(to_json(root))
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/corpus is not here")

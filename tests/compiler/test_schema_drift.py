@@ -16,7 +16,7 @@ from noetl_compiler.dialects.detect import detect
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Span
 from noetl_compiler.language.words import Dialect
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, to_json
 from noetl_compiler.reader import read, read_file
 from noetl_compiler.report import Report
 from noetl_compiler.schema import DIALECTS, json_schema
@@ -77,7 +77,7 @@ def test_what_a_front_end_asks_for_is_in_the_schema(path: Path, monkeypatch: pyt
     source, _ = read_file(path)
     root, _ = read(source)
     assert isinstance(root, MappingNode)
-    walk, document, where = WALKS[detect(root, Report(source))], plain(root), dict(places(root))
+    walk, document, where = WALKS[detect(root, Report(source))], to_json(root), dict(places(root))
     requested = Asked(monkeypatch)
     parse(root, Report(source))
     schemas_at = {span: walk.at(where[span], document) for span in {span for span, _ in requested.keys}}
@@ -139,4 +139,8 @@ def findings_of(playbook: Any) -> list[str]:
     assert isinstance(root, MappingNode)
     report = Report(source)
     parse(root, report)
-    return [diagnostic.message for diagnostic in report.found if diagnostic.code in (Code.UNKNOWN_KEY, Code.WRONG_TYPE)]
+    return [
+        diagnostic.message
+        for diagnostic in report.diagnostics
+        if diagnostic.code in (Code.UNKNOWN_KEY, Code.WRONG_TYPE)
+    ]

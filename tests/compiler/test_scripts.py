@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from noetl_compiler import Result, compile_file
-from noetl_compiler.catalog import parse_file
 from noetl_compiler.diagnostics import Severity, one_line
 from noetl_compiler.graph import Task, decode, encode
-from noetl_compiler.guarantees import of_call
+from noetl_compiler.guarantees import call_guarantee
 from noetl_compiler.language.scripts import MAX_BYTES
-from noetl_compiler.phases import lowered, parse_playbook
+from noetl_compiler.phases import compile_parsed, parse_playbook
+from noetl_compiler.playbook_set import parse_file
 from noetl_compiler.preview.calls import call_in_words
 from noetl_compiler.script_requests import Download
 from noetl_compiler.scripts import Fetch, ScriptError, with_scripts
@@ -41,7 +41,7 @@ def script(folder: Path, text: str, name: str = "a.py") -> None:
 def pinned(
     file: Path, request: Mapping[str, Any] | None = None, fetch: Fetch | None = None, *, to_run: bool = True
 ) -> Result:
-    return lowered(with_scripts(parse_file(file), request or {}, fetch=fetch, to_run=to_run))
+    return compile_parsed(with_scripts(parse_file(file), request or {}, fetch=fetch, to_run=to_run))
 
 
 def findings_of(result: Result) -> list[str]:
@@ -214,7 +214,7 @@ def test_a_template_that_needs_a_run_is_refused_at_its_place(tmp_path: Path) -> 
 
 def test_a_text_without_a_file_has_no_folder() -> None:
     text = f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: python, script: {{uri: a.py}}}}\n"
-    result = lowered(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, to_run=True))
+    result = compile_parsed(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, to_run=True))
     assert result.graph is None
     assert "from the playbook's folder" in findings_of(result)[0]
 
@@ -335,4 +335,4 @@ def test_previews_and_guarantees_know_the_code(tmp_path: Path) -> None:
     script(tmp_path, "select 1 from t", "a.sql")
     task = task_of(pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")))
     assert call_in_words(task).startswith("code from a.sql (sha256 ")
-    assert str(of_call(task)) == "at least once: it only reads, so repeating it does no harm"
+    assert str(call_guarantee(task)) == "at least once: it only reads, so repeating it does no harm"

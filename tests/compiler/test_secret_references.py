@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler import templates
-from noetl_compiler.secret_references import MARK, SecretReference, references_in, written
+from noetl_compiler.secret_references import MARK, SecretReference, format_reference, references_in
 from noetl_compiler.templates import Secret, TemplateFailure
 
 KEY = "of the run"
@@ -31,24 +31,24 @@ SCOPE = {"keychain": {"billing": Secret(SecretReference("billing", "vault", {"pa
     st.text(),
 )
 def test_a_reference_is_found_in_any_text(before: str, reference: SecretReference, after: str) -> None:
-    text = written(reference, KEY)
+    text = format_reference(reference, KEY)
     [found] = references_in(before + text + after, KEY)
     assert found.reference == reference
     assert (found.start, found.end) == (len(before), len(before) + len(text))
 
 
 def test_a_reference_is_made_of_characters_that_nothing_escapes() -> None:
-    text = written(SecretReference("mön/ey key", "vault", {"path": "a/b?c=ü"}, ("a b", 0)), KEY)
+    text = format_reference(SecretReference("mön/ey key", "vault", {"path": "a/b?c=ü"}, ("a b", 0)), KEY)
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
     assert text.startswith(f"{MARK}m-n-ey-key.a-b.0~")
 
 
 def test_a_reference_of_another_run_is_text() -> None:
-    assert list(references_in(written(BILLING, "of another run"), KEY)) == []
+    assert list(references_in(format_reference(BILLING, "of another run"), KEY)) == []
 
 
 def test_a_changed_reference_is_text() -> None:
-    _, label, body, mac, _ = written(BILLING, KEY).split("~")
+    _, label, body, mac, _ = format_reference(BILLING, KEY).split("~")
     other = base64.urlsafe_b64encode(b'{"name":"other","kind":"vault"}').decode().rstrip("=")
     for changed in (f"{MARK}{label}~{other}~{mac}~", f"{MARK}{label}~{body}~{mac[:-1]}~", f"{MARK}{label}~{body}~~"):
         assert list(references_in(changed, KEY)) == []
@@ -69,14 +69,14 @@ def test_a_changed_reference_is_text() -> None:
     ],
 )
 def test_a_template_passes_a_secret_on(source: str, expected: str) -> None:
-    assert templates.render_text(source, SCOPE) == expected.format(written(BILLING, KEY))
+    assert templates.render_text(source, SCOPE) == expected.format(format_reference(BILLING, KEY))
 
 
 def test_a_secret_as_json_is_resolved_as_json() -> None:
     text = templates.render_text("{{ keychain.billing.token | tojson }}", SCOPE)
     [reference] = references_in(text, KEY)
     assert (reference.reference.form, reference.reference.path) == ("json", ("token",))
-    assert templates.render_text("{{ {'a': keychain.billing.token} }}", SCOPE) == {"a": written(BILLING, KEY)}
+    assert templates.render_text("{{ {'a': keychain.billing.token} }}", SCOPE) == {"a": format_reference(BILLING, KEY)}
 
 
 @pytest.mark.parametrize(
@@ -124,4 +124,4 @@ def test_a_secret_is_there() -> None:
 
 def test_parts_of_the_scope_are_passed_on_as_references() -> None:
     wanted: dict[str, Any] = templates.project(SCOPE, ["keychain.billing.token"])
-    assert wanted == {"keychain": {"billing": {"token": written(BILLING, KEY)}}}
+    assert wanted == {"keychain": {"billing": {"token": format_reference(BILLING, KEY)}}}

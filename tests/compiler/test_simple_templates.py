@@ -10,7 +10,7 @@ from jinja2.exceptions import TemplateSyntaxError
 from noetl_compiler.templating.check import (
     TemplateFacts,
     _examine_parsed,  # pyright: ignore[reportPrivateUsage] - the way of all other templates
-    _without_parser,  # pyright: ignore[reportPrivateUsage] - what is tested
+    _examine_simple,  # pyright: ignore[reportPrivateUsage] - what is tested
 )
 
 
@@ -56,7 +56,7 @@ SOURCES = st.tuples(
 
 @given(SOURCES)
 def test_what_is_examined_without_the_parser_has_the_facts_that_the_parser_gives(source: str) -> None:
-    found = _without_parser(source)
+    found = _examine_simple(source)
     assert found is None or found == parsed_facts(source)
 
 
@@ -78,7 +78,7 @@ def parsed_facts(source: str) -> TemplateFacts | str:
     ],
 )
 def test_comparisons_take_no_parser(source: str, paths: tuple[str, ...]) -> None:
-    assert _without_parser(source) == TemplateFacts((), paths, (), paths)
+    assert _examine_simple(source) == TemplateFacts((), paths, (), paths)
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_comparisons_take_no_parser(source: str, paths: tuple[str, ...]) -> None
     ],
 )
 def test_other_templates_are_left_to_the_parser(source: str) -> None:
-    assert _without_parser(source) is None
+    assert _examine_simple(source) is None

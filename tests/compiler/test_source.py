@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler.reader import MappingNode, ScalarNode, read
-from noetl_compiler.source import SourceFile, Span, expressions
+from noetl_compiler.source import SourceFile, Span, expression_ranges
 
 TEXTS = st.text(alphabet="ab \n\r{}é\u2028")
 
@@ -59,11 +59,11 @@ def test_places_outside_of_the_text_are_its_ends() -> None:
     ],
 )
 def test_expressions_end_where_jinja_ends_them(text: str, expected: list[str]) -> None:
-    assert [text[start:end] for start, end in expressions(text)] == expected
+    assert [text[start:end] for start, end in expression_ranges(text)] == expected
 
 
 def test_quotes_that_never_close_cost_no_more_than_their_length() -> None:
-    assert len(expressions("{{ '" + "\\'" * 200_000)) == 1
+    assert len(expression_ranges("{{ '" + "\\'" * 200_000)) == 1
 
 
 STYLES = {
@@ -93,8 +93,8 @@ def scalar(text: str) -> tuple[SourceFile, ScalarNode]:
 @pytest.mark.parametrize("style", STYLES)
 def test_every_style_of_scalar_gives_exact_places(style: str) -> None:
     source, node = scalar(STYLES[style])
-    expressions = ["".join(source.slice(span).split()) for span in node.expressions]
-    assert expressions == ["{{v0}}", "{{v1}}"]
+    texts = ["".join(source.slice(span).split()) for span in node.expressions]
+    assert texts == ["{{v0}}", "{{v1}}"]
 
 
 WORDS = st.sampled_from(["word", " ", "\n", "'", '"', "\\", "é", "# ", ": ", "\t", "%", "日本", "}", None])
@@ -107,8 +107,8 @@ def test_expressions_are_found_in_any_surrounding_text(parts: list[str | None], 
     text = "".join(f"{{{{ v{index} }}}}" if part is None else part for index, part in enumerate(parts))
     source, node = scalar(yaml.dump({"a": text}, default_style=style, allow_unicode=True, width=30))
     assert node.value == text
-    expressions = [re.sub(r"[\s\\]", "", source.slice(span)) for span in node.expressions]
-    assert expressions == [name.replace(" ", "") for name in names]
+    texts = [re.sub(r"[\s\\]", "", source.slice(span)) for span in node.expressions]
+    assert texts == [name.replace(" ", "") for name in names]
 
 
 def test_a_brace_written_as_an_escape_gives_the_whole_scalar() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from noetl_compiler.templates import TemplateFailure, render_text
-from noetl_compiler.templating.program import compiled
+from noetl_compiler.templating.program import compile_template
 
 from .hostile_templates import HOSTILE, HOSTILE_SCOPE
 from .test_template_budget import SCOPE, SLOW, SLOW_SCOPE, TOO_MUCH
@@ -61,7 +61,7 @@ def test_no_template_takes_longer_than_twice_a_million_additions() -> None:
     what else runs on the machine slows both."""
     for source, _ in EACH:
         with contextlib.suppress(Exception):
-            compiled(source)
+            compile_template(source)
     least = dict.fromkeys(range(len(EACH)), float("inf"))
     slow = list(least)
     for _ in range(ROUNDS):

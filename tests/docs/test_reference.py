@@ -25,8 +25,8 @@ from noetl_activities.variables import HOME_VARIABLE
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.graph import Graph
-from noetl_compiler.guarantees import name_of, of_call, tasks_of
-from noetl_compiler.phases import lowered, parse_playbook
+from noetl_compiler.guarantees import call_guarantee, steps_with_tasks, task_name
+from noetl_compiler.phases import compile_parsed, parse_playbook
 from noetl_compiler.pinning import pin_graphs
 from noetl_compiler.scripts import with_scripts
 from noetl_compiler.source import SourceFile
@@ -168,13 +168,13 @@ def _outcomes(run: TrialRun) -> dict[str, PlainOutcome]:
 
 
 def _guarantees(graph: Graph) -> dict[str, str]:
-    return {name_of(step, task): str(of_call(task)) for step, task in tasks_of(graph)}
+    return {task_name(step, task): str(call_guarantee(task)) for step, task in steps_with_tasks(graph)}
 
 
 def _graph(block: Block) -> Graph:
     """With the scripts that pages show fetched."""
     playbook = parse_playbook(SourceFile("<text>", block.text))
-    graph = lowered(with_scripts(playbook, {}, fetch=lambda download: SCRIPTS[download.url])).graph
+    graph = compile_parsed(with_scripts(playbook, {}, fetch=lambda download: SCRIPTS[download.url])).graph
     assert graph is not None
     return graph
 

@@ -13,7 +13,7 @@ from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, RunChunk
 from noetl_temporal.machine.events import (
     CancelRequested,
-    RestRequested,
+    ReturnRequested,
     Started,
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
@@ -257,7 +257,7 @@ def test_a_long_chunk_leaves_the_rest_to_the_next() -> None:
     """It finishes what it has claimed, and says how many rows may still be."""
     claiming = Claiming(drain("limit: 10\n      spec: {frame: {max_rows: 2}}"), Table(10))
     claiming.answer("claim")
-    claiming.feed(RestRequested(claiming.at + 1))
+    claiming.feed(ReturnRequested(claiming.at + 1))
     while not claiming.is_over:
         claiming.answer("")
     report = claiming.machine.report
@@ -340,7 +340,7 @@ def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
             stops = 0
             claiming.feed(CancelRequested(claiming.at))
         elif happens < 0.12:
-            claiming.feed(RestRequested(claiming.at))
+            claiming.feed(ReturnRequested(claiming.at))
         elif claiming.calls and happens < 0.4:
             claiming.do(chance.choice(list(claiming.calls)))
         elif claiming.calls:

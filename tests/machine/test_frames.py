@@ -20,7 +20,14 @@ from noetl_temporal.machine.commands import (
     KeepValues,
     RunChunk,
 )
-from noetl_temporal.machine.events import CancelRequested, PayloadRef, RestRequested, Started, ToolFinished, ValuesKept
+from noetl_temporal.machine.events import (
+    CancelRequested,
+    PayloadRef,
+    ReturnRequested,
+    Started,
+    ToolFinished,
+    ValuesKept,
+)
 from noetl_temporal.machine.loops.frames import MAX_ROWS
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -136,7 +143,7 @@ class _Loop:
 def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
     loop = _Loop()
     loop.answer()
-    loop.feed(RestRequested(NOW))
+    loop.feed(ReturnRequested(NOW))
     assert len(loop.calls) == 2
     loop.answer()
     loop.answer()
@@ -148,7 +155,7 @@ def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
 
 def test_after_a_stop_nothing_is_given_back() -> None:
     loop = _Loop()
-    loop.feed(RestRequested(NOW))
+    loop.feed(ReturnRequested(NOW))
     loop.feed(CancelRequested(NOW))
     while loop.calls:
         report = ToolReport({"status": "error", "error": {"kind": "cancelled", "message": "cancelled"}})

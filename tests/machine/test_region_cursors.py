@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.events import CancelRequested, RestRequested, TimerFired
+from noetl_temporal.machine.events import CancelRequested, ReturnRequested, TimerFired
 
 from .claiming import Claiming, Table, cancel_while_claiming
 from .driver import Run, error, run_text
@@ -241,7 +241,7 @@ def test_whatever_happens_each_claimed_row_is_settled_once(form: str, seed: int)
             stops = 0
             claiming.feed(CancelRequested(claiming.at))
         elif happens < 0.1 and form is not INSIDE:
-            claiming.feed(RestRequested(claiming.at))
+            claiming.feed(ReturnRequested(claiming.at))
         elif claiming.calls and happens < 0.4:
             claiming.do(chance.choice(list(claiming.calls)))
         elif claiming.calls:

@@ -35,7 +35,7 @@ def test_a_changed_state_is_as_before() -> None:
     mutable = runs.get_mutable("30")
     assert mutable is not None
     mutable.ctx["name"] = 1
-    changed.pending["a"].is_asked = True
+    changed.pending["a"].is_cancelled = True
     changed.ready.append("3")
     assert state_snapshot(changed) != before
     assert state_snapshot(checkpoint.state()) == before

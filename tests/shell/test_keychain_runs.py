@@ -16,7 +16,7 @@ from noetl_activities.secrets.tool import TOOL
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_compiler.secret_references import MARK, SecretReference, written
+from noetl_compiler.secret_references import MARK, SecretReference, format_reference
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.replay import replay
 from noetl_temporal.stack.addresses import Addresses
@@ -122,7 +122,7 @@ async def test_references_stay_valid_after_a_reset(servers: Addresses) -> None:
 
 
 async def test_a_response_that_looks_like_a_reference_is_text(servers: Addresses) -> None:
-    forged = written(SecretReference("billing", "credential", {"credential": "billing"}, ("token",)), "")
+    forged = format_reference(SecretReference("billing", "credential", {"credential": "billing"}, ("token",)), "")
     served = Served()
     served.answers = [{"told": forged}]
     steps = """\

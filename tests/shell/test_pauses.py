@@ -260,7 +260,7 @@ async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
     gate = Gate()
     child = book("tests/child", "workflow:\n" + STEPS)
     async with shell.client(gate.answer) as client:
-        handle = await client.submit(caller(CALL % ""), {}, catalog={"tests/child": child})
+        handle = await client.submit(caller(CALL % ""), {}, playbooks={"tests/child": child})
         await until(lambda: gate.called == ["start"])
         await handle.pause()
         await asyncio.sleep(1)  # until the child has heard of it
@@ -276,7 +276,7 @@ async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell
     gate = Gate()
     child = book("tests/child", "workflow:\n" + STEPS)
     async with shell.client(gate.answer) as client:
-        handle = await client.submit(caller(CALL % ", timeout: 6s"), {}, catalog={"tests/child": child})
+        handle = await client.submit(caller(CALL % ", timeout: 6s"), {}, playbooks={"tests/child": child})
         await until(lambda: gate.called == ["start"])
         await handle.pause()
         await asyncio.sleep(7)
@@ -291,7 +291,7 @@ async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: S
     child = book("tests/child", "workflow:\n" + STEPS)
     called = CALL % "" + "    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}\n"
     async with shell.client(gate.answer) as client:
-        handle = await client.submit(caller(called), {}, catalog={"tests/child": child})
+        handle = await client.submit(caller(called), {}, playbooks={"tests/child": child})
         await until(lambda: gate.called == ["start"] * 4)
         for _ in range(20):
             await asyncio.gather(handle.pause(), handle.resume(), return_exceptions=True)

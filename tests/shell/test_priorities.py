@@ -42,13 +42,13 @@ def started(event: HistoryEvent) -> Priority:
 
 
 async def test_all_that_a_run_starts_has_its_priority(shell: Shell) -> None:
-    catalog = {
+    playbooks = {
         "tests/same": book("tests/same", ONE),
         "tests/own": book("tests/own", ONE, ", priority: 5"),
     }
     parent = book("tests/priorities", STEPS, ", priority: 2, fairness_key: acme, fairness_weight: 2.5")
     async with shell.client(answer) as client:
-        handle = await client.submit(parent, catalog=catalog)
+        handle = await client.submit(parent, playbooks=playbooks)
         assert (await handle.result()).status == "completed"
     given = Priority(priority_key=2, fairness_key="acme", fairness_weight=2.5)
     priorities: dict[str, Priority] = {}

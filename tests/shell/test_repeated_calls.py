@@ -94,12 +94,12 @@ async def repeated(
     tool = Tool()
     tools = {**load_tools(), "noop": FakeTool("noop", tool)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
-    catalog = {"tests/child": book("tests/child", CHILD.replace("TABLE", base.table))}
+    playbooks = {"tests/child": book("tests/child", CHILD.replace("TABLE", base.table))}
     async with (
         asyncio.timeout(240),
         serving(client.temporal, tools, CredentialSource(environment=servers.environment())),
     ):
-        run = await client.submit(book("tests/shell", f"workflow:\n{BEFORE}{call}{AFTER}"), catalog=catalog)
+        run = await client.submit(book("tests/shell", f"workflow:\n{BEFORE}{call}{AFTER}"), playbooks=playbooks)
         await tool.came_to("after", 1)
         assert run.run_id is not None
         await reset(client.temporal, run.workflow, run.run_id, 0)

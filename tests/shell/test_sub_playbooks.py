@@ -64,7 +64,7 @@ def caller(workflow: str, head: str = "") -> Graph:
 
 
 async def submit(client: NoetlClient, workflow: str, child: str = CHILD, **more: Any) -> RunHandle:
-    return await client.submit(caller(workflow), more, catalog={"tests/child": book("tests/child", child)})
+    return await client.submit(caller(workflow), more, playbooks={"tests/child": book("tests/child", child)})
 
 
 def echo(request: Request, _context: ToolContext) -> Any:
@@ -343,7 +343,7 @@ workflow:
 async def test_recursion_ends_by_itself_or_at_the_limit(shell: Shell, depth: int, status: str) -> None:
     async with shell.client(echo) as client:
         graph = book("tests/shell", RECURSIVE % depth)
-        result = await (await client.submit(graph, catalog={"tests/shell": graph})).result()
+        result = await (await client.submit(graph, playbooks={"tests/shell": graph})).result()
     assert result.status == status
     if status == "failed":
         assert (result.failures.kept[0].kind, "more than 20 deep" in result.failures.kept[0].message) == (

@@ -1,1 +1,1 @@
-"""Parts of the catalog: what a playbook requires and calls, and cycles of calls."""
+"""Internals of playbook_set.py: what a playbook requires and calls, and cycles of calls."""

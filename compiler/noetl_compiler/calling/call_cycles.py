@@ -1,11 +1,11 @@
-"""Cycles of calls in a catalog."""
+"""Find playbooks that call each other in a cycle."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from noetl_compiler.calling.entry import Call, Member
+from noetl_compiler.calling.callable_playbook import Call, CallablePlaybook
 
 __all__ = ["Edge", "shortest_cycle"]
 
@@ -13,20 +13,20 @@ __all__ = ["Edge", "shortest_cycle"]
 class Edge(NamedTuple):
     """A call and the playbook that makes it."""
 
-    caller: Member
+    caller: CallablePlaybook
     call: Call
 
 
-def shortest_cycle(start: Edge, called: Callable[[Edge], Member | None]) -> Sequence[Edge]:
+def shortest_cycle(start: Edge, find_called: Callable[[Edge], CallablePlaybook | None]) -> Sequence[Edge]:
     """Return the shortest cycle of calls that begins with ``start``; empty if there is none."""
-    ways: list[tuple[Edge, ...]] = [(start,)]
+    chains: list[tuple[Edge, ...]] = [(start,)]
     seen: set[tuple[str, str]] = set()
-    for way in ways:
-        member = called(way[-1])
-        if member is None or member.identity in seen:
+    for chain in chains:
+        playbook = find_called(chain[-1])
+        if playbook is None or playbook.identity in seen:
             continue
-        if member.identity == start.caller.identity:
-            return way
-        seen.add(member.identity)
-        ways += ((*way, Edge(member, call)) for call in member.calls)
+        if playbook.identity == start.caller.identity:
+            return chain
+        seen.add(playbook.identity)
+        chains += ((*chain, Edge(playbook, call)) for call in playbook.calls)
     return ()

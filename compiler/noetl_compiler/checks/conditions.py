@@ -7,15 +7,15 @@ import re
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Span
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.check import TemplateFacts
-from noetl_compiler.templating.template_sites import Use
+from noetl_compiler.templating.template_sites import TemplateUse
 
 __all__ = ["warn_of_wrong_condition"]
 
 
-def warn_of_wrong_condition(use: Use, facts: TemplateFacts, report: Report) -> None:
+def warn_of_wrong_condition(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     """NT305 and NT307. A literal ``true`` or ``{{ true }}`` is not reported."""
     source, span = use.template.source, use.template.span
     if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
@@ -39,7 +39,7 @@ def _constant_result(source: str) -> str:
 
 def _has_text(source: str) -> bool:
     position, around = 0, ""
-    for start, end in expressions(source):
+    for start, end in expression_ranges(source):
         around, position = around + source[position:start], end
     return bool((around + source[position:]).strip())
 
@@ -49,8 +49,8 @@ def _is_literal(source: str) -> bool:
     return source.strip().removeprefix("{{").removesuffix("}}").strip("- \n").lower() in ("true", "false")
 
 
-def _warn_of_value(use: Use, facts: TemplateFacts, report: Report) -> None:
-    if len(expressions(use.template.source)) > 1:
+def _warn_of_value(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
+    if len(expression_ranges(use.template.source)) > 1:
         message, hint = "several expressions yield text, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
     for found in facts.non_boolean:
@@ -60,7 +60,7 @@ def _warn_of_value(use: Use, facts: TemplateFacts, report: Report) -> None:
         report.warning(Code.NOT_BOOLEAN, span, message, "compare it with a value")
 
 
-def _span_of(text: str, use: Use, report: Report) -> Span:
+def _span_of(text: str, use: TemplateUse, report: Report) -> Span:
     """Return the span of a string constant, the last one if it occurs several times."""
     found = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
     return report.places.span(use.template, *found[-1].span()) if found else use.template.span

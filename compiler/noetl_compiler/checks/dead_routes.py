@@ -12,7 +12,7 @@ from noetl_compiler.syntax import Next, Playbook, Policy, Step
 from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.templating.outcome_facts import WORDS
-from noetl_compiler.templating.truth import texts_in
+from noetl_compiler.templating.truth import string_constants
 
 __all__ = ["warn_of_dead_routes"]
 
@@ -66,7 +66,9 @@ def _warn_of_dead_rule(span: Span, earlier: Span, report: Report) -> None:
 
 def _warn_of_impossible(when: Template, report: Report) -> None:
     message = "this condition never holds, neither after a success nor after a failure"
-    hint = next(filter(None, (nearest(word, WORDS, cutoff=0.75) for word in texts_in(when.source))), _WORDS_HINT)
+    hint = next(
+        filter(None, (nearest(word, WORDS, cutoff=0.75) for word in string_constants(when.source))), _WORDS_HINT
+    )
     report.warning(Code.CONSTANT_CONDITION, when.span, message, hint)
 
 

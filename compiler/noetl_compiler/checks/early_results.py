@@ -19,7 +19,7 @@ from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, routes_of
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import RenderedAt, Use
+from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["StepOrder", "warn_of_early_results"]
@@ -72,7 +72,7 @@ def _loops_around(playbook: Playbook, final: str) -> dict[str, list[Step]]:
 
 
 def warn_of_early_results(
-    use: Use, facts: TemplateFacts, names: VisibleNames, order: StepOrder, report: Report
+    use: TemplateUse, facts: TemplateFacts, names: VisibleNames, order: StepOrder, report: Report
 ) -> None:
     """NT306."""
     if use.step is None:
@@ -93,18 +93,18 @@ def warn_of_early_results(
         report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
 
 
-def _own_results(use: Use, facts: TemplateFacts, names: VisibleNames, order: StepOrder) -> tuple[str, ...]:
+def _own_results(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, order: StepOrder) -> tuple[str, ...]:
     """Return the paths by which a rule's condition reads the result of its own task, which is bound only after the
     rules. A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
     """
     rules = use.task.policy.rules if use.task is not None and use.task.policy is not None else ()
     if not any(rule.body.when is use.template for rule in rules):
         return ()
-    paths = (*facts.needs, *(path for path in facts.asked if "." in path.removeprefix("results.")))
+    paths = (*facts.needs, *(path for path in facts.tested if "." in path.removeprefix("results.")))
     return tuple(path for path in dict.fromkeys(paths) if _is_own(path, use, names, order))
 
 
-def _is_own(path: str, use: Use, names: VisibleNames, order: StepOrder) -> bool:
+def _is_own(path: str, use: TemplateUse, names: VisibleNames, order: StepOrder) -> bool:
     """Whether a path starts with the name of the task itself, or of its step if that runs only once."""
     if use.step is None or use.task is None:
         return False
@@ -115,16 +115,16 @@ def _is_own(path: str, use: Use, names: VisibleNames, order: StepOrder) -> bool:
     return is_step or (path.partition(".")[0] == label and names.is_only_task(use, label))
 
 
-def _warn_of_own_result(path: str, use: Use, report: Report) -> None:
+def _warn_of_own_result(path: str, use: TemplateUse, report: Report) -> None:
     head, dot, rest = path.removeprefix("results.").partition(".")
     span = report.places.span(use.template, *find_path(use.template.source, path))
     message = f'"{head}" has no result yet in its own rules'
     report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{rest}")
 
 
-def _step_read(path: str, use: Use, names: VisibleNames, order: StepOrder) -> str:
+def _step_read(path: str, use: TemplateUse, names: VisibleNames, order: StepOrder) -> str:
     """Return the step whose result a path reads; "" if there is none or the name has another meaning."""
     head, _, rest = path.partition(".")
     if head == "results":
         return rest.partition(".")[0]
-    return "" if head not in order.steps or names.binds_otherwise(use, head) else head
+    return "" if head not in order.steps or names.may_shadow_result(use, head) else head

@@ -10,7 +10,7 @@ from noetl_compiler.graph import Json, Value
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Task
 from noetl_compiler.syntax_queries import calls_of, passed_by_arcs, workbook_of
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["warn_of_unbound_expectations"]
 
@@ -19,7 +19,7 @@ def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
     """NT506. Nothing is reported where a template decides which names are bound."""
     workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
     for step in playbook.steps:
-        names = {name: None for args in passed.get(step.name.text, ()) for name in names_in(args)}
+        names = {name: None for args in passed.get(step.name.text, ()) for name in mapping_of(args)}
         around = (step.args, Value(names))
         for task in step.tasks:
             calls = calls_of(task, workbook)
@@ -32,10 +32,10 @@ def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
 
 def _names_in(value: Value) -> Iterator[str]:
     """Yield the keys of a mapping and of the mappings in it: a tool may take its names below ``data`` or ``params``."""
-    for name, item in names_in(value).items():
+    for name, item in mapping_of(value).items():
         yield name
         inner: Json = item
-        yield from names_in(Value(inner))
+        yield from mapping_of(Value(inner))
 
 
 def _check(task: Task, called: Task, bound: frozenset[str], report: Report) -> None:

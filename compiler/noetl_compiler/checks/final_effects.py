@@ -12,7 +12,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.sql_effects import statements
 from noetl_compiler.syntax import Playbook, Step, Task
 from noetl_compiler.syntax_queries import calls_of, entry_of, final_of, workbook_of
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["warn_of_effects_after_failures"]
 
@@ -57,7 +57,7 @@ def _effect(task: Task) -> str:
         if any(not _READS.match(one) for one in found):
             return "changes data"
     elif kind == "http":
-        method = str(names_in(task.config).get("method") or "GET").upper()
+        method = str(mapping_of(task.config).get("method") or "GET").upper()
         if method not in SAFE_METHODS:
             return f"sends a {method} request" if method.isalpha() else "may send data"
     elif kind == "shell":

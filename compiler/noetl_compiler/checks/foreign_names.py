@@ -11,7 +11,7 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import Use
+from noetl_compiler.templating.template_sites import TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["warn_of_foreign_names"]
@@ -32,7 +32,7 @@ _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
 """Dialect -> name of another dialect -> hint."""
 
 
-def warn_of_foreign_names(use: Use, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
+def warn_of_foreign_names(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
     """NT304, once per name and file. A playbook may read ``vars`` that it sets, and names that it binds."""
     foreign = _FOREIGN[names.dialect]
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:

@@ -16,7 +16,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import RenderedAt, Use
+from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
 
 __all__ = ["HiddenNames"]
 
@@ -39,7 +39,7 @@ class HiddenNames:
         names |= {step.loop.element.text for step in steps if step.loop is not None}
         self._names = names & OUTCOME.keys()
 
-    def warn(self, use: Use, facts: TemplateFacts, report: Report) -> None:
+    def warn(self, use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
         """NT308, once per name, at the first condition that reads it."""
         if not self._names or not use.is_predicate or use.place not in _CONDITIONS:
             return
@@ -48,7 +48,7 @@ class HiddenNames:
                 if report.first(f"hidden name {hidden.name.span}"):
                     _report(hidden, use, report)
 
-    def _hidden(self, use: Use, head: str) -> Iterator[_Hidden]:
+    def _hidden(self, use: TemplateUse, head: str) -> Iterator[_Hidden]:
         """Yield what the condition would read if calls did not bind the name."""
         if use.step is None:
             return
@@ -62,7 +62,7 @@ class HiddenNames:
             yield _Hidden(step.name, "the result of this step", f"results.{head}")
 
 
-def _in_step(use: Use, head: str) -> Iterator[_Hidden]:
+def _in_step(use: TemplateUse, head: str) -> Iterator[_Hidden]:
     """Yield the loop element, and the tasks before the one whose rule contains the condition."""
     step, task = use.step, use.task
     if step is None:
@@ -76,7 +76,7 @@ def _in_step(use: Use, head: str) -> Iterator[_Hidden]:
             yield _Hidden(earlier.label, "the result of this task", f"results.{head}")
 
 
-def _report(hidden: _Hidden, use: Use, report: Report) -> None:
+def _report(hidden: _Hidden, use: TemplateUse, report: Report) -> None:
     name = hidden.name.text
     message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden.what}'
     read_at = report.places.span(use.template, *find_path(use.template.source, name))

@@ -15,7 +15,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Playbook, Step
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.paths import lone_path
-from noetl_compiler.templating.template_sites import RenderedAt, Use
+from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_loop_collections"]
@@ -34,11 +34,11 @@ def check_loop_collections(playbook: Playbook, report: Report) -> None:
         elif expression := _bare_expression(collection, step, step.loop, playbook):
             message = f'the collection "{expression}" is plain text, so the loop would run once'
             hint = f'put it in {{{{ }}}}: "{{{{ {expression} }}}}"'
-            report.error(Code.WRONG_VALUE, step.loop.place, message, hint)
+            report.error(Code.WRONG_VALUE, step.loop.collection_span, message, hint)
         elif isinstance(collection.data, str | int | float):
             message = f"the loop runs once: its collection is {_kind(collection.data)}, not a list"
             hint = "write a list, or an expression in {{ }}"
-            report.warning(Code.LOOP_OVER_TEXT, step.loop.place, message, hint)
+            report.warning(Code.LOOP_OVER_TEXT, step.loop.collection_span, message, hint)
 
 
 def _kind(data: str | float) -> str:
@@ -52,7 +52,7 @@ def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbo
         return ""
     source = f"{{{{ {text} }}}}"
     facts = examine(source)
-    use = Use(Template(source, loop.place), RenderedAt.STEP, step)
+    use = TemplateUse(Template(source, loop.collection_span), RenderedAt.STEP, step)
     heads = {path.partition(".")[0] for path in facts.reads}
     if not heads or facts.problems:
         return ""

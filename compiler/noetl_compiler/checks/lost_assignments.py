@@ -16,7 +16,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, set_by_task
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import RenderedAt, uses
+from noetl_compiler.templating.template_sites import RenderedAt, template_uses
 
 __all__ = ["warn_of_lost_assignments"]
 
@@ -60,11 +60,11 @@ def _name(assign: Assign) -> str:
 def _read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
     """Return the names below ``iter`` that the templates of each step read: bare, or after ``iter.``."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for use in uses(playbook):
+    for use in template_uses(playbook):
         if use.step is None or (use.step.loop is not None and use.place not in _AFTER_THE_LOOP):
             continue
         facts = examine(use.template.source)
-        for path in (*facts.needs, *facts.asked):
+        for path in (*facts.needs, *facts.tested):
             found[use.step.name.text].add(path.removeprefix(_ITER).partition(".")[0])
     return found
 

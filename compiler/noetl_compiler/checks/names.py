@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from noetl_compiler.codes import Code
-from noetl_compiler.control_characters import forbid_control_characters
+from noetl_compiler.control_characters import report_control_character
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
@@ -26,11 +26,11 @@ def forbid_invalid_names(playbook: Playbook, report: Report) -> None:
     only if that is valid.
     """
     for step in playbook.steps:
-        if not forbid_control_characters(step.name.text, step.name.span, report):
+        if not report_control_character(step.name.text, step.name.span, report):
             for task in step.tasks:
-                forbid_control_characters(task.label.text, task.label.span, report)
+                report_control_character(task.label.text, task.label.span, report)
     for task in playbook.workbook:
-        forbid_control_characters(task.label.text, task.label.span, report)
+        report_control_character(task.label.text, task.label.span, report)
 
 
 def _check(names: Iterable[Name], code: Code, what: str, report: Report) -> None:

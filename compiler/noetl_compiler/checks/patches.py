@@ -11,7 +11,7 @@ from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["warn_of_unknown_patches"]
 
@@ -33,7 +33,7 @@ def warn_of_unknown_patches(playbook: Playbook, report: Report) -> None:
 def _patched_fields(task: Task) -> Iterator[tuple[Span, str]]:
     for rule in task.policy.rules if task.policy else ():
         if rule.body.patch is not None:
-            yield from ((rule.body.span, name) for name in names_in(rule.body.patch))
+            yield from ((rule.body.span, name) for name in mapping_of(rule.body.patch))
 
 
 def _hint(name: str, tool: ToolDescription) -> str:

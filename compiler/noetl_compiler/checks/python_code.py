@@ -10,12 +10,19 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.splices import is_one_template
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.python_code import GIVEN, SyntaxProblem, gives_result, parsed, undefined_names, with_numbers
+from noetl_compiler.python_code import (
+    TOOL_NAMES,
+    SyntaxProblem,
+    gives_result,
+    parse_code,
+    replace_with_numbers,
+    undefined_names,
+)
 from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import ForeignText, Playbook, Task
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["check_python_code", "check_python_text"]
 
@@ -41,10 +48,10 @@ def check_python_text(text: ForeignText, task: Task, bound: frozenset[str] | Non
 
 def _with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | None:
     """``bound`` and the aliases in ``libs``. A list there names packages to install and binds nothing."""
-    libs = names_in(task.config).get("libs")
+    libs = mapping_of(task.config).get("libs")
     if bound is None or isinstance(libs, str):
         return None
-    return bound | names_in(Value(libs)).keys()
+    return bound | mapping_of(Value(libs)).keys()
 
 
 def _check(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
@@ -55,8 +62,8 @@ def _check(text: ForeignText, task: Task, bound: frozenset[str] | None, report: 
         if f"/{text.field}" not in task.config.templates:
             report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _VERBATIM, _BIND)
         return
-    code = with_numbers(node.text, ((one.start, one.end) for one in splices))
-    tree = parsed(code)
+    code = replace_with_numbers(node.text, ((one.start, one.end) for one in splices))
+    tree = parse_code(code)
     if isinstance(tree, SyntaxProblem):
         _check_syntax(node, tree, report)
     elif tree is not None and not report.has_error_in(task.span):
@@ -79,13 +86,13 @@ def _check_syntax(node: ScalarNode, problem: SyntaxProblem, report: Report) -> N
 def _is_python_without_templates(code: str) -> bool:
     if "{%" in code:
         return True  # unknown until it is rendered
-    return not isinstance(parsed(with_numbers(code, expressions(code))), SyntaxProblem)
+    return not isinstance(parse_code(replace_with_numbers(code, expression_ranges(code))), SyntaxProblem)
 
 
 def _warn_of_names(node: ScalarNode, code: str, tree: ast.Module, bound: frozenset[str], report: Report) -> None:
     for name in undefined_names(code, tree, bound):
         span = _span_of(node, name.start, name.end, report)
-        hint = nearest(name.name, bound | GIVEN, cutoff=0.75) or _NOT_BOUND
+        hint = nearest(name.name, bound | TOOL_NAMES, cutoff=0.75) or _NOT_BOUND
         report.warning(Code.UNDEFINED_PYTHON_NAME, span, f'"{name.name}" is not defined in this code', hint)
 
 

@@ -13,9 +13,9 @@ from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.secret_uses import reads, wrong_use
-from noetl_compiler.templating.template_sites import Use, uses
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.templating.secret_uses import misused_secret, reads_secret
+from noetl_compiler.templating.template_sites import TemplateUse, template_uses
+from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_secrets"]
@@ -30,10 +30,10 @@ def check_secrets(playbook: Playbook, report: Report) -> None:
         _forbid_wrong_uses(playbook, report)
         _forbid_secrets_in_code(playbook, report)
     for entry in playbook.keychain:
-        _warn_of_other_managers(entry.name, entry.kind, names_in(entry.config), entry.span, report)
+        _warn_of_other_managers(entry.name, entry.kind, mapping_of(entry.config), entry.span, report)
     for task in all_tasks(playbook):
         if task.kind.text == SECRETS_TOOL and task.workbook is None:
-            config = names_in(task.config)
+            config = mapping_of(task.config)
             name = str(config.get("secret_name") or config.get("name") or task.label.text)
             _warn_of_other_managers(name, SECRETS_ENTRY, config, task.span, report)
 
@@ -41,26 +41,26 @@ def check_secrets(playbook: Playbook, report: Report) -> None:
 def _forbid_wrong_uses(playbook: Playbook, report: Report) -> None:
     names = VisibleNames(playbook)
     of_defaults = set(playbook.workload.templates.values())
-    for use in uses(playbook):
+    for use in template_uses(playbook):
         heads = _heads(use, names)
         if not heads:
             continue
         source = use.template.source
-        if use.template.span in of_defaults and reads(source, heads):
+        if use.template.span in of_defaults and reads_secret(source, heads):
             _forbid(use.template, heads, "the workload's defaults cannot read a secret", report)
-        elif use.is_predicate and reads(source, heads):
+        elif use.is_predicate and reads_secret(source, heads):
             _forbid(
                 use.template, heads, "a condition cannot read a secret: only the called tool knows its value", report
             )
-        elif not use.is_predicate and (name := wrong_use(source, heads)):
+        elif not use.is_predicate and (name := misused_secret(source, heads)):
             message = "a template cannot compute with a secret: only the called tool knows its value"
             _forbid(use.template, frozenset({name}), message, report)
 
 
-def _heads(use: Use, names: VisibleNames) -> frozenset[str]:
+def _heads(use: TemplateUse, names: VisibleNames) -> frozenset[str]:
     """The root names of the secrets that a template reads: ``keychain``, or an entry whose name nothing shadows."""
     first = {path.partition(".")[0] for path in examine(use.template.source).reads}
-    shadowing = names.results | names.ctx | names.workload | names.regions
+    shadowing = names.results | names.ctx | names.workload | names.region_names
     bare = (first & names.keychain) - shadowing
     return frozenset(name for name in {*bare, *(first & {_KEYCHAIN})} if not names.binds(use, name))
 

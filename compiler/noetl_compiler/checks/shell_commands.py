@@ -10,7 +10,7 @@ from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks
 
@@ -48,7 +48,7 @@ def _places(node: ScalarNode) -> list[tuple[int, int]]:
     text = node.text
     return [
         (start, end)
-        for start, end in expressions(text)
+        for start, end in expression_ranges(text)
         if text.startswith("{{", start) and not is_go(text[start:end]) and not _HARMLESS.search(text[start:end])
     ]
 

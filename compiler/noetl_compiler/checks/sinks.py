@@ -10,7 +10,7 @@ from noetl_compiler.language.sinks import NEEDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["check_sinks"]
 
@@ -18,7 +18,7 @@ __all__ = ["check_sinks"]
 def check_sinks(playbook: Playbook, report: Report) -> None:
     """NT104 for a sink without a destination (table, statement, address or code), and for an upsert without a key."""
     for sink in _sinks(playbook):
-        config, needed = names_in(sink.config).keys(), NEEDS.get(sink.kind, ())
+        config, needed = mapping_of(sink.config).keys(), NEEDS.get(sink.kind, ())
         if needed and config.isdisjoint(needed):
             fields = " or ".join(f'"{name}"' for name in needed)
             message = f'a sink of kind "{sink.kind}" fails without {fields}'

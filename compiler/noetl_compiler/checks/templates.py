@@ -12,7 +12,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import called_tasks
 from noetl_compiler.templating.check import TemplateFacts, examine
-from noetl_compiler.templating.template_sites import Use, uses
+from noetl_compiler.templating.template_sites import TemplateUse, template_uses
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_templates"]
@@ -25,7 +25,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
     names, order = VisibleNames(playbook), StepOrder(playbook)
     hidden = HiddenNames(playbook, order)
     called = called_tasks(playbook.steps, playbook.workbook)
-    for use in uses(playbook):
+    for use in template_uses(playbook):
         facts = examine(use.template.source)
         _forbid_problems(use, facts, report)
         if use.step is not None or use.task is None or use.task.label.text in called:  # else nothing is bound
@@ -36,7 +36,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         warn_of_wrong_condition(use, facts, report)
 
 
-def _forbid_problems(use: Use, facts: TemplateFacts, report: Report) -> None:
+def _forbid_problems(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     """NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
         span = report.places.span(use.template, problem.start, problem.end)

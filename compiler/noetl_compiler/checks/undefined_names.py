@@ -14,7 +14,7 @@ from noetl_compiler.language.names import COUNTS, ITERATION, OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import Use
+from noetl_compiler.templating.template_sites import TemplateUse
 from noetl_compiler.visible_names import IN_LOOP, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
@@ -42,7 +42,7 @@ _OTHERWISE = {
 }
 
 
-def warn_of_undefined_names(use: Use, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
+def warn_of_undefined_names(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
     """NT303."""
     for path in facts.needs:
         head, _, rest = path.partition(".")
@@ -54,7 +54,7 @@ def warn_of_undefined_names(use: Use, facts: TemplateFacts, names: VisibleNames,
                 _report_below(head, name, use, below, names, report)
 
 
-def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
+def _report(path: str, use: TemplateUse, names: VisibleNames, report: Report) -> None:
     name = path.partition(".")[0]
     in_loop = use.step is None or use.step.loop is not None
     special_hint = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
@@ -66,7 +66,7 @@ def _report(path: str, use: Use, names: VisibleNames, report: Report) -> None:
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
 
 
-def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
+def _of_another_step(path: str, use: TemplateUse, names: VisibleNames) -> str:
     """Return a hint for a task of another step. The result of a step is that of its last task; it has all in
     ``results``.
     """
@@ -75,25 +75,27 @@ def _of_another_step(path: str, use: Use, names: VisibleNames) -> str:
     if step is None:
         return ""
     owner = step.name.text
-    read = f"results.{owner}" if names.binds_otherwise(use, owner) else owner
+    read = f"results.{owner}" if names.may_shadow_result(use, owner) else owner
     if step.loop is not None:
         return f'it is a task of the loop "{owner}", whose results are in {read}'
     result = read if len(step.tasks) == 1 else f"{read}.results.{name}"
     return f'it is a task of the step "{owner}": write {result}{dot}{rest}'
 
 
-def _of_unnamed_element(name: str, use: Use) -> str:
+def _of_unnamed_element(name: str, use: TemplateUse) -> str:
     """Return a hint for a loop without ``iterator``: the name may be meant for its element."""
     loop = use.step.loop if use.step is not None and use.place in IN_LOOP else None
     is_unnamed = loop is not None and loop.element.span == loop.body.span
     return f"if it is the element of the loop, add iterator: {name} to the loop" if is_unnamed else ""
 
 
-def _is_task(name: str, use: Use) -> bool:
+def _is_task(name: str, use: TemplateUse) -> bool:
     return use.step is not None and any(task.label.text == name for task in use.step.tasks)
 
 
-def _report_below(head: str, name: str, use: Use, known: frozenset[str], names: VisibleNames, report: Report) -> None:
+def _report_below(
+    head: str, name: str, use: TemplateUse, known: frozenset[str], names: VisibleNames, report: Report
+) -> None:
     if head in WORKLOAD and not known:
         return  # without a declared workload, all of it comes from the request
     path = f"{head}.{name}"

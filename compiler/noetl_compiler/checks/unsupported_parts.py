@@ -16,7 +16,7 @@ from noetl_compiler.language.unsupported import (
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["warn_of_unsupported_parts"]
 
@@ -39,7 +39,7 @@ def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Spa
         if not report.has_error_in(step.name.span):
             yield from _parts_of_loop(step)
     for task in all_tasks(playbook):
-        if fetches_result(task.kind.text, names_in(task.config), names_in(task.input)):
+        if fetches_result(task.kind.text, mapping_of(task.config), mapping_of(task.input)):
             yield task.span, RESULT_REFERENCE
 
 

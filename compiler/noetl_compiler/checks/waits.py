@@ -10,7 +10,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["check_waits"]
 
@@ -24,7 +24,7 @@ def _forbid_two_schemas(playbook: Playbook, report: Report) -> None:
     """A signal is checked when it arrives, possibly before any step waits for it, so its name has one schema."""
     first: dict[str, tuple[Json, Task]] = {}
     for task in all_tasks(playbook):
-        config: dict[str, Any] = names_in(task.config)
+        config: dict[str, Any] = mapping_of(task.config)
         name = config.get("signal")
         if task.kind.text != "wait" or not isinstance(name, str):
             continue

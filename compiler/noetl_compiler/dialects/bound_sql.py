@@ -15,7 +15,7 @@ from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 
 __all__ = ["BoundSql", "bound_sql"]
 
@@ -52,7 +52,7 @@ class _Binding:
         self._report = report
         self._after = after
         self._values: list[tuple[str, Span]] = []
-        self._places = expressions(node.text)
+        self._places = expression_ranges(node.text)
 
     def bound(self) -> BoundSql:
         text = self._node.text

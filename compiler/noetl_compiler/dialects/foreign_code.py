@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.language.tools import KINDS, SQL_COMMANDS, SQL_LANGUAGES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.source import SourceFile, Span, expressions
+from noetl_compiler.source import SourceFile, Span, expression_ranges
 from noetl_compiler.syntax import ForeignText
 
 __all__ = ["code_place", "foreign_texts", "is_go", "with_go_quoted"]
@@ -81,7 +81,7 @@ def with_go_quoted(node: Node) -> Node:
 def _quoted(text: str) -> str:
     parts: list[str] = []
     position = 0
-    for start, end in expressions(text):
+    for start, end in expression_ranges(text):
         found = text[start:end]
         parts += [text[position:start], _jinja_string(found) if is_go(found) else found]
         position = end

@@ -31,7 +31,7 @@ from noetl_compiler.dialects.values import amount, both, condition, forbid_negat
 from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.words import BACKOFFS, Backoff
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 from noetl_compiler.templating.check import examine
@@ -61,7 +61,7 @@ def read_retry(fields: Fields, report: Report) -> Retry | None:
         parts = _shorthand(node, report)
     rules = tuple(rule for part in parts for rule in part.rules)
     sinks = tuple(sink for part in parts for sink in part.sinks)
-    return Retry(Policy(node.span, rules, "fail", clause=plain(node)), sinks) if rules else None
+    return Retry(Policy(node.span, rules, "fail", clause=to_json(node)), sinks) if rules else None
 
 
 class _Part(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.control_characters import forbid_control_characters
+from noetl_compiler.control_characters import report_control_character
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.executor import read_executor
@@ -143,7 +143,7 @@ def _first_text(places: tuple[Fields, ...], key: str) -> str:
     first = next((one for one in found if one is not None and one.text), None)
     if first is None:
         return ""
-    forbid_control_characters(first.text, first.span, places[0].report)
+    report_control_character(first.text, first.span, places[0].report)
     return first.text
 
 
@@ -189,7 +189,7 @@ def _workbook_items(fields: Fields) -> tuple[Node, ...]:
 
 def _read_workbook(fields: Fields, around: ParseContext, steps: tuple[Step, ...]) -> tuple[Task, ...]:
     """Read the workbook. Errors in a task that is never called are downgraded to warnings."""
-    found, read = around.report.found, list[tuple[tuple[Task, ...], slice]]()
+    found, read = around.report.diagnostics, list[tuple[tuple[Task, ...], slice]]()
     for item in _workbook_items(fields):
         before = len(found)
         read.append((read_workbook((item,), around), slice(before, len(found))))

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 
 from noetl_compiler.graph import Splice, Value
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.python_code import number_places, parsed, with_numbers
+from noetl_compiler.python_code import number_offsets, parse_code, replace_with_numbers
 from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import ForeignText
 from noetl_compiler.templating.truth import read_expression
 
@@ -24,7 +24,7 @@ __all__ = ["is_one_template", "read_splices"]
 
 def is_one_template(code: str) -> bool:
     """Whether the code is a single template, which renders to the code itself."""
-    return expressions(code.strip()) == ((0, len(code.strip())),) and code.strip().startswith("{{")
+    return expression_ranges(code.strip()) == ((0, len(code.strip())),) and code.strip().startswith("{{")
 
 
 def read_splices(texts: Iterable[ForeignText], report: Report) -> tuple[Splice, ...]:
@@ -42,12 +42,12 @@ def _ranges(code: str) -> tuple[tuple[int, int], ...]:
     """Return the ranges of templates that could be replaced by a number without a syntax error."""
     if "{{" not in code or is_one_template(code):
         return ()
-    found = tuple(one for one in expressions(code) if _is_template(code[slice(*one)]))
-    filled = with_numbers(code, found)
-    tree = parsed(filled) if found else None
+    found = tuple(one for one in expression_ranges(code) if _is_template(code[slice(*one)]))
+    filled = replace_with_numbers(code, found)
+    tree = parse_code(filled) if found else None
     if not isinstance(tree, ast.Module):
         return ()
-    places = number_places(filled, tree)
+    places = number_offsets(filled, tree)
     return tuple((start, end) for start, end in found if start + 1 in places)
 
 

@@ -38,7 +38,7 @@ from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Policy, Task
-from noetl_compiler.value_merge import names_in, overlay
+from noetl_compiler.value_merge import mapping_of, overlay
 
 __all__ = [
     "ParseContext",
@@ -299,7 +299,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
 
 
 def _bound_fields(tool: ToolDescription, bound: Value, around: ParseContext) -> frozenset[str]:
-    return tool.bound & names_in(bound).keys() if around.dialect == "v1" else frozenset()
+    return tool.bound & mapping_of(bound).keys() if around.dialect == "v1" else frozenset()
 
 
 def _renamed(key: ScalarNode, tool: ToolDescription) -> ScalarNode:

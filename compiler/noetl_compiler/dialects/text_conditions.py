@@ -11,7 +11,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 
 __all__ = ["as_expression", "compares_outside"]
 
@@ -33,7 +33,7 @@ class _Token(NamedTuple):
 
 def compares_outside(text: str) -> bool:
     """Whether a text has a comparison operator between or after its templates."""
-    if expressions(text) == ((0, len(text)),):
+    if expression_ranges(text) == ((0, len(text)),):
         return False
     outside = "".join(chunk for is_template, chunk in _chunks(text) if not is_template)
     return _OPERATOR.search(outside) is not None
@@ -58,7 +58,7 @@ def _chunks(text: str) -> list[tuple[bool, str]]:
     text = _COMMENT.sub("", text)
     chunks: list[tuple[bool, str]] = []
     position = 0
-    for start, end in expressions(text):
+    for start, end in expression_ranges(text):
         chunks += [(False, text[position:start]), (True, text[start:end])]
         position = end
     return [*chunks, (False, text[position:])]

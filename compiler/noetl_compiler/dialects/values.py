@@ -13,9 +13,9 @@ from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 from noetl_compiler.templating.check import examine
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = [
     "amount",
@@ -73,7 +73,7 @@ def both(left: Template | None, right: Template | None) -> Template | None:
 
 def _inner(template: Template) -> str:
     text = template.source.strip()
-    if expressions(text) == ((0, len(text)),) and text.startswith("{{"):
+    if expression_ranges(text) == ((0, len(text)),) and text.startswith("{{"):
         return text[2:-2].strip("-+ \n")
     words = text.lower()
     return str(words in TRUE_WORDS).lower() if words in TRUE_WORDS | FALSE_WORDS else repr(text)
@@ -198,7 +198,7 @@ def with_values_of_json(bound: Value) -> Value:
 
     Before v10 the engine parsed rendered text that was JSON, so the code received the value.
     """
-    return Value({name: _without_tojson(text) for name, text in names_in(bound).items()}, bound.templates)
+    return Value({name: _without_tojson(text) for name, text in mapping_of(bound).items()}, bound.templates)
 
 
 def _without_tojson(bound: Json) -> Json:

@@ -18,7 +18,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Template, Value
 from noetl_compiler.language.payload_schema import form_problem, schema_problem
 from noetl_compiler.language.tools import WAITS
-from noetl_compiler.nodes import Node, ScalarNode, plain
+from noetl_compiler.nodes import Node, ScalarNode, to_json
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next, Playbook, Step, Task
 
@@ -60,7 +60,7 @@ def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> 
         if key in found and "signal" not in found:
             report.error(Code.MISSING_FIELD, found[key][0].span, f'"{key}" is for a wait for a "signal"')
     for key, problem in _PROBLEMS.items():
-        if key in found and (why := problem(plain(found[key][1]))) is not None:
+        if key in found and (why := problem(to_json(found[key][1]))) is not None:
             report.error(Code.WRONG_VALUE, found[key][1].span, why)
     if "signal" in found and isinstance(node := found["signal"][1], ScalarNode):
         _forbid_template(Name(node.text, node.span), node, "signal", report)

@@ -1,78 +1,83 @@
-"""How often each task of a step is called per iteration: pages, backward jumps, tasks that may be skipped."""
+"""Count the calls of each task of a step in one iteration: pages, backward jumps, tasks that may be skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl_compiler.forecasting.static_scope import Count, rendered
+from noetl_compiler.forecasting.static_scope import Count, try_render
 from noetl_compiler.graph import Json, Rule, Step, Task
 from noetl_compiler.language import defaults
 
-__all__ = ["attempts_of", "calls_of", "delays_of", "repeats_itself"]
+__all__ = ["count_calls", "count_delays", "max_attempts", "repeats_itself"]
 
 _EVERY_PAGE = "counted with all allowed pages (--pages)"
 _COUNTED_ONCE = "calls unknown, counted as 1 (--pages)"
 
 
-def calls_of(step: Step, pages: int | None, names: Mapping[str, Any]) -> list[Count]:
-    """Return the calls of each task: its pages times the passes of the backward jumps around it."""
-    counts = [_paged(task, pages, names) for task in step.tasks]
-    for index, rule in _jumps(step):
-        for inside in range(_place(step, rule), index + 1):
-            counts[inside] = _times_passes(counts[inside], pages)
-    return [count._replace(least=0) if may else count for count, may in zip(counts, _may_be_skipped(step), strict=True)]
+def count_calls(step: Step, pages: int | None, names: Mapping[str, Any]) -> list[Count]:
+    """Return the calls of each task: its pages, times the repetitions by backward jumps."""
+    counts = [_count_pages(task, pages, names) for task in step.tasks]
+    for index, rule in _backward_jumps(step):
+        for task_index in range(_target_index(step, rule), index + 1):
+            counts[task_index] = _multiply_passes(counts[task_index], pages)
+    return [
+        count._replace(least=0) if is_skippable else count
+        for count, is_skippable in zip(counts, _skippable_tasks(step), strict=True)
+    ]
 
 
-def _paged(task: Task, pages: int | None, names: Mapping[str, Any]) -> Count:
-    bounds = [_bound(rule, names, defaults.PAGES) for rule in _rules(task) if rule.do == "again"]
+def _count_pages(task: Task, pages: int | None, names: Mapping[str, Any]) -> Count:
+    bounds = [_attempt_limit(rule, names, defaults.PAGES) for rule in _rules(task) if rule.do == "again"]
     if not bounds:
         return Count(1, 1)
     return Count(max(bounds), 1, _EVERY_PAGE) if pages is None else Count(pages, pages)
 
 
-def _times_passes(count: Count, pages: int | None) -> Count:
+def _multiply_passes(count: Count, pages: int | None) -> Count:
     if pages is None:
         return count._replace(assumed=count.assumed or _COUNTED_ONCE)
     return Count(count.most * pages, count.least * pages, count.assumed)
 
 
-def _may_be_skipped(step: Step) -> Iterator[bool]:
+def _skippable_tasks(step: Step) -> Iterator[bool]:
     """For each task, whether it has a guard or follows a rule that leaves the step or jumps forward."""
     labels = [task.label for task in step.tasks]
-    skipped = False
+    is_skippable = False
     for index, task in enumerate(step.tasks):
-        yield skipped or task.guard is not None
-        ahead = (rule.do == "jump" and rule.to in labels[index + 2 :] for rule in _rules(task))
-        skipped = skipped or any(ahead) or any(rule.do == "break" for rule in _rules(task))
+        yield is_skippable or task.guard is not None
+        forward_jumps = (rule.do == "jump" and rule.to in labels[index + 2 :] for rule in _rules(task))
+        is_skippable = is_skippable or any(forward_jumps) or any(rule.do == "break" for rule in _rules(task))
 
 
-def delays_of(step: Step, pages: int | None) -> int:
+def count_delays(step: Step, pages: int | None) -> int:
     """Return the number of delays between pages and before backward jumps, at most one for each."""
-    again = (rule for task in step.tasks for rule in _rules(task) if rule.do == "again")
-    waiting = [rule for rule in (*again, *(rule for _, rule in _jumps(step))) if rule.delay is not None]
-    return max(0, (pages or 1) - 1) * len(waiting)
+    page_rules = (rule for task in step.tasks for rule in _rules(task) if rule.do == "again")
+    delayed_rules = [
+        rule for rule in (*page_rules, *(rule for _, rule in _backward_jumps(step))) if rule.delay is not None
+    ]
+    return max(0, (pages or 1) - 1) * len(delayed_rules)
 
 
 def repeats_itself(step: Step) -> bool:
     """Whether the step itself repeats tasks, so that ``--pages`` counts those repetitions."""
-    return bool(list(_jumps(step))) or any(rule.do == "again" for task in step.tasks for rule in _rules(task))
+    return bool(list(_backward_jumps(step))) or any(rule.do == "again" for task in step.tasks for rule in _rules(task))
 
 
-def attempts_of(task: Task, names: Mapping[str, Any]) -> int:
+def max_attempts(task: Task, names: Mapping[str, Any]) -> int:
     """Return the maximum number of attempts that the retry rules of a task allow, including the first."""
-    attempts = [_bound(rule, names, defaults.ATTEMPTS) for rule in _rules(task) if rule.do == "retry"]
+    attempts = [_attempt_limit(rule, names, defaults.ATTEMPTS) for rule in _rules(task) if rule.do == "retry"]
     return min(defaults.MOST_ATTEMPTS, max([1, *attempts]))
 
 
-def _jumps(step: Step) -> Iterator[tuple[int, Rule]]:
+def _backward_jumps(step: Step) -> Iterator[tuple[int, Rule]]:
     """Yield the rules that jump back, each with the index of its task."""
     labels = [task.label for task in step.tasks]
     for index, task in enumerate(step.tasks):
         yield from ((index, rule) for rule in _rules(task) if rule.do == "jump" and rule.to in labels[: index + 1])
 
 
-def _place(step: Step, rule: Rule) -> int:
+def _target_index(step: Step, rule: Rule) -> int:
     return next(index for index, task in enumerate(step.tasks) if task.label == rule.to)
 
 
@@ -80,6 +85,6 @@ def _rules(task: Task) -> tuple[Rule, ...]:
     return task.policy.rules if task.policy else ()
 
 
-def _bound(rule: Rule, names: Mapping[str, Any], otherwise: int) -> int:
-    found: Json = rendered(rule.attempts, names)
-    return found if isinstance(found, int) and found > 0 else otherwise
+def _attempt_limit(rule: Rule, names: Mapping[str, Any], default: int) -> int:
+    attempts: Json = try_render(rule.attempts, names)
+    return attempts if isinstance(attempts, int) and attempts > 0 else default

@@ -48,9 +48,13 @@ STORED_RESULTS_BYTES = 4_096
 RESULT_BYTES = 1_000
 """Size of a result if the author gives none."""
 
-_RUN, _CALL, _LOOP, _SHARED, _DELAY, _LIMIT, _LOCAL, _STATUS = 5, 6, 9, 3, 5, 2, 2, 1
-"""Events of: a workflow run, a call, a loop, a call or loop that shares workflow tasks, an awaited timer, a timeout's
-timer, a value that is stored or loaded, the final status."""
+_RUN_EVENTS, _CALL_EVENTS, _CHUNK_EVENTS = 5, 6, 9
+_SHARED_EVENTS = 3
+"""Events of a call or a chunk that shares workflow tasks with others."""
+_DELAY_EVENTS, _TIMEOUT_EVENTS = 5, 2
+"""Events of a timer that is awaited, and of one that only limits the time."""
+_LOCAL_ACTIVITY_EVENTS, _STATUS_EVENTS = 2, 1
+"""Events of a value that is stored or loaded, and of the final status."""
 _RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
 _COPIES = 3
 """Copies in history of the collected results of a loop."""
@@ -78,15 +82,15 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class HostWorkflow(msgspec.Struct, frozen=True):
-    """The workflow of a playbook, or all chunks of a loop together.
+    """The workflow that runs the steps of a playbook, or all chunks of a loop together.
 
-    ``renewed``: the number of events after which a new run takes over. ``pending``: concurrent items. ``parts``: the
+    ``max_events``: the number of events after which it continues as new. ``pending``: concurrent items. ``parts``: the
     number of chunks. ``calls``: calls per item.
     """
 
     events: int
     bytes: int
-    renewed: int
+    max_events: int
     pending: int
     parts: int = 1
     calls: int = 1
@@ -94,13 +98,16 @@ class HostWorkflow(msgspec.Struct, frozen=True):
     @property
     def runs(self) -> int:
         """The number of workflow runs, consecutive and concurrent."""
-        part = max(self.events / self.renewed, self.bytes / HISTORY_BYTES) / self.parts
+        part = max(self.events / self.max_events, self.bytes / HISTORY_BYTES) / self.parts
         return self.parts * max(1, math.ceil(part))
 
     @property
     def longest(self) -> int:
         """Events of the longest run: beyond its limit it starts no more items, but completes those in flight."""
-        return min(math.ceil(self.events / self.parts), self.renewed + self.pending * self.calls * _CALL) + _RUN
+        return (
+            min(math.ceil(self.events / self.parts), self.max_events + self.pending * self.calls * _CALL_EVENTS)
+            + _RUN_EVENTS
+        )
 
 
 class CostModel(msgspec.Struct, frozen=True):
@@ -115,7 +122,7 @@ class CostModel(msgspec.Struct, frozen=True):
     def playbook(self, outermost: Iterable[str]) -> HostWorkflow:
         """Return the workflow of the playbook, which runs the steps outside of loops."""
         names = list(outermost)
-        events = sum(map(self.events_around, names)) + _STATUS
+        events = sum(map(self.events_around, names)) + _STATUS_EVENTS
         size = sum(map(self._bytes_around, names)) + _CLAIM_BYTES
         return HostWorkflow(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
 
@@ -126,20 +133,24 @@ class CostModel(msgspec.Struct, frozen=True):
         """
         if step.name in self.rows:
             return HostWorkflow(0, 0, LOOP_EVENTS, 0)
-        begun, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
+        loops, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
         parts = self._chunks(step.name)
-        stores = begun * parts if self._stores_results(step.name) else 0
-        events = self._task_events(step.name) + _LOCAL * stores + sum(map(self.events_around, region))
+        stores = loops * parts if self._stores_results(step.name) else 0
+        events = self._task_events(step.name) + _LOCAL_ACTIVITY_EVENTS * stores + sum(map(self.events_around, region))
         size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
         in_flight = self.in_flight[step.name]
         calls = len(step.tasks) + sum(len(self.graph.steps[name].tasks) for name in region)
         pending = in_flight * width(self.graph, region)
-        return HostWorkflow(events // begun, size // begun, LOOP_EVENTS, pending, parts, max(1, calls))
+        return HostWorkflow(events // loops, size // loops, LOOP_EVENTS, pending, parts, max(1, calls))
 
-    def whole(self, runs: int) -> Amount:
+    def run_without_steps(self, runs: int) -> Amount:
         """Return the cost of a run without its steps."""
         limit = 1 if self.graph.timeout else 0
-        return Amount(workflow_runs=runs, events=_RUN * runs + _STATUS + _LIMIT * limit, actions=runs + 1 + limit)
+        return Amount(
+            workflow_runs=runs,
+            events=_RUN_EVENTS * runs + _STATUS_EVENTS + _TIMEOUT_EVENTS * limit,
+            actions=runs + 1 + limit,
+        )
 
     def step(self, step: Step) -> Amount:
         """Return the cost of a step, including the workflows of its loop."""
@@ -151,35 +162,39 @@ class CostModel(msgspec.Struct, frozen=True):
         runs = work.loops * self.loop(step).runs if work.loops else 0
         stored = self._loads(step.name) + self._item_stores(step.name)
         stored += runs if self._stores_results(step.name) else 0
-        tasks = self._task_events(step.name) + _LIMIT * work.limits
+        tasks = self._task_events(step.name) + _TIMEOUT_EVENTS * work.limits
         return Amount(
             work.calls,
             runs,
             runs,
-            events=tasks + self._loop_events(step.name) + _RUN * runs + _LOCAL * stored,
+            events=tasks + self._loop_events(step.name) + _RUN_EVENTS * runs + _LOCAL_ACTIVITY_EVENTS * stored,
             actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored,
         )
 
     def bytes(self, step: Step) -> int:
         """Return the bytes of a step in all histories."""
-        own = 0 if step.name in self.rows else self._call_bytes(step.name)
-        return own + self._loop_bytes(step)
+        call_bytes = 0 if step.name in self.rows else self._call_bytes(step.name)
+        return call_bytes + self._loop_bytes(step)
 
-    def whole_bytes(self, runs: int) -> int:
+    def bytes_without_steps(self, runs: int) -> int:
         """Return the bytes of a run without its steps."""
-        return _RUN_BYTES + runs * (_CLAIM_BYTES + _RUN * _EVENT_BYTES)
+        return _RUN_BYTES + runs * (_CLAIM_BYTES + _RUN_EVENTS * _EVENT_BYTES)
 
     def events_around(self, name: str) -> int:
         """Return a step's events in the workflow that hosts it. The tasks of a loop have workflows of their own."""
-        own = self._loop_events(name) if name in self.in_flight else self._task_events(name)
-        return own + _LIMIT * self.work[name].limits + _LOCAL * (self._loads(name) + self._item_stores(name))
+        events = self._loop_events(name) if name in self.in_flight else self._task_events(name)
+        return (
+            events
+            + _TIMEOUT_EVENTS * self.work[name].limits
+            + _LOCAL_ACTIVITY_EVENTS * (self._loads(name) + self._item_stores(name))
+        )
 
     def _bytes_around(self, name: str) -> int:
         return self._loop_bytes(self.graph.steps[name]) if name in self.in_flight else self._call_bytes(name)
 
     def _task_events(self, name: str) -> int:
         work = self.work[name]
-        return work.calls * (_SHARED if work.is_shared else _CALL) + _DELAY * work.delays
+        return work.calls * (_SHARED_EVENTS if work.is_shared else _CALL_EVENTS) + _DELAY_EVENTS * work.delays
 
     def _frames(self, name: str) -> int:
         """Return the number of activities of a framed loop."""
@@ -194,9 +209,13 @@ class CostModel(msgspec.Struct, frozen=True):
             return 0
         if name in self.rows:
             frames = self._frames(name)
-            return frames * (_SHARED if work.is_loop_shared or frames > 1 else _CALL)
+            return frames * (_SHARED_EVENTS if work.is_loop_shared or frames > 1 else _CALL_EVENTS)
         runs = self.loop(self.graph.steps[name]).runs
-        return work.loops * runs * (_SHARED if work.is_loop_shared or (runs > 1 and work.is_shared) else _LOOP)
+        return (
+            work.loops
+            * runs
+            * (_SHARED_EVENTS if work.is_loop_shared or (runs > 1 and work.is_shared) else _CHUNK_EVENTS)
+        )
 
     def _is_chunked(self, name: str) -> bool:
         """Whether the step is a loop that runs in chunks, not in frames."""
@@ -211,11 +230,11 @@ class CostModel(msgspec.Struct, frozen=True):
         if not self._is_chunked(name) or not self.work[name].loops:
             return False
         parts = self._chunks(name)
-        return self._gathered(name) // parts >= (STORED_RESULTS_BYTES if parts > 1 else STORED_BYTES)
+        return self._loop_results_bytes(name) // parts >= (STORED_RESULTS_BYTES if parts > 1 else STORED_BYTES)
 
     def _loads(self, name: str) -> int:
         """Return how often the workflow loads the step's stored result."""
-        size = self._gathered(name) if name in self.in_flight else self._size(name)
+        size = self._loop_results_bytes(name) if name in self.in_flight else self._result_size(name)
         is_stored = size >= STORED_BYTES or self._stores_results(name)
         return self.work[name].reads if is_stored else 0
 
@@ -223,19 +242,19 @@ class CostModel(msgspec.Struct, frozen=True):
         work = self.work[name]
         return chunks(work.items // max(1, work.loops), self.in_flight[name])
 
-    def _gathered(self, name: str) -> int:
+    def _loop_results_bytes(self, name: str) -> int:
         """Return the bytes of the results of one execution of a loop."""
         work = self.work[name]
-        return work.items // max(1, work.loops) * self._size(name)
+        return work.items // max(1, work.loops) * self._result_size(name)
 
-    def _size(self, name: str) -> int:
+    def _result_size(self, name: str) -> int:
         return self.sizes.result_bytes.get(name, RESULT_BYTES)
 
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
         config = sum(len(msgspec.json.encode(task.config.data)) for task in tasks) // max(1, len(tasks))
-        each = _CALL_BYTES + _stored(config) + _stored(self._size(name))
-        return work.calls * each + self._task_events(name) * _EVENT_BYTES
+        bytes_per_call = _CALL_BYTES + _history_bytes(config) + _history_bytes(self._result_size(name))
+        return work.calls * bytes_per_call + self._task_events(name) * _EVENT_BYTES
 
     def _loop_bytes(self, step: Step) -> int:
         """Return the bytes of inputs and results of chunks, in the histories of both parent and child."""
@@ -243,7 +262,9 @@ class CostModel(msgspec.Struct, frozen=True):
         if not work.loops:
             return 0
         return work.loops * (
-            2 * _CLAIM_BYTES + _COPIES * _stored(self._gathered(step.name)) + (_LOOP + _RUN) * _EVENT_BYTES
+            2 * _CLAIM_BYTES
+            + _COPIES * _history_bytes(self._loop_results_bytes(step.name))
+            + (_CHUNK_EVENTS + _RUN_EVENTS) * _EVENT_BYTES
         )
 
 
@@ -254,6 +275,6 @@ def chunks(items: int, in_flight: int) -> int:
     return math.ceil(count / at_once) * at_once
 
 
-def _stored(size: int) -> int:
+def _history_bytes(size: int) -> int:
     """Return the bytes that a value takes in history."""
     return size if size < STORED_BYTES else _CLAIM_BYTES

@@ -1,7 +1,7 @@
 """Estimate how often the parts of a graph run, before a run.
 
-A step's calls are its tasks, times the pages of a task that is called again, times the items of the loops around it,
-times the passes of its cycle. A number that the graph does not determine (such as the length of a collection that a
+The calls of a step are the sum of the calls of its tasks, times the items of the enclosing loops, times the passes of
+its cycle. A number that the graph does not determine (such as the length of a collection that a
 step computes) is taken from ``Sizes``, or else guessed and reported as an assumption.
 """
 
@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from noetl_compiler.forecasting.call_counts import attempts_of, calls_of, delays_of, repeats_itself
-from noetl_compiler.forecasting.reachability import Successors, always_run, beside_others, cycles, successors_of
-from noetl_compiler.forecasting.static_scope import Count, items_of, known_names, rendered
+from noetl_compiler.forecasting.call_counts import count_calls, count_delays, max_attempts, repeats_itself
+from noetl_compiler.forecasting.reachability import Successors, always_run, concurrent_steps, cycles, successors_of
+from noetl_compiler.forecasting.static_scope import Count, count_items, known_names, try_render
 from noetl_compiler.graph import Frame, Graph, Json, Step
 from noetl_compiler.language import defaults
 
@@ -38,7 +38,7 @@ class StepWork(NamedTuple):
     """The minimal or maximal work of a step in a whole run.
 
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
-    ``delays`` are the timers that are waited for, ``limits`` those of its time limit. ``reads``: how many times the
+    ``delays`` are awaited timers, ``limits`` the timers of its timeout. ``reads``: how many times the
     workflow loads the step's result. ``is_shared`` and ``is_loop_shared``: its calls, its loops may share workflow
     tasks with others.
     """
@@ -78,9 +78,9 @@ class Counts(msgspec.Struct, frozen=True):
     assumed: Mapping[str, tuple[str, ...]]
 
 
-class _Times(msgspec.Struct, frozen=True):
-    """How often a step runs, the iterations of its loop, the calls of each task in one iteration, and the calls with
-    which its loop claims and acknowledges rows.
+class _StepCounts(msgspec.Struct, frozen=True):
+    """The counts of one step: how often it runs, the iterations of its loop, the calls of each task in one iteration,
+    and the calls by which its loop claims and acknowledges rows.
     """
 
     step: Step
@@ -90,9 +90,9 @@ class _Times(msgspec.Struct, frozen=True):
     claims: Count
 
     def assumed(self) -> tuple[str, ...]:
-        found = [one.assumed for one in (self.arrivals, self.items, *self.tasks) if one.assumed]
-        may_not = ["may not run"] if not self.arrivals.least and self.arrivals.most else []
-        return tuple(dict.fromkeys([*may_not, *found]))
+        assumptions = [count.assumed for count in (self.arrivals, self.items, *self.tasks) if count.assumed]
+        skippable = ["may not run"] if not self.arrivals.least and self.arrivals.most else []
+        return tuple(dict.fromkeys([*skippable, *assumptions]))
 
     def work(self, end: Literal["least", "most"], delays: int, attempts: Sequence[int]) -> StepWork:
         arrivals, items, claims = getattr(self.arrivals, end), getattr(self.items, end), getattr(self.claims, end)
@@ -103,7 +103,7 @@ class _Times(msgspec.Struct, frozen=True):
             items=arrivals * items if self.step.loop else 0,
             calls=arrivals * (items * sum(calls) + claims),
             calls_with_retries=arrivals
-            * (items * sum(one * most for one, most in zip(calls, attempts, strict=True)) + claims),
+            * (items * sum(count * most for count, most in zip(calls, attempts, strict=True)) + claims),
             delays=arrivals * items * delays,
             limits=arrivals if self.step.timeout and self.step.timeout.total else 0,
             reads=arrivals if end == "most" else 0,
@@ -113,88 +113,94 @@ class _Times(msgspec.Struct, frozen=True):
 def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     """Count the parts of a graph for a request, which is merged over the workload."""
     names, around, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
-    in_flight = {one.name: _in_flight(one, names) for one in _loops(graph)}
-    beside = beside_others(graph, successors)
+    in_flight = {loop_step.name: _in_flight(loop_step, names) for loop_step in _loops(graph)}
+    concurrent = concurrent_steps(graph, successors)
     least: dict[str, StepWork] = {}
     most: dict[str, StepWork] = {}
     assumed: dict[str, tuple[str, ...]] = {}
-    for times in _times(graph, names, around, successors, sizes, in_flight):
-        step = times.step
-        delays = delays_of(step, sizes.pages.get(step.name))
-        attempts = [attempts_of(task, names) for task in step.tasks]
-        is_loop_shared = step.name in beside or any(in_flight[loop] > 1 for loop in around[step.name])
+    for step_counts in _count_steps(graph, names, around, successors, sizes, in_flight):
+        step = step_counts.step
+        delays = count_delays(step, sizes.pages.get(step.name))
+        attempts = [max_attempts(task, names) for task in step.tasks]
+        is_loop_shared = step.name in concurrent or any(in_flight[loop] > 1 for loop in around[step.name])
         is_shared = is_loop_shared or in_flight.get(step.name, 1) > 1
-        least[step.name] = times.work("least", delays, attempts)._replace(
+        least[step.name] = step_counts.work("least", delays, attempts)._replace(
             is_shared=is_shared, is_loop_shared=is_loop_shared
         )
-        most[step.name] = times.work("most", delays, attempts)
-        assumed[step.name] = times.assumed()
+        most[step.name] = step_counts.work("most", delays, attempts)
+        assumed[step.name] = step_counts.assumed()
     rows = {
-        one.name: _rows(one.loop.frame, in_flight[one.name], names)
-        for one in _loops(graph)
-        if one.loop and one.loop.frame
+        loop_step.name: _frame_rows(loop_step.loop.frame, in_flight[loop_step.name], names)
+        for loop_step in _loops(graph)
+        if loop_step.loop and loop_step.loop.frame
     }
     return Counts(names, around, in_flight, rows, least, most, assumed)
 
 
-def _times(
+def _count_steps(
     graph: Graph,
     names: Mapping[str, Json],
     around: Mapping[str, Sequence[str]],
     successors: Successors,
     sizes: Sizes,
     in_flight: Mapping[str, int],
-) -> Iterator[_Times]:
-    items = {one.name: items_of(one.loop, sizes.items.get(one.name), names) for one in _loops(graph) if one.loop}
-    passes = {name: _passes(graph, cycle, sizes) for cycle in cycles(successors) for name in cycle}
+) -> Iterator[_StepCounts]:
+    items = {
+        loop_step.name: count_items(loop_step.loop, sizes.items.get(loop_step.name), names)
+        for loop_step in _loops(graph)
+        if loop_step.loop
+    }
+    passes = {name: _count_passes(graph, cycle, sizes) for cycle in cycles(successors) for name in cycle}
     always = always_run(graph, successors)
     for name, step in graph.steps.items():
-        arrivals = _product([passes.get(name, _ONCE), *(items[loop] for loop in around[name])])
+        arrivals = _multiply([passes.get(name, _ONCE), *(items[loop] for loop in around[name])])
         arrivals = arrivals if name in always else arrivals._replace(least=0)
-        found = items.get(name, _ONCE)
-        claims = _claims(step, found, in_flight.get(name, 1), names)
-        yield _Times(step, arrivals, found, calls_of(step, sizes.pages.get(name), names), claims)
+        iterations = items.get(name, _ONCE)
+        claims = _count_claims(step, iterations, in_flight.get(name, 1), names)
+        yield _StepCounts(step, arrivals, iterations, count_calls(step, sizes.pages.get(name), names), claims)
 
 
-def _claims(step: Step, rows: Count, claimers: int, names: Mapping[str, Json]) -> Count:
-    """Count the calls of a loop over a cursor, besides its tasks: the claims, the last of which find nothing, and one
-    acknowledgement of each row. Renewals are part of the calls that they accompany.
+def _count_claims(step: Step, rows: Count, claimers: int, names: Mapping[str, Json]) -> Count:
+    """Count the calls of a cursor: the claims, of which the last finds no row for each claimer, and one acknowledgement
+    per row. Renewals are not counted, as they are part of the calls that they accompany.
     """
     cursor = step.loop.cursor if step.loop is not None else None
     if cursor is None:
         return Count(0, 0)
-    asked: Json = rendered(cursor.max_rows, names)
-    at_once = max(1, asked if isinstance(asked, int) else defaults.CLAIM["max_rows"])
+    max_rows: Json = try_render(cursor.max_rows, names)
+    batch_size = max(1, max_rows if isinstance(max_rows, int) else defaults.CLAIM["max_rows"])
     acks = 1 if cursor.ack is not None else 0
-    return Count(rows.most * (1 + acks) + claimers, math.ceil(rows.least / at_once) + rows.least * acks)
+    return Count(rows.most * (1 + acks) + claimers, math.ceil(rows.least / batch_size) + rows.least * acks)
 
 
-def _passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
+def _count_passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
     """Return the passes of a cycle. The pages of a step that repeats its own tasks do not count as passes."""
-    given = [pages for name, pages in sizes.pages.items() if name in cycle and not repeats_itself(graph.steps[name])]
-    return Count(max(given), 1) if given else Count(1, 1, _CYCLE)
+    pages_of_steps = [
+        pages for name, pages in sizes.pages.items() if name in cycle and not repeats_itself(graph.steps[name])
+    ]
+    return Count(max(pages_of_steps), 1) if pages_of_steps else Count(1, 1, _CYCLE)
 
 
-def _product(counts: Sequence[Count]) -> Count:
+def _multiply(counts: Sequence[Count]) -> Count:
     """Multiply counts. Only the first one's assumption is kept; those of loops are reported at the loop."""
-    most, least = math.prod(one.most for one in counts), math.prod(one.least for one in counts)
+    most, least = math.prod(count.most for count in counts), math.prod(count.least for count in counts)
     return Count(most, least, counts[0].assumed)
 
 
 def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
     if step.loop is None or not step.loop.is_parallel:
         return 1
-    value: Json = rendered(step.loop.max_in_flight, names)
+    value: Json = try_render(step.loop.max_in_flight, names)
     return min(MAX_IN_FLIGHT, max(1, value if isinstance(value, int) else defaults.IN_FLIGHT))
 
 
-def _rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
-    most, each = _frame_limit(frame, "max_rows", names), _frame_limit(frame, "row_concurrency", names)
-    return Rows(most, max(1, in_flight // each))
+def _frame_rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
+    most, concurrency = _frame_limit(frame, "max_rows", names), _frame_limit(frame, "row_concurrency", names)
+    return Rows(most, max(1, in_flight // concurrency))
 
 
 def _frame_limit(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
-    value: Json = rendered(getattr(frame, name), names)
+    value: Json = try_render(getattr(frame, name), names)
     return max(1, value if isinstance(value, int) else defaults.FRAME[name])
 
 
@@ -208,10 +214,10 @@ def loops_around(graph: Graph) -> dict[str, list[str]]:
     A region lists the steps between a loop and its end, without those of inner loops.
     """
     loops = {name: step.name for step in _loops(graph) if step.loop for name in step.loop.region}
-    return {name: list(_chain(name, loops)) for name in graph.steps}
+    return {name: list(_enclosing_loops(name, loops)) for name in graph.steps}
 
 
-def _chain(name: str, loops: Mapping[str, str]) -> Iterator[str]:
+def _enclosing_loops(name: str, loops: Mapping[str, str]) -> Iterator[str]:
     while (outer := loops.get(name)) is not None:
         yield outer
         name = outer

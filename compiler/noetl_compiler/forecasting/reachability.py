@@ -2,7 +2,7 @@
 
 A run follows one edge of an exclusive route and every matching edge of an inclusive one. So a step always runs if it is
 the entry, if it always runs after each edge that an exclusive route may follow, or if it always runs after an
-unconditional edge of an inclusive route. Sets of steps are bits of an integer, so intersections are fast.
+unconditional edge of an inclusive route. Sets of steps are bit masks in integers, so intersections are fast.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = [
     "Edge",
     "Successors",
     "always_run",
-    "beside_others",
+    "concurrent_steps",
     "cycles",
-    "edges_after_success",
     "postorder",
     "reachable_from",
+    "success_edges",
     "successors_of",
     "width",
 ]
@@ -35,49 +35,57 @@ Successors = Mapping[str, Sequence[str]]
 def successors_of(graph: Graph) -> Successors:
     """Return the successors of every step."""
     return {
-        step.name: [name for name in dict.fromkeys(_targets(graph, step)) if name in graph.steps]
+        step.name: [name for name in dict.fromkeys(_successor_names(graph, step)) if name in graph.steps]
         for step in graph.steps.values()
     }
 
 
 class Edge(NamedTuple):
-    """An edge that may be followed after success; ``is_free`` if it has no further condition."""
+    """An edge that may be followed after success; ``is_unconditional`` if it depends on nothing else."""
 
     to: str
-    is_free: bool
+    is_unconditional: bool
 
 
-def edges_after_success(step: Step) -> list[Edge]:
+def success_edges(step: Step) -> list[Edge]:
     """Return the edges that may be followed after success, in order.
 
-    In an exclusive route, edges after a free one are unreachable and left out.
+    In an exclusive route, edges after an unconditional one are unreachable and left out.
     """
     moment: Moment = "loop" if step.loop else "call"
-    read = [(arc.to, arc_condition(arc, moment)) for arc in step.route.arcs]
-    edges = [Edge(to, not found.cause and not found.rest) for to, found in read if found.on != "error"]
-    first = next((index for index, edge in enumerate(edges) if edge.is_free), len(edges))
-    return edges if step.route.mode == "inclusive" or step.admit else edges[: first + 1]
+    conditions = [(arc.to, arc_condition(arc, moment)) for arc in step.route.arcs]
+    edges = [
+        Edge(to, not condition.cause and not condition.remainder)
+        for to, condition in conditions
+        if condition.on != "error"
+    ]
+    first_unconditional = next((index for index, edge in enumerate(edges) if edge.is_unconditional), len(edges))
+    return edges if step.route.mode == "inclusive" or step.admit else edges[: first_unconditional + 1]
 
 
-def _targets(graph: Graph, step: Step) -> Iterator[str]:
+def _successor_names(graph: Graph, step: Step) -> Iterator[str]:
     if step.loop and step.loop.enter:
         yield from (arc.to for arc in step.loop.enter.arcs)
-    edges = edges_after_success(step)
+    edges = success_edges(step)
     yield from (edge.to for edge in edges)
-    if step.route.on_no_match == "end" and step.name != graph.final and not any(edge.is_free for edge in edges):
+    if (
+        step.route.on_no_match == "end"
+        and step.name != graph.final
+        and not any(edge.is_unconditional for edge in edges)
+    ):
         yield graph.final
 
 
 def reachable_from(successors: Successors, starts: Iterable[str]) -> frozenset[str]:
     """Return every step that is reachable from ``starts``, and ``starts`` itself."""
-    found: set[str] = set()
-    waiting = list(starts)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += successors.get(name, ())
-    return frozenset(found)
+    reached: set[str] = set()
+    pending = list(starts)
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending += successors.get(name, ())
+    return frozenset(reached)
 
 
 def postorder(successors: Successors) -> list[str]:
@@ -105,25 +113,25 @@ def cycles(successors: Successors) -> list[frozenset[str]]:
     for name, targets in successors.items():
         for target in targets:
             sources[target].append(name)
-    found: list[frozenset[str]] = []
+    components: list[frozenset[str]] = []
     assigned: set[str] = set()
     for name in reversed(postorder(successors)):
         if name not in assigned:
-            group = _gathered(name, sources, assigned)
+            group = _component_of(name, sources, assigned)
             assigned |= group
-            found += [group] if len(group) > 1 or name in successors[name] else []
-    return found
+            components += [group] if len(group) > 1 or name in successors[name] else []
+    return components
 
 
-def _gathered(start: str, sources: Successors, assigned: set[str]) -> frozenset[str]:
+def _component_of(start: str, sources: Successors, assigned: set[str]) -> frozenset[str]:
     """Return the steps that lead to a step, without those already assigned to a component."""
     group: set[str] = set()
-    waiting = [start]
-    while waiting:
-        name = waiting.pop()
+    pending = [start]
+    while pending:
+        name = pending.pop()
         if name not in group and name not in assigned:
             group.add(name)
-            waiting += sources[name]
+            pending += sources[name]
     return frozenset(group)
 
 
@@ -131,48 +139,48 @@ def always_run(graph: Graph, successors: Successors) -> frozenset[str]:
     """Return the steps that no condition can skip: the greatest fixed point, computed from the set of all steps."""
     order = postorder(successors)
     bits = {name: 1 << index for index, name in enumerate(order)}
-    surely = dict.fromkeys(order, (1 << len(order)) - 1)
+    always = dict.fromkeys(order, (1 << len(order)) - 1)
     is_settled = False
     while not is_settled:
         is_settled = True
         for name in order:
             step = graph.steps[name]
-            found = _surely_after(graph, step, surely) | (0 if step.admit else bits[name])
-            is_settled = is_settled and found == surely[name]
-            surely[name] = found
-    return frozenset(name for name in order if surely.get(graph.entry, 0) & bits[name])
+            updated = _always_after(graph, step, always) | (0 if step.admit else bits[name])
+            is_settled = is_settled and updated == always[name]
+            always[name] = updated
+    return frozenset(name for name in order if always.get(graph.entry, 0) & bits[name])
 
 
-def _surely_after(graph: Graph, step: Step, surely: Mapping[str, int]) -> int:
+def _always_after(graph: Graph, step: Step, always: Mapping[str, int]) -> int:
     enter = step.loop.enter if step.loop and step.loop.end else None
-    entered = [surely.get(arc.to, 0) for arc in enter.arcs] if enter else []
-    onward = edges_after_success(step)
-    free = [surely.get(edge.to, 0) for edge in onward if edge.is_free]
-    if step.route.mode == "inclusive" and free:
-        return _one_of(entered) | reduce(int.__or__, free)
-    possible = [surely.get(edge.to, 0) for edge in onward]
-    if not free:
-        falls = step.route.on_no_match == "end" and step.name != graph.final
-        possible.append(surely.get(graph.final, 0) if falls else 0)
-    return _one_of(entered) | _one_of(possible)
+    region_sets = [always.get(arc.to, 0) for arc in enter.arcs] if enter else []
+    edges = success_edges(step)
+    unconditional_sets = [always.get(edge.to, 0) for edge in edges if edge.is_unconditional]
+    if step.route.mode == "inclusive" and unconditional_sets:
+        return _intersection(region_sets) | reduce(int.__or__, unconditional_sets)
+    possible_sets = [always.get(edge.to, 0) for edge in edges]
+    if not unconditional_sets:
+        ends_at_final = step.route.on_no_match == "end" and step.name != graph.final
+        possible_sets.append(always.get(graph.final, 0) if ends_at_final else 0)
+    return _intersection(region_sets) | _intersection(possible_sets)
 
 
-def _one_of(sets: list[int]) -> int:
+def _intersection(sets: list[int]) -> int:
     return reduce(int.__and__, sets) if sets else 0
 
 
-def beside_others(graph: Graph, successors: Successors) -> frozenset[str]:
+def concurrent_steps(graph: Graph, successors: Successors) -> frozenset[str]:
     """Return the steps that may run concurrently with others: those reachable from a fork."""
     return reachable_from(
-        successors, (edge.to for step in graph.steps.values() if _is_fork(step) for edge in edges_after_success(step))
+        successors, (edge.to for step in graph.steps.values() if _is_fork(step) for edge in success_edges(step))
     )
 
 
 def width(graph: Graph, names: Iterable[str]) -> int:
     """Return the maximum number of these steps that run concurrently; a fork of three edges adds two."""
     forks = [step for name in names if _is_fork(step := graph.steps[name])]
-    return 1 + sum(len(edges_after_success(step)) - 1 for step in forks)
+    return 1 + sum(len(success_edges(step)) - 1 for step in forks)
 
 
 def _is_fork(step: Step) -> bool:
-    return step.route.mode == "inclusive" and len(edges_after_success(step)) > 1
+    return step.route.mode == "inclusive" and len(success_edges(step)) > 1

@@ -1,4 +1,4 @@
-"""Warnings about limits, Temporal's and our own, that a run may reach."""
+"""Warn of limits that a run may reach, both Temporal's and our own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from noetl_compiler.forecasting.cost_model import RESULT_BYTES, STORED_BYTES, CostModel, HostWorkflow
 from noetl_compiler.forecasting.counts import MAX_IN_FLIGHT, Counts, Sizes
 from noetl_compiler.forecasting.reachability import postorder, successors_of
-from noetl_compiler.forecasting.static_scope import rendered
+from noetl_compiler.forecasting.static_scope import try_render
 from noetl_compiler.graph import Graph, Json, Loop, Step, encode
 
 __all__ = ["risks"]
@@ -23,70 +23,76 @@ LIMIT_PENDING = 2_000
 MANY_ITEMS = 100_000
 
 
-class _Subject(msgspec.Struct, frozen=True):
+class _RiskContext(msgspec.Struct, frozen=True):
     graph: Graph
     counts: Counts
     sizes: Sizes
-    prices: CostModel
+    costs: CostModel
 
 
-def risks(graph: Graph, counts: Counts, sizes: Sizes, prices: CostModel, own: HostWorkflow) -> Iterator[str]:
-    """Yield warnings about the workflow of the playbook (``own``), then about each step."""
-    yield from _renewed(own, f"first at about {_reached_at(graph, counts, prices, own)}")
-    yield from _limits("the playbook", own)
+def risks(
+    graph: Graph, counts: Counts, sizes: Sizes, costs: CostModel, playbook_workflow: HostWorkflow
+) -> Iterator[str]:
+    """Yield warnings about the workflow of the playbook (``playbook_workflow``), then about each step."""
+    yield from _continue_as_new_risk(
+        playbook_workflow, f"first at about {_first_renewal_step(graph, counts, costs, playbook_workflow)}"
+    )
+    yield from _history_risks("the playbook", playbook_workflow)
     if (size := len(encode(graph))) > LIMIT_BYTES:
         yield f"the graph has {size:,} bytes: over 2 MB it needs a Postgres for large values"
     for step in graph.steps.values():
-        subject = _Subject(graph, counts, sizes, prices)
+        context = _RiskContext(graph, counts, sizes, costs)
         if step.loop and counts.most[step.name].loops:
-            yield from _of_loop(step, step.loop, subject)
+            yield from _loop_risks(step, step.loop, context)
         if step.tasks:
-            yield from _of_results(step.name, sizes.result_bytes.get(step.name, RESULT_BYTES))
+            yield from _result_risks(step.name, sizes.result_bytes.get(step.name, RESULT_BYTES))
 
 
-def _limits(whose: str, host: HostWorkflow) -> Iterator[str]:
+def _history_risks(subject: str, host: HostWorkflow) -> Iterator[str]:
     if host.longest > WARNING_EVENTS:
         verdict = "terminates it" if host.longest > LIMIT_EVENTS else f"warns at {WARNING_EVENTS:,} and terminates it"
-        yield f"{whose}: one history may have {host.longest:,} events: Temporal {verdict} at {LIMIT_EVENTS:,}"
+        yield f"{subject}: one history may have {host.longest:,} events: Temporal {verdict} at {LIMIT_EVENTS:,}"
     if host.pending > LIMIT_PENDING:
-        yield f"{whose}: {host.pending:,} calls and loops may be pending at once: Temporal allows {LIMIT_PENDING:,}"
+        yield f"{subject}: {host.pending:,} calls and loops may be pending at once: Temporal allows {LIMIT_PENDING:,}"
 
 
-def _renewed(host: HostWorkflow, where: str) -> Iterator[str]:
+def _continue_as_new_risk(host: HostWorkflow, position: str) -> Iterator[str]:
     if host.runs > 1:
         times = f"{host.runs - 1:,} time{'s' * (host.runs > 2)}"
-        why = f"it has {host.events:,} events and {host.bytes:,} bytes, a run has at most {host.renewed:,} or 4 MB"
-        yield f"the playbook continues as new {times}, {where}: {why}"
+        reason = (
+            f"it has {host.events:,} events and {host.bytes:,} bytes, a run has at most {host.max_events:,} or 4 MB"
+        )
+        yield f"the playbook continues as new {times}, {position}: {reason}"
 
 
-def _reached_at(graph: Graph, counts: Counts, prices: CostModel, own: HostWorkflow) -> str:
+def _first_renewal_step(graph: Graph, counts: Counts, costs: CostModel, playbook_workflow: HostWorkflow) -> str:
     """Return the step at which the first run continues as new, if the steps run in topological order."""
     order = [name for name in reversed(postorder(successors_of(graph))) if not counts.around[name]]
-    grown = accumulate(prices.events_around(name) for name in order)
-    share = own.events / own.runs
-    return next((name for name, events in zip(order, grown, strict=True) if events >= share), graph.final)
+    events_so_far = accumulate(costs.events_around(name) for name in order)
+    share = playbook_workflow.events / playbook_workflow.runs
+    return next((name for name, events in zip(order, events_so_far, strict=True) if events >= share), graph.final)
 
 
-def _of_loop(step: Step, loop: Loop, subject: _Subject) -> Iterator[str]:
-    whose, work = step.name, subject.counts.most[step.name]
-    host = subject.prices.loop(step)
-    yield from _limits(whose, host)
-    requested: Json = rendered(loop.max_in_flight, subject.counts.names)
+def _loop_risks(step: Step, loop: Loop, context: _RiskContext) -> Iterator[str]:
+    subject, work = step.name, context.counts.most[step.name]
+    host = context.costs.loop(step)
+    yield from _history_risks(subject, host)
+    requested: Json = try_render(loop.max_in_flight, context.counts.names)
     if isinstance(requested, int) and requested > MAX_IN_FLIGHT:
-        yield f"{whose}: max_in_flight is {requested:,}, at most {MAX_IN_FLIGHT} items run at once"
-    collection = len(msgspec.json.encode(rendered(loop.collection, subject.counts.names)))
-    if collection > LIMIT_BYTES:
-        yield f"{whose}: its collection has {collection:,} bytes: over 2 MB it needs a Postgres for large values"
+        yield f"{subject}: max_in_flight is {requested:,}, at most {MAX_IN_FLIGHT} items run at once"
+    collection_size = len(msgspec.json.encode(try_render(loop.collection, context.counts.names)))
+    if collection_size > LIMIT_BYTES:
+        yield f"{subject}: its collection has {collection_size:,} bytes: over 2 MB it needs a Postgres for large values"
     items = work.items // work.loops
-    gathered = items * subject.sizes.result_bytes.get(step.name, RESULT_BYTES)
-    if gathered > LIMIT_BYTES:
-        yield f"{whose}: its results have {gathered:,} bytes together: over 2 MB they need a Postgres for large values"
+    total_size = items * context.sizes.result_bytes.get(step.name, RESULT_BYTES)
+    if total_size > LIMIT_BYTES:
+        yield f"{subject}: its results have {total_size:,} bytes: over 2 MB they need a Postgres for large values"
     if items > MANY_ITEMS and loop.frame is None:
-        yield f"{whose}: the loop has {items:,} items, each with activities of its own: add a frame"
+        yield f"{subject}: the loop has {items:,} items, each with activities of its own: add a frame"
 
 
-def _of_results(whose: str, size: int) -> Iterator[str]:
+def _result_risks(subject: str, size: int) -> Iterator[str]:
     if size > STORED_BYTES:
-        yield f"{whose}: results over 64 KB are stored in Postgres, not in history"
+        yield f"{subject}: results over 64 KB are stored in Postgres, not in history"
     if size > LIMIT_BYTES:
-        yield f"{whose}: without a Postgres for large values, a result over 2 MB fails its call"
+        yield f"{subject}: without a Postgres for large values, a result over 2 MB fails its call"

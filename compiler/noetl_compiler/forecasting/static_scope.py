@@ -1,4 +1,4 @@
-"""What is known before a run: the names bound by its request and workload, and the items of its loops."""
+"""Evaluate what is known before a run: the names that its request and workload bind, and the items of its loops."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Template, Value
-from noetl_compiler.value_merge import names_in, picked, without
+from noetl_compiler.value_merge import mapping_of, select_names, without_names
 
-__all__ = ["Count", "items_of", "known_names", "rendered"]
+__all__ = ["Count", "count_items", "known_names", "try_render"]
 
 
 class Count(NamedTuple):
@@ -26,57 +26,57 @@ def known_names(declared: Value, request: Mapping[str, Json]) -> dict[str, Json]
 
     Defaults that can only be rendered during a run are left out.
     """
-    defaults = names_in(declared)
+    defaults = mapping_of(declared)
     for name in {place.split("/")[1] for place in declared.templates if place} - request.keys():
-        others = without(declared, [name]).data
-        seen: dict[str, Json] = {**others, "workload": others, "payload": request}
-        found: Json = rendered(picked(declared, [name]), seen)
+        other_defaults = without_names(declared, [name]).data
+        scope: dict[str, Json] = {**other_defaults, "workload": other_defaults, "payload": request}
+        rendered: Json = try_render(select_names(declared, [name]), scope)
         defaults.pop(name, None)
-        defaults.update(found or {})
-    workload = _merged(defaults, request)
+        defaults.update(rendered or {})
+    workload = _merge(defaults, request)
     return {**workload, "workload": workload, "ctx": workload, "payload": request}
 
 
-def _merged(under: Json, over: Json) -> Json:
+def _merge(under: Json, over: Json) -> Json:
     if not isinstance(under, dict) or not isinstance(over, Mapping):
         return over
-    given = cast("Mapping[str, Json]", over)
+    overrides = cast("Mapping[str, Json]", over)
     merged: dict[str, Json] = dict(cast("dict[str, Json]", under))
-    for key, value in given.items():
-        merged[key] = _merged(merged.get(key), value)
+    for key, value in overrides.items():
+        merged[key] = _merge(merged.get(key), value)
     return merged
 
 
-def rendered(value: Value | None, scope: Mapping[str, Any], otherwise: Json = None) -> Json:
-    """Render a value; return ``otherwise`` if it cannot be rendered before the run."""
+def try_render(value: Value | None, scope: Mapping[str, Any], default: Json = None) -> Json:
+    """Render a value. Return ``default`` if it cannot be rendered before the run."""
     try:
-        return templates.render(value, scope) if value else otherwise
+        return templates.render(value, scope) if value else default
     except templates.TemplateFailure:
-        return otherwise
+        return default
 
 
 _UNKNOWN = object()
 
 
-def items_of(loop: Loop, given: int | None, scope: Mapping[str, Any]) -> Count:
-    """Count the iterations of a loop; ``given`` is the number of items given by the author, if any."""
-    found: Json = rendered(loop.collection, scope, _UNKNOWN)
-    if given is not None:
-        count = Count(given, given)
-    elif found is _UNKNOWN or loop.cursor is not None:
+def count_items(loop: Loop, author_count: int | None, scope: Mapping[str, Any]) -> Count:
+    """Count the iterations of a loop; ``author_count`` is the number given by the author, if any."""
+    collection: Json = try_render(loop.collection, scope, _UNKNOWN)
+    if author_count is not None:
+        count = Count(author_count, author_count)
+    elif collection is _UNKNOWN or loop.cursor is not None:
         count = Count(1, 1, "items unknown, counted as 1 (--items)")
     else:
-        count = _selected(loop, _listed(found), scope)
-    return _cut(loop, count, scope)
+        count = _count_selected(loop, _as_list(collection), scope)
+    return _limit_and_chunk(loop, count, scope)
 
 
-def _listed(found: Json) -> list[Json]:
-    if found is None:
+def _as_list(collection: Json) -> list[Json]:
+    if collection is None:
         return []
-    return cast("list[Json]", found) if isinstance(found, list) else [found]
+    return cast("list[Json]", collection) if isinstance(collection, list) else [collection]
 
 
-def _selected(loop: Loop, items: list[Json], scope: Mapping[str, Any]) -> Count:
+def _count_selected(loop: Loop, items: list[Json], scope: Mapping[str, Any]) -> Count:
     """Count the items that match ``where``; items for which it is unknown count only for the maximum."""
     if loop.where is None:
         return Count(len(items), len(items))
@@ -94,12 +94,12 @@ def _matches(where: Template, scope: Mapping[str, Any]) -> bool | None:
     return None if verdict.indeterminate else verdict.matched
 
 
-def _cut(loop: Loop, count: Count, scope: Mapping[str, Any]) -> Count:
-    limit: Json = rendered(loop.limit, scope)
-    size: Json = rendered(loop.chunk_size, scope) if loop.is_chunked else None
+def _limit_and_chunk(loop: Loop, count: Count, scope: Mapping[str, Any]) -> Count:
+    limit: Json = try_render(loop.limit, scope)
+    size: Json = try_render(loop.chunk_size, scope) if loop.is_chunked else None
 
-    def cut(number: int) -> int:
+    def count_chunks(number: int) -> int:
         number = min(number, limit) if isinstance(limit, int) else number
         return math.ceil(number / size) if isinstance(size, int) and size > 0 else number
 
-    return Count(cut(count.most), cut(count.least), count.assumed)
+    return Count(count_chunks(count.most), count_chunks(count.least), count.assumed)

@@ -87,8 +87,8 @@ class KeychainEntry(msgspec.Struct, frozen=True):
 
 
 class SourceRef(msgspec.Struct, frozen=True):
-    """The source of the graph. ``file`` is the name that the user gave; ``path`` is the catalog path; ``dialect`` is
-    only displayed.
+    """The source of the graph. ``file`` is the name that the user gave; ``path`` is that of the playbook's
+    metadata; ``dialect`` is only displayed.
     """
 
     file: str
@@ -144,7 +144,7 @@ def seal(graph: Graph) -> Graph:
 
 def decode(data: bytes | str) -> Graph:
     """Decode canonical JSON. Raises UnknownGraphVersionError for any other VERSION."""
-    found = msgspec.json.decode(data, type=dict[str, Any]).get("version")
-    if found != VERSION:
-        raise UnknownGraphVersionError(f"graph version {found} is not {VERSION}: compile the playbook again")
+    version = msgspec.json.decode(data, type=dict[str, Any]).get("version")
+    if version != VERSION:
+        raise UnknownGraphVersionError(f"graph version {version} is not {VERSION}: compile the playbook again")
     return msgspec.json.decode(data, type=Graph)

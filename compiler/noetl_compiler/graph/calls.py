@@ -15,7 +15,7 @@ class Collect(msgspec.Struct, frozen=True):
     """How the results of one task's repeated calls become one result.
 
     ``append`` extends the list with the items at ``path``, ``collect`` appends the value itself, ``merge`` deep-merges
-    maps, ``replace`` keeps the last. ``into`` names the running value in templates.
+    mappings, ``replace`` keeps the last. ``into`` names the running value in templates.
     """
 
     strategy: Strategy = "append"
@@ -140,8 +140,8 @@ class Splice(msgspec.Struct, frozen=True):
 class Task(msgspec.Struct, frozen=True):
     """One tool call of a pipeline. ``input`` binds names for the code and templates of the tool.
 
-    ``given`` are the names bound by the step, or by the call of a workbook task. They are rendered first and visible to
-    the templates of ``input``, which overrides them.
+    ``given`` are the names bound by the step, or by the call of a workbook task. They are rendered first, and the
+    templates of ``input``, which overrides them, see them.
 
     ``queue`` is symbolic (the tool kind) and resolved at submission. ``set`` is applied after a successful call,
     before the policy's action.

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl_compiler.graph.values import Json, Template, Value
 
-__all__ = ["at", "key_in", "pointer", "templates_in", "with_values_at"]
+__all__ = ["key_of_token", "pointer", "templates_in", "value_at", "with_values_at"]
 
 
 def pointer(parent: str, key: str | int) -> str:
@@ -20,26 +20,26 @@ def pointer(parent: str, key: str | int) -> str:
     return f"{parent}/{token}"
 
 
-def key_in(container: Json, token: str) -> str | int:
+def key_of_token(container: Json, token: str) -> str | int:
     """Return the key or index that a token of a pointer means in a mapping or list."""
     if isinstance(container, list):
         return int(token)
     return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
 
 
-def at(data: Json, place: str) -> Json:
+def value_at(data: Json, place: str) -> Json:
     """Return the value at a JSON pointer."""
     for token in place.split("/")[1:]:
-        data = data[key_in(data, token)]
+        data = data[key_of_token(data, token)]
     return data
 
 
 def with_values_at(data: Json, values: Mapping[str, Json]) -> Json:
-    """Return the data with the values at their JSON pointers, below mappings that are there; ``data`` is unchanged."""
+    """Return a copy of the data with the values at these JSON pointers. The parents of each must be mappings."""
     for place, value in values.items():
-        token, slash, rest = place[1:].partition("/")
-        key = key_in(data, token)
-        data = {**data, key: with_values_at(data[key], {f"/{rest}": value}) if slash else value}
+        token, slash, remainder = place[1:].partition("/")
+        key = key_of_token(data, token)
+        data = {**data, key: with_values_at(data[key], {f"/{remainder}": value}) if slash else value}
     return data
 
 
@@ -49,7 +49,7 @@ def templates_in(part: object) -> Iterator[Template]:
         yield part
     elif isinstance(part, Value):
         for place, span in part.templates.items():
-            yield Template(str(at(part.data, place)), span)
+            yield Template(str(value_at(part.data, place)), span)
     elif isinstance(part, msgspec.Struct):
         for name in part.__struct_fields__:
             yield from templates_in(getattr(part, name))

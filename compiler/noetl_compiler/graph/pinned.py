@@ -17,7 +17,7 @@ __all__ = [
     "call_name",
     "calling_tasks",
     "has_calls",
-    "has_open_calls",
+    "has_templated_calls",
     "literal_call",
 ]
 
@@ -45,32 +45,32 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
     def find(self, caller: str, path: str, version: str) -> PinnedPlaybook | None:
         """Return the called playbook, or None if it was not submitted. ``caller`` is a digest."""
         name = call_name(path, version)
-        found = self.pins.get(caller, {}).get(name) or self.names.get(name)
-        if found is None and not version:  # files have no version
-            found = self.names.get(posixpath.normpath(path.lstrip("/")))
-        return None if found is None else self.playbooks[found]
+        digest = self.pins.get(caller, {}).get(name) or self.names.get(name)
+        if digest is None and not version:  # files have no version
+            digest = self.names.get(posixpath.normpath(path.lstrip("/")))
+        return None if digest is None else self.playbooks[digest]
 
     @property
     def paths(self) -> Iterable[str]:
         """The paths by which playbooks can be called."""
-        return sorted({one.graph.source.path for one in self.playbooks.values()})
+        return sorted({playbook.graph.source.path for playbook in self.playbooks.values()})
 
     @property
     def graphs(self) -> Iterable[Graph]:
         """The graphs of all playbooks."""
-        return [one.graph for one in self.playbooks.values()]
+        return [playbook.graph for playbook in self.playbooks.values()]
 
     def closure(self, root: Graph) -> list[Graph]:
-        """Return the root and all playbooks that it calls literally, directly or indirectly, each once."""
-        found = {root.digest: root}
-        waiting = [root]
-        for caller in waiting:
+        """Return the root and all playbooks that it calls by literal names, directly or indirectly, each once."""
+        graphs = {root.digest: root}
+        reached = [root]
+        for caller in reached:
             for task in calling_tasks(caller):
                 called = self.find(caller.digest, *literal) if (literal := literal_call(task)) else None
-                if called is not None and called.graph.digest not in found:
-                    found[called.graph.digest] = called.graph
-                    waiting.append(called.graph)
-        return waiting
+                if called is not None and called.graph.digest not in graphs:
+                    graphs[called.graph.digest] = called.graph
+                    reached.append(called.graph)
+        return reached
 
 
 NO_CALLS = PinnedCalls()
@@ -91,8 +91,8 @@ def has_calls(graph: Graph) -> bool:
     return next(calling_tasks(graph), None) is not None
 
 
-def has_open_calls(graph: Graph) -> bool:
-    """Whether a template names a called playbook, so that it is known only at run time."""
+def has_templated_calls(graph: Graph) -> bool:
+    """Whether a called playbook is named by a template, so that it is known only at run time."""
     return any(literal_call(task) is None for task in calling_tasks(graph))
 
 

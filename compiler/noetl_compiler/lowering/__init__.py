@@ -1,1 +1,1 @@
-"""Inside of lower.py: tasks, routes, sinks and regions of the syntax tree as those of the graph."""
+"""Internals of lower.py: convert tasks, routes, sinks and regions of the syntax tree to those of the graph."""

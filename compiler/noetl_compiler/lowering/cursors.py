@@ -1,4 +1,4 @@
-"""A cursor as the graph has it: its statements are calls, with a policy of their own."""
+"""Lower a cursor: its statements become calls, each with a retry policy."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from noetl_compiler.language import defaults
 __all__ = ["lower_cursor"]
 
 _ATTEMPTS = 8
-"""How often a claim or an acknowledgement is tried while its errors are retryable, long enough for a restart of the
-database.
-"""
+"""Attempts of a claim or an acknowledgement: enough to survive a restart of the database."""
 
 _ATTEMPTS_TO_RELEASE = 3
-"""The end of a run that stops waits for it."""
+"""Few, because a run that is being stopped waits for the release."""
 
 _ATTEMPTS_TO_RENEW = 1
-"""Who needs the lease repeats the renewal."""
+"""One, because renewals are repeated anyway while the lease is needed."""
 
 
 def lower_cursor(cursor: Cursor) -> Cursor:
     """Return the cursor with defaults filled in."""
-    said = {name: getattr(cursor, name) or Value(default) for name, default in defaults.CLAIM.items()}
+    limits = {name: getattr(cursor, name) or Value(default) for name, default in defaults.CLAIM.items()}
     return replace(
         cursor,
         config=Value({}),
@@ -32,16 +30,16 @@ def lower_cursor(cursor: Cursor) -> Cursor:
         renew=_lower_call(cursor.renew, _ATTEMPTS_TO_RENEW),
         ack=_lower_call(cursor.ack, _ATTEMPTS),
         release=_lower_call(cursor.release, _ATTEMPTS_TO_RELEASE),
-        **said,
+        **limits,
     )
 
 
 def _lower_call(task: Task | None, attempts: int) -> Task | None:
-    return None if task is None else replace(task, policy=Policy((_retry(task.span, attempts),), unmatched="fail"))
+    return None if task is None else replace(task, policy=Policy((_retry_rule(task.span, attempts),), unmatched="fail"))
 
 
-def _retry(span: Span, attempts: int) -> Rule:
-    """Try again after what may pass, such as a lost connection."""
+def _retry_rule(span: Span, attempts: int) -> Rule:
+    """Return a rule that retries transient errors, such as a lost connection."""
     return Rule(
         "retry",
         span,

@@ -1,4 +1,4 @@
-"""Which steps are on the routes of a loop's items (dev/decisions/0067)."""
+"""Find the steps on the routes of a loop's items (dev/decisions/0067)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["with_item_regions"]
 
 
 def with_item_regions(steps: Mapping[str, Step], final: str) -> dict[str, Step]:
-    """Return the steps, where each loop whose items have routes has those on them as its region, in the order of the
-    text.
+    """Return the steps. The region of each loop whose items have routes becomes the steps on these routes, in the order
+    of the text.
     """
     return {name: _with_region(steps, step, final) for name, step in steps.items()}
 
@@ -23,12 +23,12 @@ def _with_region(steps: Mapping[str, Step], step: Step, final: str) -> Step:
     if loop is None or loop.enter is None or loop.end:
         return step
     on_routes: set[str] = set()
-    waiting = [arc.to for arc in loop.enter.arcs]
-    while waiting:
-        name = waiting.pop()
+    pending = [arc.to for arc in loop.enter.arcs]
+    while pending:
+        name = pending.pop()
         if name not in on_routes and name != final:
             on_routes.add(name)
-            waiting += [arc.to for arc in steps[name].route.arcs]
+            pending += [arc.to for arc in steps[name].route.arcs]
     if not on_routes:
         return replace(step, loop=replace(loop, enter=None))
     return replace(step, loop=replace(loop, region=tuple(name for name in steps if name in on_routes)))

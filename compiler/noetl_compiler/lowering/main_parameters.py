@@ -1,4 +1,4 @@
-"""Names that Python code reads and that nothing binds: the code gets those that the task sees (semantics.md 39)."""
+"""Bind names that Python code reads without binding them, as far as the task sees them (semantics.md 39)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from noetl_compiler import syntax
 from noetl_compiler.graph import Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.python_code import parsed
-from noetl_compiler.value_merge import names_in, overlay
+from noetl_compiler.python_code import parse_code
+from noetl_compiler.value_merge import mapping_of, overlay
 
-__all__ = ["CodeNames", "code_names", "with_asked_names"]
+__all__ = ["CodeNames", "bind_read_names", "code_names"]
 
-_WHOLE = frozenset({"context", "input_data", "args", "data"})
-"""Parameters of ``main`` that take everything."""
+_WHOLE_INPUT = frozenset({"context", "input_data", "args", "data"})
+"""Parameters of ``main`` that receive the whole input."""
 
 
 class CodeNames(msgspec.Struct, frozen=True):
@@ -29,12 +29,12 @@ class CodeNames(msgspec.Struct, frozen=True):
     def sees(self, name: str, step: syntax.Step) -> bool:
         """Whether the code of a step sees this name; the items of its loop are names too."""
         is_other_step = name in self.steps and name != step.name.text
-        return name not in _WHOLE and (name in self.workload or is_other_step or name == element_of(step))
+        return name not in _WHOLE_INPUT and (name in self.workload or is_other_step or name == element_of(step))
 
 
 def code_names(playbook: syntax.Playbook) -> CodeNames:
-    """The names of a playbook, for all of its steps."""
-    return CodeNames(frozenset(names_in(playbook.workload)), frozenset(step.name.text for step in playbook.steps))
+    """Return the names that the code of a playbook may read."""
+    return CodeNames(frozenset(mapping_of(playbook.workload)), frozenset(step.name.text for step in playbook.steps))
 
 
 def element_of(step: syntax.Step) -> str | None:
@@ -42,41 +42,49 @@ def element_of(step: syntax.Step) -> str | None:
     return step.loop.element.text if step.loop else None
 
 
-def with_asked_names(task: syntax.Task, given: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
+def bind_read_names(task: syntax.Task, given: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
     """Add to the input of a task the names that its code reads: the parameters of ``main`` that are in ``names``, and
     the elements of loops that it reads from ``context``.
     """
-    code = names_in(task.config).get("code") if task.kind.text == "python" else None
+    code = mapping_of(task.config).get("code") if task.kind.text == "python" else None
     if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(given.data, str):
         return task
     if "main" not in code and "context" not in code:
         return task
-    tree = parsed(code)
+    tree = parse_code(code)
     if not isinstance(tree, ast.Module):
         return task
-    bound = names_in(given).keys() | names_in(task.input).keys()
-    parameters = (name for name in _parameters(tree) if names.sees(name, step))
-    asked = dict.fromkeys([*parameters, *_names_read_from_context(tree, element_of(step))])
-    missing = [name for name in asked if name not in bound]
+    bound = mapping_of(given).keys() | mapping_of(task.input).keys()
+    parameters = (name for name in _required_parameters(tree) if names.sees(name, step))
+    read_names = dict.fromkeys([*parameters, *_names_read_from_context(tree, element_of(step))])
+    missing = [name for name in read_names if name not in bound]
     if not missing:
         return task
-    found = Value({name: f"{{{{ {name} }}}}" for name in missing}, {pointer("", name): task.span for name in missing})
-    return replace(task, input=overlay(found, task.input))
+    bindings = Value(
+        {name: f"{{{{ {name} }}}}" for name in missing}, {pointer("", name): task.span for name in missing}
+    )
+    return replace(task, input=overlay(bindings, task.input))
 
 
-def _parameters(tree: ast.Module) -> list[str]:
-    """Those of ``main`` that need a value."""
-    mains = [one for one in tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and one.name == "main"]
+def _required_parameters(tree: ast.Module) -> list[str]:
+    """Return the parameters of ``main`` without a default."""
+    mains = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == "main"
+    ]
     if not mains:
         return []
-    given = mains[-1].args
-    needed = given.args[: len(given.args) - len(given.defaults)]
-    keyword = [one for one, default in zip(given.kwonlyargs, given.kw_defaults, strict=True) if default is None]
-    return [one.arg for one in (*needed, *keyword)]
+    signature = mains[-1].args
+    positional = signature.args[: len(signature.args) - len(signature.defaults)]
+    keyword_only = [
+        argument
+        for argument, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
+        if default is None
+    ]
+    return [argument.arg for argument in (*positional, *keyword_only)]
 
 
 def _names_read_from_context(tree: ast.Module, element: str | None) -> Iterator[str]:
-    """``context.get("item")``, ``context["item"]``."""
+    """Yield the element of the loop for each ``context.get("item")`` and ``context["item"]``."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Call)
@@ -84,10 +92,15 @@ def _names_read_from_context(tree: ast.Module, element: str | None) -> Iterator[
             and node.func.attr == "get"
             and node.args
         ):
-            of, key = node.func.value, node.args[0]
+            owner, key = node.func.value, node.args[0]
         elif isinstance(node, ast.Subscript):
-            of, key = node.value, node.slice
+            owner, key = node.value, node.slice
         else:
             continue
-        if isinstance(of, ast.Name) and of.id == "context" and isinstance(key, ast.Constant) and key.value == element:
+        if (
+            isinstance(owner, ast.Name)
+            and owner.id == "context"
+            and isinstance(key, ast.Constant)
+            and key.value == element
+        ):
             yield str(key.value)

@@ -1,11 +1,10 @@
-"""Ways on to routes: which boundary an arc can match, several targets of one choice, names bound in a target.
+"""Lower routes: the outcomes that an arc can match, choices with several targets, names bound in a target.
 
-A choice with several targets (``when: ..., then: [a, b]``) has no arc of its own in the graph. It becomes
-one arc to an injected step which routes to all of them.
+A choice with several targets (``when: ..., then: [a, b]``) becomes one arc to an injected step, the router, which
+routes to all of them.
 
-``args`` of an arc are names bound in the step it leads to. The arc sets them under ``ctx._passed.<step>``,
-apart from everything else, and the step's own args read them from there; a name that the arc taken did not
-pass is null.
+The ``args`` of an arc are names bound in the step to which it leads. The arc sets them under ``ctx._passed.<step>``,
+and the args of that step read them from there. A name that the followed arc does not pass is null.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import PASSED, kept, kept_at
 from noetl_compiler.syntax_queries import routes_of
 from noetl_compiler.templating.boundary import boundary
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["RouteLowering", "passed_names", "routers_of"]
 
@@ -26,8 +25,8 @@ __all__ = ["RouteLowering", "passed_names", "routers_of"]
 class RouteLowering(msgspec.Struct, frozen=True):
     """Lowers the routes of one level of steps.
 
-    ``last`` is where a path without ``next`` ends. ``end`` is the end of the loop around, which is called ``last``
-    inside.
+    ``last`` is the step at which paths without ``next`` end. ``end`` is the end of the enclosing loop as the playbook
+    names it; inside the loop, ``last`` stands for it.
     """
 
     last: str
@@ -37,22 +36,24 @@ class RouteLowering(msgspec.Struct, frozen=True):
         """Return the route of a step; without ``next`` it leads to the last step of its level."""
         if step.next is None:
             return Route(arcs=(Arc(self.last, step.span),))
-        return self._route(step, step.next)
+        return self._lower_next(step, step.next)
 
     def item_route(self, step: syntax.Step) -> Route | None:
         """Return the route of each item of the step's loop."""
-        return self._route(step, step.item_routes) if step.item_routes is not None else None
+        return self._lower_next(step, step.item_routes) if step.item_routes is not None else None
 
-    def _route(self, step: syntax.Step, found: syntax.Next) -> Route:
-        on_no_match, arcs = found.on_no_match or "end", tuple(arc for group in found.groups for arc in group)
-        if found.mode == "inclusive" and len(arcs) > 1:
-            return Route("inclusive", on_no_match, tuple(self._arc(arc) for arc in arcs))
+    def _lower_next(self, step: syntax.Step, next_: syntax.Next) -> Route:
+        on_no_match, arcs = next_.on_no_match or "end", tuple(arc for group in next_.groups for arc in group)
+        if next_.mode == "inclusive" and len(arcs) > 1:
+            return Route("inclusive", on_no_match, tuple(self._lower_arc(arc) for arc in arcs))
         choices = tuple(
-            self._arc(group[0]) if len(group) == 1 else self._to_router(_router_name(step, found, index), group)
-            for index, group in enumerate(found.groups)
+            self._lower_arc(group[0]) if len(group) == 1 else self._to_router(_router_name(step, next_, index), group)
+            for index, group in enumerate(next_.groups)
         )
-        is_closed = any(not group[0].is_conditional for group in found.groups) or on_no_match != "end" or not self.end
-        return Route("exclusive", on_no_match, choices if is_closed else (*choices, Arc(self.last, step.span)))
+        has_fallback = (
+            any(not group[0].is_conditional for group in next_.groups) or on_no_match != "end" or not self.end
+        )
+        return Route("exclusive", on_no_match, choices if has_fallback else (*choices, Arc(self.last, step.span)))
 
     def routers(self, step: syntax.Step) -> tuple[Step, ...]:
         """Return the steps to inject for choices with several targets."""
@@ -61,48 +62,50 @@ class RouteLowering(msgspec.Struct, frozen=True):
                 name,
                 group[0].span,
                 injected=True,
-                route=Route("inclusive", arcs=tuple(self._arc(_unconditional(arc)) for arc in group)),
+                route=Route("inclusive", arcs=tuple(self._lower_arc(_unconditional(arc)) for arc in group)),
             )
             for name, group in _choices(step)
         )
 
     def _to_router(self, name: str, group: tuple[syntax.Arc, ...]) -> Arc:
-        """The arc to a router. It makes the assignments of the router's arcs, as it can read the step's outcome."""
-        assigned = tuple(assign for arc in group for assign in (*arc.set, *_passing(arc)))
+        """Return the arc to a router. It makes the assignments of the router's arcs, as only it sees the outcome of the
+        step.
+        """
+        assignments = tuple(assign for arc in group for assign in (*arc.set, *_passed_args(arc)))
         first = group[0]
         on = first.on or boundary(first.when)
-        return Arc(name, first.span, on, first.when, assigned)
+        return Arc(name, first.span, on, first.when, assignments)
 
-    def _arc(self, arc: syntax.Arc) -> Arc:
+    def _lower_arc(self, arc: syntax.Arc) -> Arc:
         to = self.last if arc.to.text == self.end else arc.to.text
-        assigned = (*arc.set, *_passing(arc))
-        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, assigned)
+        assignments = (*arc.set, *_passed_args(arc))
+        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, assignments)
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:
-    """The names of the steps to inject for choices with several targets."""
+    """Return the names of the steps to inject for choices with several targets."""
     return tuple(name for name, _ in _choices(step))
 
 
 def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...]:
     return tuple(
-        (_router_name(step, found, index), group)
-        for found in (step.item_routes, step.next)
-        if found is not None and found.mode == "exclusive"
-        for index, group in enumerate(found.groups)
+        (_router_name(step, next_, index), group)
+        for next_ in (step.item_routes, step.next)
+        if next_ is not None and next_.mode == "exclusive"
+        for index, group in enumerate(next_.groups)
         if len(group) > 1
     )
 
 
-def _passing(arc: syntax.Arc) -> tuple[Assign, ...]:
+def _passed_args(arc: syntax.Arc) -> tuple[Assign, ...]:
     if not arc.args.data:
         return ()
     return (Assign(kept_at(PASSED, arc.to.text), arc.args, arc.span),)
 
 
-def _router_name(step: syntax.Step, found: syntax.Next, index: int) -> str:
-    """A choice of the step's own route, or of that of its items."""
-    return f"{step.name.text}/{'item_then' if found is step.item_routes else 'then'}_{index + 1}"
+def _router_name(step: syntax.Step, next_: syntax.Next, index: int) -> str:
+    """Name the router of a choice of the step's own route, or of the route of its items."""
+    return f"{step.name.text}/{'item_then' if next_ is step.item_routes else 'then'}_{index + 1}"
 
 
 def _unconditional(arc: syntax.Arc) -> syntax.Arc:
@@ -110,16 +113,16 @@ def _unconditional(arc: syntax.Arc) -> syntax.Arc:
 
 
 def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
-    """Return what the arcs to each step bind there, each name with the place where it is first passed."""
+    """Return step -> the values of the names that arcs to it pass, each with the span where it is first passed."""
     places: dict[str, dict[str, Span]] = {}
     for step in playbook.steps:
         for arc in routes_of(step):
-            for key in names_in(arc.args):
+            for key in mapping_of(arc.args):
                 places.setdefault(arc.to.text, {}).setdefault(key, arc.span)
-    return {name: _read_back(name, keys) for name, keys in places.items()}
+    return {name: _values_of_passed(name, keys) for name, keys in places.items()}
 
 
-def _read_back(name: str, places: dict[str, Span]) -> Value:
+def _values_of_passed(name: str, places: dict[str, Span]) -> Value:
     source = kept(PASSED, name)
     data = {key: f"{{{{ {source}[{key!r}] | default(none) }}}}" for key in places}
     return Value(data, {pointer("", key): span for key, span in places.items()})

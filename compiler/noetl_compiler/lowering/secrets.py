@@ -1,4 +1,4 @@
-"""``auth`` that names an entry of the keychain: read as a reference to the whole secret."""
+"""Replace an ``auth`` that names a keychain entry by a template for the whole secret."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Sink, Span, Value
 
-__all__ = ["auth_of_keychain", "sinks_of_keychain"]
+__all__ = ["resolve_keychain_auth", "resolve_keychain_sinks"]
 
 _NAMES = ("credential", "key", "name")
 
 
-def auth_of_keychain(auth: Value | None, entries: frozenset[str], span: Span) -> Value | None:
-    """``auth: billing`` and ``auth: {source: keychain, key: billing}`` as ``auth: "{{ keychain.billing }}"``."""
+def resolve_keychain_auth(auth: Value | None, entries: frozenset[str], span: Span) -> Value | None:
+    """Rewrite ``auth: billing`` or ``auth: {source: keychain, key: billing}`` to ``auth: "{{ keychain.billing }}"``."""
     name = _named(auth.data) if auth is not None else None
     if name not in entries:
         return auth
     return Value(f"{{{{ keychain[{name!r}] }}}}", {"": span})
 
 
-def sinks_of_keychain(sinks: tuple[Sink, ...], entries: frozenset[str]) -> tuple[Sink, ...]:
-    """The same for each sink."""
+def resolve_keychain_sinks(sinks: tuple[Sink, ...], entries: frozenset[str]) -> tuple[Sink, ...]:
+    """Do the same for each sink."""
     if not entries:
         return sinks
-    return tuple(replace(sink, auth=auth_of_keychain(sink.auth, entries, sink.span)) for sink in sinks)
+    return tuple(replace(sink, auth=resolve_keychain_auth(sink.auth, entries, sink.span)) for sink in sinks)
 
 
 def _named(data: Json) -> str | None:

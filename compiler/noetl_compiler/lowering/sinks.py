@@ -1,7 +1,7 @@
-"""A sink for the results of a loop as a whole: an injected step behind the loop that does nothing but store them.
+"""Lower a sink for the results of a whole loop: an injected step after the loop that only stores them.
 
-In it ``results`` are all iterations' results, ``count`` is how many, and ``result``, ``data`` and ``this`` mean the
-same as beside any task.
+Its names are ``results``, the results of all iterations, ``count``, their number, and ``result``, ``data`` and ``this``
+as for any task.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Arc, Route, Sink, Span, Step, Task, Value
 
-__all__ = ["saving_behind", "saving_name"]
+__all__ = ["saving_step_name", "with_saving_step"]
 
 
-def saving_name(loop: str) -> str:
-    """Return the step that stores a loop's results."""
+def saving_step_name(loop: str) -> str:
+    """Return the name of the step that stores the results of a loop."""
     return f"{loop}/save"
 
 
-def saving_behind(loop: Step, sinks: tuple[Sink, ...]) -> Iterator[Step]:
-    """Yield the loop, leading to the step that stores its results, which has the routes of the loop."""
-    name, span = saving_name(loop.name), sinks[0].span
+def with_saving_step(loop: Step, sinks: tuple[Sink, ...]) -> Iterator[Step]:
+    """Yield the loop, routed to a step that stores its results, and that step, which has the routes of the loop."""
+    name, span = saving_step_name(loop.name), sinks[0].span
     yield replace(loop, route=Route(arcs=(Arc(name, span),)))
     task = Task(name, "noop", "noop", span, config=_templates({"result": "{{ results }}"}, span), sinks=sinks)
     results = f"results[{loop.name!r}]"

@@ -1,4 +1,4 @@
-"""Tasks of the syntax tree to tasks of the graph: workbook calls and jumps resolved, defaults filled in."""
+"""Lower tasks: resolve calls of the workbook and jumps, and fill in defaults."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.language.tools import IN_WORKFLOW, sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
-from noetl_compiler.lowering.main_parameters import CodeNames, with_asked_names
-from noetl_compiler.lowering.older_package import with_older_package
-from noetl_compiler.lowering.secrets import auth_of_keychain, sinks_of_keychain
-from noetl_compiler.value_merge import names_in, overlay, without
+from noetl_compiler.lowering.main_parameters import CodeNames, bind_read_names
+from noetl_compiler.lowering.older_package import config_for_older_package
+from noetl_compiler.lowering.secrets import resolve_keychain_auth, resolve_keychain_sinks
+from noetl_compiler.value_merge import mapping_of, overlay, without_names
 
 __all__ = ["lower_tasks"]
 
@@ -35,16 +35,19 @@ def lower_tasks(
     other step only once, so its tasks read the values. ``secrets`` are the names of the keychain, ``names`` those that
     Python code may read.
     """
-    args = args if step.loop else _by_name(args)
+    args = args if step.loop else _args_by_reference(args)
     labels = [task.label.text for task in step.tasks]
     resolved = (_resolve(task, workbook, args) for task in step.tasks)
-    asking = ((with_asked_names(task, given, step, names), given) for task, given in resolved)
-    return tuple(_lower(*found, playbook.dialect, labels[:index], secrets) for index, found in enumerate(asking))
+    bound = ((bind_read_names(task, given, step, names), given) for task, given in resolved)
+    return tuple(
+        _lower_task(*task_and_given, playbook.dialect, labels[:index], secrets)
+        for index, task_and_given in enumerate(bound)
+    )
 
 
-def _by_name(args: Value) -> Value:
+def _args_by_reference(args: Value) -> Value:
     """Return the arguments with each template replaced by a reference to the value that the step has rendered."""
-    data, templates = names_in(args), dict[str, Span]()
+    data, templates = mapping_of(args), dict[str, Span]()
     names = {pointer("", name): name for name in data}
     for place, span in args.templates.items() if data else ():
         root = f"/{place.split('/')[1]}"
@@ -55,9 +58,9 @@ def _by_name(args: Value) -> Value:
 
 
 def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value) -> tuple[syntax.Task, Value]:
-    """A call of a workbook task as that task, with the caller's label and the caller's fields on top.
+    """Replace a call of a workbook task by that task, overridden by the label and fields of the caller.
 
-    What the caller binds is given to the task, so that the task's own input can be made of it.
+    Return it with the names that the caller binds, which the templates of its own input may read.
     """
     given = args
     while task.workbook is not None:
@@ -67,7 +70,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
             task,
             kind=called.kind,
             config=overlay(called.config, task.config),
-            input=without(called.input, names_in(task.input)),
+            input=without_names(called.input, mapping_of(task.input)),
             auth=task.auth or called.auth,
             timeout=task.timeout or called.timeout,
             policy=task.policy or called.policy,
@@ -83,9 +86,11 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
     return task, given
 
 
-def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str], secrets: frozenset[str]) -> graph.Task:
+def _lower_task(
+    task: syntax.Task, given: Value, dialect: Dialect, before: list[str], secrets: frozenset[str]
+) -> graph.Task:
     policy, key = task.policy, task.idempotency_key
-    config, auth = with_older_package(task)
+    config, auth = config_for_older_package(task)
     return graph.Task(
         task.label.text,
         task.kind.text,
@@ -94,10 +99,10 @@ def _lower(task: syntax.Task, given: Value, dialect: Dialect, before: list[str],
         config=config,
         given=given,
         input=task.input,
-        auth=auth_of_keychain(auth, secrets, task.span),
+        auth=resolve_keychain_auth(auth, secrets, task.span),
         timeout=task.timeout,
         policy=_lower_policy(policy, before, dialect) if policy else None,
-        sinks=sinks_of_keychain(_sinks(task), secrets),
+        sinks=resolve_keychain_sinks(_sinks(task), secrets),
         set=task.set,
         idempotent=task.idempotent is not False,
         idempotency_key=key.text if key and sends_headers(task.kind.text) else None,

@@ -30,8 +30,8 @@ from noetl_compiler.migration.notes import migration_notes
 from noetl_compiler.migration.preserve_style import kept_as_written
 from noetl_compiler.migration.source_lookup import SourceLookup
 from noetl_compiler.migration.write import write
-from noetl_compiler.nodes import MappingNode, plain
-from noetl_compiler.phases import ParsedPlaybook, lowered, parse_playbook
+from noetl_compiler.nodes import MappingNode, to_json
+from noetl_compiler.phases import ParsedPlaybook, compile_parsed, parse_playbook
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile
@@ -71,7 +71,7 @@ def migrate(source: SourceFile) -> Migration:
 
 def migrated(found: ParsedPlaybook) -> Migration:
     """Return a parsed playbook in canonical v10."""
-    compiled = lowered(found)
+    compiled = compile_parsed(found)
     if compiled.graph is None or found.playbook is None or not isinstance(found.root, MappingNode):
         return Migration(compiled)
     context = MigrationContext(found.playbook, SourceLookup(found.root))
@@ -96,7 +96,7 @@ def _document(context: MigrationContext, found: ParsedPlaybook, root: MappingNod
 
 def _is_equivalent(one: MappingNode, other: MappingNode) -> bool:
     """Whether two documents are the same up to style, which the order of keys is; the types of numbers count."""
-    return _unordered(plain(one)) == _unordered(plain(other))
+    return _unordered(to_json(one)) == _unordered(to_json(other))
 
 
 def _unordered(data: Json) -> str:

@@ -16,7 +16,7 @@ from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import routes_of
 from noetl_compiler.templating.check import examine
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["migration_notes"]
 
@@ -102,7 +102,7 @@ def _own_names(playbook: Playbook) -> set[str]:
     bound = [playbook.workload]
     for step in playbook.steps:
         bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))
-    return {name for value in bound for name in names_in(value)} | {step.name.text for step in playbook.steps}
+    return {name for value in bound for name in mapping_of(value)} | {step.name.text for step in playbook.steps}
 
 
 def _older_names(root: MappingNode, own: set[str]) -> Iterator[Note]:

@@ -24,7 +24,7 @@ from noetl_compiler.language.constructs import below
 from noetl_compiler.language.constructs.playbook import PLAYBOOK
 from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import Entry, scalar
-from noetl_compiler.nodes import MappingNode, Node, SequenceNode, plain
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, to_json
 
 __all__ = ["kept_as_written"]
 
@@ -94,7 +94,7 @@ def _is_kept(key: Key, name: str, item: Node) -> bool:
     """Whether this value, which is not in the written document, stays: it has no effect, or nothing else says it."""
     if key.verbatim or key.inert:
         return True
-    return key.default is not None and name == key.name and repr(plain(item)) == repr(key.default)
+    return key.default is not None and name == key.name and repr(to_json(item)) == repr(key.default)
 
 
 def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> int:

@@ -17,8 +17,8 @@ from typing import cast
 
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, plain
-from noetl_compiler.reading.scalars import written
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json
+from noetl_compiler.reading.scalars import scalar_text
 
 __all__ = ["NOWHERE", "Region", "SourceLookup", "scalar"]
 
@@ -30,7 +30,7 @@ Entry = tuple[ScalarNode, Node]
 
 def scalar(value: Json, span: Span = NOWHERE) -> ScalarNode:
     """Return a scalar of the document to be written."""
-    return ScalarNode(value, written(value), span, "plain")
+    return ScalarNode(value, scalar_text(value), span, "plain")
 
 
 class SourceLookup:
@@ -132,12 +132,12 @@ class Region:
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str], Node]:
-        return {(key.text, json.dumps(plain(item))): item for key, item in reversed(self._all)}
+        return {(key.text, json.dumps(to_json(item))): item for key, item in reversed(self._all)}
 
     @cached_property
     def _collections(self) -> dict[str, Node]:
         found = (item for _, item in reversed(self._all) if not isinstance(item, ScalarNode))
-        return {json.dumps(plain(item)): item for item in found}
+        return {json.dumps(to_json(item)): item for item in found}
 
 
 def _entries_below(root: Node, through: tuple[type[Node], ...]) -> tuple[Entry, ...]:

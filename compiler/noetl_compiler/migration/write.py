@@ -22,7 +22,7 @@ from yaml.emitter import Emitter
 from noetl_compiler.graph import Json
 from noetl_compiler.migration.source_lookup import NOWHERE
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.reading.scalars import ScalarError, is_plain_text, resolve, written
+from noetl_compiler.reading.scalars import ScalarError, is_plain_text, resolve, scalar_text
 from noetl_compiler.source import ScalarStyle, SourceFile, Span
 
 __all__ = ["write"]
@@ -79,7 +79,7 @@ class _SourceStyle:
 
     def _scalar(self, value: Json, node: ScalarNode) -> yaml.ScalarEvent:
         if not isinstance(value, str):
-            text = node.text if _has_same_value(node.text, value) else written(value)
+            text = node.text if _has_same_value(node.text, value) else scalar_text(value)
             return yaml.ScalarEvent(None, None, (True, False), text)
         own = self._styles.get(node.span)
         if own == "folded" and _FOLDABLE.fullmatch(value):

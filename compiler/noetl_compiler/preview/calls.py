@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
-from noetl_compiler.conditions import bare
+from noetl_compiler.conditions import strip_braces
 from noetl_compiler.graph import Json, Task
 from noetl_compiler.language.scripts import URIS
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
@@ -40,7 +40,7 @@ def _script_source(script: Mapping[str, Json]) -> str:
     source: Json = script.get("source")
     endpoint = cast("dict[str, Json]", source).get("endpoint") if isinstance(source, dict) else None
     address = _QUERY.sub(
-        "", _USER.sub("//", bare(str(endpoint or next((script[one] for one in URIS if one in script), ""))))
+        "", _USER.sub("//", strip_braces(str(endpoint or next((script[one] for one in URIS if one in script), ""))))
     )
     digest = script.get("sha256")
     state = f"sha256 {str(digest)[:12]}" if digest else "not fetched yet"
@@ -48,8 +48,8 @@ def _script_source(script: Mapping[str, Json]) -> str:
 
 
 def _address(config: Mapping[str, Json]) -> str:
-    address = _QUERY.sub("", _USER.sub("//", bare(_text(config, "url"))))
-    return f"{bare(_text(config, 'method')).upper() or 'GET'} {address}" if address else ""
+    address = _QUERY.sub("", _USER.sub("//", strip_braces(_text(config, "url"))))
+    return f"{strip_braces(_text(config, 'method')).upper() or 'GET'} {address}" if address else ""
 
 
 def _statement(config: Mapping[str, Json]) -> str:
@@ -63,14 +63,14 @@ def _beginning(text: str) -> str:
     while comment := _COMMENT.match(text):
         text = text[comment.end() :]
     if text.lstrip().startswith("{{"):
-        return bare(text)
+        return strip_braces(text)
     if table := _SELECT.match(text):
         return f"select from {table[1]}"
     return " ".join(_STATEMENT_END.split(text.strip(), maxsplit=1)[0].split())
 
 
 def _named(*fields: str) -> Callable[[Mapping[str, Json]], str]:
-    return lambda config: next((bare(text) for field in fields if (text := _text(config, field))), "")
+    return lambda config: next((strip_braces(text) for field in fields if (text := _text(config, field))), "")
 
 
 def _text(config: Mapping[str, Json], field: str) -> str:
@@ -87,7 +87,7 @@ def _all(config: Mapping[str, Json], field: str) -> list[Json]:
 def _awaited(config: Mapping[str, Json]) -> str:
     """``for paid``, ``until workload.opens``, ``for 4s``."""
     words = {"signal": "for the signal", "until": "until", "duration": "for"}
-    return next((f"{word} {bare(str(config[field]))}" for field, word in words.items() if field in config), "")
+    return next((f"{word} {strip_braces(str(config[field]))}" for field, word in words.items() if field in config), "")
 
 
 _CALLS: Mapping[str, Callable[[Mapping[str, Json]], str]] = {

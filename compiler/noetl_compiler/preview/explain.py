@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
-from noetl_compiler.guarantees import of_call, of_rows
+from noetl_compiler.guarantees import call_guarantee, rows_guarantee
 from noetl_compiler.language.names import PASSED
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
@@ -29,7 +29,7 @@ from noetl_compiler.preview.phrases import (
 from noetl_compiler.preview.tree import drawn
 from noetl_compiler.templates import paths
 from noetl_compiler.templating.boundary import boundary
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["Explainer", "explain"]
 
@@ -129,7 +129,7 @@ class _Explanation:
             yield self._at(f"{verb} {condition(rule.when) or 'otherwise'}", rule)
 
     def _bound(self) -> Iterator[Line]:
-        for name, value in names_in(self._step.args).items():
+        for name, value in mapping_of(self._step.args).items():
             yield Line(f"{name} is bound to {_given(value)}")
         for rule in self._step.enter:
             only = guard_in_words(rule.guard, "enter") if rule.guard else ""
@@ -170,7 +170,7 @@ class _Explanation:
             yield line
 
     def _sink(self, sink: Sink) -> Line:
-        line, guarantee = self._at(sink_in_words(sink), sink), of_rows(sink)
+        line, guarantee = self._at(sink_in_words(sink), sink), rows_guarantee(sink)
         line.below = [Line(f"rows {guarantee}")] if guarantee else []
         return line
 
@@ -231,7 +231,7 @@ def _call(task: Task, tools: Tools) -> Iterator[Line]:
         yield Line("its credential is resolved inside the activity and never written to history")
     if task.timeout and (limit := limit_in_words(task.timeout)):
         yield Line(f"{limit}; then an error of kind timeout")
-    if (guarantee := of_call(task, tools)) is not None:
+    if (guarantee := call_guarantee(task, tools)) is not None:
         yield Line(str(guarantee))
     if task.idempotency_key:
         yield Line(f"sends its idempotency key in the header {task.idempotency_key}, the same for every attempt")
@@ -243,7 +243,7 @@ def _call(task: Task, tools: Tools) -> Iterator[Line]:
 def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
     for assign in assigns:
         if assign.target.startswith(PASSED):
-            yield from (f"passes {name} = {_given(value)}" for name, value in names_in(assign.value).items())
+            yield from (f"passes {name} = {_given(value)}" for name, value in mapping_of(assign.value).items())
         else:
             yield assign_in_words(assign).replace(" ", "s ", 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.graph import Graph
-from noetl_compiler.guarantees import name_of, of_call, of_rows, tasks_of
+from noetl_compiler.guarantees import call_guarantee, rows_guarantee, steps_with_tasks, task_name
 from noetl_compiler.language.tool_description import Guarantee, Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.outline import Line
@@ -23,10 +23,10 @@ def guarantee_table(graph: Graph, tools: Tools = KINDS) -> Line | None:
 
 
 def _all(graph: Graph, tools: Tools) -> Iterator[tuple[Guarantee, str]]:
-    for step, task in tasks_of(graph):
-        name = name_of(step, task)
-        if (of_task := of_call(task, tools)) is not None:
+    for step, task in steps_with_tasks(graph):
+        name = task_name(step, task)
+        if (of_task := call_guarantee(task, tools)) is not None:
             yield of_task, name
         for sink in task.sinks:
-            if (of_sink := of_rows(sink)) is not None:
+            if (of_sink := rows_guarantee(sink)) is not None:
                 yield of_sink, f"rows of {name}"

@@ -24,7 +24,7 @@ def unreached(graph: Graph) -> list[str]:
 def falls_to_final(graph: Graph, step: Step) -> bool:
     """Whether a successful step can go to the final step because none of its arcs matches."""
     conditions = [arc_condition(arc, "loop" if step.loop else "call") for arc in step.route.arcs]
-    is_closed = any(one.on != "error" and not one.cause and not one.rest for one in conditions)
+    is_closed = any(one.on != "error" and not one.cause and not one.remainder for one in conditions)
     return step.name != graph.final and step.route.on_no_match == "end" and not (is_closed and not step.admit)
 
 

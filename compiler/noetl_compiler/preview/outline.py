@@ -7,7 +7,7 @@ import msgspec
 from noetl_compiler.conditions import Condition, Moment, arc_condition, read_condition
 from noetl_compiler.credential_names import credential_names
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, KeychainEntry, Loop, Policy, Sink, Step, Task
-from noetl_compiler.guarantees import of_call, of_rows
+from noetl_compiler.guarantees import call_guarantee, rows_guarantee
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS, WAITS
 from noetl_compiler.preview.calls import call_in_words
@@ -26,7 +26,7 @@ from noetl_compiler.preview.phrases import (
     shown,
     sink_in_words,
 )
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["Line", "content", "edges", "heading", "matches_every_error"]
 
@@ -64,7 +64,7 @@ def heading(graph: Graph) -> list[str]:
 
 def _provider(entry: KeychainEntry) -> str:
     """Return the provider of a keychain entry (``gcp``), or else its kind."""
-    provider = names_in(entry.config).get("provider")
+    provider = mapping_of(entry.config).get("provider")
     return provider if isinstance(provider, str) and provider else entry.kind
 
 
@@ -107,7 +107,7 @@ def _iteration(loop: Loop) -> list[Line]:
 def _task(task: Task, tools: Tools) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
     aside = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
-    guarantee = of_call(task, tools)
+    guarantee = call_guarantee(task, tools)
     kind = f"{task.kind}, {guarantee.word}" if guarantee else task.kind
     line = Line(f"{task.label} [{kind}]{queue} {call_in_words(task)}".rstrip() + aside)
     if task.timeout and (limit := limit_in_words(task.timeout)):
@@ -122,7 +122,7 @@ def _task(task: Task, tools: Tools) -> Line:
 
 
 def _sink(sink: Sink) -> Line:
-    guarantee = of_rows(sink)
+    guarantee = rows_guarantee(sink)
     return Line(f"{sink_in_words(sink)}{f', rows {guarantee.word}' if guarantee else ''}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from noetl_compiler.conditions import Condition, Moment, bare, read_condition
+from noetl_compiler.conditions import Condition, Moment, read_condition, strip_braces
 from noetl_compiler.graph import (
     Assign,
     Circuit,
@@ -24,7 +24,7 @@ from noetl_compiler.language import defaults
 from noetl_compiler.language.names import PASSED
 from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = [
     "assign_in_words",
@@ -50,7 +50,7 @@ _ACTIONS = {"again": "call again", "break": "leave the step"}
 def shown(value: Value | Json) -> str:
     """Return a value on one line; a single template without its braces."""
     data = value.data if isinstance(value, Value) else value
-    return cut(bare(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _LONGEST)
+    return cut(strip_braces(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _LONGEST)
 
 
 def cut(text: str, longest: int) -> str:
@@ -60,12 +60,12 @@ def cut(text: str, longest: int) -> str:
 
 def condition(when: Template | None) -> str:
     """``when status == 'error'``; "" without a condition."""
-    return f"when {bare(when.source)}" if when else ""
+    return f"when {strip_braces(when.source)}" if when else ""
 
 
 def condition_in_words(found: Condition) -> str:
     """Return a condition without its test of the outcome: ``on 429/5xx when attempt < 3``."""
-    cause, rest = found.cause and f"on {found.cause}", found.rest and f"when {found.rest}"
+    cause, rest = found.cause and f"on {found.cause}", found.remainder and f"when {found.remainder}"
     return f"{cause} {rest}".strip()
 
 
@@ -93,7 +93,7 @@ def rule_in_words(rule: Rule) -> str:
 def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
     """The names that an edge sets, and the arguments that it passes to its target."""
     names = [assign.target for assign in assigns if not assign.target.startswith(PASSED)]
-    passed = [name for assign in assigns if assign.target.startswith(PASSED) for name in names_in(assign.value)]
+    passed = [name for assign in assigns if assign.target.startswith(PASSED) for name in mapping_of(assign.value)]
     return [f"{verb} {', '.join(some)}" for verb, some in (("set", names), ("pass", passed)) if some]
 
 
@@ -216,7 +216,7 @@ def sink_in_words(sink: Sink) -> str:
 
 
 def _storing(sink: Sink) -> str:
-    config = names_in(sink.config)
+    config = mapping_of(sink.config)
     if sink.kind in CALLS:
         return f"send to {shown(config['url'])}" if "url" in config else f"give to {sink.kind} code"
     table = config.get("table")

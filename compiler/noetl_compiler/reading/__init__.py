@@ -1,1 +1,1 @@
-"""Internals of the reader: YAML events to nodes, scalars to values, each with its position in the text."""
+"""Internals of reader.py: YAML events to nodes, and scalars to values, with their positions in the text."""

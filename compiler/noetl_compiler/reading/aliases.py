@@ -1,8 +1,7 @@
-"""The positions of the aliases of a text.
+"""Add to diagnostics the positions of aliases.
 
-The nodes of an alias are those of its anchor, so a finding about them is reported once, at the anchor's text. Where
-else that text is used is found here, by going through the parser's events once more; this is asked only of a text that
-has findings and aliases.
+An alias has the nodes of its anchor, so a finding about them is reported once, at the text of the anchor. This module
+finds the aliases that repeat that text, by parsing it once more. It does so only for a text with findings and aliases.
 """
 
 from __future__ import annotations
@@ -17,44 +16,48 @@ from msgspec.structs import replace
 from noetl_compiler.diagnostics import Diagnostic, Related
 from noetl_compiler.source import SourceFile, Span
 
-__all__ = ["with_alias_places"]
+__all__ = ["add_alias_locations"]
 
 _ALIAS = re.compile(r"(?:^|[\s\[,{])\*[^\s,\[\]{}*]")
-_MOST_TOLD = 3
-"""The maximum number of aliases reported with one finding."""
+_MAX_REPORTED = 3
+"""Aliases reported with one finding."""
 
 
 class _Alias(NamedTuple):
     name: str
     span: Span
-    anchored: Span
+    anchor_span: Span
 
 
-def with_alias_places(source: SourceFile, found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+def add_alias_locations(source: SourceFile, diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     """Return the diagnostics; those about the text of an anchor list the aliases that repeat it."""
-    if not found or "&" not in source.text or not _ALIAS.search(source.text):
-        return found
+    if not diagnostics or "&" not in source.text or not _ALIAS.search(source.text):
+        return diagnostics
     try:
         aliases = list(_aliases(source))
     except yaml.YAMLError:
-        return found
-    return tuple(_with_aliases(one, aliases) for one in found)
+        return diagnostics
+    return tuple(_add_aliases(diagnostic, aliases) for diagnostic in diagnostics)
 
 
-def _with_aliases(found: Diagnostic, aliases: list[_Alias]) -> Diagnostic:
-    using = [one for one in aliases if one.anchored <= found.span and _ends_within(found.span, one.anchored)]
-    related = (Related(one.span, f'the alias "*{one.name}" repeats it here') for one in using[:_MOST_TOLD])
-    return replace(found, related=(*found.related, *related))
+def _add_aliases(diagnostic: Diagnostic, aliases: list[_Alias]) -> Diagnostic:
+    uses = [
+        alias
+        for alias in aliases
+        if alias.anchor_span <= diagnostic.span and _ends_inside(diagnostic.span, alias.anchor_span)
+    ]
+    related = (Related(alias.span, f'the alias "*{alias.name}" repeats it here') for alias in uses[:_MAX_REPORTED])
+    return replace(diagnostic, related=(*diagnostic.related, *related))
 
 
-def _ends_within(span: Span, around: Span) -> bool:
+def _ends_inside(span: Span, around: Span) -> bool:
     return (span.end_line, span.end_col) <= (around.end_line, around.end_col)
 
 
 def _aliases(source: SourceFile) -> Iterator[_Alias]:
-    """Yield every alias with the place of its anchor's node."""
+    """Yield every alias with the span of the node of its anchor."""
     anchors: dict[str, Span] = {}
-    open_: list[tuple[str | None, int]] = []
+    open_collections: list[tuple[str | None, int]] = []
     for event in _events(source.text):
         start, end = event.start_mark.index, event.end_mark.index
         match event:
@@ -63,9 +66,9 @@ def _aliases(source: SourceFile) -> Iterator[_Alias]:
             case yaml.ScalarEvent(anchor=str(name)):
                 anchors[name] = source.span(start, end)
             case yaml.CollectionStartEvent():
-                open_.append((event.anchor, start))
+                open_collections.append((event.anchor, start))
             case yaml.CollectionEndEvent():
-                anchor, begin = open_.pop()
+                anchor, begin = open_collections.pop()
                 if anchor:
                     anchors[anchor] = source.span(begin, end)
             case _:

@@ -1,13 +1,13 @@
-"""How large a document may be.
+"""Limits on the size of a document.
 
-Text itself needs no limit: it costs time and memory in proportion to its length, and a plain playbook of
-20,000 steps passes. What an alias repeats costs a few characters however large it is, so that has a far smaller budget
-of its own. It is counted as if it were written out, at the alias, before anything walks it: a bomb of aliases is
-refused at the one that goes too far; so is what merges carry from one mapping to the next. Levels are counted so that
-later phases may recurse.
+A text costs time and memory in proportion to its length, so its limit is generous: a plain playbook of 20,000 steps
+passes. An alias costs a few characters, however large the node that it repeats, so aliases have a far smaller budget.
+Their nodes are counted as if they were written out, at the alias and before anything walks them, so an alias bomb is
+refused at the first alias that exceeds the budget. The same holds for entries that merge keys copy. The depth is
+limited so that later phases may recurse.
 
-A node costs more than its characters. A long text of very short ones, such as ``[],[],[],``, is no playbook but a way
-to keep a compiler busy: what is long has to have some characters for each node, and a collection not too many entries.
+A node costs more than its characters. A long text of very short nodes, such as ``[],[],[],``, is not a playbook but an
+attack on the compiler, so a long text must have some characters for each node, and a collection not too many entries.
 """
 
 from __future__ import annotations
@@ -38,18 +38,16 @@ MAX_ENTRIES = 100_000
 """The entries of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
-"""Up to this number, nodes may be of any length. Beyond it, there may be one node for each CHARS_A_NODE characters of
-the text before it.
-"""
+"""Up to this number, nodes may have any length. Beyond it, there must be CHARS_A_NODE characters of text for each."""
 
 CHARS_A_NODE = 6
 """Real playbooks have at least 6.5, on average 9."""
 
 MAX_REPEATED_NODES = 100_000
-"""Nodes that all aliases together repeat, and entries that all merges together carry into another mapping."""
+"""Nodes that all aliases repeat together, and entries that all merge keys copy together."""
 
 MAX_REPEATED_CHARS = 2_000_000
-"""Characters of scalars that all aliases together repeat."""
+"""Characters of scalars that all aliases repeat together."""
 
 MAX_DEPTH = 100
 TOO_MANY_LEVELS = f"there are more than {MAX_DEPTH} levels"
@@ -64,12 +62,12 @@ class Size(NamedTuple):
     height: int = 0
 
     def since(self, before: Size, height: int) -> Size:
-        """Return the size that was added since ``before``, by a node of this height."""
+        """Return the size of a node of this height; ``before`` is the budget used when the node began."""
         return Size(self.nodes - before.nodes, self.chars - before.chars, height)
 
 
 class Budget:
-    """The budget used so far. Methods that use more return what exceeds the budget, ``""`` if nothing does."""
+    """The budget used so far. ``add_`` methods return an error message if a limit is exceeded, otherwise ``""``."""
 
     __slots__ = ("_chars", "_merged", "_nodes", "_repeated_chars", "_repeated_nodes")
 
@@ -78,11 +76,11 @@ class Budget:
 
     @property
     def used(self) -> Size:
-        """Everything so far, written out."""
+        """The size of everything so far, with aliases expanded."""
         return Size(self._nodes + self._repeated_nodes, self._chars + self._repeated_chars)
 
-    def scalar(self, chars: int, offset: int) -> str:
-        """A scalar written in the text, ``offset`` characters from its beginning."""
+    def add_scalar(self, chars: int, offset: int) -> str:
+        """Add a scalar that begins at this offset of the text."""
         self._nodes += 1
         self._chars += chars
         if self._nodes <= MAX_DENSE_NODES:
@@ -93,12 +91,12 @@ class Budget:
             return f"{self._nodes:,} nodes up to here have fewer than {CHARS_A_NODE} characters each"
         return ""
 
-    def collection(self, depth: int, offset: int) -> str:
-        """A mapping or a sequence written in the text, ``depth`` collections around it."""
-        return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.scalar(0, offset)
+    def add_collection(self, depth: int, offset: int) -> str:
+        """Add a mapping or a sequence inside ``depth`` others."""
+        return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.add_scalar(0, offset)
 
-    def alias(self, repeated: Size, depth: int) -> str:
-        """An alias, ``depth`` collections around it."""
+    def add_alias(self, repeated: Size, depth: int) -> str:
+        """Add an alias inside ``depth`` collections."""
         self._repeated_nodes += repeated.nodes
         self._repeated_chars += repeated.chars
         if self._repeated_nodes > MAX_REPEATED_NODES:
@@ -109,7 +107,7 @@ class Budget:
             return f"with the aliases written out there are more than {MAX_DEPTH} levels"
         return ""
 
-    def merge(self, entries: int) -> str:
-        """A mapping whose entries are carried into another."""
+    def add_merge(self, entries: int) -> str:
+        """Add the entries that a merge key copies."""
         self._merged += entries
-        return f"merges carry more than {MAX_REPEATED_NODES:,} keys" if self._merged > MAX_REPEATED_NODES else ""
+        return f"merge keys copy more than {MAX_REPEATED_NODES:,} entries" if self._merged > MAX_REPEATED_NODES else ""

@@ -1,7 +1,7 @@
-"""Parser events to nodes, within budgets (see reader.py for how the whole works).
+"""Build nodes from parser events, within budgets (reader.py explains the whole).
 
-:class:`Composer` takes one event after the other. Recoverable findings are collected; :class:`Refusal` ends
-it.
+:class:`Composer` handles one event after the other. It collects findings, and raises :class:`Refusal` for one after
+which it cannot continue.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MAX_FINDINGS = 500
 _STYLES: dict[str | None, ScalarStyle] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _PROPERTIES = re.compile(r"(?:[!&]\S*(?:\s+(?:#[^\n]*\n\s*)*|$))*")
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-_FOREIGN_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
-"""What the parser counts as the end of a line, or as no column, and an editor does not."""
+_UNCOUNTED_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
+"""Characters that the parser counts as a line break, or not as a column, unlike editors."""
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, not a fault
+class Refusal(Exception):  # noqa: N818 - a result, not a bug
     """Reading cannot continue; ``diagnostic`` is the reason."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -42,28 +42,29 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
 
 
 class _Anchor(msgspec.Struct, frozen=True):
-    """A finished anchor."""
+    """The node of an anchor, once it is complete."""
 
     node: Node
     size: Size
 
 
-_Wants: TypeAlias = Literal["item", "key", "value", "merged", "compared", "dropped"]
+_Expected: TypeAlias = Literal["item", "key", "value", "merged", "compared", "dropped"]
 
 
-class _Open:
-    """A collection being read. ``wants`` is what its next child is: after a key its ``value``, after ``<<`` what is to
-    be ``merged``, after a key that was there before something to be ``compared``, after one that was reported something
-    to be ``dropped``.
+class _OpenCollection:
+    """A collection being read. ``expected`` is the role of its next child: after a key its ``value``, after ``<<`` a
+    mapping to be ``merged``, after a duplicate key a value to be ``compared`` with the first, after an invalid key a
+    value to be ``dropped``.
 
-    ``last`` is the place of its last child, and ``height`` grows with its children. ``before`` is what had been used
-    of the budget when it began, if it has an anchor.
+    ``last`` is the span of its last child, and ``height`` grows with its children. ``before`` is the budget used when
+    it began, if it has an anchor.
     """
 
     __slots__ = (
         "anchor",
         "before",
         "entries",
+        "expected",
         "height",
         "is_bare_template",
         "items",
@@ -71,12 +72,11 @@ class _Open:
         "last",
         "merged",
         "span",
-        "wants",
     )
 
-    def __init__(self, span: Span, wants: _Wants) -> None:
+    def __init__(self, span: Span, expected: _Expected) -> None:
         self.span = self.last = span
-        self.wants: _Wants = wants
+        self.expected: _Expected = expected
         self.anchor: str | None = None
         self.before: Size | None = None
         self.height = 1
@@ -88,48 +88,48 @@ class _Open:
 
 
 class Composer:
-    """Builds the one document of ``source``: the result is ``root``, the findings are ``diagnostics``."""
+    """Builds the nodes of the document in ``source``: ``root`` is the result, ``diagnostics`` are the findings."""
 
     def __init__(self, source: SourceFile) -> None:
         self.root: Node | None = None
         self.diagnostics: list[Diagnostic] = []
         self._source = source
-        self._has_foreign_breaks = not source.text.isascii() and _FOREIGN_BREAK.search(source.text) is not None
+        self._has_uncounted_breaks = not source.text.isascii() and _UNCOUNTED_BREAK.search(source.text) is not None
         self._budget = Budget()
-        self._stack: list[_Open] = []
+        self._stack: list[_OpenCollection] = []
         self._anchors: dict[str, _Anchor | None] = {}
         self._documents = 0
 
-    def take(self, events: Iterable[yaml.Event]) -> None:
-        """Take what the parser gives; raises :class:`Refusal` if reading must not continue."""
-        takers: dict[type[yaml.Event], Callable[[Any], None]] = {
-            yaml.DocumentStartEvent: self._document,
-            yaml.ScalarEvent: self._scalar,
-            yaml.AliasEvent: self._alias,
-            yaml.SequenceStartEvent: self._open,
-            yaml.SequenceEndEvent: self._close,
-            yaml.MappingStartEvent: self._open,
-            yaml.MappingEndEvent: self._close,
-        }  # not an attribute: the composer in a cycle would keep all nodes until the collector runs
+    def compose(self, events: Iterable[yaml.Event]) -> None:
+        """Build the nodes from the parser's events. Raises :class:`Refusal` if reading cannot continue."""
+        handlers: dict[type[yaml.Event], Callable[[Any], None]] = {
+            yaml.DocumentStartEvent: self._start_document,
+            yaml.ScalarEvent: self._add_scalar,
+            yaml.AliasEvent: self._add_alias,
+            yaml.SequenceStartEvent: self._start_collection,
+            yaml.SequenceEndEvent: self._end_collection,
+            yaml.MappingStartEvent: self._start_collection,
+            yaml.MappingEndEvent: self._end_collection,
+        }  # not an attribute: a reference cycle would keep all nodes alive until the garbage collector runs
         for event in events:
-            if taker := takers.get(event.__class__):
-                taker(event)
+            if handler := handlers.get(event.__class__):
+                handler(event)
 
-    def _document(self, event: yaml.DocumentStartEvent) -> None:
+    def _start_document(self, event: yaml.DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > 1:
             message, hint = "a second document starts here", "keep one playbook per file"
-            raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span(event), message, hint))
+            raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span_of(event), message, hint))
 
-    def _scalar(self, event: Any) -> None:
-        text, span = event.value, self._span(event)
-        if excess := self._budget.scalar(len(text), event.start_mark.index):
+    def _add_scalar(self, event: Any) -> None:
+        text, span = event.value, self._span_of(event)
+        if excess := self._budget.add_scalar(len(text), event.start_mark.index):
             self._refuse(excess, span)
-        is_key = bool(self._stack) and self._stack[-1].wants == "key"
+        is_key = bool(self._stack) and self._stack[-1].expected == "key"
         if is_key and is_merge(text, event.tag, event.implicit):
-            self._stack[-1].wants = "merged"
+            self._stack[-1].expected = "merged"
             return
-        value = text if is_key else self._resolved(event, span)
+        value = text if is_key else self._resolve_value(event, span)
         if event.anchor or event.tag:
             span = self._without_properties(event, span)
         style = _STYLES.get(event.style, "plain")
@@ -137,17 +137,17 @@ class Composer:
         node = ScalarNode(value, text, span, style, places)
         if event.anchor:
             self._anchors[event.anchor] = _Anchor(node, Size(1, len(text), 0))
-        self._add(node, span, 0)
+        self._add_node(node, span, 0)
 
-    def _resolved(self, event: yaml.ScalarEvent, span: Span) -> object:
+    def _resolve_value(self, event: yaml.ScalarEvent, span: Span) -> object:
         try:
             return resolve(event.value, event.tag, event.implicit)
         except ScalarError as error:
             self._report(Code.UNSUPPORTED_YAML, span, str(error), error.hint)
             return event.value
 
-    def _alias(self, event: yaml.AliasEvent) -> None:
-        name, span = event.anchor or "", self._span(event)
+    def _add_alias(self, event: yaml.AliasEvent) -> None:
+        name, span = event.anchor or "", self._span_of(event)
         if name not in self._anchors:
             message = f'there is no anchor "&{name}" before this alias'
             raise Refusal(self._error(Code.YAML_SYNTAX, span, message))
@@ -155,41 +155,43 @@ class Composer:
         if anchor is None:
             message = f'the alias "*{name}" is inside its own anchor'
             raise Refusal(self._error(Code.UNSUPPORTED_YAML, span, message))
-        if excess := self._budget.alias(anchor.size, len(self._stack)):
+        if excess := self._budget.add_alias(anchor.size, len(self._stack)):
             self._refuse(excess, span)
-        self._add(anchor.node, span, anchor.size.height)
+        self._add_node(anchor.node, span, anchor.size.height)
 
-    def _open(self, event: Any) -> None:
-        span, offset = self._span(event), event.start_mark.index
+    def _start_collection(self, event: Any) -> None:
+        span, offset = self._span_of(event), event.start_mark.index
         if event.tag not in _COLLECTION_TAGS:
             message = f'the tag "{short_tag(str(event.tag))}" is not supported'
             self._report(Code.UNSUPPORTED_YAML, span, message, "remove the tag")
         if event.anchor or event.tag:
             span = self._without_properties(event, span)
-        opened = _Open(span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
+        opened = _OpenCollection(span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
         if event.anchor:
             opened.anchor, opened.before = event.anchor, self._budget.used
             self._anchors[event.anchor] = None
-        if excess := self._budget.collection(len(self._stack), offset):
+        if excess := self._budget.add_collection(len(self._stack), offset):
             self._refuse(excess, span)
         self._stack.append(opened)
 
-    def _close(self, event: yaml.CollectionEndEvent) -> None:
-        done, last = self._stack.pop(), self._span(event)
+    def _end_collection(self, event: yaml.CollectionEndEvent) -> None:
+        collection, last = self._stack.pop(), self._span_of(event)
         if (last.line, last.col) == (last.end_line, last.end_col):
-            last = done.last  # a block collection ends where the next token starts: its last child is more exact
-        span = Span(done.span.line, done.span.col, last.end_line, last.end_col)
-        node: Node = SequenceNode(tuple(done.items), span)
-        if done.is_bare_template:
-            node = self._template(span)
-        elif done.wants == "key":
-            entries = {**done.merged, **done.entries} if done.merged else done.entries
+            last = collection.last  # a block collection ends where the next token starts: its last child is more exact
+        span = Span(collection.span.line, collection.span.col, last.end_line, last.end_col)
+        node: Node = SequenceNode(tuple(collection.items), span)
+        if collection.is_bare_template:
+            node = self._bare_template(span)
+        elif collection.expected == "key":
+            entries = {**collection.merged, **collection.entries} if collection.merged else collection.entries
             node = MappingNode(tuple(entries.values()), span)
-        if done.anchor and done.before:
-            self._anchors[done.anchor] = _Anchor(node, self._budget.used.since(done.before, done.height))
-        self._add(node, span, done.height)
+        if collection.anchor and collection.before:
+            self._anchors[collection.anchor] = _Anchor(
+                node, self._budget.used.since(collection.before, collection.height)
+            )
+        self._add_node(node, span, collection.height)
 
-    def _add(self, node: Node, span: Span, height: int) -> None:
+    def _add_node(self, node: Node, span: Span, height: int) -> None:
         """Add a finished node to its collection."""
         if not self._stack:
             self.root = node
@@ -198,68 +200,68 @@ class Composer:
         parent.last = span
         if height >= parent.height:
             parent.height = height + 1
-        if parent.wants == "item":
+        if parent.expected == "item":
             parent.items.append(node)
             if len(parent.items) > MAX_ENTRIES:
                 self._refuse(TOO_MANY_ENTRIES, span)
-        elif parent.wants == "key":
-            self._key(parent, node)
+        elif parent.expected == "key":
+            self._add_key(parent, node)
         else:
-            self._value(parent, node)
+            self._add_value(parent, node)
 
-    def _key(self, parent: _Open, node: Node) -> None:
-        parent.wants = "dropped"
+    def _add_key(self, parent: _OpenCollection, node: Node) -> None:
+        parent.expected = "dropped"
         if not isinstance(node, ScalarNode):
-            self._complex_key(node)
+            self._report_complex_key(node)
         elif node.text in parent.entries:
-            parent.key, parent.wants = node, "compared"
-        else:  # an alias may bring a scalar that was a number where its anchor stood
+            parent.key, parent.expected = node, "compared"
+        else:  # the scalar of an alias may have been a number at its anchor
             parent.key = node if node.value is node.text else replace(node, value=node.text)
-            parent.wants = "value"
+            parent.expected = "value"
 
-    def _complex_key(self, node: Node) -> None:
-        if self._source.slice(node.span)[:1] == "{" and self._before(node.span) == "{":
-            self._stack[-1].is_bare_template = True  # reported when its end is known
+    def _report_complex_key(self, node: Node) -> None:
+        if self._source.slice(node.span)[:1] == "{" and self._char_before(node.span) == "{":
+            self._stack[-1].is_bare_template = True  # reported by _end_collection, when its end is known
         else:
             hint = "a key is plain text"
             self._report(Code.UNSUPPORTED_YAML, node.span, "a key is a mapping or a list", hint)
 
-    def _template(self, span: Span) -> ScalarNode:
-        """``{{ x }}`` without quotes as the template it is meant to be, so that nothing else is reported about it."""
+    def _bare_template(self, span: Span) -> ScalarNode:
+        """Report ``{{ x }}`` without quotes, and return it as the intended template, to avoid further findings."""
         self._report(Code.UNSUPPORTED_YAML, span, BARE_TEMPLATE, QUOTE_THE_TEMPLATE)
         text = self._source.slice(span)
         return ScalarNode(text, text, span, "plain", expression_spans(self._source, span, text, "plain"))
 
-    def _before(self, span: Span) -> str:
+    def _char_before(self, span: Span) -> str:
         offset = self._source.offset(span.line, span.col)
         return self._source.text[max(0, offset - 1) : offset]
 
-    def _value(self, parent: _Open, node: Node) -> None:
-        if parent.wants == "value" and parent.key is not None:
+    def _add_value(self, parent: _OpenCollection, node: Node) -> None:
+        if parent.expected == "value" and parent.key is not None:
             parent.entries[parent.key.text] = (parent.key, node)
             if len(parent.entries) > MAX_ENTRIES:
                 self._refuse(TOO_MANY_ENTRIES, node.span)
-        elif parent.wants == "compared" and parent.key is not None:
+        elif parent.expected == "compared" and parent.key is not None:
             self._compare(parent, parent.key, node)
-        elif parent.wants == "merged":
+        elif parent.expected == "merged":
             self._merge(parent, node)
-        parent.wants = "key"
+        parent.expected = "key"
 
-    def _compare(self, parent: _Open, key: ScalarNode, node: Node) -> None:
+    def _compare(self, parent: _OpenCollection, key: ScalarNode, node: Node) -> None:
         """Report a duplicate key: as a warning if both values are the same, else as an error."""
         first, value = parent.entries[key.text]
         is_same = self._source.slice(value.span) == self._source.slice(node.span)
-        message = f'duplicate key "{_abbreviated(key.text)}"{" with the same value" if is_same else ""}'
+        message = f'duplicate key "{_truncate(key.text)}"{" with the same value" if is_same else ""}'
         hint = "remove one of them" if is_same else "remove or rename one of them"
         severity = Severity.WARNING if is_same else Severity.ERROR
         related = (Related(first.span, "it is here first"),)
         self._report(Code.DUPLICATE_KEY, key.span, message, hint, related, severity)
 
-    def _merge(self, parent: _Open, node: Node) -> None:
-        """``<<``: the first of several maps wins, and the mapping's own keys win over all of them."""
+    def _merge(self, parent: _OpenCollection, node: Node) -> None:
+        """Merge ``<<``: the first of several mappings takes precedence, and the mapping's own keys over all of them."""
         for merged in node.items if isinstance(node, SequenceNode) else (node,):
             if isinstance(merged, MappingNode):
-                if excess := self._budget.merge(len(merged.entries)):
+                if excess := self._budget.add_merge(len(merged.entries)):
                     self._refuse(excess, merged.span)
                 for key, value in merged.entries:
                     parent.merged.setdefault(key.text, (key, value))
@@ -271,9 +273,9 @@ class Composer:
         hint = "keep data in a file, a table or a request, not in the playbook"
         raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, excess, hint))
 
-    def _span(self, event: Any) -> Span:
+    def _span_of(self, event: Any) -> Span:
         start, end = event.start_mark, event.end_mark
-        if self._has_foreign_breaks:
+        if self._has_uncounted_breaks:
             return self._source.span(start.index, end.index)
         return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 
@@ -281,8 +283,8 @@ class Composer:
         """Return the span of a node without its anchor and its tag."""
         text = self._source.text
         start, end = self._source.offset(span.line, span.col), self._source.offset(span.end_line, span.end_col)
-        found = _PROPERTIES.match(text, start, end if isinstance(event, yaml.ScalarEvent) else len(text))
-        start = found.end() if found else start
+        properties = _PROPERTIES.match(text, start, end if isinstance(event, yaml.ScalarEvent) else len(text))
+        start = properties.end() if properties else start
         return self._source.span(start, max(start, end))
 
     def _report(
@@ -303,5 +305,5 @@ class Composer:
         return Diagnostic(code, Severity.ERROR, span, message, hint, file=self._source.file)
 
 
-def _abbreviated(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."

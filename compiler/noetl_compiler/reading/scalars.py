@@ -1,8 +1,7 @@
-"""What a YAML scalar means: the resolution of PyYAML's SafeLoader (YAML 1.1) narrowed to JSON.
+"""Resolve YAML scalars to JSON values, by the rules of PyYAML's SafeLoader (YAML 1.1).
 
-Dates stay text. A number that JSON cannot carry everywhere (an integer over 64 bits, infinity, not-a-number)
-and a tag that would make something else than JSON are refused with a :class:`ScalarError`, which says what to
-do.
+Dates stay strings. :class:`ScalarError` is raised for a number that is not portable JSON (an integer over 64 bits,
+infinity, not-a-number) and for a tag whose value is not JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from yaml.resolver import Resolver
 
 from noetl_compiler.graph import Json
 
-__all__ = ["ScalarError", "is_merge", "is_plain_text", "resolve", "short_tag", "written"]
+__all__ = ["ScalarError", "is_merge", "is_plain_text", "resolve", "scalar_text", "short_tag"]
 
 _PREFIX = "tag:yaml.org,2002:"
 _LONGEST_NUMBER = 100  # sexagesimal numbers cost the square of their length
@@ -43,36 +42,36 @@ _CONSTRUCTORS: dict[str, Callable[[Any], Json]] = {
     "int": _CONSTRUCTOR.construct_yaml_int,
     "float": _CONSTRUCTOR.construct_yaml_float,
 }
-_BEGINNINGS = frozenset(Resolver.yaml_implicit_resolvers)
-"""Characters with which a plain scalar may begin that is no text."""
+_NON_STRING_STARTS = frozenset(Resolver.yaml_implicit_resolvers)
+"""First characters of plain scalars that may be something else than a string."""
 
 _DECIMAL = re.compile(r"0|-?[1-9][0-9]{0,17}", re.ASCII)
 
-_TEXT = frozenset({"str", "timestamp", "merge", "value"})
-_EXPLICIT = frozenset({"str", *_CONSTRUCTORS})
+_STRING_KINDS = frozenset({"str", "timestamp", "merge", "value"})
+_SUPPORTED_TAGS = frozenset({"str", *_CONSTRUCTORS})
 
 
 def resolve(text: str, tag: str | None, implicit: tuple[bool, bool]) -> Json:
-    """Return the JSON value of a scalar as an event gives it; :class:`ScalarError` when there is none."""
+    """Return the JSON value of a scalar from the fields of its event. Raises :class:`ScalarError` if it has none."""
     if tag in (None, "!"):
-        if not implicit[0] or text[:1] not in _BEGINNINGS:
+        if not implicit[0] or text[:1] not in _NON_STRING_STARTS:
             return text
-        if _DECIMAL.fullmatch(text):  # by far the most of what is no text
+        if _DECIMAL.fullmatch(text):  # the most frequent kind that is not a string
             return int(text)
         kind = _kind(text, implicit)
-        return text if kind in _TEXT else _number_checked(text, kind)
+        return text if kind in _STRING_KINDS else _construct_checked(text, kind)
     kind = str(tag).removeprefix(_PREFIX)
-    if kind not in _EXPLICIT:
+    if kind not in _SUPPORTED_TAGS:
         raise ScalarError(f'the tag "{short_tag(str(tag))}" is not supported', "remove the tag")
-    return text if kind == "str" else _number_checked(text, kind)
+    return text if kind == "str" else _construct_checked(text, kind)
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether every YAML reader takes this text for a string when it has no quotes."""
+    """Whether YAML reads this text as a string without quotes."""
     return _kind(text, (True, False)) == "str"
 
 
-def written(value: Json) -> str:
+def scalar_text(value: Json) -> str:
     """Return the text of a scalar with this JSON value. A string is returned as it is, and may need quotes."""
     if isinstance(value, str):
         return value
@@ -85,7 +84,7 @@ def is_merge(text: str, tag: str | None, implicit: tuple[bool, bool]) -> bool:
 
 
 def short_tag(tag: str) -> str:
-    """Return a tag as people write it: ``!!binary`` for ``tag:yaml.org,2002:binary``."""
+    """Return a tag in its short form: ``!!binary`` for ``tag:yaml.org,2002:binary``."""
     return f"!!{tag.removeprefix(_PREFIX)}" if tag.startswith(_PREFIX) else tag
 
 
@@ -93,7 +92,7 @@ def _kind(text: str, implicit: tuple[bool, bool]) -> str:
     return str(_RESOLVER.resolve(yaml.ScalarNode, text, implicit)).removeprefix(_PREFIX)
 
 
-def _number_checked(text: str, kind: str) -> Json:
+def _construct_checked(text: str, kind: str) -> Json:
     if len(text) > _LONGEST_NUMBER:
         raise ScalarError("the number is too long", "put it in quotes to keep it as text")
     try:

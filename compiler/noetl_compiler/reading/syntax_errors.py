@@ -1,8 +1,8 @@
-"""What is wrong with a text that is not YAML, and where the mistake was made.
+"""Explain YAML syntax errors, and locate the mistake.
 
-A YAML parser reports where it gave up. That is often far from the mistake: a missing quote shows up
-at the next quote, a line that is indented too little at the end of a list. What the text itself shows is
-reported at its own place; the rest keeps the parser's words, with a remedy where they suggest one.
+A YAML parser reports where it stopped. That is often far from the mistake: a missing quote is reported at the next
+quote, a wrong indentation at the end of a list. Mistakes that can be found in the text are reported where they are;
+other errors keep the parser's message, with a hint if it suggests one.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _REMEDIES = (
     ("undefined tag handle", "quote text that begins with !"),
 )
 _INDENTATION = re.compile(r"[ \t-]*")
-_BARE = re.compile(r"(?:^|:|-|,|\[)[ ]+(\{\{)")
+_BARE_TEMPLATE = re.compile(r"(?:^|:|-|,|\[)[ ]+(\{\{)")
 _KEY = re.compile(r"[ ]*(?:-[ ]+)*(?P<key>[\w.$-]+|\"[^\"\n]*\"|'[^'\n]*'):(?:[ ]+(?P<value>[^\s#].*)|\s|$)")
-_KEY_IN_TEXT = re.compile(r"\n[ ]*(?:-[ ]+)*[\w.$-]+:(?:\s|$)")
-_PLAIN = re.compile(r"[^\"'\[{|>&*!]")
-_MISPLACED = ("did not find expected '-' indicator", "did not find expected key", "expected <block end>")
+_KEY_IN_QUOTES = re.compile(r"\n[ ]*(?:-[ ]+)*[\w.$-]+:(?:\s|$)")
+_PLAIN_VALUE = re.compile(r"[^\"'\[{|>&*!]")
+_INDENTATION_PROBLEMS = ("did not find expected '-' indicator", "did not find expected key", "expected <block end>")
 
 
 class _Key(NamedTuple):
@@ -62,56 +62,58 @@ def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
         return _error(source, 0, str(error).splitlines()[0])
     mark = error.problem_mark or error.context_mark
     offset = mark.index if mark else 0
-    words = ": ".join(part for part in (error.context, error.problem) if part)
-    if _TOO_DEEP in words:
+    problem = ": ".join(part for part in (error.context, error.problem) if part)
+    if _TOO_DEEP in problem:
         return _error(source, offset, TOO_MANY_LEVELS, code=Code.BUDGET_EXCEEDED)
-    opened = error.context_mark if "end of stream" in words else None
-    if opened is not None:
-        offset = opened.index
-        words = _OPEN_QUOTE if "quoted scalar" in words else words
-    explained = _tab(source, offset, words) or _bare_template(source, offset) or _open_quote(source, offset)
-    if explained is None and opened is None:
-        explained = _misplaced_key(source, offset, words)
-    hint = next((remedy for words_of, remedy in _REMEDIES if words_of in words), "")
-    return explained or _error(source, offset, words, hint)
+    opening_mark = error.context_mark if "end of stream" in problem else None
+    if opening_mark is not None:
+        offset = opening_mark.index
+        problem = _OPEN_QUOTE if "quoted scalar" in problem else problem
+    diagnostic = (
+        _tab_error(source, offset, problem) or _bare_template_error(source, offset) or _open_quote_error(source, offset)
+    )
+    if diagnostic is None and opening_mark is None:
+        diagnostic = _misplaced_key_error(source, offset, problem)
+    hint = next((remedy for phrase, remedy in _REMEDIES if phrase in problem), "")
+    return diagnostic or _error(source, offset, problem, hint)
 
 
-def _tab(source: SourceFile, offset: int, words: str) -> Diagnostic | None:
-    if "tab character" not in words and "cannot start any token" not in words:
+def _tab_error(source: SourceFile, offset: int, problem: str) -> Diagnostic | None:
+    if "tab character" not in problem and "cannot start any token" not in problem:
         return None
     line, _ = source.position(offset)
     start = source.offset(line, 1)
-    found = _INDENTATION.match(source.text, start)
-    at = source.text.find("\t", start, found.end() if found else start)
-    return None if at < 0 else _error(source, at, "a tab is used for indentation", "use spaces")
+    indentation = _INDENTATION.match(source.text, start)
+    tab = source.text.find("\t", start, indentation.end() if indentation else start)
+    return None if tab < 0 else _error(source, tab, "a tab is used for indentation", "use spaces")
 
 
-def _bare_template(source: SourceFile, offset: int) -> Diagnostic | None:
-    """``url: {{ a }}/x``: a mapping for YAML, with something behind it."""
+def _bare_template_error(source: SourceFile, offset: int) -> Diagnostic | None:
+    """Report ``url: {{ a }}/x``, which YAML reads as a mapping followed by text."""
     line, column = source.position(offset)
-    found = _BARE.search(source.line(line), 0, column + 1)
-    if found is None or _is_quoted(source.line(line)[: found.start(1)]):
+    match = _BARE_TEMPLATE.search(source.line(line), 0, column + 1)
+    if match is None or _is_quoted(source.line(line)[: match.start(1)]):
         return None
-    at = source.offset(line, found.start(1) + 1)
-    return _error(source, at, BARE_TEMPLATE, QUOTE_THE_TEMPLATE, code=Code.UNSUPPORTED_YAML)
+    start = source.offset(line, match.start(1) + 1)
+    return _error(source, start, BARE_TEMPLATE, QUOTE_THE_TEMPLATE, code=Code.UNSUPPORTED_YAML)
 
 
 def _is_quoted(before: str) -> bool:
     return before.count('"') % 2 == 1 or before.count("'") % 2 == 1
 
 
-def _open_quote(source: SourceFile, offset: int) -> Diagnostic | None:
-    """A quote that is closed by the opening one of a later text: the text between them has keys in it."""
+def _open_quote_error(source: SourceFile, offset: int) -> Diagnostic | None:
+    """Report a quote that is closed by the opening quote of a later string: there are keys between them."""
     line, _ = source.position(offset)
-    for start, end in _quoted(source):
-        if end <= offset and source.position(end)[0] == line and _KEY_IN_TEXT.search(source.text, start, end):
+    for start, end in _quoted_scalars(source):
+        if end <= offset and source.position(end)[0] == line and _KEY_IN_QUOTES.search(source.text, start, end):
             related = (Related(source.span(end - 1, end), "the next quote closes it here"),)
             return _error(source, start, _OPEN_QUOTE, "close it", related)
     return None
 
 
-def _quoted(source: SourceFile) -> Iterator[tuple[int, int]]:
-    """Start and end of every quoted text, as far as the scanner comes."""
+def _quoted_scalars(source: SourceFile) -> Iterator[tuple[int, int]]:
+    """Yield start and end of every quoted scalar up to the error."""
     scanner: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(source.text)
     try:
         while token := scanner.get_token():
@@ -123,62 +125,66 @@ def _quoted(source: SourceFile) -> Iterator[tuple[int, int]]:
         scanner.dispose()
 
 
-def _misplaced_key(source: SourceFile, offset: int, words: str) -> Diagnostic | None:
-    """A key that is indented unlike the ones above it."""
+def _misplaced_key_error(source: SourceFile, offset: int, problem: str) -> Diagnostic | None:
+    """Report a key whose indentation differs from that of the keys above it."""
     line, _ = source.position(offset)
-    key = _key(source, line)
+    key = _key_of_line(source, line)
     if key is None:
         return None
-    if "mapping values are not allowed" in words:
-        return _below_a_value(source, key, offset)
-    if not any(one in words for one in _MISPLACED) or offset > source.offset(line, key.column + 1):
+    if "mapping values are not allowed" in problem:
+        return _key_below_value_error(source, key, offset)
+    if not any(phrase in problem for phrase in _INDENTATION_PROBLEMS) or offset > source.offset(line, key.column + 1):
         return None
-    above = _keys_above(source, line, key.column)
-    deeper = [one for one in above if one.column > key.column]
-    if not deeper or any(one.column == key.column for one in above):
+    keys_above = _enclosing_keys(source, line, key.column)
+    deeper = [key_above for key_above in keys_above if key_above.column > key.column]
+    if not deeper or any(key_above.column == key.column for key_above in keys_above):
         return None
-    like = [_place(deeper[0])]
-    if "'-'" not in words:  # of a list's end nothing but an item or one of the list's own keys can be meant
-        like += [_place(one) for one in above if one.column < key.column][-1:]
+    candidates = [_location(deeper[0])]
+    if "'-'" not in problem:  # inside a list, only its items or the keys of an item can be meant
+        candidates += [_location(key_above) for key_above in keys_above if key_above.column < key.column][-1:]
     message = f'"{key.text}" does not match the indentation of any block around it'
-    return _error(source, source.offset(line, key.column + 1), message, f"indent it like {' or like '.join(like)}")
+    return _error(
+        source, source.offset(line, key.column + 1), message, f"indent it like {' or like '.join(candidates)}"
+    )
 
 
-def _below_a_value(source: SourceFile, key: _Key, offset: int) -> Diagnostic | None:
-    """``tool: http`` with ``method: GET`` below it: the value continues in the next line."""
-    above = next(_lines_above(source, key.line), None)
-    is_below = above is not None and above.column < key.column and _PLAIN.match(above.value)
+def _key_below_value_error(source: SourceFile, key: _Key, offset: int) -> Diagnostic | None:
+    """Report a key below one with a value, such as ``method: GET`` below ``tool: http``: YAML continues the value."""
+    above = next(_keys_of_lines_above(source, key.line), None)
+    is_below = above is not None and above.column < key.column and _PLAIN_VALUE.match(above.value)
     if above is None or not is_below or source.offset(key.line, key.column + 1 + len(key.text)) < offset - 2:
         return None
     message = f'"{key.text}" is indented below "{above.text}", which already has a value'
-    hint = f"indent it like {_place(above)}, or remove the value; {_NEEDS_QUOTES}"
+    hint = f"indent it like {_location(above)}, or remove the value; {_NEEDS_QUOTES}"
     return _error(source, source.offset(key.line, key.column + 1), message, hint)
 
 
-def _place(key: _Key) -> str:
+def _location(key: _Key) -> str:
     return f'"{key.text}" in line {key.line}'
 
 
-def _keys_above(source: SourceFile, line: int, column: int) -> list[_Key]:
-    """Return the last key of every block around a line, from the outermost in, down to the first that is not deeper."""
-    found: list[_Key] = []
-    for key in _lines_above(source, line):
-        if not found or key.column < found[-1].column:
-            found.append(key)
+def _enclosing_keys(source: SourceFile, line: int, column: int) -> list[_Key]:
+    """Return the last key of each block above a line, from the outermost to the innermost, up to the first block that
+    is not indented deeper than ``column``.
+    """
+    keys: list[_Key] = []
+    for key in _keys_of_lines_above(source, line):
+        if not keys or key.column < keys[-1].column:
+            keys.append(key)
         if key.column <= column:
             break
-    return found[::-1]
+    return keys[::-1]
 
 
-def _lines_above(source: SourceFile, line: int) -> Iterator[_Key]:
+def _keys_of_lines_above(source: SourceFile, line: int) -> Iterator[_Key]:
     for number in range(line - 1, 0, -1):
-        if key := _key(source, number):
+        if key := _key_of_line(source, number):
             yield key
 
 
-def _key(source: SourceFile, line: int) -> _Key | None:
-    found = _KEY.match(source.line(line))
-    return _Key(line, found.start("key"), found["key"].strip("'\""), found["value"] or "") if found else None
+def _key_of_line(source: SourceFile, line: int) -> _Key | None:
+    match = _KEY.match(source.line(line))
+    return _Key(line, match.start("key"), match["key"].strip("'\""), match["value"] or "") if match else None
 
 
 def _error(

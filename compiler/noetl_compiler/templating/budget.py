@@ -1,10 +1,10 @@
 """The budget of one rendering, counted in work instead of time, so that every replay makes the same decision.
 
 A step is at least the time of one addition in a plain Python loop, so a rendering takes at most about as long as
-``MAX_STEPS`` additions (dev/decisions/0071). Characters are those that operations produce, nodes those of the rendered
-data, most of which comes from the scope and may be large. Both have limits of their own, for memory, and cost steps
-too, so that no template can spend one budget after the other. Operations are charged before they run: ``"a" * 10**9``
-is refused before a byte is allocated.
+``MAX_STEPS`` additions (dev/decisions/0071). Characters are counted when operations produce them, nodes when they
+become part of the rendered data, most of which comes from the scope and may be large. Both have limits of their own,
+for memory, and cost steps too, so that no template can spend one budget after the other. Operations are charged before
+they run: ``"a" * 10**9`` is refused before a byte is allocated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MAX_STEPS = 2_000_000
 MAX_CHARS = 10_000_000
 MAX_NODES = 2_000_000
 MAX_NODES_PASSED_ON = 8_000_000
-"""Values of the scope that are passed on as they are: no template makes them larger than the run allows."""
+"""The limit for values of the scope that are passed on unchanged, which no template can enlarge."""
 
 MAX_BITS = 10_000
 
@@ -46,18 +46,19 @@ NODES_A_CONTAINER = 32
 """The cost of creating a container, relative to copying one of its items."""
 
 _UNITS_A_STEP, _UNITS_A_NODE_PASSED_ON = 10, 2
-"""Units are integers, so that sums do not depend on the order of charges. A character is one."""
+"""Charges are counted in units, which are integers, so that sums do not depend on their order. A character costs one.
+"""
 
-_NODES_A_MADE_NODE = MAX_NODES_PASSED_ON // MAX_NODES
+_NODES_A_CREATED_NODE = MAX_NODES_PASSED_ON // MAX_NODES
 
 _WORD, _BITS_A_STEP = 64, 15
 _SQUARED_BITS_A_STEP = 30_000
 """Converting an integer between binary and decimal takes time in proportion to the square of its length."""
 
-_STEPS_A_WEIGHING, _STEPS_A_CONTAINER, _STEPS_AN_ITEM = 130, 20, 3
+_STEPS_A_DEEP_READ, _STEPS_A_CONTAINER, _STEPS_AN_ITEM = 130, 20, 3
 _STEPS_A_FLOAT, _STEPS_NOT_CACHED = 7, 100
 _CHARS_A_STEP_OUTSIDE_ASCII = 2
-"""Filters that compare texts change their case, which is slow where one letter becomes several."""
+"""Filters that compare strings convert their case, which is slow where one letter becomes several."""
 
 _CONTAINERS = frozenset({list, tuple, dict})
 _NO_ITEMS: dict[str, Any] = {}
@@ -90,7 +91,9 @@ def check_number(number: float) -> None:
 
 
 class _Weight(NamedTuple):
-    """The cost of a container written out. The container is kept alive, so that its id is not reused."""
+    """The cost of reading a container with all that it contains. The container is kept alive, so that its id is not
+    reused.
+    """
 
     container: Any
     steps: int
@@ -98,7 +101,7 @@ class _Weight(NamedTuple):
 
 
 current_budget: ContextVar[RenderBudget | None] = ContextVar("current_budget", default=None)
-"""The budget of the rendering in progress, for what has no context: the creation of a missing value."""
+"""The budget of the rendering in progress, for code that has no context, such as the creation of a missing value."""
 
 
 class RenderBudget:
@@ -113,170 +116,174 @@ class RenderBudget:
         self._nodes = MAX_NODES_PASSED_ON
         self._weights: dict[int, _Weight] = {}
 
-    def begin(self, source: str) -> None:
+    def charge_start(self, source: str) -> None:
         """Charge the fixed cost of rendering a template."""
-        self.step(_STEPS_A_RENDERING + len(source) // _CHARS_A_STEP_OF_SOURCE)
+        self.charge_steps(_STEPS_A_RENDERING + len(source) // _CHARS_A_STEP_OF_SOURCE)
 
-    def missing_name(self) -> None:
+    def charge_missing_name(self) -> None:
         """Charge for the search of the undefined name. It follows the rendering, so it is never refused."""
         self._units -= _STEPS_A_MISSING_NAME * _UNITS_A_STEP
 
     def work(self) -> int:
         """The work charged so far, in steps.
 
-        An exceeded budget counts as fully used: by how much it was exceeded depends on which containers of the scope
-        are the same object, which may differ in a replay.
+        An exceeded budget counts as fully used, because the excess depends on which containers of the scope are the
+        same object, which may differ in a replay.
         """
         if min(self._units, self._chars, self._nodes) < 0:
             return MAX_STEPS
         return MAX_STEPS - self._units // _UNITS_A_STEP
 
-    def step(self, count: int = 1) -> None:
+    def charge_steps(self, count: int = 1) -> None:
         """Charge for work."""
         self._units -= count * _UNITS_A_STEP
         if self._units < 0:
             raise BudgetExceededError(f"the template takes more than {MAX_STEPS:,} steps")
 
-    def chars(self, count: int) -> None:
-        """Charge for characters of text."""
+    def charge_chars(self, count: int) -> None:
+        """Charge for characters that an operation produces."""
         self._chars -= count
         if self._chars < 0:
             raise BudgetExceededError(f"the template produces more than {MAX_CHARS:,} characters")
         self._units -= count
         if self._units < 0:
-            self.step(0)
+            self.charge_steps(0)
 
-    def nodes(self, count: int) -> None:
+    def charge_nodes(self, count: int) -> None:
         """Charge for nodes of the rendered data."""
-        count *= 1 if self.is_passing_on else _NODES_A_MADE_NODE
+        count *= 1 if self.is_passing_on else _NODES_A_CREATED_NODE
         self._nodes -= count
         if self._nodes < 0:
-            most = MAX_NODES_PASSED_ON if self.is_passing_on else MAX_NODES
-            raise BudgetExceededError(f"the template yields more than {most:,} values")
+            limit = MAX_NODES_PASSED_ON if self.is_passing_on else MAX_NODES
+            raise BudgetExceededError(f"the template yields more than {limit:,} values")
         self._units -= count * _UNITS_A_NODE_PASSED_ON
         if self._units < 0:
-            self.step(0)
+            self.charge_steps(0)
 
-    def bits(self, count: int) -> None:
-        """Refuse an integer with too many bits; the bits of several integers are not added up."""
+    def check_bits(self, count: int) -> None:
+        """Raise BudgetExceededError for an integer with too many bits. Nothing is charged."""
         if count > MAX_BITS:
             raise BudgetExceededError(f"the template produces a number of more than {MAX_BITS:,} bits")
 
-    def long_number(self, bits: int) -> None:
+    def charge_long_integer(self, bits: int) -> None:
         """Charge for computing an integer of ``bits`` bits."""
         if bits > _WORD:
-            self.bits(bits)
-            self.step(bits // _BITS_A_STEP)
+            self.check_bits(bits)
+            self.charge_steps(bits // _BITS_A_STEP)
 
-    def digits(self, bits: int) -> None:
+    def charge_digits(self, bits: int) -> None:
         """Charge for writing or reading an integer of ``bits`` bits in decimal."""
         if bits > _WORD:
-            self.long_number(bits)
-            self.step(bits * bits // _SQUARED_BITS_A_STEP)
+            self.charge_long_integer(bits)
+            self.charge_steps(bits * bits // _SQUARED_BITS_A_STEP)
 
-    def read(self, value: Any) -> None:
+    def charge_read(self, value: Any) -> None:
         """Charge for an operation that reads ``value`` once, but not its nested values."""
         kind = value.__class__
         if kind is str:
-            self.chars(len(value))
+            self.charge_chars(len(value))
         elif kind in (list, tuple, dict, range):
-            self.step(len(value))
+            self.charge_steps(len(value))
 
-    def weigh(self, value: Any, times: int = 1) -> None:
-        """Charge for ``value`` written out ``times`` times; shared parts count at each occurrence.
+    def charge_deep_read(self, value: Any, times: int = 1) -> None:
+        """Charge for reading ``value`` with its nested values ``times`` times; shared parts count at each occurrence.
 
         Also checks that values which a template puts into containers are JSON, so that rendered data need no check.
         """
         kind = value.__class__
         if kind is str:
-            self.chars(len(value) * times)
+            self.charge_chars(len(value) * times)
         elif kind is int:
-            self.bits(value.bit_length())
+            self.check_bits(value.bit_length())
         elif kind in _CONTAINERS:
             times = max(1, times)
-            self.step(_STEPS_A_WEIGHING)
+            self.charge_steps(_STEPS_A_DEEP_READ)
             known = self._weights.get(id(value))
             if known is not None:
-                self._weigh_again(known, times)
+                self._charge_known(known, times)
                 return
-            weight = self._weigh_container(value, times)
+            weight = self._charge_container(value, times)
             if weight.steps > _STEPS_NOT_CACHED:
                 self._weights[id(value)] = weight
         elif kind in _VIEWS:
-            self.step(len(value))
-            self.weigh(list(value), times)
+            self.charge_steps(len(value))
+            self.charge_deep_read(list(value), times)
         elif kind is range:
-            self.step(_STEPS_AN_ITEM * len(value) * times)
+            self.charge_steps(_STEPS_AN_ITEM * len(value) * times)
 
-    def _weigh_again(self, known: _Weight, times: int) -> None:
-        self.step(known.steps * times)
-        self.chars(known.chars * times)
+    def _charge_known(self, known: _Weight, times: int) -> None:
+        self.charge_steps(known.steps * times)
+        self.charge_chars(known.chars * times)
 
-    def _weigh_container(self, container: Any, times: int) -> _Weight:
-        """Charge for a container level by level, each before its items are looked at, and return its weight.
+    def _charge_container(self, container: Any, times: int) -> _Weight:
+        """Charge for a container level by level, each before its items are read, and return its weight.
 
         Weights are cached, as templates cannot change containers.
         """
         steps = chars = 0
         level: list[Any] = [container]
         while level:
-            count = sum([2 * len(one) if one.__class__ is dict else len(one) for one in level])
-            self.step(_STEPS_AN_ITEM * count * times)
+            count = sum([2 * len(inner) if inner.__class__ is dict else len(inner) for inner in level])
+            self.charge_steps(_STEPS_AN_ITEM * count * times)
             steps += _STEPS_AN_ITEM * count
-            waiting: list[Any] = []
-            for items in _parts_of(level):
+            inner_containers: list[Any] = []
+            for items in _children_of(level):
                 kinds = set(map(type, items))
-                part = self._weigh_items(items, kinds, times)
-                steps, chars = steps + part[0], chars + part[1]
-                if inner := kinds & _CONTAINERS:
-                    found = _STEPS_A_CONTAINER * sum([countOf(map(type, items), kind) for kind in inner])
-                    self.step(found * times)
-                    steps += found
-                    waiting += [item for item in items if item.__class__ in _CONTAINERS]
+                charged = self._charge_items(items, kinds, times)
+                steps, chars = steps + charged[0], chars + charged[1]
+                if inner_kinds := kinds & _CONTAINERS:
+                    container_steps = _STEPS_A_CONTAINER * sum(
+                        [countOf(map(type, items), kind) for kind in inner_kinds]
+                    )
+                    self.charge_steps(container_steps * times)
+                    steps += container_steps
+                    inner_containers += [item for item in items if item.__class__ in _CONTAINERS]
             level = []
-            for item in waiting:
+            for item in inner_containers:
                 known = self._weights.get(id(item))
                 if known is None:
                     level.append(item)
                 else:
-                    self._weigh_again(known, times)
+                    self._charge_known(known, times)
                     steps, chars = steps + known.steps, chars + known.chars
         return _Weight(container, steps, chars)
 
-    def _weigh_items(self, items: Collection[Any], kinds: set[type], times: int) -> tuple[int, int]:
-        """Charge for numbers and texts, and check them, all of a type at once: a call for each would take longer.
+    def _charge_items(self, items: Collection[Any], kinds: set[type], times: int) -> tuple[int, int]:
+        """Charge for numbers and strings, and check them, all of a type at once: a call for each would take longer.
 
         Return the steps and characters charged, for one time.
         """
         steps = chars = 0
         if float in kinds:
             steps = _STEPS_A_FLOAT * countOf(map(type, items), float)
-            self.step(steps * times)
+            self.charge_steps(steps * times)
         if str in kinds:
-            texts = _of_kind(str, items, kinds)
-            chars = sum(map(len, texts))
-            self.chars(chars * times)
-            if not all(map(str.isascii, texts)):
+            strings = _items_of_kind(str, items, kinds)
+            chars = sum(map(len, strings))
+            self.charge_chars(chars * times)
+            if not all(map(str.isascii, strings)):
                 steps += chars // _CHARS_A_STEP_OUTSIDE_ASCII
-                self.step(chars * times // _CHARS_A_STEP_OUTSIDE_ASCII)
-                check_text("".join(texts))
+                self.charge_steps(chars * times // _CHARS_A_STEP_OUTSIDE_ASCII)
+                check_text("".join(strings))
         if int in kinds:
-            numbers = _of_kind(int, items, kinds)
+            numbers = _items_of_kind(int, items, kinds)
             check_number(min(numbers))
             check_number(max(numbers))
         return steps, chars
 
 
-def _parts_of(level: list[Any]) -> list[Collection[Any]]:
-    """Return the items of lists, the keys and the values of mappings; keys are apart, as all of them are text."""
+def _children_of(level: list[Any]) -> list[Collection[Any]]:
+    """Return the items of lists, and the keys and values of mappings. Keys are a collection of their own, as all are
+    strings.
+    """
     if len(level) == 1:
-        [one] = level
-        return [one, one.values()] if one.__class__ is dict else [one]
-    mappings = [one for one in level if one.__class__ is dict]
-    lists = [one for one in level if one.__class__ is not dict] if mappings else level
-    values = chain.from_iterable([one.values() for one in mappings])
+        [container] = level
+        return [container, container.values()] if container.__class__ is dict else [container]
+    mappings = [container for container in level if container.__class__ is dict]
+    lists = [container for container in level if container.__class__ is not dict] if mappings else level
+    values = chain.from_iterable([mapping.values() for mapping in mappings])
     return [list(chain.from_iterable(mappings)), [*chain.from_iterable(lists), *values]]
 
 
-def _of_kind(kind: type, items: Collection[Any], kinds: set[type]) -> Collection[Any]:
+def _items_of_kind(kind: type, items: Collection[Any], kinds: set[type]) -> Collection[Any]:
     return items if len(kinds) == 1 else [item for item in items if item.__class__ is kind]

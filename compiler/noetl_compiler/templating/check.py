@@ -1,4 +1,4 @@
-"""Static checks of a template: syntax, unknown filters and tests, parts that are not deterministic."""
+"""Static analysis of a template: syntax, unknown filters and tests, nondeterminism, and the names that it reads."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import NamedTuple
 
 from jinja2.exceptions import TemplateSyntaxError
 
-from noetl_compiler.source import expressions
-from noetl_compiler.templating.calls import TemplateProblem, may_see_inner, problems_of_names
-from noetl_compiler.templating.locate import broken_part, explained
+from noetl_compiler.source import expression_ranges
+from noetl_compiler.templating.calls import TemplateProblem, may_access_internals, name_problems
+from noetl_compiler.templating.locate import explain_syntax_error, locate_syntax_error
 from noetl_compiler.templating.non_boolean import NonBoolean, non_boolean
-from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, may_tell_outcome, truths_of, truths_of_path
-from noetl_compiler.templating.paths import compared_paths, lone_path, survey, unguarded
-from noetl_compiler.templating.program import compiled, forbid_excess, parsed
+from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, may_depend_on_outcome, truths_of, truths_of_path
+from noetl_compiler.templating.paths import collect_paths, compared_paths, lone_path, unguarded_paths
+from noetl_compiler.templating.program import check_expression_limits, compile_template, parse_template
 from noetl_compiler.templating.template_cache import TemplateCache
 from noetl_compiler.templating.truth import lone_expression
 
 __all__ = ["TemplateFacts", "TemplateProblem", "check", "examine", "free_paths"]
 
-_SURELY_SHALLOW = 150
+_MAX_SHALLOW_CHARS = 150
 
 
 class TemplateFacts(NamedTuple):
     """The result of the static analysis of a template.
 
-    ``reads``: the sorted dotted paths of the scope that it names. ``asked``: those that it only tests. ``needs``: those
-    that must be defined; empty if the template has problems. ``truths`` and ``non_boolean``: as a condition, its known
-    results, and results that are not boolean. All are empty for plain text.
+    ``reads``: the sorted dotted paths of the scope that it names. ``tested``: those that it only tests for existence.
+    ``needs``: those that must be defined; empty if the template has problems. ``truths`` and ``non_boolean`` describe
+    the template as a condition: its known results, and results that are not boolean. All are empty for plain text.
     """
 
     problems: tuple[TemplateProblem, ...] = ()
     reads: tuple[str, ...] = ()
-    asked: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     truths: Truths = NO_TRUTHS
     non_boolean: tuple[NonBoolean, ...] = ()
 
 
-_known: TemplateCache[TemplateFacts] = TemplateCache()
+_cache: TemplateCache[TemplateFacts] = TemplateCache()
 
 
 def examine(source: str) -> TemplateFacts:
     """Analyse a template; problems are in reading order."""
-    known = _known.get(source)
-    return known if known is not None else _known.keep(source, _examine(source))
+    facts = _cache.get(source)
+    return facts if facts is not None else _cache.store(source, _examine(source))
 
 
 def check(source: str) -> tuple[TemplateProblem, ...]:
@@ -56,68 +56,72 @@ def free_paths(source: str) -> tuple[str, ...]:
     """Return the sorted dotted paths of the scope that a template reads. Raises TemplateSyntaxError."""
     facts = examine(source)
     if facts.problems and not facts.reads:
-        parsed(source)
+        parse_template(source)
     return facts.reads
 
 
 def _examine(source: str) -> TemplateFacts:
     """Analyse a template without statements expression by expression, as many templates share expressions."""
-    if (simple := _without_parser(source)) is not None:
+    if (simple := _examine_simple(source)) is not None:
         return simple
     try:
-        places = expressions(source)
-        forbid_excess(places)
-        if "{%" in source or "{#" in source or places == ((0, len(source)),):
+        spans = expression_ranges(source)
+        check_expression_limits(spans)
+        if "{%" in source or "{#" in source or spans == ((0, len(source)),):
             return _examine_parsed(source)
-        facts = [examine(source[begin:end]) for begin, end in places]
-        return _examine_parsed(source) if any(one.problems for one in facts) else _merged(facts)
+        facts = [examine(source[begin:end]) for begin, end in spans]
+        return _examine_parsed(source) if any(part.problems for part in facts) else _merge_facts(facts)
     except TemplateSyntaxError as error:
-        return TemplateFacts((_syntax(source, error),))
+        return TemplateFacts((_syntax_problem(source, error),))
     except RecursionError:
         return TemplateFacts((TemplateProblem("the template is nested too deeply", "split it", 0, len(source)),))
 
 
-def _without_parser(source: str) -> TemplateFacts | None:
-    """Return the facts of a path or a comparison, which most templates are; None if it takes a parser. Those about the
-    outcome take one, as their truths are evaluated.
+def _examine_simple(source: str) -> TemplateFacts | None:
+    """Return the facts of a lone path or a comparison, the most common templates; None for any other, which has to be
+    parsed. So has a comparison with the outcome, as its truths are evaluated.
     """
-    if may_see_inner(source):
+    if may_access_internals(source):
         return None
     if path := lone_path(source):
         return TemplateFacts((), (path,), (), (path,), truths_of_path(path))
-    if len(source) <= _SURELY_SHALLOW and (paths := compared_paths(source)) and not may_tell_outcome(source):
+    if len(source) <= _MAX_SHALLOW_CHARS and (paths := compared_paths(source)) and not may_depend_on_outcome(source):
         return TemplateFacts((), paths, (), paths)
     return None
 
 
-def _merged(facts: Sequence[TemplateFacts]) -> TemplateFacts:
-    reads = tuple(sorted({path for one in facts for path in one.reads}))
-    asked = tuple(sorted({path for one in facts for path in one.asked}))
-    return TemplateFacts((), reads, asked, unguarded(reads, asked))
+def _merge_facts(facts: Sequence[TemplateFacts]) -> TemplateFacts:
+    reads = tuple(sorted({path for part in facts for path in part.reads}))
+    tested = tuple(sorted({path for part in facts for path in part.tested}))
+    return TemplateFacts((), reads, tested, unguarded_paths(reads, tested))
 
 
 def _examine_parsed(source: str) -> TemplateFacts:
-    tree = parsed(source)
-    reads, asked, applied = survey(tree)
-    problems = tuple(sorted(problems_of_names(source, tree, applied), key=_place))
+    tree = parse_template(source)
+    reads, tested, applied = collect_paths(tree)
+    problems = tuple(sorted(name_problems(source, tree, applied), key=_offsets))
     if not problems and _may_be_too_deep(source):
-        compiled(source)
+        compile_template(source)
     if problems:
-        return TemplateFacts(problems, reads, asked)
-    only = lone_expression(tree)
-    return TemplateFacts((), reads, asked, unguarded(reads, asked), truths_of(source, only), non_boolean(only))
+        return TemplateFacts(problems, reads, tested)
+    expression = lone_expression(tree)
+    return TemplateFacts(
+        (), reads, tested, unguarded_paths(reads, tested), truths_of(source, expression), non_boolean(expression)
+    )
 
 
 def _may_be_too_deep(source: str) -> bool:
     """Whether compiling may exceed Python's nesting limit. Compiling is slow, and short expressions never do."""
-    if "{%" in source or len(source) <= _SURELY_SHALLOW:
+    if "{%" in source or len(source) <= _MAX_SHALLOW_CHARS:
         return "{%" in source
-    return any(end - start > _SURELY_SHALLOW for start, end in expressions(source))
+    return any(end - start > _MAX_SHALLOW_CHARS for start, end in expression_ranges(source))
 
 
-def _place(problem: TemplateProblem) -> tuple[int, int]:
+def _offsets(problem: TemplateProblem) -> tuple[int, int]:
     return problem.start, problem.end
 
 
-def _syntax(source: str, error: TemplateSyntaxError) -> TemplateProblem:
-    return TemplateProblem(*explained(error.message or "not valid Jinja2"), *broken_part(source, error))
+def _syntax_problem(source: str, error: TemplateSyntaxError) -> TemplateProblem:
+    return TemplateProblem(
+        *explain_syntax_error(error.message or "not valid Jinja2"), *locate_syntax_error(source, error)
+    )

@@ -8,7 +8,7 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """A clock stopped at ``at``, in milliseconds since the epoch (UTC); bound to the name ``now``."""
+    """The function ``now``: a clock stopped at ``at``, in milliseconds since the epoch (UTC)."""
 
     __slots__ = ("_at",)
 
@@ -19,5 +19,5 @@ class Clock:
         return datetime.datetime.fromtimestamp(self._at / 1000, datetime.UTC)
 
     def materialise(self) -> str:
-        """Return the time as ISO text, for templates that pass on the clock itself."""
+        """Return the time as an ISO 8601 string, for templates that use ``now`` without calling it."""
         return self().isoformat()

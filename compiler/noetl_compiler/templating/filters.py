@@ -21,12 +21,12 @@ from jinja2.tests import TESTS as JINJA_TESTS
 
 from noetl_compiler.secret_references import MARK
 from noetl_compiler.templating.budget import TOO_MANY_BITS, NotDataError, RenderBudget
-from noetl_compiler.templating.formats import percent
-from noetl_compiler.templating.materialise import materialise, text_of
+from noetl_compiler.templating.formats import format_percent
+from noetl_compiler.templating.materialise import materialise, to_text
 from noetl_compiler.templating.operation_costs import (
     ATTRIBUTE_OF,
-    OF_ARGUMENTS,
-    searched,
+    COST_FUNCTIONS,
+    charge_search,
     steps_an_item,
     steps_of,
     steps_of_attribute,
@@ -35,24 +35,24 @@ from noetl_compiler.templating.secret import Secret, SecretUseError
 from noetl_compiler.templating.undefined import Absent
 
 __all__ = [
-    "AS_TEXT",
-    "CONCATENATED",
-    "COUNTED",
+    "CHARGE_BODY",
+    "CHARGE_VALUE",
+    "CONCATENATE",
+    "CONTAINS",
+    "COUNT_ITEMS",
     "FALSE_IF_UNDEFINED",
     "FILTERS",
-    "HELD",
     "TESTS",
-    "WEIGHED",
-    "WORKED",
+    "TO_STRING",
 ]
 
 # Names of the filters in the rewritten tree. They contain a space, so that no template can call them:
-# {{ '' | worked(-1) }} would increase its own budget.
-AS_TEXT, CONCATENATED, COUNTED = "as text", "parts concatenated", "items counted"
-HELD, WEIGHED, WORKED = "held by", "value weighed", "body worked"
+# {{ '' | charge_body(-1) }} would increase its own budget.
+TO_STRING, CONCATENATE, COUNT_ITEMS = "to string", "concatenate parts", "count items"
+CONTAINS, CHARGE_VALUE, CHARGE_BODY = "contained in", "charge value", "charge body"
 FALSE_IF_UNDEFINED = "false if undefined"
 
-_STEPS_A_TEXT, _STEPS_A_QUESTION = 13, 8
+_STEPS_A_STRING, _STEPS_A_TRUTH_TEST = 13, 8
 _WEIGHT_OF_JSON, _WEIGHT_OF_INDENTED_JSON = 2, 15
 _MAX_DIGITS = 300
 
@@ -66,96 +66,98 @@ _DETERMINISTIC_TESTS = """
     integer iterable le lessthan lower lt mapping ne none number odd sequence string test true undefined upper
 """
 
-_COMPARING = """
+_DEEP_READING = """
     != < <= == > >= dictsort eq equalto ge greaterthan groupby gt in le lessthan lower lt max min ne sort unique
     upper
 """
 """Filters and tests that read their input recursively."""
 
-_IMMEDIATE = """
+_CONSTANT_COST = """
     boolean count d default defined divisibleby even false first last length mapping none number odd sequence
     true undefined
 """
 """Filters and tests of constant cost."""
 
 
-_LEADING: dict[str, Callable[[Any], Any] | None] = {
+_FIRST_ARGUMENT: dict[str, Callable[[Any], Any] | None] = {
     "context": lambda context: context,
     "environment": lambda context: context.environment,
     "eval_context": lambda context: context.eval_ctx,
     "nothing": None,
 }
-"""What Jinja's functions want as their first argument."""
+"""Kind of the first argument that Jinja passes to a filter -> how to get it from the context."""
 
 
-def _metered(name: str, function: Any) -> Any:
-    """Wrap a filter or test to charge the meter. The wrapper takes the context even if ``function`` does not."""
-    function = inspect.unwrap(function)  # Jinja wraps some to choose between this one and one for coroutines
-    leading = _LEADING[getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")]
-    steps, an_item, of_arguments = steps_of(name), steps_an_item(name), OF_ARGUMENTS.get(name)
+def _with_charges(name: str, function: Any) -> Any:
+    """Wrap a filter or test to charge the budget. The wrapper takes the context even if ``function`` does not."""
+    function = inspect.unwrap(function)  # Jinja wraps some filters to choose between a plain function and a coroutine
+    first_argument = _FIRST_ARGUMENT[getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")]
+    steps, steps_per_item, charge_arguments = steps_of(name), steps_an_item(name), COST_FUNCTIONS.get(name)
     position = ATTRIBUTE_OF.get(name)
-    charge = _charge(name)
+    charge = _charge_function(name)
 
     @pass_context
-    def metered(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
-        meter: RenderBudget = context.meter
-        meter.step(steps)
-        if an_item:
-            each = an_item if position is None else an_item + steps_of_attribute(position, args, kwargs)
-            value = _each_charged(value, meter, each)
-        if charge is not _free:
-            charge(meter, value)
+    def charged(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
+        budget: RenderBudget = context.budget
+        budget.charge_steps(steps)
+        if steps_per_item:
+            steps_each = (
+                steps_per_item if position is None else steps_per_item + steps_of_attribute(position, args, kwargs)
+            )
+            value = _charge_iteration(value, budget, steps_each)
+        if charge is not _charge_nothing:
+            charge(budget, value)
             for argument in args:
-                charge(meter, argument)
-        if of_arguments:
-            of_arguments(meter, value, *args, **kwargs)
-        first = (leading(context), value) if leading else (value,)
-        result = function(*first, *args, **kwargs)
-        if charge is RenderBudget.weigh and value.__class__ in (list, tuple):
-            meter.read(result)  # its items are those that have just been weighed
-        elif charge is not _free:  # these give back what was there before
-            meter.weigh(result)
+                charge(budget, argument)
+        if charge_arguments:
+            charge_arguments(budget, value, *args, **kwargs)
+        leading_arguments = (first_argument(context), value) if first_argument else (value,)
+        result = function(*leading_arguments, *args, **kwargs)
+        if charge is RenderBudget.charge_deep_read and value.__class__ in (list, tuple):
+            budget.charge_read(result)  # its items have just been charged
+        elif charge is not _charge_nothing:  # the others return part of their input
+            budget.charge_deep_read(result)
         return result
 
-    return metered
+    return charged
 
 
-def _each_charged(value: Any, meter: RenderBudget, steps: int) -> Any:
+def _charge_iteration(value: Any, budget: RenderBudget, steps: int) -> Any:
     """Charge for iterating over ``value``: at once if it has a length, otherwise item by item."""
     if isinstance(value, Sized):
-        meter.step(steps * len(value))
+        budget.charge_steps(steps * len(value))
         return value
     is_stream = isinstance(value, Iterator)
-    return _passing(cast("Iterator[Any]", value), meter, steps) if is_stream else value
+    return _charge_each(cast("Iterator[Any]", value), budget, steps) if is_stream else value
 
 
-def _passing(items: Iterator[Any], meter: RenderBudget, steps: int) -> Iterator[Any]:
+def _charge_each(items: Iterator[Any], budget: RenderBudget, steps: int) -> Iterator[Any]:
     for item in items:
-        meter.step(steps)
+        budget.charge_steps(steps)
         yield item
 
 
-def _free(_meter: RenderBudget, _value: Any) -> None:
+def _charge_nothing(_budget: RenderBudget, _value: Any) -> None:
     """Charge nothing."""
 
 
-def _charge(name: str) -> Callable[[RenderBudget, Any], None]:
-    if name in _IMMEDIATE.split():
-        return _free
-    return RenderBudget.weigh if name in _COMPARING.split() else RenderBudget.read
+def _charge_function(name: str) -> Callable[[RenderBudget, Any], None]:
+    if name in _CONSTANT_COST.split():
+        return _charge_nothing
+    return RenderBudget.charge_deep_read if name in _DEEP_READING.split() else RenderBudget.charge_read
 
 
 @pass_context
 def _format(context: Any, value: Any, *args: Any, **kwargs: Any) -> str:
-    return percent(context.meter, text_of(value, context.meter), kwargs or args)
+    return format_percent(context.budget, to_text(value, context.budget), kwargs or args)
 
 
 @pass_context
 def _join(context: Any, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> str:
-    meter: RenderBudget = context.meter
+    budget: RenderBudget = context.budget
     items = value if attribute is None else map(make_attrgetter(context.environment, attribute), value)
-    parts = [text_of(item, meter) for item in items]
-    meter.chars(len(parts) * len(d))
+    parts = [to_text(item, budget) for item in items]
+    budget.charge_chars(len(parts) * len(d))
     return d.join(parts)
 
 
@@ -164,7 +166,7 @@ def _sum(context: Any, iterable: Iterable[Any], attribute: str | int | None = No
     items = iterable if attribute is None else map(make_attrgetter(context.environment, attribute), iterable)
     total = start
     for item in items:
-        context.meter.step()
+        context.budget.charge_steps()
         total = context.environment.call_binop(context, "+", total, item)
     return total
 
@@ -182,14 +184,14 @@ def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
 def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: bool = False) -> str:
     if isinstance(value, Secret):
         return value.as_json()
-    context.meter.weigh(value, _WEIGHT_OF_JSON if indent is None else _WEIGHT_OF_INDENTED_JSON)
-    data = materialise(value, context.meter)
+    context.budget.charge_deep_read(value, _WEIGHT_OF_JSON if indent is None else _WEIGHT_OF_INDENTED_JSON)
+    data = materialise(value, context.budget)
     if indent is None:
         return json.dumps(data, sort_keys=sort_keys)
-    context.meter.chars(len(indent) if isinstance(indent, str) else abs(indent))
+    context.budget.charge_chars(len(indent) if isinstance(indent, str) else abs(indent))
     parts: list[str] = []
     for part in json.JSONEncoder(indent=indent, sort_keys=sort_keys).iterencode(data):
-        context.meter.chars(len(part))
+        context.budget.charge_chars(len(part))
         parts.append(part)
     return "".join(parts)
 
@@ -197,11 +199,11 @@ def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: boo
 def _from_json(value: Any) -> Any:
     if not isinstance(value, str | bytes):
         return value
-    return json.loads(value, parse_int=_short_integer) if len(value) > _MAX_DIGITS else json.loads(value)
+    return json.loads(value, parse_int=_parse_integer) if len(value) > _MAX_DIGITS else json.loads(value)
 
 
-def _short_integer(digits: str) -> int:
-    """Convert digits in time in proportion to their number: those of an integer of 64 bits and some zeros."""
+def _parse_integer(digits: str) -> int:
+    """Refuse more digits than any integer of 64 bits has, even with leading zeros, before the slow conversion."""
     if len(digits) > _MAX_DIGITS:
         raise NotDataError(TOO_MANY_BITS)
     return int(digits)
@@ -209,12 +211,12 @@ def _short_integer(digits: str) -> int:
 
 @pass_context
 def _string(context: Any, value: Any) -> str:
-    return text_of(value, context.meter)
+    return to_text(value, context.budget)
 
 
 @pass_context
 def _b64encode(context: Any, value: Any) -> str:
-    data = value if isinstance(value, bytes) else text_of(value, context.meter).encode()
+    data = value if isinstance(value, bytes) else to_text(value, context.budget).encode()
     if MARK.encode() in data:
         raise SecretUseError("a secret cannot be encoded in a template: name it in auth, with type: basic")
     return base64.b64encode(data).decode("ascii")
@@ -226,55 +228,55 @@ def _b64decode(value: str) -> str:
 
 @pass_context
 def _escape(context: Any, value: Any) -> str:
-    """Escape HTML. Returns text instead of Jinja's Markup, which would escape whatever is added to it."""
-    return str(markupsafe.escape(text_of(value, context.meter)))
+    """Escape HTML. Returns a string instead of Jinja's Markup, which would also escape text that is added to it."""
+    return str(markupsafe.escape(to_text(value, context.budget)))
 
 
 @pass_context
-def _as_text(context: Any, value: Any, static: int = 0) -> str:
-    meter: RenderBudget = context.meter
-    meter.step(_STEPS_A_TEXT)
+def _to_string(context: Any, value: Any, static: int = 0) -> str:
+    budget: RenderBudget = context.budget
+    budget.charge_steps(_STEPS_A_STRING)
     if static:
-        meter.chars(static)
-    return text_of(value, meter)
+        budget.charge_chars(static)
+    return to_text(value, budget)
 
 
 @pass_context
-def _concatenated(context: Any, parts: list[Any]) -> str:
-    context.meter.step(_STEPS_A_TEXT * (len(parts) + 1))
-    return "".join([text_of(part, context.meter) for part in parts])
+def _concatenate(context: Any, parts: list[Any]) -> str:
+    context.budget.charge_steps(_STEPS_A_STRING * (len(parts) + 1))
+    return "".join([to_text(part, context.budget) for part in parts])
 
 
 @pass_context
-def _held(context: Any, container: Any, item: Any) -> bool:
+def _contains(context: Any, container: Any, item: Any) -> bool:
     """``item in container``."""
-    context.meter.weigh(item)
-    context.meter.weigh(container)
-    searched(context.meter, item, container)
+    context.budget.charge_deep_read(item)
+    context.budget.charge_deep_read(container)
+    charge_search(context.budget, item, container)
     return item in container
 
 
 @pass_context
-def _weighed(context: Any, value: Any, is_searched: bool = False) -> Any:
-    context.meter.weigh(value)
+def _charge_value(context: Any, value: Any, is_searched: bool = False) -> Any:
+    context.budget.charge_deep_read(value)
     if is_searched and isinstance(value, str):
-        searched(context.meter, value[: len(value) // 2], value)  # by what is not known here; that would be the worst
+        charge_search(context.budget, value[: len(value) // 2], value)  # the needle is unknown here: assume the worst
     return value
 
 
-class _Counted:
+class _ChargedItems:
     """An iterable that charges ``work``, the cost of one pass through the loop's body, for each item."""
 
-    __slots__ = ("_items", "_meter", "_work")
+    __slots__ = ("_budget", "_items", "_work")
 
-    def __init__(self, items: Any, meter: RenderBudget, work: int) -> None:
+    def __init__(self, items: Any, budget: RenderBudget, work: int) -> None:
         self._items = items
-        self._meter = meter
+        self._budget = budget
         self._work = work
 
     def __iter__(self) -> Any:
         for item in self._items:
-            self._meter.step(self._work)
+            self._budget.charge_steps(self._work)
             yield item
 
     def __len__(self) -> int:
@@ -282,19 +284,19 @@ class _Counted:
 
 
 @pass_context
-def _counted(context: Any, items: Any, work: int) -> _Counted:
-    return _Counted(items, context.meter, work)
+def _count_items(context: Any, items: Any, work: int) -> _ChargedItems:
+    return _ChargedItems(items, context.budget, work)
 
 
 @pass_context
-def _worked(context: Any, nothing: str, work: int) -> str:
-    context.meter.step(work)
+def _charge_body(context: Any, nothing: str, work: int) -> str:
+    context.budget.charge_steps(work)
     return nothing
 
 
 @pass_context
 def _false_if_undefined(context: Any, value: Any) -> Any:
-    context.meter.step(_STEPS_A_QUESTION)
+    context.budget.charge_steps(_STEPS_A_TRUTH_TEST)
     return False if isinstance(value, Undefined) else value
 
 
@@ -318,17 +320,17 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    **{name: _metered(name, JINJA_FILTERS[name]) for name in _DETERMINISTIC_FILTERS.split()},
-    **{name: _metered(name, function) for name, function in _OWN.items()},
-    AS_TEXT: _as_text,
-    CONCATENATED: _concatenated,
-    COUNTED: _counted,
+    **{name: _with_charges(name, JINJA_FILTERS[name]) for name in _DETERMINISTIC_FILTERS.split()},
+    **{name: _with_charges(name, function) for name, function in _OWN.items()},
+    TO_STRING: _to_string,
+    CONCATENATE: _concatenate,
+    COUNT_ITEMS: _count_items,
     FALSE_IF_UNDEFINED: _false_if_undefined,
-    HELD: _held,
-    WORKED: _worked,
-    WEIGHED: _weighed,
+    CONTAINS: _contains,
+    CHARGE_BODY: _charge_body,
+    CHARGE_VALUE: _charge_value,
 }
 
 TESTS: dict[str, Callable[..., Any]] = {
-    name: _metered(name, {**JINJA_TESTS, "none": _is_none}[name]) for name in _DETERMINISTIC_TESTS.split()
+    name: _with_charges(name, {**JINJA_TESTS, "none": _is_none}[name]) for name in _DETERMINISTIC_TESTS.split()
 }

@@ -13,66 +13,63 @@ from jinja2.environment import Environment
 from jinja2.sandbox import SandboxedFormatter
 
 from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget
-from noetl_compiler.templating.materialise import text_of
+from noetl_compiler.templating.materialise import to_text
 
-__all__ = ["FormatMethod", "percent", "wide_float"]
+__all__ = ["FormatMethod", "format_percent", "steps_of_float"]
 
 _CONVERSION = re.compile(r"%(?:\([^()]*\))?[#0\- +]*(\d{0,4})(?:\.(\d{0,4}))?[a-zA-Z%]")
 _DIGITS = re.compile(r"\d+")
 _MAX_WIDTH = 9999
-_STEPS_A_CONVERSION, _STEPS_A_WIDE_FLOAT = 140, 700
+_STEPS_A_CONVERSION, _STEPS_AN_EXTREME_FLOAT = 140, 700
 
 
-def percent(meter: RenderBudget, text: str, arguments: Any) -> str:
+def format_percent(budget: RenderBudget, text: str, arguments: Any) -> str:
     """Evaluate ``text % arguments``, charged in advance. Raises BudgetExceededError for widths over four digits."""
-    meter.read(text)
+    budget.charge_read(text)
     position = text.find("%")
     while position >= 0:
-        found = _CONVERSION.match(text, position)
-        if not found:
+        conversion = _CONVERSION.match(text, position)
+        if not conversion:
             raise BudgetExceededError('a "%" is not followed by a format with a width of at most four digits')
-        meter.step(_STEPS_A_CONVERSION)
-        meter.chars(sum(int(width) for width in found.groups() if width))
-        position = text.find("%", found.end())
-    result: str = text % _arguments(meter, arguments)
-    meter.chars(len(result))
+        budget.charge_steps(_STEPS_A_CONVERSION)
+        budget.charge_chars(sum(int(width) for width in conversion.groups() if width))
+        position = text.find("%", conversion.end())
+    result: str = text % _convert_arguments(budget, arguments)
+    budget.charge_chars(len(result))
     return result
 
 
-def _arguments(meter: RenderBudget, arguments: Any) -> Any:
+def _convert_arguments(budget: RenderBudget, arguments: Any) -> Any:
     """Convert arguments other than text and numbers to text."""
     kind = arguments.__class__
     if issubclass(kind, tuple):
-        return tuple(_argument(meter, item) for item in arguments)
+        return tuple(_convert_argument(budget, item) for item in arguments)
     if issubclass(kind, Mapping):
-        return {key: _argument(meter, item) for key, item in arguments.items()}
-    return _argument(meter, arguments)
+        return {key: _convert_argument(budget, item) for key, item in arguments.items()}
+    return _convert_argument(budget, arguments)
 
 
-def _argument(meter: RenderBudget, value: Any) -> Any:
-    meter.read(value)
-    _charge_number(meter, value)
-    return value if isinstance(value, str | int | float) else text_of(value, meter)
+def _convert_argument(budget: RenderBudget, value: Any) -> Any:
+    budget.charge_read(value)
+    _charge_number(budget, value)
+    return value if isinstance(value, str | int | float) else to_text(value, budget)
 
 
-def _charge_number(meter: RenderBudget, value: Any) -> None:
-    """Charge for the digits of a number, of which a float may have hundreds too."""
+def _charge_number(budget: RenderBudget, value: Any) -> None:
+    """Charge for the digits of a number. A float may have hundreds, too."""
     if type(value) is int:
-        meter.digits(value.bit_length())
+        budget.charge_digits(value.bit_length())
     elif type(value) is float:
-        meter.step(wide_float(value))
+        budget.charge_steps(steps_of_float(value))
 
 
-def wide_float(number: float) -> int:
+def steps_of_float(number: float) -> int:
     """Return the steps that rounding or writing a float takes: many if it is very large or very small."""
-    return 0 if number == 0 or 1e-9 < abs(number) < 1e16 else _STEPS_A_WIDE_FLOAT
+    return 0 if number == 0 or 1e-9 < abs(number) < 1e16 else _STEPS_AN_EXTREME_FLOAT
 
 
 class FormatMethod:
-    """A method that formats text.
-
-    ``text.format`` or ``text.format_map`` in a template; only the sandbox calls it.
-    """
+    """``text.format`` or ``text.format_map`` in a template, which the sandbox calls with the budget."""
 
     __slots__ = ("_environment", "_name", "_text")
 
@@ -81,39 +78,39 @@ class FormatMethod:
         self._text = text
         self._name = name
 
-    def __call__(self, meter: RenderBudget, *args: Any, **kwargs: Any) -> str:
+    def __call__(self, budget: RenderBudget, *args: Any, **kwargs: Any) -> str:
         """Return the formatted text."""
         if self._name == "format_map":
             (mapping,) = args
             args, kwargs = (), mapping
-        meter.read(self._text)
-        result = _Formatter(self._environment, meter).vformat(self._text, args, kwargs)
-        meter.chars(len(result))
+        budget.charge_read(self._text)
+        result = _Formatter(self._environment, budget).vformat(self._text, args, kwargs)
+        budget.charge_chars(len(result))
         return result
 
 
 class _Formatter(SandboxedFormatter):
-    def __init__(self, environment: Environment, meter: RenderBudget) -> None:
+    def __init__(self, environment: Environment, budget: RenderBudget) -> None:
         super().__init__(environment)
-        self._meter = meter
+        self._budget = budget
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
         """Apply ``!r`` or ``!s`` to the data of a value."""
-        self._meter.weigh(value)
+        self._budget.charge_deep_read(value)
         if conversion in ("r", "a") and isinstance(value, str | int | float | bool | None):
             return super().convert_field(value, conversion)
-        return text_of(value, self._meter) if conversion else value
+        return to_text(value, self._budget) if conversion else value
 
     def format_field(self, value: Any, format_spec: str) -> Any:
         """Format a value, charged for its width; containers are converted to text first."""
         for digits in _DIGITS.findall(format_spec):
             if len(digits) > 4:
                 raise BudgetExceededError(f"a width in a format is larger than {_MAX_WIDTH:,}")
-            self._meter.chars(int(digits))
-        self._meter.step(_STEPS_A_CONVERSION)
-        _charge_number(self._meter, value)
-        if "," in format_spec or "_" in format_spec:  # grouped digits are written twice
-            _charge_number(self._meter, value)
+            self._budget.charge_chars(int(digits))
+        self._budget.charge_steps(_STEPS_A_CONVERSION)
+        _charge_number(self._budget, value)
+        if "," in format_spec or "_" in format_spec:  # Python formats grouped digits twice
+            _charge_number(self._budget, value)
         if not format_spec:
-            return text_of(value, self._meter)
+            return to_text(value, self._budget)
         return super().format_field(value, format_spec)

@@ -16,10 +16,10 @@ from jinja2.parser import Parser
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
 from noetl_compiler.reading.scalar_places import span_in_scalar
-from noetl_compiler.source import SourceFile, expressions
+from noetl_compiler.source import SourceFile, expression_ranges
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
-__all__ = ["OFFSET", "Role", "TemplatePlaces", "broken_part", "explained", "find_path", "find_word", "scalars"]
+__all__ = ["Role", "TemplatePlaces", "explain_syntax_error", "find_path", "find_word", "locate_syntax_error", "scalars"]
 
 Role: TypeAlias = Literal["filter", "test", "call", "method", "attribute", "named"]
 
@@ -34,14 +34,14 @@ _ROLES: dict[Role, str] = {
 _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _BRACKET = re.compile(rf"{_STRING.pattern}|[()\[\]{{}}]", re.DOTALL)
 _SINGLE_BRACE = re.compile(r"unexpected '\}'")
-"""The lexer's message for an unmatched brace."""
+"""The lexer's message for an unmatched ``}``."""
 _OPEN_COMMENT = "end of comment tag"
 """The lexer's message for a comment that is not closed."""
-OFFSET = re.compile(r" at (\d+)$")
+_OFFSET = re.compile(r" at (\d+)$")
 """The offset in the lexer's message for an unknown character."""
 
-_MOST_TRIED = 50
-_LONGEST_TRIED = 10_000
+_MAX_PARSED = 50
+_MAX_PARSED_CHARS = 10_000
 
 
 def find_word(source: str, word: str, role: Role, line: int = 1) -> tuple[int, int]:
@@ -52,82 +52,82 @@ def find_word(source: str, word: str, role: Role, line: int = 1) -> tuple[int, i
 def find_path(source: str, path: str) -> tuple[int, int]:
     """Return start and end of the first use of a dotted path: ``a.b``, ``a['b']``."""
     head, *rest = path.split(".")
-    steps = (rf"\s*(?:\.\s*{re.escape(one)}\b|\[\s*['\"]{re.escape(one)}['\"]\s*\])" for one in rest)
-    return _find(source, rf"(?<![\w.])({re.escape(head)}\b{''.join(steps)})", max(0, source.find(head)))
+    patterns = (rf"\s*(?:\.\s*{re.escape(name)}\b|\[\s*['\"]{re.escape(name)}['\"]\s*\])" for name in rest)
+    return _find(source, rf"(?<![\w.])({re.escape(head)}\b{''.join(patterns)})", max(0, source.find(head)))
 
 
 def _find(source: str, pattern: str, start: int) -> tuple[int, int]:
     """Return the span of the pattern's first group inside an expression and outside strings; else the start."""
-    places = _places(source)
-    for found in re.compile(pattern).finditer(source, start):
-        first, last = found.span(1)
-        index = bisect_right(places, (first, len(source))) - 1
-        if index >= 0 and last <= places[index][1] and not _is_in_string(source, places[index], first):
+    ranges = _expression_ranges(source)
+    for match in re.compile(pattern).finditer(source, start):
+        first, last = match.span(1)
+        index = bisect_right(ranges, (first, len(source))) - 1
+        if index >= 0 and last <= ranges[index][1] and not _is_in_string(source, ranges[index], first):
             return first, last
     return start, start
 
 
 @lru_cache(maxsize=4)
-def _places(source: str) -> tuple[tuple[int, int], ...]:
-    return expressions(source)
+def _expression_ranges(source: str) -> tuple[tuple[int, int], ...]:
+    return expression_ranges(source)
 
 
 def _is_in_string(source: str, expression: tuple[int, int], offset: int) -> bool:
-    return any(found.start() < offset < found.end() for found in _STRING.finditer(source, *expression))
+    return any(string.start() < offset < string.end() for string in _STRING.finditer(source, *expression))
 
 
-def broken_part(source: str, error: TemplateSyntaxError) -> tuple[int, int]:
+def locate_syntax_error(source: str, error: TemplateSyntaxError) -> tuple[int, int]:
     """Return start and end of a syntax error, as precisely as possible.
 
-    In this order: the character that Jinja names, the comment that is not closed, the unexpected token of the first
+    Tries in this order: the character that Jinja names, the unclosed comment, the unexpected token of the first
     expression that does not parse, an expression on the line, the start of the line.
     """
-    if match := OFFSET.search(error.message or ""):
+    if match := _OFFSET.search(error.message or ""):
         return int(match[1]), int(match[1]) + 1
     if _OPEN_COMMENT in (error.message or ""):
         return source.rfind("{#"), len(source)
     start = _line_start(source, error.lineno)
-    places = [place for place in expressions(source) if place[1] >= start]
-    if _SINGLE_BRACE.fullmatch(error.message or "") and (brace := _single_brace(source, places)) is not None:
+    ranges = [range_ for range_ in expression_ranges(source) if range_[1] >= start]
+    if _SINGLE_BRACE.fullmatch(error.message or "") and (brace := _find_single_brace(source, ranges)) is not None:
         return brace, brace + 1
-    for begin, end in places[:_MOST_TRIED]:
-        if source.startswith("{{", begin) and (stopped := _stopped_at(source[begin:end])) is not None:
-            return begin + stopped[0], begin + stopped[1]
-    return next(iter(places), (start, start))
+    for begin, end in ranges[:_MAX_PARSED]:
+        if source.startswith("{{", begin) and (token := _unexpected_token(source[begin:end])) is not None:
+            return begin + token[0], begin + token[1]
+    return next(iter(ranges), (start, start))
 
 
-def _single_brace(source: str, places: Iterable[tuple[int, int]]) -> int | None:
+def _find_single_brace(source: str, ranges: Iterable[tuple[int, int]]) -> int | None:
     """Return the offset of an unmatched ``}`` in an expression."""
-    for begin, end in places:
+    for begin, end in ranges:
         depth = 0
-        for found in _BRACKET.finditer(source, begin + 2, end):
-            if found.group() in ("(", "[", "{"):
+        for bracket in _BRACKET.finditer(source, begin + 2, end):
+            if bracket.group() in ("(", "[", "{"):
                 depth += 1
             elif depth:
-                depth -= found.group() in (")", "]", "}")
-            elif source.startswith("}}", found.start()) or source.startswith("%}", found.start() - 1):
+                depth -= bracket.group() in (")", "]", "}")
+            elif source.startswith("}}", bracket.start()) or source.startswith("%}", bracket.start() - 1):
                 break
-            elif found.group() == "}":
-                return found.start()
+            elif bracket.group() == "}":
+                return bracket.start()
     return None
 
 
-def _stopped_at(expression: str) -> tuple[int, int] | None:
-    """Return the span of the token that the parser did not expect; None if the expression parses."""
-    if len(expression) > _LONGEST_TRIED:
+def _unexpected_token(expression: str) -> tuple[int, int] | None:
+    """Return the range of the token that the parser did not expect; None if the expression parses."""
+    if len(expression) > _MAX_PARSED_CHARS:
         return 0, len(expression)
     parser = None
     try:
         parser = Parser(ENVIRONMENT, expression)
         parser.parse()
     except TemplateSyntaxError:
-        return _token(expression, 0 if parser is None else _tokens_left(parser))
+        return _token_range(expression, 0 if parser is None else _count_tokens_left(parser))
     except (RecursionError, ValueError, OverflowError, MemoryError):  # too deep, or a number too long
         return 0, len(expression)
     return None
 
 
-def _tokens_left(parser: Parser) -> int:
+def _count_tokens_left(parser: Parser) -> int:
     """Count the tokens after the one at which the parser stopped."""
     try:
         return sum(1 for _ in parser.stream)
@@ -135,17 +135,17 @@ def _tokens_left(parser: Parser) -> int:
         return 0
 
 
-def _token(expression: str, left: int) -> tuple[int, int]:
-    """Return the span of the token that is followed by ``left - 1`` others."""
+def _token_range(expression: str, tokens_left: int) -> tuple[int, int]:
+    """Return the range of the token that is followed by ``tokens_left - 1`` other tokens."""
     try:
         tokens = list(ENVIRONMENT.lex(expression))
     except TemplateSyntaxError:
         return 0, len(expression)
     ends = accumulate(len(text) for _, _, text in tokens)
-    places = [
+    ranges = [
         (end - len(text), end) for end, (_, kind, text) in zip(ends, tokens, strict=True) if kind not in ignored_tokens
     ]
-    return places[-left] if 0 < left <= len(places) else (0, len(expression))
+    return ranges[-tokens_left] if 0 < tokens_left <= len(ranges) else (0, len(expression))
 
 
 def _line_start(source: str, line: int) -> int:
@@ -176,16 +176,16 @@ class TemplatePlaces:
             if template.source != f"{_BRACES}{node.text} }}}}":
                 return template.span
             start, end = start - len(_BRACES), end - len(_BRACES)
-        return span_in_scalar(self._source, node, start, end) or self._expression(node, start)
+        return span_in_scalar(self._source, node, start, end) or self._expression_span(node, start)
 
-    def _expression(self, node: ScalarNode, start: int) -> Span:
-        places = zip(expressions(node.text), node.expressions, strict=True)
-        return next((span for (begin, end), span in places if begin <= start < end), node.span)
+    def _expression_span(self, node: ScalarNode, start: int) -> Span:
+        spans = zip(expression_ranges(node.text), node.expressions, strict=True)
+        return next((span for (begin, end), span in spans if begin <= start < end), node.span)
 
     @cached_property
     def _nodes(self) -> dict[Span, ScalarNode]:
-        found = scalars(self._root) if self._root is not None else ()
-        return {node.template_span or node.span: node for node in found}
+        nodes = scalars(self._root) if self._root is not None else ()
+        return {node.template_span or node.span: node for node in nodes}
 
 
 def scalars(node: Node) -> Iterator[ScalarNode]:
@@ -198,17 +198,17 @@ def scalars(node: Node) -> Iterator[ScalarNode]:
         yield from scalars(child)
 
 
-_SIGNS = {
+_DELIMITERS = {
     "end of print statement": "}}",
     "end of statement block": "%}",
     "begin of print statement": "{{",
     "begin of statement block": "{%",
 }
-"""Jinja's names of the braces."""
+"""Jinja's names of delimiters -> the delimiters."""
 
 _QUOTED = re.compile(r"'([^']*)'")
 _OPEN_BLOCK = re.compile(r'innermost block that needs to be closed is "(\w+)"')
-_EXPLAINED = (
+_EXPLANATIONS = (
     (re.compile(r'end of template, expected "}}"|got "end of template"'), "the braces are not closed", "write }}"),
     (re.compile(r'end of template, expected "%}"'), "the braces are not closed", "write %}"),
     (re.compile(r'^unexpected "}"$'), "the braces are closed by a single }", "close them with }}"),
@@ -226,14 +226,14 @@ _REMEDIES = (
 )
 
 
-def explained(message: str) -> tuple[str, str]:
+def explain_syntax_error(message: str) -> tuple[str, str]:
     """Translate Jinja's message into a message and a hint ("" if there is none), without the position."""
-    match = _QUOTED.sub(r'"\1"', OFFSET.sub("", message[:1].lower() + message[1:].removesuffix(".")))
-    for theirs, sign in _SIGNS.items():
-        match = match.replace(theirs, sign)
-    if found := _OPEN_BLOCK.search(match):
-        return f'the block "{found[1]}" is not closed', f"write {{% end{found[1]} %}} after it"
-    for complaint, meaning, remedy in _EXPLAINED:
-        if complaint.search(match):
-            return meaning, remedy
-    return match, next((remedy for complaint, remedy in _REMEDIES if complaint.search(match)), "")
+    text = _QUOTED.sub(r'"\1"', _OFFSET.sub("", message[:1].lower() + message[1:].removesuffix(".")))
+    for jinja_name, delimiter in _DELIMITERS.items():
+        text = text.replace(jinja_name, delimiter)
+    if block := _OPEN_BLOCK.search(text):
+        return f'the block "{block[1]}" is not closed', f"write {{% end{block[1]} %}} after it"
+    for pattern, explanation, remedy in _EXPLANATIONS:
+        if pattern.search(text):
+            return explanation, remedy
+    return text, next((remedy for pattern, remedy in _REMEDIES if pattern.search(text)), "")

@@ -21,84 +21,85 @@ from noetl_compiler.gc_pause import CollectorPause
 from noetl_compiler.graph import Json
 from noetl_compiler.templating.budget import NODES_A_CONTAINER, NotDataError, RenderBudget, check_number, check_text
 
-__all__ = ["materialise", "text_of"]
+__all__ = ["materialise", "to_text"]
 
 _MAX_DEPTH = 200
 _CHARS_A_STEP, _STEPS_A_CONTAINER_AS_TEXT = 10, 100
 _STEPS_A_FLOAT_AS_TEXT, _STEPS_A_SCALAR_AS_TEXT = 15, 50
 _NODES_ONE_BY_ONE, _NODES_AN_ITEM_ONE_BY_ONE = 100, 25
 _SMALLEST, _LARGEST = -(2**63), 2**63
-_WRITTEN_BY_PYTHON = (int, float, datetime.date, datetime.time, decimal.Decimal, Undefined)
+_STRING_BY_PYTHON = (int, float, datetime.date, datetime.time, decimal.Decimal, Undefined)
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 _PLAIN_CONTAINERS = frozenset({list, dict})
 _PLAIN = _LEAVES | _PLAIN_CONTAINERS
-_TEXT = frozenset({str})
+_STRINGS = frozenset({str})
 
 
-def materialise(value: Any, meter: RenderBudget, depth: int = 0) -> Json:
-    """Return a new JSON value. Mappings become dicts with text keys, other iterables lists, dates ISO text, decimals
-    floats.
+def materialise(value: Any, budget: RenderBudget, depth: int = 0) -> Json:
+    """Return a new JSON value. Mappings become dicts with string keys, other iterables lists, dates ISO 8601 strings,
+    decimals floats.
 
     Raises jinja2's UndefinedError for an undefined value, :class:`NotDataError` for anything that is not data.
     """
     kind = value.__class__
     if kind is dict or kind is list or kind is tuple:
-        return _copied(value, meter, depth)
+        return _copy_container(value, budget, depth)
     if kind in _LEAVES or isinstance(value, Undefined):
-        return _leaf(value)
+        return _check_leaf(value)
     if hasattr(value, "materialise"):
-        return materialise(value.materialise(), meter, depth + 1)
+        return materialise(value.materialise(), budget, depth + 1)
     if issubclass(kind, Mapping):
-        return _copied(dict(value), meter, depth)
+        return _copy_container(dict(value), budget, depth)
     if issubclass(kind, Set):
-        return _copied(sorted(value, key=repr), meter, depth)
+        return _copy_container(sorted(value, key=repr), budget, depth)
     if issubclass(kind, Iterable) and not issubclass(kind, str | bytes):
-        return [materialise(item, meter, depth + 1) for item in _counted(value, meter)]
-    return _scalar(value)
+        return [materialise(item, budget, depth + 1) for item in _charge_each(value, budget)]
+    return _convert_scalar(value)
 
 
-def text_of(value: Any, meter: RenderBudget) -> str:
+def to_text(value: Any, budget: RenderBudget) -> str:
     """Return the text of a value inside a longer text, as Jinja renders it: ``None``, ``True``, ``{'a': 1}``."""
     if type(value) is str:
-        meter.chars(len(value))
+        budget.charge_chars(len(value))
         return value
     if type(value) is int:
         if not _SMALLEST <= value <= _LARGEST:
-            meter.digits(value.bit_length())
+            budget.charge_digits(value.bit_length())
         return str(value)
-    if value is None or isinstance(value, _WRITTEN_BY_PYTHON):
-        meter.step(_STEPS_A_FLOAT_AS_TEXT if value.__class__ is float else _STEPS_A_SCALAR_AS_TEXT)
+    if value is None or isinstance(value, _STRING_BY_PYTHON):
+        budget.charge_steps(_STEPS_A_FLOAT_AS_TEXT if value.__class__ is float else _STEPS_A_SCALAR_AS_TEXT)
         return str(value)
-    meter.step(_STEPS_A_CONTAINER_AS_TEXT)
-    meter.weigh(value, 2)
-    text = str(materialise(value, meter))
-    meter.step(len(text) // _CHARS_A_STEP)
-    meter.chars(len(text))
+    budget.charge_steps(_STEPS_A_CONTAINER_AS_TEXT)
+    budget.charge_deep_read(value, 2)
+    text = str(materialise(value, budget))
+    budget.charge_steps(len(text) // _CHARS_A_STEP)
+    budget.charge_chars(len(text))
     return text
 
 
-def _copied(value: Any, meter: RenderBudget, depth: int) -> Json:
+def _copy_container(value: Any, budget: RenderBudget, depth: int) -> Json:
     """Copy a container: at once if it is plain JSON throughout, the common case, otherwise item by item."""
     with CollectorPause():
-        if value.__class__ is not tuple and _is_plain(value, meter, depth):
+        if value.__class__ is not tuple and _is_plain(value, budget, depth):
             return msgspec.to_builtins(value)
-    meter.nodes(_NODES_ONE_BY_ONE + _NODES_AN_ITEM_ONE_BY_ONE * len(value))
+    budget.charge_nodes(_NODES_ONE_BY_ONE + _NODES_AN_ITEM_ONE_BY_ONE * len(value))
     if value.__class__ is not dict:
-        return [materialise(item, meter, depth + 1) for item in value]
-    return {_key(key): materialise(item, meter, depth + 1) for key, item in value.items()}
+        return [materialise(item, budget, depth + 1) for item in value]
+    return {_text_key(key): materialise(item, budget, depth + 1) for key, item in value.items()}
 
 
-def _is_plain(value: Any, meter: RenderBudget, depth: int) -> bool:
-    """Whether a value has only lists, leaves, and dicts with text keys. Charges for each level before it is read.
+def _is_plain(value: Any, budget: RenderBudget, depth: int) -> bool:
+    """Whether a value consists of lists, leaves, and dicts with string keys. Charges for each level before it is read.
 
-    Raises :class:`NotDataError` for nan, infinity and deep nesting. Others are checked when a template makes them.
+    Raises :class:`NotDataError` for nan, infinity and deep nesting. Other scalars are checked when a template creates
+    them.
     """
     level: Collection[Any] = [value]
     kinds: set[type] = {value.__class__}
     while level:
         if depth > _MAX_DEPTH:
             raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
-        meter.nodes(sum(map(len, level)) + NODES_A_CONTAINER * len(level))
+        budget.charge_nodes(sum(map(len, level)) + NODES_A_CONTAINER * len(level))
         if dict in kinds and not _has_text_keys(level, kinds):
             return False
         items = _values_of(level, kinds)
@@ -113,18 +114,18 @@ def _is_plain(value: Any, meter: RenderBudget, depth: int) -> bool:
 
 
 def _has_text_keys(level: Collection[Any], kinds: set[type]) -> bool:
-    mappings = level if len(kinds) == 1 else [one for one in level if one.__class__ is dict]
-    return _TEXT.issuperset(map(type, chain.from_iterable(mappings)))
+    mappings = level if len(kinds) == 1 else [container for container in level if container.__class__ is dict]
+    return _STRINGS.issuperset(map(type, chain.from_iterable(mappings)))
 
 
 def _values_of(level: Collection[Any], kinds: set[type]) -> Collection[Any]:
     if len(level) == 1:
-        [one] = level
-        values: Collection[Any] = one.values() if one.__class__ is dict else one
+        [container] = level
+        values: Collection[Any] = container.values() if container.__class__ is dict else container
         return values
     if dict not in kinds:
         return list(chain.from_iterable(level))
-    return list(chain.from_iterable([one.values() if one.__class__ is dict else one for one in level]))
+    return list(chain.from_iterable([inner.values() if inner.__class__ is dict else inner for inner in level]))
 
 
 def _containers_in(items: Collection[Any], kinds: set[type]) -> Collection[Any]:
@@ -142,23 +143,23 @@ def _check_floats(items: Collection[Any]) -> None:
             check_number(number)
 
 
-def _key(key: Any) -> str:
-    return key if type(key) is str else str(_scalar(key))
+def _text_key(key: Any) -> str:
+    return key if type(key) is str else str(_convert_scalar(key))
 
 
-def _counted(items: Iterable[Any], meter: RenderBudget) -> Iterator[Any]:
+def _charge_each(items: Iterable[Any], budget: RenderBudget) -> Iterator[Any]:
     for item in items:
-        meter.nodes(1)
+        budget.charge_nodes(1)
         yield item
 
 
-def _leaf(value: Any) -> Json:
+def _check_leaf(value: Any) -> Json:
     if isinstance(value, str):
         check_text(value)
     elif isinstance(value, int | float):
         check_number(value)
     elif isinstance(value, Undefined):
-        bool(value)  # ours raises; Jinja's own is an "if" without "else"
+        bool(value)  # raises for an undefined name; Jinja's own is the value of an "if" without "else"
         return None
     return value
 
@@ -177,7 +178,7 @@ _SCALARS: tuple[tuple[type, Callable[[Any], Json]], ...] = (
 )
 
 
-def _scalar(value: Any) -> Json:
+def _convert_scalar(value: Any) -> Json:
     for kind, convert in _SCALARS:
         if isinstance(value, kind):
             return convert(value)

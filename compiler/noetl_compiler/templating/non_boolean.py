@@ -12,22 +12,22 @@ _ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes
 
 
 class NonBoolean(NamedTuple):
-    """A value that is not boolean. ``what``: its description. ``text``: its text, for one of several constants."""
+    """A value that is not boolean. ``what`` describes it; ``text`` is the string if it is one of several constants."""
 
     what: str
     text: str = ""
 
 
 def non_boolean(expression: nodes.Expr | None) -> tuple[NonBoolean, ...]:
-    """Return the values that are not boolean, in reading order, without those commonly tested for emptiness."""
+    """Return the values that are not boolean, in reading order. Values commonly tested for emptiness are left out."""
     if expression is None:
         return ()
-    found = (_non_boolean(one, is_only=one is expression) for one in _alternatives(expression))
-    return tuple(one for one in found if one is not None)
+    values = (_non_boolean(node, is_only=node is expression) for node in _alternatives(expression))
+    return tuple(value for value in values if value is not None)
 
 
 def _alternatives(node: nodes.Expr) -> list[nodes.Expr]:
-    """Return the expressions one of which is the value of a condition."""
+    """Return the expressions whose values a condition may have."""
     match node:
         case nodes.And() | nodes.Or():
             return [*_alternatives(node.left), *_alternatives(node.right)]

@@ -1,4 +1,4 @@
-"""Evaluate conditions with nothing known but whether the call succeeded or failed.
+"""Evaluate conditions when only the outcome of the call is known.
 
 The names are those that the machine binds after a call; ``tests/compiler/test_outcomes.py`` compares the two.
 """
@@ -15,7 +15,7 @@ from noetl_compiler.language.names import EVENT, STATUS
 from noetl_compiler.language.words import Status
 from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth
 
-__all__ = ["NO_TRUTHS", "WORDS", "Truths", "may_tell_outcome", "truths_of", "truths_of_path"]
+__all__ = ["NO_TRUTHS", "WORDS", "Truths", "may_depend_on_outcome", "truths_of", "truths_of_path"]
 
 WORDS = frozenset({*AFTER_CALL, *NAMES})
 """The possible values of a status or an event."""
@@ -37,42 +37,42 @@ class Truths(NamedTuple):
 
 NO_TRUTHS = Truths()
 
-_TELLING = re.compile(r"\b(?:_?outcome|output|success|error|last_error|event|or|and|not|true|false|True|False)\b")
-"""A condition that reads names, but none of these, never depends on the outcome alone."""
+_OUTCOME_WORDS = re.compile(r"\b(?:_?outcome|output|success|error|last_error|event|or|and|not|true|false|True|False)\b")
+"""A condition that reads names, but contains none of these words, never depends on the outcome alone."""
 
 
-def _known(outcome: Status, boundary: str) -> Known:
-    envelope = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
+def _known_after(outcome: Status, boundary: str) -> Known:
+    statuses = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
     is_ok = outcome == "ok"
     errors = {"error": ABSENT, "last_error": None} if is_ok else {"error": PRESENT, "last_error": PRESENT}
-    return {**envelope, **errors, "success": is_ok, "event.name": Synonyms(names_of(boundary))}
+    return {**statuses, **errors, "success": is_ok, "event.name": Synonyms(names_of(boundary))}
 
 
 _CASES: tuple[Known, ...] = (
-    _known("ok", AFTER_CALL["ok"]),
-    _known("error", AFTER_CALL["error"]),
-    _known("ok", AFTER_LOOP["ok"]),
-    _known("error", AFTER_LOOP["error"]),
+    _known_after("ok", AFTER_CALL["ok"]),
+    _known_after("error", AFTER_CALL["error"]),
+    _known_after("ok", AFTER_LOOP["ok"]),
+    _known_after("error", AFTER_LOOP["error"]),
     {"event.name": Synonyms(names_of(SKIPPED)), **dict.fromkeys(STATUS - EVENT, ABSENT)},
     {},
 )
 
 
-def may_tell_outcome(source: str) -> bool:
+def may_depend_on_outcome(source: str) -> bool:
     """Whether a condition that reads names may depend on the outcome alone."""
-    return _TELLING.search(source) is not None
+    return _OUTCOME_WORDS.search(source) is not None
 
 
 def truths_of(source: str, expression: nodes.Expr | None) -> Truths:
     """Return the truths of a template, given its only expression."""
-    if expression is None or not (may_tell_outcome(source) or expression.find(nodes.Name) is None):
+    if expression is None or not (may_depend_on_outcome(source) or expression.find(nodes.Name) is None):
         return NO_TRUTHS
     return Truths(*(truth(expression, known) for known in _CASES))
 
 
 def truths_of_path(path: str) -> Truths:
     """Return the truths of a template that is just a path, such as ``{{ success }}``."""
-    if not may_tell_outcome(path):
+    if not may_depend_on_outcome(path):
         return NO_TRUTHS
     name, *rest = path.split(".")
     expression: nodes.Expr = nodes.Name(name, "load")

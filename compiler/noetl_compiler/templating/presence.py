@@ -1,8 +1,8 @@
-"""Where a template asks for the truth of a name, an undefined name is false (dev/decisions/0095).
+"""Treat an undefined name as false where a template tests whether a name is true (dev/decisions/0095).
 
-These places are the test of an ``if`` and the left side of an ``or``, and the operands of ``and``, ``or`` and ``not``
-inside of them: the template says what to use instead. ``not error`` is one everywhere, as ``error`` is undefined after
-each success. Every other use of an undefined name raises.
+This applies to the test of an ``if``, to the left side of an ``or``, and to the operands of ``and``, ``or`` and ``not``
+inside them: there the template has an alternative for the undefined name. It also applies to ``not error`` anywhere, as
+``error`` is undefined after each success. Every other use of an undefined name raises.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ __all__ = ["allow_undefined"]
 
 
 def allow_undefined(template: nodes.Template) -> None:
-    """Rewrite a template in place, so that undefined names are false where it asks for their truth."""
+    """Rewrite a template in place so that undefined names are false where it tests them."""
     for node in template.find_all((nodes.CondExpr, nodes.If, nodes.For, nodes.Or, nodes.Not)):
         match node:
             case nodes.CondExpr():
-                node.test = _asked(node.test)
+                node.test = _false_if_undefined(node.test)
             case nodes.If(test=nodes.Expr() as test) | nodes.For(test=nodes.Expr() as test):
-                node.test = _asked(test)
+                node.test = _false_if_undefined(test)
             case nodes.Or():
-                node.left = _asked(node.left)
+                node.left = _false_if_undefined(node.left)
             case nodes.Not(node=nodes.Name(name=name)) if name in OF_SOME_OUTCOMES:
-                node.node = _asked(node.node)
+                node.node = _false_if_undefined(node.node)
             case _:
                 pass
 
 
-def _asked(node: nodes.Expr) -> nodes.Expr:
+def _false_if_undefined(node: nodes.Expr) -> nodes.Expr:
     match node:
         case nodes.And() | nodes.Or():
-            node.left, node.right = _asked(node.left), _asked(node.right)
+            node.left, node.right = _false_if_undefined(node.left), _false_if_undefined(node.right)
         case nodes.Not():
-            node.node = _asked(node.node)
+            node.node = _false_if_undefined(node.node)
         case nodes.Name() | nodes.Getattr() | nodes.Getitem():
             return nodes.Filter(node, FALSE_IF_UNDEFINED, [], [], None, None, lineno=node.lineno)
         case _:

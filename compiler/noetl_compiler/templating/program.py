@@ -8,22 +8,32 @@ from typing import Any
 from jinja2 import Template, nodes
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 
-from noetl_compiler.source import expressions
+from noetl_compiler.source import expression_ranges
 from noetl_compiler.templating.budget import RenderBudget, current_budget
-from noetl_compiler.templating.instrument import LONE, prepare
+from noetl_compiler.templating.instrument import LONE_VALUE, add_charges
 from noetl_compiler.templating.paths import lone_path
 from noetl_compiler.templating.presence import allow_undefined
 from noetl_compiler.templating.sandbox import ENVIRONMENT, ScopeContext
 from noetl_compiler.templating.template_cache import TemplateCache
 
-__all__ = ["PathProgram", "Program", "TemplateError", "TemplateSyntaxError", "compiled", "forbid_excess", "parsed"]
+__all__ = [
+    "PathProgram",
+    "Program",
+    "TemplateError",
+    "TemplateSyntaxError",
+    "check_expression_limits",
+    "compile_template",
+    "parse_template",
+]
 
 _MAX_EXPRESSIONS = 2_000
 _MAX_EXPRESSION_CHARS = 50_000
 _LONGEST_EXPRESSION = 10_000
-_SURELY_FEW = _MAX_EXPRESSIONS * len("{{}}")
+_MAX_UNCHECKED_CHARS = _MAX_EXPRESSIONS * len("{{}}")
+"""A shorter template cannot exceed the limits."""
+
 _FILE = "<template>"
-_JINJAS_OWN = frozenset({"self", LONE})
+_RESERVED_BY_JINJA = frozenset({"self", LONE_VALUE})
 """Names with a meaning in Jinja, which are never looked up in the scope."""
 
 
@@ -36,16 +46,16 @@ class Program:
         self._template = template
         self._is_lone = is_lone
 
-    def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
-        """Evaluate the template. Exceptions of Jinja, the sandbox and the meter propagate."""
-        meter.is_passing_on = False
-        context = ScopeContext(scope, meter)
-        outer = current_budget.set(meter)
+    def run(self, scope: Mapping[str, Any], budget: RenderBudget) -> Any:
+        """Evaluate the template. Exceptions of Jinja, the sandbox and the budget propagate."""
+        budget.is_passing_on = False
+        context = ScopeContext(scope, budget)
+        outer = current_budget.set(budget)
         try:
             parts = list(self._template.root_render_func(context))
         finally:
             current_budget.reset(outer)
-        return context.vars[LONE] if self._is_lone else "".join(parts)
+        return context.vars[LONE_VALUE] if self._is_lone else "".join(parts)
 
     def line_of(self, error: BaseException) -> int:
         """Return the 1-based line of the template that raised ``error``."""
@@ -58,22 +68,22 @@ class Program:
 
 
 class PathProgram:
-    """A template that is just a path, as most are: looked up without Jinja, with the same values and errors."""
+    """A template that is a lone path, as most are. It is looked up without Jinja, with the same values and errors."""
 
-    __slots__ = ("_name", "_rest")
+    __slots__ = ("_attributes", "_name")
 
     def __init__(self, path: str) -> None:
-        self._name, *self._rest = path.split(".")
+        self._name, *self._attributes = path.split(".")
 
-    def run(self, scope: Mapping[str, Any], meter: RenderBudget) -> Any:
+    def run(self, scope: Mapping[str, Any], budget: RenderBudget) -> Any:
         """Evaluate the path; see Program. The fixed cost of a rendering covers it."""
-        meter.is_passing_on = True
+        budget.is_passing_on = True
         value: Any
         try:
             value = scope[self._name]
         except KeyError:
             value = ENVIRONMENT.undefined(name=self._name)
-        for part in self._rest:
+        for part in self._attributes:
             value = ENVIRONMENT.getattr(value, part)
         return value
 
@@ -86,30 +96,30 @@ class PathProgram:
 _programs: TemplateCache[Program | PathProgram] = TemplateCache()
 
 
-def compiled(source: str) -> Program | PathProgram:
+def compile_template(source: str) -> Program | PathProgram:
     """Return the cached program of a source. Raises TemplateSyntaxError."""
     program = _programs.get(source)
-    return program if program is not None else _programs.keep(source, _path_program(source) or _compile(source))
+    return program if program is not None else _programs.store(source, _path_program(source) or _compile(source))
 
 
 def _path_program(source: str) -> PathProgram | None:
     path = lone_path(source) if "\n" not in source else None
-    return PathProgram(path) if path is not None and path.partition(".")[0] not in _JINJAS_OWN else None
+    return PathProgram(path) if path is not None and path.partition(".")[0] not in _RESERVED_BY_JINJA else None
 
 
-def parsed(source: str) -> nodes.Template:
+def parse_template(source: str) -> nodes.Template:
     """Return the syntax tree before rewriting. Raises TemplateSyntaxError, also for one too large or too deep."""
-    if len(source) > _SURELY_FEW:
-        forbid_excess(expressions(source))
+    if len(source) > _MAX_UNCHECKED_CHARS:
+        check_expression_limits(expression_ranges(source))
     try:
         return ENVIRONMENT.parse(source)
     except (RecursionError, ValueError, OverflowError, MemoryError) as error:
-        raise TemplateSyntaxError(_why(error), 1) from error
+        raise TemplateSyntaxError(_reason(error), 1) from error
 
 
-def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
+def check_expression_limits(spans: Sequence[tuple[int, int]]) -> None:
     """Raise TemplateSyntaxError if a template has too many or too long expressions."""
-    lengths = [end - start for start, end in places]
+    lengths = [end - start for start, end in spans]
     if len(lengths) > _MAX_EXPRESSIONS or sum(lengths) > _MAX_EXPRESSION_CHARS:
         raise TemplateSyntaxError("the template has more expressions than a template may have", 1)
     if lengths and max(lengths) > _LONGEST_EXPRESSION:
@@ -117,17 +127,17 @@ def forbid_excess(places: Sequence[tuple[int, int]]) -> None:
 
 
 def _compile(source: str) -> Program:
-    tree = parsed(source)
+    tree = parse_template(source)
     try:
         allow_undefined(tree)
-        is_lone = prepare(tree)
+        is_lone = add_charges(tree)
         code = ENVIRONMENT.compile(tree, filename=_FILE)
     except (RecursionError, SyntaxError, ValueError, OverflowError, MemoryError) as error:
-        raise TemplateSyntaxError(_why(error), 1) from error
+        raise TemplateSyntaxError(_reason(error), 1) from error
     return Program(Template.from_code(ENVIRONMENT, code, {}), is_lone)
 
 
-def _why(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return one message for the various errors that too deep nesting raises in the parsers."""
     if isinstance(error, ValueError | OverflowError) and "digits" in str(error):
         return "a number is too long"

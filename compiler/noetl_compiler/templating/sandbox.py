@@ -31,9 +31,9 @@ from jinja2.utils import Namespace, missing
 
 from noetl_compiler.templating.budget import BudgetExceededError, RenderBudget, current_budget
 from noetl_compiler.templating.filters import FILTERS, TESTS
-from noetl_compiler.templating.formats import FormatMethod, percent
-from noetl_compiler.templating.materialise import text_of
-from noetl_compiler.templating.operation_costs import text_method
+from noetl_compiler.templating.formats import FormatMethod, format_percent
+from noetl_compiler.templating.materialise import to_text
+from noetl_compiler.templating.operation_costs import charge_text_method
 from noetl_compiler.templating.undefined import UndefinedNameError
 
 __all__ = ["ENVIRONMENT", "ScopeContext"]
@@ -75,8 +75,10 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
 )
 
 
-_METHODS_OF: dict[type, frozenset[str]] = {kind: methods for kind, methods in _METHODS if kind is not datetime.date}
-"""A faster way to the same: Jinja's own rules inspect each object."""
+_METHODS_OF_TYPE: dict[type, frozenset[str]] = {
+    kind: methods for kind, methods in _METHODS if kind is not datetime.date
+}
+"""The same by exact type, for a faster lookup: Jinja's own rules inspect each object."""
 
 METHODS = _MAPPING_METHODS.union(*(names for _, names in _METHODS))
 """Every method that a template may call, of any type."""
@@ -108,18 +110,18 @@ class Missing(StrictUndefined):
 
 
 def _charge_lookup(steps: int) -> None:
-    """Charge for a lookup that takes much longer than others. Jinja does not say there which rendering asks."""
+    """Charge for a slow lookup, for which Jinja passes no context: the budget is in the context variable."""
     if (budget := current_budget.get()) is not None:
-        budget.step(steps)
+        budget.charge_steps(steps)
 
 
 class ScopeContext(Context):
     """A context that looks up names in the scope lazily."""
 
-    def __init__(self, scope: Mapping[str, Any], meter: RenderBudget) -> None:
+    def __init__(self, scope: Mapping[str, Any], budget: RenderBudget) -> None:
         super().__init__(ENVIRONMENT, {}, None, {})
         self.scope = scope
-        self.meter = meter
+        self.budget = budget
 
     def resolve_or_missing(self, key: str) -> Any:
         """Look up a name: set by the template, in the scope, or a global."""
@@ -137,7 +139,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "*", "**", "%", "/", "//"})
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        """``obj.attribute``."""
+        """Evaluate ``obj.attribute``."""
         kind = cast("type[Any]", type(obj))
         if kind is dict and attribute in obj:
             return obj[attribute]
@@ -155,7 +157,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return getattr(obj, attribute)  # as Jinja does, but faster: loops read it often
         if isinstance(obj, str) and attribute in ("format", "format_map"):
             return FormatMethod(self, obj, attribute)
-        if attribute in _METHODS_OF.get(kind, ()):
+        if attribute in _METHODS_OF_TYPE.get(kind, ()):
             return getattr(obj, attribute)
         _charge_lookup(_STEPS_A_SLOW_LOOKUP)
         return super().getattr(obj, attribute)
@@ -188,26 +190,26 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if kwargs:
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
-        meter = context.meter
-        meter.step(_CALL_COST + _ARGUMENT_COST * (len(args) + len(kwargs)))
+        budget = context.budget
+        budget.charge_steps(_CALL_COST + _ARGUMENT_COST * (len(args) + len(kwargs)))
         for argument in (*args, *kwargs.values()):
-            meter.read(argument)
+            budget.charge_read(argument)
         if isinstance(obj, FormatMethod):
-            return obj(meter, *args, **kwargs)
+            return obj(budget, *args, **kwargs)
         if isinstance(obj, types.BuiltinMethodType):
-            args = _charged(meter, obj, args)
+            args = _charge_method(budget, obj, args)
         elif not self.is_safe_callable(obj):
             raise SecurityError("this cannot be called in a template")
         result = obj(*args, **kwargs)
-        meter.weigh(result)
+        budget.charge_deep_read(result)
         return result
 
     def call_binop(self, context: ScopeContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]
         """Evaluate ``+ * ** % / //``, charged in advance."""
-        context.meter.step(_BINOP_COST)
+        context.budget.charge_steps(_BINOP_COST)
         if operator == "%" and isinstance(left, str):
-            return percent(context.meter, left, right)
-        _CHARGE[operator](context.meter, left, right)
+            return format_percent(context.budget, left, right)
+        _CHARGE[operator](context.budget, left, right)
         return self.binop_table[operator](left, right)
 
 
@@ -215,20 +217,20 @@ def _is_view(obj: Any) -> bool:
     return type(obj) is dict or isinstance(obj, Mapping) or hasattr(obj, "materialise")
 
 
-def _charged(meter: RenderBudget, method: types.BuiltinMethodType, args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _charge_method(budget: RenderBudget, method: types.BuiltinMethodType, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Charge for a method whose result may be larger than its input; return the arguments to call it with."""
     owner: Any = method.__self__
     if not isinstance(owner, str):
-        meter.weigh(owner)
+        budget.charge_deep_read(owner)
         if isinstance(owner, datetime.date) and args and isinstance(args[0], str):
-            meter.step(_STEPS_A_DIRECTIVE * len(args[0]))
+            budget.charge_steps(_STEPS_A_DIRECTIVE * len(args[0]))
         return args
-    meter.read(owner)
+    budget.charge_read(owner)
     if method.__name__ == "join" and len(args) == 1:
-        return (_joined(meter, owner, *args),)
+        return (_join_items(budget, owner, *args),)
     if method.__name__ == "encode":
         _check_encoding(*args)
-    text_method(meter, method.__name__, owner, args)
+    charge_text_method(budget, method.__name__, owner, args)
     return args
 
 
@@ -237,38 +239,38 @@ def _check_encoding(name: str = "utf-8", *_errors: str) -> None:
         raise SecurityError(f'the encoding "{name}" cannot be used in a template')
 
 
-def _joined(meter: RenderBudget, separator: str, items: Iterable[Any]) -> list[str]:
+def _join_items(budget: RenderBudget, separator: str, items: Iterable[Any]) -> list[str]:
     parts: list[str] = []
     for item in items:
-        meter.step(_STEPS_A_PART)
-        parts.append(text_of(item, meter))
-    meter.chars(len(separator) * len(parts))
+        budget.charge_steps(_STEPS_A_PART)
+        parts.append(to_text(item, budget))
+    budget.charge_chars(len(separator) * len(parts))
     return parts
 
 
-def _charge_add(meter: RenderBudget, left: Any, right: Any) -> None:
+def _charge_add(budget: RenderBudget, left: Any, right: Any) -> None:
     if left.__class__ not in _NUMBERS:
-        meter.weigh(left)
-        meter.weigh(right)
+        budget.charge_deep_read(left)
+        budget.charge_deep_read(right)
 
 
-def _charge_multiply(meter: RenderBudget, left: Any, right: Any) -> None:
+def _charge_multiply(budget: RenderBudget, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        meter.long_number(left.bit_length() + right.bit_length())
+        budget.charge_long_integer(left.bit_length() + right.bit_length())
     elif isinstance(right, int):
-        meter.weigh(left, max(0, right))
+        budget.charge_deep_read(left, max(0, right))
     elif isinstance(left, int):
-        meter.weigh(right, max(0, left))
+        budget.charge_deep_read(right, max(0, left))
 
 
-def _charge_power(meter: RenderBudget, left: Any, right: Any) -> None:
+def _charge_power(budget: RenderBudget, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        meter.long_number(left.bit_length() * abs(right))
+        budget.charge_long_integer(left.bit_length() * abs(right))
 
 
-def _charge_divide(meter: RenderBudget, left: Any, right: Any) -> None:
+def _charge_divide(budget: RenderBudget, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        meter.step(left.bit_length() // _BITS_A_STEP_OF_DIVISION)
+        budget.charge_steps(left.bit_length() // _BITS_A_STEP_OF_DIVISION)
 
 
 _CHARGE = {
@@ -281,14 +283,14 @@ _CHARGE = {
 }
 
 
-def _range(*bounds: int) -> range:
+def _limited_range(*bounds: int) -> range:
     numbers = range(*bounds)
     if len(numbers[: MAX_RANGE + 1]) > MAX_RANGE:
         raise BudgetExceededError(f"the template produces a range of more than {MAX_RANGE:,} numbers")
     return numbers
 
 
-_GLOBALS: dict[str, Any] = {"dict": dict, "namespace": Namespace, "null": None, "range": _range}
+_GLOBALS: dict[str, Any] = {"dict": dict, "namespace": Namespace, "null": None, "range": _limited_range}
 
 
 def _environment() -> Sandbox:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from noetl_compiler.secret_references import SecretReference, written
+from noetl_compiler.secret_references import SecretReference, format_reference
 
 __all__ = ["Secret", "SecretUseError"]
 
@@ -30,11 +30,11 @@ class Secret:
 
     def materialise(self) -> str:
         """Return the reference as text."""
-        return written(self._reference, self._key)
+        return format_reference(self._reference, self._key)
 
     def as_json(self) -> str:
-        """Return, as text, a reference to the secret's JSON encoding."""
-        return written(msgspec.structs.replace(self._reference, form="json"), self._key)
+        """Return the text of a reference to the JSON encoding of the secret."""
+        return format_reference(msgspec.structs.replace(self._reference, form="json"), self._key)
 
     def __add__(self, other: str) -> str:
         return self.materialise() + other

@@ -8,55 +8,57 @@ from typing import Any
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
-from noetl_compiler.templating.program import parsed
+from noetl_compiler.templating.program import parse_template
 
-__all__ = ["reads", "wrong_use"]
+__all__ = ["misused_secret", "reads_secret"]
 
-_PASSING = frozenset({"d", "default", "string", "to_json", "tojson"})
+_PASSING_FILTERS = frozenset({"d", "default", "string", "to_json", "tojson"})
 """Filters that return their input, or its JSON."""
 
-_ASKING = frozenset({"defined", "undefined"})
+_EXISTENCE_TESTS = frozenset({"defined", "undefined"})
 
 
-def reads(source: str, heads: frozenset[str]) -> bool:
+def reads_secret(source: str, heads: frozenset[str]) -> bool:
     """Whether the template reads a secret; ``heads`` are the first names of paths to secrets."""
     try:
-        return _first(parsed(source), heads) is not None
+        return _first_read(parse_template(source), heads) is not None
     except (TemplateSyntaxError, RecursionError):
         return False
 
 
-def wrong_use(source: str, heads: frozenset[str]) -> str | None:
+def misused_secret(source: str, heads: frozenset[str]) -> str | None:
     """Return the first name of a secret that the template changes or tests; None if it only passes secrets on."""
     try:
-        return _of_all([parsed(source)], heads)
+        return _first_misused_in([parse_template(source)], heads)
     except (TemplateSyntaxError, RecursionError):
         return None
 
 
-def _of_all(found: Iterable[nodes.Node | None], heads: frozenset[str]) -> str | None:
-    return next((name for node in found if node is not None and (name := _wrong(node, heads))), None)
+def _first_misused_in(candidates: Iterable[nodes.Node | None], heads: frozenset[str]) -> str | None:
+    return next((name for node in candidates if node is not None and (name := _first_misused(node, heads))), None)
 
 
-def _wrong(node: nodes.Node, heads: frozenset[str]) -> str | None:
+def _first_misused(node: nodes.Node, heads: frozenset[str]) -> str | None:
     """Return the first secret below a node that is tested or changed."""
-    parts = _parts(node)
+    parts = _split_node(node)
     if parts is None:
-        return _first(node, heads)
-    decisive, passed = parts
-    return next((name for one in decisive if (name := _first(one, heads))), None) or _of_all(passed, heads)
+        return _first_read(node, heads)
+    conditions, passed_on = parts
+    return next(
+        (name for condition in conditions if (name := _first_read(condition, heads))), None
+    ) or _first_misused_in(passed_on, heads)
 
 
-def _parts(node: nodes.Node) -> tuple[Sequence[nodes.Node], Sequence[nodes.Node | None]] | None:
+def _split_node(node: nodes.Node) -> tuple[Sequence[nodes.Node], Sequence[nodes.Node | None]] | None:
     """Return the conditions of a node and the nodes that it passes on; None for a node that changes its operands."""
-    if isinstance(node, nodes.Filter) and node.name in _PASSING:
+    if isinstance(node, nodes.Filter) and node.name in _PASSING_FILTERS:
         return (), (node.node, *node.args)
-    if isinstance(node, nodes.Test) and node.name in _ASKING:
+    if isinstance(node, nodes.Test) and node.name in _EXISTENCE_TESTS:
         return (), ()
-    return next((parts(node) for kind, parts in _PARTS.items() if isinstance(node, kind)), None)
+    return next((split(node) for kind, split in _SPLITTERS.items() if isinstance(node, kind)), None)
 
 
-_PARTS: Mapping[type[nodes.Node], Callable[[Any], tuple[Sequence[nodes.Node], Sequence[nodes.Node]]]] = {
+_SPLITTERS: Mapping[type[nodes.Node], Callable[[Any], tuple[Sequence[nodes.Node], Sequence[nodes.Node]]]] = {
     nodes.Template: lambda node: ((), node.body),
     nodes.Output: lambda node: ((), node.nodes),
     nodes.Concat: lambda node: ((), node.nodes),
@@ -73,15 +75,15 @@ _PARTS: Mapping[type[nodes.Node], Callable[[Any], tuple[Sequence[nodes.Node], Se
 }
 
 
-def _first(node: nodes.Node, heads: frozenset[str]) -> str | None:
+def _first_read(node: nodes.Node, heads: frozenset[str]) -> str | None:
     """Return the first name of a secret that is read below a node."""
-    return next((name for name in _names(node) if name in heads), None)
+    return next((name for name in _names_read(node) if name in heads), None)
 
 
-def _names(node: nodes.Node) -> Iterator[str]:
-    if isinstance(node, nodes.Test) and node.name in _ASKING:
+def _names_read(node: nodes.Node) -> Iterator[str]:
+    if isinstance(node, nodes.Test) and node.name in _EXISTENCE_TESTS:
         return
     if isinstance(node, nodes.Name):
         yield node.name
     for inner in node.iter_child_nodes():
-        yield from _names(inner)
+        yield from _names_read(inner)

@@ -1,6 +1,6 @@
-"""A process-wide cache of facts about templates, keyed by their source.
+"""A process-wide cache of values derived from templates, keyed by their source.
 
-There is no LRU order: the templates of playbooks fit, and beyond ``_MOST_CHARS`` of templates the cache is cleared.
+It evicts nothing: the templates of most processes fit, and the cache is cleared when their text exceeds ``_MAX_CHARS``.
 """
 
 from __future__ import annotations
@@ -9,25 +9,25 @@ from typing import TypeVar
 
 __all__ = ["TemplateCache"]
 
-Known = TypeVar("Known")
+Cached = TypeVar("Cached")
 
-_MOST_CHARS = 40_000_000
-_CHARS_BESIDE = 500
+_MAX_CHARS = 40_000_000
+_OVERHEAD_CHARS = 500
 """Approximate size of an entry in addition to its source, in characters."""
 
 
-class TemplateCache(dict[str, Known]):
-    """Template source -> a fact about it."""
+class TemplateCache(dict[str, Cached]):
+    """Template source -> the value derived from it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._chars = 0
 
-    def keep(self, source: str, known: Known) -> Known:
-        """Store ``known`` and return it."""
-        if self._chars > _MOST_CHARS:
+    def store(self, source: str, entry: Cached) -> Cached:
+        """Store ``entry`` and return it."""
+        if self._chars > _MAX_CHARS:
             self.clear()
             self._chars = 0
-        self._chars += len(source) + _CHARS_BESIDE
-        self[source] = known
-        return known
+        self._chars += len(source) + _OVERHEAD_CHARS
+        self[source] = entry
+        return entry

@@ -11,10 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Span, Template, Value
-from noetl_compiler.graph.contents import at
+from noetl_compiler.graph.contents import value_at
 from noetl_compiler.syntax import Loop, Name, Playbook, Step, Task
 
-__all__ = ["RenderedAt", "Use", "uses"]
+__all__ = ["RenderedAt", "TemplateUse", "template_uses"]
 
 
 class RenderedAt(Enum):
@@ -32,7 +32,7 @@ class RenderedAt(Enum):
     ARC = "when a route is evaluated"
 
 
-class Use(msgspec.Struct, frozen=True):
+class TemplateUse(msgspec.Struct, frozen=True):
     """A template and where it is used. ``step`` is None in the workload and in tasks of the workbook."""
 
     template: Template
@@ -42,74 +42,76 @@ class Use(msgspec.Struct, frozen=True):
     is_predicate: bool = False
 
 
-def uses(playbook: Playbook) -> Iterator[Use]:
+def template_uses(playbook: Playbook) -> Iterator[TemplateUse]:
     """Yield the templates of a playbook, in document order."""
-    yield from _at(RenderedAt.WORKLOAD, None, None, playbook.workload)
-    yield from _at(RenderedAt.WORKLOAD, None, None, *(entry.config for entry in playbook.keychain))
-    yield from _at(RenderedAt.STEP, None, None, playbook.timeout)
+    yield from _uses_in(RenderedAt.WORKLOAD, None, None, playbook.workload)
+    yield from _uses_in(RenderedAt.WORKLOAD, None, None, *(entry.config for entry in playbook.keychain))
+    yield from _uses_in(RenderedAt.STEP, None, None, playbook.timeout)
     for task in playbook.workbook:
-        yield from _of_task(None, task)
+        yield from _uses_of_task(None, task)
     for step in playbook.steps:
-        yield from _of_step(step)
+        yield from _uses_of_step(step)
 
 
-def _of_step(step: Step) -> Iterator[Use]:
-    yield from _at(RenderedAt.ENTER, step, None, step.admit, step.enter)
-    yield from _at(RenderedAt.STEP, step, None, step.timeout)
-    yield from _at(RenderedAt.TASK if step.loop else RenderedAt.STEP, step, None, step.args)
+def _uses_of_step(step: Step) -> Iterator[TemplateUse]:
+    yield from _uses_in(RenderedAt.ENTER, step, None, step.admit, step.enter)
+    yield from _uses_in(RenderedAt.STEP, step, None, step.timeout)
+    yield from _uses_in(RenderedAt.TASK if step.loop else RenderedAt.STEP, step, None, step.args)
     if step.loop is not None:
-        yield from _of_loop(step, step.loop)
+        yield from _uses_of_loop(step, step.loop)
     for task in step.tasks:
-        yield from _of_task(step, task)
-    yield from _at(RenderedAt.ITEM_ARC, step, None, step.item_routes)
-    yield from _at(RenderedAt.AFTER, step, None, step.set, step.result, step.sinks, step.status)
-    yield from _at(RenderedAt.ARC, step, None, step.next)
+        yield from _uses_of_task(step, task)
+    yield from _uses_in(RenderedAt.ITEM_ARC, step, None, step.item_routes)
+    yield from _uses_in(RenderedAt.AFTER, step, None, step.set, step.result, step.sinks, step.status)
+    yield from _uses_in(RenderedAt.ARC, step, None, step.next)
 
 
-def _of_loop(step: Step, loop: Loop) -> Iterator[Use]:
+def _uses_of_loop(step: Step, loop: Loop) -> Iterator[TemplateUse]:
     body = loop.body
-    yield from _at(RenderedAt.STEP, step, None, body.collection)
+    yield from _uses_in(RenderedAt.STEP, step, None, body.collection)
     if body.cursor is not None:  # the calls have the templates that the author wrote
-        yield from _at(RenderedAt.CURSOR, step, None, replace(body.cursor, config=Value({}), auth=None))
-    yield from _at(RenderedAt.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit, body.frame)
-    yield from _at(RenderedAt.ITEM, step, None, body.where)
+        yield from _uses_in(RenderedAt.CURSOR, step, None, replace(body.cursor, config=Value({}), auth=None))
+    yield from _uses_in(RenderedAt.STEP, step, None, body.max_in_flight, body.chunk_size, body.limit, body.frame)
+    yield from _uses_in(RenderedAt.ITEM, step, None, body.where)
     if body.order_by is not None:
-        yield Use(body.order_by, RenderedAt.ITEM, step)
+        yield TemplateUse(body.order_by, RenderedAt.ITEM, step)
 
 
-def _of_task(step: Step | None, task: Task) -> Iterator[Use]:
+def _uses_of_task(step: Step | None, task: Task) -> Iterator[TemplateUse]:
     """Yield the templates of a task. One with a guard is rendered after the call that it follows."""
-    called = RenderedAt.TASK if task.guard is None else RenderedAt.OUTCOME
-    yield from _at(called, step, task, task.input, task.config, task.splices, task.auth, task.timeout)
-    yield from _at(RenderedAt.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
+    rendered_at = RenderedAt.TASK if task.guard is None else RenderedAt.OUTCOME
+    yield from _uses_in(rendered_at, step, task, task.input, task.config, task.splices, task.auth, task.timeout)
+    yield from _uses_in(RenderedAt.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
 
 
-def _at(place: RenderedAt, step: Step | None, task: Task | None, *parts: object) -> Iterator[Use]:
-    found: list[tuple[Template, bool]] = []
+def _uses_in(place: RenderedAt, step: Step | None, task: Task | None, *parts: object) -> Iterator[TemplateUse]:
+    templates: list[tuple[Template, bool]] = []
     for part in filter(None, parts):
-        _collect(part, found)
-    for template, is_predicate in found:
-        yield Use(template, place, step, task, is_predicate)
+        _collect(part, templates)
+    for template, is_predicate in templates:
+        yield TemplateUse(template, place, step, task, is_predicate)
 
 
-def _collect(part: Any, found: list[tuple[Template, bool]]) -> None:
+def _collect(part: Any, templates: list[tuple[Template, bool]]) -> None:
     """Collect templates, each with whether it is a predicate; other templates are part of a value."""
     if isinstance(part, Template):
-        found.append((part, True))
+        templates.append((part, True))
     elif isinstance(part, Value):
-        found += [(Template(str(at(part.data, place)), span), False) for place, span in part.templates.items()]
+        templates += [
+            (Template(str(value_at(part.data, pointer)), span), False) for pointer, span in part.templates.items()
+        ]
     elif isinstance(part, tuple):
         for item in cast("tuple[Any, ...]", part):
-            _collect(item, found)
+            _collect(item, templates)
     else:
         for name in _field_names(part.__class__):
             item = getattr(part, name)
             if item and item.__class__ not in _WITHOUT_TEMPLATES:
-                _collect(item, found)
+                _collect(item, templates)
 
 
 _WITHOUT_TEMPLATES = frozenset({str, int, float, bool, Span, Name})
-"""Types of most fields; a text in a field of its own is no template."""
+"""Types of fields that cannot contain a template, for speed."""
 
 
 @cache

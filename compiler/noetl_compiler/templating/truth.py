@@ -15,9 +15,9 @@ import msgspec
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
-from noetl_compiler.templating.program import parsed
+from noetl_compiler.templating.program import parse_template
 
-__all__ = ["ABSENT", "PRESENT", "Known", "Synonyms", "lone_expression", "read_expression", "texts_in", "truth"]
+__all__ = ["ABSENT", "PRESENT", "Known", "Synonyms", "lone_expression", "read_expression", "string_constants", "truth"]
 
 ABSENT = object()
 """The value of a path that is not bound."""
@@ -29,7 +29,7 @@ _UNKNOWN = object()
 
 
 class Synonyms(msgspec.Struct, frozen=True):
-    """A text that is equal to each of several words."""
+    """A string that is equal to each of several words."""
 
     words: frozenset[str]
 
@@ -41,23 +41,23 @@ Known: TypeAlias = Mapping[str, object]
 def lone_expression(tree: nodes.Template) -> nodes.Expr | None:
     """Return the only expression of a template; None if it has none or several."""
     parts = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
-    found = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
-    return found[0] if len(found) == 1 and len(tree.body) == 1 else None
+    expressions = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
+    return expressions[0] if len(expressions) == 1 and len(tree.body) == 1 else None
 
 
 def read_expression(source: str) -> nodes.Expr | None:
     """Return the only expression of a template's source; None also if it does not parse."""
     try:
-        return lone_expression(parsed(source))
+        return lone_expression(parse_template(source))
     except (TemplateSyntaxError, RecursionError):
         return None
 
 
-def texts_in(source: str) -> tuple[str, ...]:
+def string_constants(source: str) -> tuple[str, ...]:
     """Return the string constants of a lone expression, in reading order."""
     expression = read_expression(source)
-    found = () if expression is None else expression.find_all(nodes.Const)
-    return tuple(one.value for one in found if isinstance(one.value, str))
+    constants = () if expression is None else expression.find_all(nodes.Const)
+    return tuple(constant.value for constant in constants if isinstance(constant.value, str))
 
 
 def truth(node: nodes.Expr, known: Known) -> bool | None:
@@ -71,12 +71,12 @@ def truth(node: nodes.Expr, known: Known) -> bool | None:
             inner = truth(node.node, known)
             return None if inner is None else not inner
         case nodes.Test() if node.name in ("defined", "undefined"):
-            return _is_there(node, known)
+            return _test_defined(node, known)
         case nodes.Test() if node.name == "none":
             value = _value(node.node, known)
             return None if value is _UNKNOWN else value is None
         case nodes.Compare():
-            return _comparison(node, known)
+            return _compare(node, known)
         case _:
             value = _value(node, known)
             return None if value in (_UNKNOWN, PRESENT) else value is not ABSENT and bool(value)
@@ -94,14 +94,14 @@ def _either(left: bool | None, right: bool | None) -> bool | None:
     return None if left is None or right is None else False
 
 
-def _is_there(node: nodes.Test, known: Known) -> bool | None:
+def _test_defined(node: nodes.Test, known: Known) -> bool | None:
     value = _value(node.node, known)
     if value is _UNKNOWN:
         return None
     return (value is not ABSENT) == (node.name == "defined")
 
 
-def _comparison(node: nodes.Compare, known: Known) -> bool | None:
+def _compare(node: nodes.Compare, known: Known) -> bool | None:
     values = [_value(part, known) for part in (node.expr, *(operand.expr for operand in node.ops))]
     if ABSENT in values:
         return False
@@ -112,27 +112,27 @@ def _comparison(node: nodes.Compare, known: Known) -> bool | None:
 
 
 def _equal(left: object, right: object) -> bool:
-    for one, other in ((left, right), (right, left)):
-        if isinstance(one, Synonyms):
-            return other in one.words if isinstance(other, str) else one == other
+    for value, other in ((left, right), (right, left)):
+        if isinstance(value, Synonyms):
+            return other in value.words if isinstance(other, str) else value == other
     return left == right
 
 
-def _among(left: object, right: object) -> bool | None:
+def _is_among(left: object, right: object) -> bool | None:
     return any(_equal(left, item) for item in cast("tuple[object, ...]", right)) if isinstance(right, tuple) else None
 
 
-def _not_among(left: object, right: object) -> bool | None:
-    found = _among(left, right)
-    return None if found is None else not found
+def _is_not_among(left: object, right: object) -> bool | None:
+    is_among = _is_among(left, right)
+    return None if is_among is None else not is_among
 
 
 _COMPARISONS: Mapping[str, Callable[[object, object], bool | None]] = MappingProxyType(
     {
         "eq": _equal,
         "ne": lambda left, right: not _equal(left, right),
-        "in": _among,
-        "notin": _not_among,
+        "in": _is_among,
+        "notin": _is_not_among,
     }
 )
 
@@ -146,14 +146,14 @@ def _value(node: nodes.Expr, known: Known) -> object:
             items = tuple(_value(item, known) for item in node.items)
             return _UNKNOWN if _UNKNOWN in items else items
         case _:
-            return _of_path(_path(node), known)
+            return _value_of_path(_path(node), known)
 
 
-def _of_path(path: tuple[str, ...], known: Known) -> object:
+def _value_of_path(path: tuple[str, ...], known: Known) -> object:
     if ".".join(path) in known:
         return known[".".join(path)]
-    above = (".".join(path[:end]) for end in range(1, len(path)))
-    return ABSENT if any(known.get(one) is ABSENT for one in above) else _UNKNOWN
+    paths_above = (".".join(path[:length]) for length in range(1, len(path)))
+    return ABSENT if any(known.get(path_above) is ABSENT for path_above in paths_above) else _UNKNOWN
 
 
 def _path(node: nodes.Node) -> tuple[str, ...]:

@@ -25,6 +25,6 @@ work_done: Callable[[], int] = _done.get
 """Return the units of work done so far in this thread or task, by successful and failed renderings."""
 
 
-def add_work_of(meter: RenderBudget) -> None:
+def add_work_of(budget: RenderBudget) -> None:
     """Add the work of a rendering that ended."""
-    _done.set(_done.get() + meter.work())
+    _done.set(_done.get() + budget.work())

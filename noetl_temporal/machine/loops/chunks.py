@@ -27,7 +27,7 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.loops.offload import joined_results
 from noetl_temporal.machine.records import later
 from noetl_temporal.machine.state import Chunk, LoopProgress
-from noetl_temporal.machine.tally import tallied
+from noetl_temporal.machine.tally import add_tallies
 
 __all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "cut_stored", "joined", "next_chunk", "take_report"]
 
@@ -190,7 +190,7 @@ def joined(progress: LoopProgress) -> ChunkReport:
         attempts=sum(report.attempts for report in reports),
         retries=sum(report.retries for report in reports),
         stored=stored,
-        steps=reduce(tallied, (report.steps for report in reports), {}),
+        steps=reduce(add_tallies, (report.steps for report in reports), {}),
         left=reduce(later, (report.left for report in reports), {}),
     )
 

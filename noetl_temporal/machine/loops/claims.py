@@ -20,7 +20,7 @@ __all__ = [
     "claimed_rows",
     "has_changed_rows",
     "lease_names",
-    "may_be_given_back",
+    "may_be_released",
     "renewal",
 ]
 
@@ -107,7 +107,7 @@ def _row_count(result: Json) -> int:
     return found if isinstance(found, int) else 0
 
 
-def may_be_given_back(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:
+def may_be_released(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:
     """Whether a row whose iteration failed is released. Raises TemplateFailure if its number of claims is unknown."""
     if cursor.on_row_error != "release" or cursor.attempts is None:
         return False

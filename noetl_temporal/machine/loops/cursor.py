@@ -3,7 +3,7 @@
 How it works. A claim is a call of the database's tool, and a run of the machine like an iteration. Its rows become
 iterations, ``row_concurrency`` of a claim at once, under the lease of the claim; when all of them are done the claimer
 claims again. A claim that finds nothing *drains* the loop: no claimer is added. Those at work claim once more each when
-they are done, since their rows may have been given back, or may have led to others. A claim that was in flight when one
+they are done, since their rows may have been released, or may have led to others. A claim that was in flight when one
 of them was done is *overtaken*: it may have looked before, so that it drains nothing.
 
     claim ──► rows ──► iteration: body ──► settlement: ack or release ──► over
@@ -39,7 +39,7 @@ from noetl_temporal.machine.loops.claims import (
     claimed_rows,
     has_changed_rows,
     lease_names,
-    may_be_given_back,
+    may_be_released,
     renewal,
 )
 from noetl_temporal.machine.loops.cursor_host import StatementHost, statement_plan
@@ -103,7 +103,7 @@ class CursorMachine(LoopMachine):
         return next((number for number, one in claimers if one.waiting and one.running < most), None)
 
     def _may_claim(self) -> bool:
-        """Whether more rows are to be claimed, now or later. A chunk that gives back what is left has claimed some."""
+        """Whether more rows are to be claimed, now or later. A chunk that returns rows has claimed some."""
         state, progress = self.state, self._progress
         is_closed = state.is_closed and progress.rows > 0
         is_over = state.stop is not None or state.failure is not None or is_closed or progress.is_drained
@@ -199,7 +199,7 @@ class CursorMachine(LoopMachine):
 
     def _is_to_release(self, run: Iteration) -> bool:
         try:
-            return may_be_given_back(self._cursor, self._limits, self._statement_scope(run))
+            return may_be_released(self._cursor, self._limits, self._statement_scope(run))
         except TemplateFailure as failure:
             message = (
                 f"the row is acknowledged as failed, because it is unknown how often it was claimed: {failure.message}"
@@ -208,7 +208,7 @@ class CursorMachine(LoopMachine):
             return False
 
     def _end_with_lease(self, given: Settlement, end: End) -> End:
-        """How the iteration ended, with the end of its row's lease. A row that was given back comes again, and its last
+        """How the iteration ended, with the end of its row's lease. A row that was released comes again, and its last
         failure counts.
         """
         is_held = end.status == "ok" and has_changed_rows(end.outcome)
@@ -270,12 +270,12 @@ class CursorMachine(LoopMachine):
         given = run.settlement
         return names if given is None else {**names, "output": OutcomeView(given.kind, _iteration_outcome(given))}
 
-    def _rest(self) -> int:
+    def _returned_count(self) -> int:
         """How many rows the next chunk may claim."""
         is_over = self.state.stop is not None or self.state.failure is not None or self._progress.is_drained
         return 0 if is_over else max(0, self._limits.rows - self._progress.rows)
 
-    def _taken(self) -> int:
+    def _item_count(self) -> int:
         return self.state.next
 
 

@@ -62,7 +62,7 @@ class StatementHost:
         self._loop = loop
         self._own = names
 
-    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+    def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """The names of the statement over what the playbook sent along."""
         return Chain(*layers, self._own, {"now": templates.Clock(self.journal.at)}, self._outer)
 

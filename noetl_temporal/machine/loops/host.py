@@ -16,7 +16,7 @@ from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names
-from noetl_temporal.machine.scope import Beside, Chain, Late
+from noetl_temporal.machine.scope import Beside, Chain, LazyNames
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.shortening import abridged
@@ -67,21 +67,21 @@ class IterationHost:
         self._own = iteration
         self._lease_of = lease_of
         self.circuits = loop.circuits
-        self._names = self._late_names()
+        self._names = self._lazy_names()
 
-    def _late_names(self) -> Late:
+    def _lazy_names(self) -> LazyNames:
         own = self._own
-        return Late(partial(_iteration_names, self._input, own.index, own.bound, own.claim, own.row))
+        return LazyNames(partial(_iteration_names, self._input, own.index, own.bound, own.claim, own.row))
 
     def lease(self) -> LeaseRenewal | None:
         """The lease of the iteration's row."""
         return self._lease_of(self._own)
 
-    def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Mapping[str, Any]:
+    def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Chain:
         """The names of the iteration; they shadow the ``results`` of its region, which shadow the outer names."""
         outer, loop_ctx, own = self._input.scope, self._loop.ctx, self._own
-        written = Late(partial(_written_names, own.ctx, loop_ctx, outer, self.journal.at))
-        return Chain(*layers, self._names, written, own.bound, own.ctx, loop_ctx, results, outer)
+        set_names = LazyNames(partial(_names_set, own.ctx, loop_ctx, outer, self.journal.at))
+        return Chain(*layers, self._names, set_names, own.bound, own.ctx, loop_ctx, results, outer)
 
     @property
     def iter_names(self) -> Mapping[str, Any]:
@@ -123,10 +123,14 @@ class IterationHost:
         for target, value in values:
             root, path, how = json_merge.split_target(target)
             if root == "iter":
-                own.bound = json_merge.written(own.bound, path, json_merge.gathered([own.bound], path, how, value))
-                self._names = self._late_names()
+                own.bound = json_merge.with_value(
+                    own.bound, path, json_merge.value_to_write([own.bound], path, how, value)
+                )
+                self._names = self._lazy_names()
             else:
-                own.ctx = json_merge.written(own.ctx, path, json_merge.gathered(self._ctx_layers(), path, how, value))
+                own.ctx = json_merge.with_value(
+                    own.ctx, path, json_merge.value_to_write(self._ctx_layers(), path, how, value)
+                )
                 own.assigns.append((target, value))
 
 
@@ -136,18 +140,22 @@ def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], c
     """
     element = given.step.loop.element if given.step.loop else "item"
     item = given.items[index - given.first] if given.claims is None else row
-    place = Late(partial(_place, given, index))
-    prefixed = Late(lambda: {f"_{name}": value for name, value in place.items()})
-    iter_ = Chain({element: item, **bound}, place, prefixed, given.scope.get("iter") or {})
-    loop = Beside(place, lambda: given.scope.get("loop") or {})
-    names: dict[str, Any] = {element: item, "iter": iter_, "loop": loop, "_loop": place}
-    names |= {"_index": index, "loop_index": index}
+    position = LazyNames(partial(_position_names, given, index))
+    prefixed = LazyNames(lambda: {f"_{name}": value for name, value in position.items()})
+    names: dict[str, Any] = {
+        element: item,
+        "iter": Chain({element: item, **bound}, position, prefixed, given.scope.get("iter") or {}),
+        "loop": Beside(position, lambda: given.scope.get("loop") or {}),
+        "_loop": position,
+        "_index": index,
+        "loop_index": index,
+    }
     if given.claims is not None:
         names = {**lease_names(given, claim), **names}
     return {given.step.name: {"result_index": index}, **names} if given.names.result_index else names
 
 
-def _place(given: ChunkInput, index: int) -> dict[str, Any]:
+def _position_names(given: ChunkInput, index: int) -> dict[str, Any]:
     """Where an iteration stands among all of its loop."""
     if given.claims is not None:
         return {"index": index, "index0": index, "first": index == 0}
@@ -163,9 +171,7 @@ def _place(given: ChunkInput, index: int) -> dict[str, Any]:
     }
 
 
-def _written_names(
-    own: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int
-) -> dict[str, Any]:
-    """What was written before, by this iteration, by those before it, by the playbook; and the time."""
-    written: dict[str, Any] = {name: Chain(own, loop, outer.get(name) or {}) for name in ("ctx", "vars", VARS_CACHE)}
-    return {**written, "now": templates.Clock(at)}
+def _names_set(own: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int) -> dict[str, Any]:
+    """What this iteration, those before it and the playbook have set; and the time."""
+    ctx: dict[str, Any] = {name: Chain(own, loop, outer.get(name) or {}) for name in ("ctx", "vars", VARS_CACHE)}
+    return {**ctx, "now": templates.Clock(at)}

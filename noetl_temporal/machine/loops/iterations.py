@@ -27,8 +27,8 @@ from noetl_temporal.machine.regions.machine import RegionMachine
 from noetl_temporal.machine.regions.region import Region, new_region, region_of, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, PipelineState
-from noetl_temporal.machine.stored import logged, stored_in, whole_result
-from noetl_temporal.machine.tally import tallied
+from noetl_temporal.machine.stored import result_fields, stored_in, whole_result
+from noetl_temporal.machine.tally import add_tallies
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.tasks.task_executions import End
@@ -169,7 +169,7 @@ class Iterations(Engine[LoopState, Iteration]):
                 state.succeeded += 1
                 self._add_result(index, end.outcome)
                 if self.input.is_sequential:
-                    state.ctx = json_merge.merged(state.ctx, run.ctx)
+                    state.ctx = json_merge.merge(state.ctx, run.ctx)
             case "error":
                 self._iteration_failed(end, index, cause)
             case "cancelled":
@@ -204,7 +204,7 @@ class Iterations(Engine[LoopState, Iteration]):
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
             meta=iteration_ids(self.input, run.index),
-            **logged(end.outcome) if end.status == "ok" else {},
+            **result_fields(end.outcome) if end.status == "ok" else {},
         )
 
     def _is_exempt(self, run: Iteration) -> bool:
@@ -245,6 +245,8 @@ class Iterations(Engine[LoopState, Iteration]):
         return any(one.is_waiting_for_budget for id_, one in self._inside() if not self._lacks_value(id_))
 
     def _settle_inside(self) -> bool:
+        if self._region is None:
+            return False
         ended = False
         for id_, machine in list(self._inside()):
             if self._lacks_value(id_) or (machine.has_settled and id_ not in self.state.readers):
@@ -255,7 +257,7 @@ class Iterations(Engine[LoopState, Iteration]):
             if machine.end is not None:
                 ended = True
                 self._drop_region(run)
-                self.state.steps = tallied(self.state.steps, machine.steps)
+                self.state.steps = add_tallies(self.state.steps, machine.steps)
                 self.state.left = later(self.state.left, {name: (run.index, one) for name, one in machine.left})
                 self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
         return ended

@@ -1,7 +1,7 @@
 """The machine of a loop's chunk: iterations of one loop step, in a workflow of their own.
 
 iterations.py runs the iterations. After a stop none starts; cancelled ones count as skipped, like those that never ran.
-Items that are returned (RestRequested) belong to the next chunk and do not count here.
+Items that are returned (ReturnRequested) belong to the next chunk and do not count here.
 
 ``report`` is set with Finish: the results of all iterations in order, counts, failures and what to set.
 """
@@ -62,19 +62,19 @@ class LoopMachine(Iterations):
         """Nothing to do: iterations start as the machine proceeds."""
         del event
 
-    def _rest_requested(self) -> None:
+    def _return_items(self) -> None:
         self.state.is_closed = True
 
     def _deadline_passed(self, deadline: Pending) -> None:
         raise ProtocolError(f"{deadline.owner}: a loop has no deadline of its own, its step's is kept by the playbook")
 
-    def _take(self, event: Event) -> None:
+    def _apply_request(self, event: Event) -> None:
         match event:
             case Answered(_, wait_ids, answer):
                 for wait_id in wait_ids:
                     self._take_answer(wait_id, answer)
             case _:
-                super()._take(event)
+                super()._apply_request(event)
 
     def _take_answer(self, wait_id: str, answer: Answer) -> None:
         wait = self.state.waits.get(wait_id)
@@ -161,24 +161,24 @@ class LoopMachine(Iterations):
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     @property
-    def may_give_back(self) -> bool:
-        """Whether there are items that a RestRequested would give back. A chunk that may wait for long keeps them."""
+    def may_return_items(self) -> bool:
+        """Whether there are items that a ReturnRequested would return. A chunk that may wait for long keeps them."""
         inside = self.input.steps.values()
         keeps_items = any(map(may_wait, (self.input.step, *inside))) or any(one.hold is not None for one in inside)
         return self._has_items_left() and not keeps_items
 
-    def _rest(self) -> int:
-        """How many items are given back."""
+    def _returned_count(self) -> int:
+        """How many items are returned."""
         state = self.state
         return len(self.input.items) - state.next if state.is_closed and state.stop is None else 0
 
-    def _taken(self) -> int:
+    def _item_count(self) -> int:
         """How many items count here."""
-        return len(self.input.items) - self._rest()
+        return len(self.input.items) - self._returned_count()
 
     def _finish(self) -> None:
         state = self.state
-        rest, total = self._rest(), self._taken()
+        rest, total = self._returned_count(), self._item_count()
         state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
         results: list[Json] = []

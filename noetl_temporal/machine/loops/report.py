@@ -15,7 +15,7 @@ __all__ = ["chunk_report"]
 
 
 def chunk_report(given: ChunkInput, state: LoopState, results: list[Json], total: int, rest: int) -> ChunkReport:
-    """Return the report of ``total`` items; ``rest`` were given back.
+    """Return the report of ``total`` items; ``rest`` were returned.
 
     ``results`` are theirs, unless these are stored.
     """

@@ -36,7 +36,7 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
         reports=reports,
         chunks={},
         unbegun=[],
-        taken_over=sum(report.stats["total"] for report in reports.values()),
+        reused_items=sum(report.stats["total"] for report in reports.values()),
         failures=FailureLog(),
         failure=None,
     )

@@ -10,7 +10,7 @@ from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.loops.host import IterationHost
 from noetl_temporal.machine.names import results_of
-from noetl_temporal.machine.scope import Chain, Late, own_step
+from noetl_temporal.machine.scope import Chain, LazyNames, own_step
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -25,14 +25,12 @@ class RegionHost(StepHost):
     """See tasks.host.Host. All steps of the iteration see what the step sets."""
 
     def __init__(self, execution: Execution, inside: IterationHost, plan: StepPlan, run: StepRun) -> None:
-        super().__init__(
-            execution.journal, execution.graph.names, execution.keychain, execution.id, execution.state, plan, run
-        )
+        super().__init__(execution, plan, run)
         self.once = f"{inside.once}/{plan.step.name}"
         self.iteration = inside.iteration
         self._inside = inside
 
-    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+    def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """The names of the iteration; results of its steps shadow those of steps before the loop."""
         results = results_of(self._state, self.names)
         step = own_step(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
@@ -41,7 +39,7 @@ class RegionHost(StepHost):
         if loop in self._state.records:  # the outcome of the tasks of the loop for this item
             own[loop] = results[loop]
         outer = self._inside.scope(results=results)
-        reserved = Late(partial(_reserved, outer, results))
+        reserved = LazyNames(partial(_reserved, outer, results))
         return Chain(*layers, self._run.args, own, reserved, outer)
 
     def lease(self) -> LeaseRenewal | None:

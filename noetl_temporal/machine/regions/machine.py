@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Loop, Route, Step
+from noetl_compiler.graph import Graph, Json, Loop, Route, Step
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import ChunkFinished
@@ -34,11 +34,13 @@ from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.regions.region import Region, share
 from noetl_temporal.machine.state import Chunk, Iteration, LoopState, PipelineState, PlaybookState, StepRun
+from noetl_temporal.machine.steps.execution import Execution
+from noetl_temporal.machine.steps.graph_plan import GraphPlan
 from noetl_temporal.machine.steps.loops import chunk_input
-from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred, enter_region
+from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred_failures, enter_region
 from noetl_temporal.machine.steps.summary import tally_of
 from noetl_temporal.machine.stored import whole_result
-from noetl_temporal.machine.tally import StepStatus, StepTally, tallied
+from noetl_temporal.machine.tally import StepStatus, StepTally, add_tallies
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.wait import Wait
@@ -61,15 +63,24 @@ class RegionMachine(Machine):
         self.end: End | None = None
         given = outer.input
         self._prefix = f"{given.loop_id}/{iteration.index}/"
-        super().__init__(region.graph, execution_id=given.execution_id, state=iteration.region, limit=outer.value_limit)
+        super().__init__(
+            region.plan.graph, execution_id=given.execution_id, state=iteration.region, limit=outer.value_limit
+        )
         self.budget = outer.budget
         self._keychain.key = given.secrets_key
 
     def _set_state(self, state: PlaybookState) -> None:
         share(state, self._outer.state)
         super()._set_state(state)
+
+    def _new_plan(self, graph: Graph) -> GraphPlan:
+        """All iterations share the plan of the region."""
+        del graph
+        return self._region.plan
+
+    def _new_execution(self, state: PlaybookState) -> Execution:
         inside = self._outer.host_of(self._iteration)
-        self._execution = self._execution._replace(inside=inside, prefix=self._prefix)
+        return Execution(self._plan, self.execution_id, state, self._journal, self._keychain, inside, self._prefix)
 
     def _new_journal(self, state: PlaybookState) -> Journal:
         del state
@@ -93,7 +104,7 @@ class RegionMachine(Machine):
     @property
     def steps(self) -> dict[str, StepTally]:
         """The steps of the iteration and of the loops inside it."""
-        return tallied(self.state.inside, {name: tally_of(record) for name, record in self._own_records()})
+        return add_tallies(self.state.inside, {name: tally_of(record) for name, record in self._own_records()})
 
     @property
     def left(self) -> Iterable[tuple[str, StepRecord]]:
@@ -120,10 +131,10 @@ class RegionMachine(Machine):
         step = self._outer.input.step
         if step.loop is None or step.loop.enter is None:
             return
-        way = enter_region(self._execution, *self._entry(step, step.loop.enter))
-        if way.raised is not None:
-            self._record_failure(failure_at(self.graph.source, step.name, way.raised.outcome, way.raised.span))
-        self.state.arrivals.extend((arc.to, "") for arc in way.chosen.arcs)
+        routes = enter_region(self._execution, *self._entry(step, step.loop.enter))
+        if routes.raised is not None:
+            self._record_failure(failure_at(self.graph.source, step.name, routes.raised.outcome, routes.raised.span))
+        self.state.arrivals.extend((arc.to, "") for arc in routes.chosen.arcs)
 
     def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
         """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. How the iteration ends
@@ -134,12 +145,12 @@ class RegionMachine(Machine):
             return end
         status: StepStatus = "failed" if end.status == "error" else "completed"
         self.state.records[step.name] = StepRecord(status, kind, end.outcome, tasks.records)
-        way = enter_region(self._execution, *self._entry(step, step.loop.enter), end, kind)
-        if way.raised is not None:
-            outcome = {**end.outcome, **way.raised.outcome}
-            return end if end.status == "error" else way.raised._replace(outcome=outcome)
-        self.state.arrivals.extend((arc.to, "") for arc in way.chosen.arcs)
-        return None if way.chosen.arcs else end
+        routes = enter_region(self._execution, *self._entry(step, step.loop.enter), end, kind)
+        if routes.raised is not None:
+            outcome = {**end.outcome, **routes.raised.outcome}
+            return end if end.status == "error" else replace(routes.raised, outcome=outcome)
+        self.state.arrivals.extend((arc.to, "") for arc in routes.chosen.arcs)
+        return None if routes.chosen.arcs else end
 
     def _entry(self, step: Step, enter: Route) -> tuple[Step, StepRun]:
         """The loop's step as one from which the arcs into the region lead, and its run."""
@@ -190,7 +201,7 @@ class RegionMachine(Machine):
     def _finish(self) -> None:
         self.state.phase = "ended"
         self.state.arrivals.clear()
-        add_deferred(self._execution)
+        add_deferred_failures(self._execution)
         self.end = self._ended()
 
     def _ended(self) -> End:
@@ -246,7 +257,7 @@ class RegionMachine(Machine):
         progress = run.loop
         if progress is None or progress.chunks or not progress.ranges:
             return
-        if progress.claims is None and not progress.taken_over:
+        if progress.claims is None and not progress.reused_items:
             progress.ranges = [(0, progress.total)]
         (first, size), progress.frame = progress.ranges.pop(0), None
         chunk = Chunk(first, size, progress.max_in_flight, slot=0)

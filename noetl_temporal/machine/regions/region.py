@@ -7,6 +7,7 @@ from typing import NamedTuple
 from noetl_compiler.graph import VERSION, Graph, Json, Step
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.state import Iteration, MachineState, PlaybookState
+from noetl_temporal.machine.steps.graph_plan import GraphPlan
 
 __all__ = ["Region", "new_region", "region_of", "share", "without_shared"]
 
@@ -25,11 +26,11 @@ _INSIDE = ("region", "inner")
 class Region(NamedTuple):
     """The part of a graph that a loop over steps repeats.
 
-    ``graph`` has the steps of one iteration and of the loops inside it. ``end`` is the step whose arrivals have
-    results; a region on the routes of items has none.
+    The graph of the ``plan`` has the steps of one iteration and of the loops inside it. ``end`` is the step whose
+    arrivals have results; a region on the routes of items has none.
     """
 
-    graph: Graph
+    plan: GraphPlan
     end: str
 
 
@@ -41,7 +42,7 @@ def region_of(given: ChunkInput) -> Region | None:
     over = Step(_OVER, given.step.span, injected=True)
     steps = {**given.steps, _OVER: over}
     graph = Graph(VERSION, "", given.source, _OVER, _OVER, steps, failure=given.failure, names=given.names)
-    return Region(graph, loop.end)
+    return Region(GraphPlan(graph), loop.end)
 
 
 def new_region(iteration: Iteration) -> PlaybookState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.events import ENTERED
-from noetl_temporal.machine.ids import escaped, fitted
+from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.routing import Admission, admit
 from noetl_temporal.machine.scope import event_names
@@ -22,7 +22,7 @@ def new_run(execution: Execution, step: Step) -> StepRun:
     loop's id and the iteration's index."""
     counts = execution.state.counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
-    id_ = fitted(f"{execution.prefix}{escaped(step.name)}#{count}")
+    id_ = fitted(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")
     return StepRun(id=id_, event_id=0, started=execution.journal.at, step=step.name)
 
 

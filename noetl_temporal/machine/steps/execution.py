@@ -2,56 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import NamedTuple
 
-from noetl_compiler.graph import Graph, Step
+from noetl_compiler.graph import Step
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.loops.host import IterationHost
 from noetl_temporal.machine.regions.host import RegionHost
-from noetl_temporal.machine.scope import Late
+from noetl_temporal.machine.scope import LazyNames
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.steps.final import ended_names
+from noetl_temporal.machine.steps.graph_plan import GraphPlan
 from noetl_temporal.machine.steps.host import StepHost
-from noetl_temporal.machine.tasks.plan import StepPlan
 
-__all__ = ["Execution", "ends_of"]
-
-
-def ends_of(graph: Graph) -> dict[str, str]:
-    """End -> the loop over steps that it ends; the only route of a loop leads to its end."""
-    loops = (step for step in graph.steps.values() if step.loop is not None and step.loop.end)
-    return {step.route.arcs[0].to: step.name for step in loops}
+__all__ = ["Execution"]
 
 
-class Execution(NamedTuple):
-    """One run of a graph. ``state`` is that of the machine and changes; ``plans`` are computed as steps run. ``ends``
-    maps the end of each loop over steps to the loop. The steps of a region run ``inside`` an iteration, which is the
-    ``prefix`` of their ids.
+class Execution:
+    """One run of a graph. ``state`` is that of the machine and changes. The steps of a region run ``inside`` an
+    iteration, which is the ``prefix`` of their ids.
     """
 
-    graph: Graph
-    id: int
-    state: PlaybookState
-    journal: Journal
-    plans: dict[str, StepPlan]
-    keychain: Keychain
-    ends: Mapping[str, str] = MappingProxyType({})
-    inside: IterationHost | None = None
-    prefix: str = ""
+    def __init__(
+        self,
+        plan: GraphPlan,
+        id_: int,
+        state: PlaybookState,
+        journal: Journal,
+        keychain: Keychain,
+        inside: IterationHost | None = None,
+        prefix: str = "",
+    ) -> None:
+        self.plan = plan
+        self.graph = plan.graph
+        self.id = id_
+        self.state = state
+        self.journal = journal
+        self.keychain = keychain
+        self.inside = inside
+        self.prefix = prefix
 
     def host(self, step: Step, run: StepRun) -> StepHost:
         """Return the host of a step run."""
-        plan = self.plans.get(step.name)
-        if plan is None:
-            plan = self.plans[step.name] = StepPlan(step)
+        plan = self.plan.of_step(step)
         if self.inside is not None:
             return RegionHost(self, self.inside, plan, run)
-        names, state = self.graph.names, self.state
         if step.name != self.graph.final:
-            return StepHost(self.journal, names, self.keychain, self.id, state, plan, run)
-        ended = Late(partial(ended_names, self.graph, state, state.failures))
-        return StepHost(self.journal, names, self.keychain, self.id, state, plan, run, ended)
+            return StepHost(self, plan, run)
+        return StepHost(self, plan, run, LazyNames(partial(ended_names, self.graph, self.state, self.state.failures)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.words import RUN_RESULTS
@@ -16,60 +18,65 @@ from noetl_temporal.machine.scope import call_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.routes import OK, StepExit, Way, decide, route
-from noetl_temporal.machine.stored import combined_results, logged, with_result
-from noetl_temporal.machine.tally import TimeSpent, added
+from noetl_temporal.machine.steps.routes import OK, ChosenRoutes, StepExit, choose_routes, follow_routes
+from noetl_temporal.machine.stored import combined_results, result_fields, with_result
+from noetl_temporal.machine.tally import TimeSpent, add_counts
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
 
-__all__ = ["completed", "in_time", "leave", "leave_to_next_run", "skip"]
+__all__ = ["complete_run", "end_run", "end_run_for_retry", "skip", "with_timeout"]
 
 _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
+_ENDS = {"completed": "step.done", "failed": "step.failed", "cancelled": "step.cancelled"}
+_NO_RUNS = StepRecord("running")
+"""The record of a step before its first run. It is never changed."""
 
 
 def skip(execution: Execution, step: Step, run: StepRun) -> StepExit:
     """Skip a step that was not admitted. If its routes cannot be evaluated, it begins and fails."""
     end = End("ok", OK, None, step.span)
     execution.state.records[step.name] = StepRecord("skipped")
-    way = decide(execution, step, run, "skipped", end)
-    if way is not None and way.raised is not None:
+    routes = choose_routes(execution, step, run, "skipped", end)
+    if routes is not None and routes.raised is not None:
         run.event_id = emit_started(execution, step, run)
-        return _emit_and_route(execution, step, run, end, "", way)
+        return _emit_and_route(execution, step, run, end, "", routes)
     execution.journal.emit(
         "step.skipped", step.name, "step", "SKIPPED", parent=execution.state.workflow_id, span=step.span
     )
-    return route(execution, step, run, "skipped", end, way)
+    return follow_routes(execution, step, run, "skipped", end, routes)
 
 
-def leave(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> StepExit:
+def end_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str = "") -> StepExit:
     """Record the end of a run, choose its routes, and emit its events. ``kind`` is that of its result.
 
     Routes are chosen before the end is emitted: if they cannot be evaluated, the run fails.
     """
     _record(execution, step, run, end, kind, _STATUSES[end.status])
-    way = decide(execution, step, run, _STATUSES[end.status], end, kind)
+    routes = choose_routes(execution, step, run, _STATUSES[end.status], end, kind)
     del execution.state.runs[run.id]
-    return _emit_and_route(execution, step, run, end, kind, way)
+    return _emit_and_route(execution, step, run, end, kind, routes)
 
 
-def leave_to_next_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> None:
+def end_run_for_retry(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> None:
     """Record a failed run that another one repeats: it follows no route."""
     _record(execution, step, run, end, kind, "failed")
     del execution.state.runs[run.id]
     _emit_end(execution, step, run, end, "failed")
 
 
-def _emit_and_route(execution: Execution, step: Step, run: StepRun, end: End, kind: str, way: Way | None) -> StepExit:
-    if way is not None and way.raised is not None and end.status == "ok":
-        end = way.raised._replace(outcome={**end.outcome, **way.raised.outcome})
-        way = way._replace(raised=end)
+def _emit_and_route(
+    execution: Execution, step: Step, run: StepRun, end: End, kind: str, routes: ChosenRoutes | None
+) -> StepExit:
+    if routes is not None and routes.raised is not None and end.status == "ok":
+        end = replace(routes.raised, outcome={**end.outcome, **routes.raised.outcome})
+        routes = replace(routes, raised=end)
         _record(execution, step, run, end, kind, "failed")
     status = _STATUSES[end.status]
     _emit_end(execution, step, run, end, status)
-    return route(execution, step, run, status, end, way)
+    return follow_routes(execution, step, run, status, end, routes)
 
 
-def in_time(step: Step, run: StepRun, end: End) -> End:
+def with_timeout(step: Step, run: StepRun, end: End) -> End:
     """The end; a failure if the run had timed out before, even if its last call succeeded."""
     if run.stop != "timeout":
         return end
@@ -77,11 +84,11 @@ def in_time(step: Step, run: StepRun, end: End) -> End:
     return End("error", {**end.outcome, **late}, None, step.span)
 
 
-def completed(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
+def complete_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
     """The end with the step's own result, after its ``set`` and the ``status`` that it gives to the run. The step fails
     if a template cannot be evaluated, if it has timed out, or if the loop that it ends has failed.
     """
-    end = in_time(step, run, end)
+    end = with_timeout(step, run, end)
     end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
     return _with_loop_failure(execution, step, end) if end.status == "ok" else end
 
@@ -100,13 +107,13 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
     }
     try:
         if step.result is not None:
-            end = end._replace(outcome=with_result(end.outcome, templates.render(step.result, host.scope(names))))
+            end = replace(end, outcome=with_result(end.outcome, templates.render(step.result, host.scope(names))))
             execution.state.records[step.name].outcome = end.outcome
         scope = host.scope(names)
         host.assign([(one.target, templates.render(one.value, scope)) for one in step.set])
         if step.status and execution.state.stop is None:
-            said = templates.render(step.status.value, host.scope(names))
-            execution.state.said = word(said, "status", RUN_RESULTS, step.status.span)
+            status = templates.render(step.status.value, host.scope(names))
+            execution.state.given_status = word(status, "status", RUN_RESULTS, step.status.span)
     except templates.TemplateFailure as failure:
         return End("error", template_outcome(failure), None, failure.span or step.span)
     return end
@@ -114,17 +121,17 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
 
 def _with_loop_failure(execution: Execution, step: Step, end: End) -> End:
     """The step that ends a loop over steps fails as the loop did, after it has its own result."""
-    loop = execution.state.records.get(execution.ends.get(step.name, ""))
+    loop = execution.state.records.get(execution.plan.ends.get(step.name, ""))
     if loop is None or loop.status != "failed":
         return end
-    return end._replace(status="error", outcome={**end.outcome, "status": "error", "error": loop.outcome["error"]})
+    return replace(end, status="error", outcome={**end.outcome, "status": "error", "error": loop.outcome["error"]})
 
 
 def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
     """Record a run. Attempts, iterations and durations are summed over the runs of a step; the rest is replaced."""
     records, pipeline = execution.state.records, run.pipeline
     if run.before is None:
-        run.before = records.get(step.name) or StepRecord("running")
+        run.before = records.get(step.name) or _NO_RUNS
     record = records[step.name] = StepRecord(
         status=status,
         kind=kind,
@@ -133,7 +140,7 @@ def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str,
         attempts=run.before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
         failures=run.before.failures,
         retries=run.before.retries + (pipeline.retries if pipeline else run.loop_retries),
-        iterations=added(run.before.iterations, run.loop_stats),
+        iterations=add_counts(run.before.iterations, run.loop_stats),
         spent=run.before.spent.plus(TimeSpent.of_run(run.started, execution.journal.at)),
     )
     return record
@@ -141,7 +148,7 @@ def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str,
 
 def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: str) -> None:
     execution.journal.emit(
-        {"completed": "step.done", "failed": "step.failed", "cancelled": "step.cancelled"}[status],
+        _ENDS[status],
         step.name,
         "step",
         status.upper(),
@@ -154,14 +161,14 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         task=end.task if status == "failed" else None,
         synthetic=step.is_synthetic or None,
         data_type=_type_of(end.outcome) if status == "completed" else None,
-        **_result(execution, step, end) if status == "completed" else {},
+        **(_result(execution, step, end) if status == "completed" else {}),
     )
 
 
 def _result(execution: Execution, step: Step, end: End) -> dict[str, Json]:
     """The result for the log. An end step that the compiler added has a summary of all steps instead."""
     if not step.is_synthetic or step.name != execution.graph.final:
-        return logged(end.outcome)
+        return result_fields(end.outcome)
     records = {name: one for name, one in execution.state.records.items() if name != step.name}
     completed = {name: one.outcome for name, one in records.items() if one.status == "completed"}
     results, left_out = combined_results(completed)

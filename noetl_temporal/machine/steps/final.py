@@ -7,7 +7,7 @@ from typing import Any
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.state import PlaybookState
-from noetl_temporal.machine.tally import StepTally, tallied
+from noetl_temporal.machine.tally import StepTally, add_tallies
 
 __all__ = ["ended_names"]
 
@@ -19,7 +19,7 @@ def ended_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dic
     """``steps`` has the status of each other step of the playbook, None if it has not run; ``failures`` those kept in
     full.
     """
-    ended = tallied(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
+    ended = add_tallies(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
     others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]
     return {
         "steps": {name: ended[name].status if name in ended else None for name in others},

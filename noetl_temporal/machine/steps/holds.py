@@ -16,7 +16,7 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.steps.exits import completed
+from noetl_temporal.machine.steps.exits import complete_run
 from noetl_temporal.machine.steps.routes import record_failure
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.rendering import seconds_of
@@ -110,4 +110,4 @@ def result_given(execution: Execution, step: Step, run: StepRun, held: Held, dat
     outcome: PlainOutcome = {"status": "ok", "result": data}
     if held.kind == LOOP and "meta" in held.outcome:
         outcome = {**outcome, "meta": held.outcome["meta"]}
-    return completed(execution, replace(step, result=None), run, End("ok", outcome, None, step.span), held.kind)
+    return complete_run(execution, replace(step, result=None), run, End("ok", outcome, None, step.span), held.kind)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from noetl_compiler.graph import Json, NamesProfile, Span, Step
+from noetl_compiler.graph import Json, Span, Step
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import LeaseRenewal
-from noetl_temporal.machine.journal import VALUE_BYTES, Journal
-from noetl_temporal.machine.keychain import Keychain
+from noetl_temporal.machine.journal import VALUE_BYTES
 from noetl_temporal.machine.names import assign, playbook_scope
-from noetl_temporal.machine.state import PlaybookState, StepRun
+from noetl_temporal.machine.scope import Chain
+from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.tasks.plan import StepPlan
+
+if TYPE_CHECKING:
+    from noetl_temporal.machine.steps.execution import Execution
 
 __all__ = ["StepHost"]
 
@@ -24,26 +27,17 @@ class StepHost:
     """See tasks.host.Host. The names ``outermost`` are seen behind all others."""
 
     def __init__(
-        self,
-        journal: Journal,
-        names: NamesProfile,
-        keychain: Keychain,
-        execution_id: int,
-        state: PlaybookState,
-        plan: StepPlan,
-        run: StepRun,
-        outermost: Mapping[str, Any] = _NOTHING,
+        self, execution: Execution, plan: StepPlan, run: StepRun, outermost: Mapping[str, Any] = _NOTHING
     ) -> None:
-        step: Step = plan.step
-        self.journal = journal
-        self.step = step
+        step, state, keychain = plan.step, execution.state, execution.keychain
+        self.journal = execution.journal
+        self.step: Step = step
         self.plan = plan
-        self.names = names
-        self.execution_id = execution_id
+        self.names = execution.graph.names
+        self.execution_id = execution.id
         self.secrets_key = keychain.key
         self.prefix = self.run_id = run.id
-        self.key = f"{execution_id}/{run.id}"
-        self.once = self.key
+        self.key = self.once = f"{execution.id}/{run.id}"
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own
         self.iteration: int | None = None
         self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}
@@ -53,7 +47,7 @@ class StepHost:
         self._keychain = keychain
         self._outermost = outermost
 
-    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+    def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """The names visible in this step run, with the given layers innermost."""
         state, at = self._state, self.journal.at
         return playbook_scope(

@@ -32,7 +32,7 @@ from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import logged
+from noetl_temporal.machine.stored import result_fields
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.matching import may_wait
@@ -145,7 +145,7 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
         return None
     given = chunk_input(execution, step, loop, run, progress, chunk)
     progress.chunks[given.chunk_id] = chunk
-    return RunChunk(given.chunk_id, given, f"{step.name}: {_part(given)}, {loop.mode}")
+    return RunChunk(given.chunk_id, given, f"{step.name}: {_items_text(given)}, {loop.mode}")
 
 
 def chunk_input(
@@ -198,7 +198,7 @@ def _may_wait(execution: Execution, step: Step, loop: Loop) -> bool:
     return any(may_wait(one) for one in (step, *steps_within(execution.graph.steps, loop).values()))
 
 
-def _part(given: ChunkInput) -> str:
+def _items_text(given: ChunkInput) -> str:
     if given.claims is not None:
         return "rows of a cursor" if not given.first else f"rows of a cursor, after {given.first:,}"
     if given.size == given.total:
@@ -252,14 +252,14 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
         parent=run.event_id,
         span=loop.span,
         step_run_id=run.id,
-        kept=progress.taken_over or None,
+        kept=progress.reused_items or None,
         loop_id=progress.id,
-        iterator=_iterator(loop, progress),
-        context=_described(step, progress),
+        iterator=_iterator_facts(loop, progress),
+        context=_description(step, progress),
     )
 
 
-def _iterator(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
+def _iterator_facts(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
     """The collection's size and how the loop runs. A loop of chunks has ``chunks`` of ``chunk_size`` items."""
     size = progress.total if progress.claims is None else None
     found: dict[str, Json] = {
@@ -276,9 +276,9 @@ def _iterator(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _described(step: Step, progress: LoopProgress) -> dict[str, Json]:
+def _description(step: Step, progress: LoopProgress) -> dict[str, Json]:
     """The items, if they are few bytes, and what is done with each of them."""
-    tasks = [_nested(task) for task in step.tasks]
+    tasks = [_task_description(task) for task in step.tasks]
     found: dict[str, Json] = {"nested_task": tasks[0] if len(tasks) == 1 else tasks} if tasks else {}
     if progress.claims is None:
         few = 2 * len(progress.items) <= COMBINED_BYTES  # an item has at least two bytes with its comma
@@ -286,7 +286,7 @@ def _described(step: Step, progress: LoopProgress) -> dict[str, Json]:
     return found
 
 
-def _nested(task: Task) -> dict[str, Json]:
+def _task_description(task: Task) -> dict[str, Json]:
     policy = task.policy
     clause = None if policy is None else policy.clause
     return {"name": task.label, "tool": task.kind, **({} if clause is None else {"retry": clause})}
@@ -294,7 +294,7 @@ def _nested(task: Task) -> dict[str, Json]:
 
 def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
     """The counts of the items that this run of the loop ran."""
-    taken = {"total": progress.taken_over, "success": progress.taken_over}
+    taken = {"total": progress.reused_items, "success": progress.reused_items}
     return {name: count - taken.get(name, 0) for name, count in report.stats.items()}
 
 
@@ -313,5 +313,5 @@ def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> i
         stats=end.outcome["meta"]["stats"],
         step_run_id=run.id,
         loop_id=loop_id(run),
-        **logged(end.outcome),
+        **result_fields(end.outcome),
     )

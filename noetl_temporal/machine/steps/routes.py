@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler import templates
@@ -15,21 +16,30 @@ from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.loops.result import ITEMS_FAILED
-from noetl_temporal.machine.routing import Selection, select
-from noetl_temporal.machine.scope import Late, call_names, event_names
+from noetl_temporal.machine.routing import Boundary, Selection, select
+from noetl_temporal.machine.scope import LazyNames, call_names, event_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.undefined import is_reported
 
-__all__ = ["OK", "StepExit", "Way", "add_deferred", "decide", "enter_region", "record_failure", "route"]
+__all__ = [
+    "OK",
+    "ChosenRoutes",
+    "StepExit",
+    "add_deferred_failures",
+    "choose_routes",
+    "enter_region",
+    "follow_routes",
+    "record_failure",
+]
 
 OK: PlainOutcome = {"status": "ok", "result": None}
 """The result of a step without calls."""
 
 
-class StepExit(NamedTuple):
+class StepExit(msgspec.Struct, frozen=True):
     """The end of a step run; its token moves to ``targets``. ``fail_fast``: an unhandled failure that stops the other
     branches.
     """
@@ -39,7 +49,7 @@ class StepExit(NamedTuple):
     fail_fast: bool = False
 
 
-class Way(NamedTuple):
+class ChosenRoutes(msgspec.Struct, frozen=True):
     """The routes chosen after a step run, not yet emitted. ``values`` is what their arcs have set, by target;
     ``raised`` is the failure of evaluating them, and then none is chosen. ``mistakes`` are warnings about conditions.
     """
@@ -50,68 +60,80 @@ class Way(NamedTuple):
     mistakes: tuple[ConditionWarning, ...] = ()
 
 
-def decide(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = "") -> Way | None:
+def choose_routes(
+    execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = ""
+) -> ChosenRoutes | None:
     """Choose the arcs and apply their ``set``, without events: an arc that cannot be evaluated fails the step, whose
     end is emitted later. None if no arc is evaluated, because the token moves to the final step. ``status`` is that of
     the run.
     """
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
-    scope = Late(lambda: _scope(execution, step, run, status, end, kind))
+    boundary: Boundary = "error" if status == "failed" else "ok"
+    fixed = execution.plan.of_step(step).fixed_routes[boundary]
+    if fixed is not None:
+        return ChosenRoutes(fixed)
+    scope = LazyNames(lambda: _scope(execution, step, run, status, end, kind))
     mistakes: tuple[ConditionWarning, ...] = ()
     try:
-        chosen = select(step, "error" if status == "failed" else "ok", scope)
+        chosen = select(step.route, boundary, scope)
         mistakes = _reported_warnings(execution, chosen) if status == "completed" else ()
         values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
         if values:
             execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
-        return Way(raised=End("error", template_outcome(failure), None, failure.span or step.span), mistakes=mistakes)
-    return Way(chosen, tuple(values), mistakes=mistakes)
+        return ChosenRoutes(
+            raised=End("error", template_outcome(failure), None, failure.span or step.span), mistakes=mistakes
+        )
+    return ChosenRoutes(chosen, tuple(values), mistakes=mistakes)
 
 
-def route(execution: Execution, step: Step, run: StepRun, status: str, end: End, way: Way | None) -> StepExit:
+def follow_routes(
+    execution: Execution, step: Step, run: StepRun, status: str, end: End, routes: ChosenRoutes | None
+) -> StepExit:
     """Emit the chosen routes, and record a failure. ``status`` and ``end`` are those that were emitted for the run. If
     the routes could not be evaluated, that is the failure, or an additional one.
     """
     failed = status == "failed"
-    targets = () if way is None else tuple(arc.to for arc in way.chosen.arcs)
-    _add_items(execution, step, run, handled=failed and bool(targets))
-    if way is None:
+    targets = () if routes is None else routes.chosen.targets
+    _add_item_failures(execution, step, run, handled=failed and bool(targets))
+    if routes is None:
         return (
             _exit_after_failure(execution, step, run, end, ())
             if failed
             else StepExit(step.name, (execution.graph.final,))
         )
-    _emit(execution, step, run, way)
-    for one in way.mistakes:
+    _emit(execution, step, run, routes)
+    for one in routes.mistakes:
         execution.host(step, run).warn(one.message, one.span)
-    if way.values:
-        execution.host(step, run).emit_set(way.values)
+    if routes.values:
+        execution.host(step, run).emit_set(routes.values)
     if failed:
         ended = _exit_after_failure(execution, step, run, end, targets)
-        if way.raised is not None and way.raised is not end:
-            _add(execution, step, run, way.raised, handled=False)
+        if routes.raised is not None and routes.raised is not end:
+            _add_failure(execution, step, run, routes.raised, handled=False)
         return ended
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return StepExit(step.name, targets)
 
 
-def enter_region(execution: Execution, entry: Step, run: StepRun, end: End | None = None, kind: str = "") -> Way:
+def enter_region(
+    execution: Execution, entry: Step, run: StepRun, end: End | None = None, kind: str = ""
+) -> ChosenRoutes:
     """Choose the arcs into a loop's region and emit them. ``entry`` is the loop step with these arcs as its route,
     ``end`` the end of its tasks for this item, if it has any; ``kind`` is that of their result.
     """
     end = end or End("ok", OK, None, entry.span)
-    way = decide(execution, entry, run, "failed" if end.status == "error" else "completed", end, kind)
-    if way is None:
-        return Way()
-    _emit(execution, entry, run, way)
-    for one in way.mistakes:
+    routes = choose_routes(execution, entry, run, "failed" if end.status == "error" else "completed", end, kind)
+    if routes is None:
+        return ChosenRoutes()
+    _emit(execution, entry, run, routes)
+    for one in routes.mistakes:
         execution.host(entry, run).warn(one.message, one.span)
-    if way.values:
-        execution.host(entry, run).emit_set(way.values)
-    return way
+    if routes.values:
+        execution.host(entry, run).emit_set(routes.values)
+    return routes
 
 
 def _scope(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str) -> Mapping[str, Any]:
@@ -123,12 +145,12 @@ def _scope(execution: Execution, step: Step, run: StepRun, status: str, end: End
 def _boundary(execution: Execution, step: Step, status: str) -> str:
     if status == "skipped":
         return SKIPPED
-    after = AFTER_LOOP if step.loop is not None or step.name in execution.ends else AFTER_CALL
+    after = AFTER_LOOP if step.loop is not None or step.name in execution.plan.ends else AFTER_CALL
     return after["error" if status == "failed" else "ok"]
 
 
-def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
-    raised = way.raised
+def _emit(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) -> None:
+    raised = routes.raised
     execution.journal.emit(
         "next.evaluated",
         step.name,
@@ -138,8 +160,8 @@ def _emit(execution: Execution, step: Step, run: StepRun, way: Way) -> None:
         error=message_of(raised.outcome) if raised else None,
         span=raised.span if raised else None,
         mode=step.route.mode,
-        arcs=list(way.chosen.evaluated),
-        chosen=[arc.to for arc in way.chosen.arcs],
+        arcs=list(routes.chosen.evaluated),
+        chosen=list(routes.chosen.targets),
         step_run_id=run.id,
     )
 
@@ -160,17 +182,17 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
     handled = bool(targets)
     error: dict[str, Any] = end.outcome.get("error") or {}
     is_of_items = error.get("kind") == ITEMS_FAILED
-    deferred = _deferred(execution, step)
+    deferred = _take_deferred_failures(execution, step)
     if deferred.total:
-        _add_log(execution, deferred, handled=handled)
+        _add_failures(execution, deferred, handled=handled)
     elif is_of_items and run.loop is not None and run.loop.failures.total:
         pass  # they are already emitted or deferred
     elif handled and step.loop is not None and step.loop.end:
-        _defer(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
+        _defer_failures(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:
-        _add(execution, step, run, end, handled=handled)
+        _add_failure(execution, step, run, end, handled=handled)
     if end.beside is not None:
-        _add(execution, step, run, end.beside, handled=False)
+        _add_failure(execution, step, run, end.beside, handled=False)
         handled = False
     stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
     return StepExit(step.name, targets or (execution.graph.final,), stops)
@@ -179,13 +201,13 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
 def record_failure(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
     """Record the failure of a step run and those of its items."""
     items = FailureLog() if run.loop is None else run.loop.failures
-    _add_log(execution, items, handled=handled)
+    _add_failures(execution, items, handled=handled)
     error: dict[str, Any] = end.outcome.get("error") or {}
     if not (error.get("kind") == ITEMS_FAILED and items.total):
-        _add(execution, step, run, end, handled=handled)
+        _add_failure(execution, step, run, end, handled=handled)
 
 
-def _add(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
+def _add_failure(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
     failure = replace(_failure(execution, step, run, end), handled=handled)
     execution.state.failures = execution.state.failures.with_failure(failure)
 
@@ -194,39 +216,39 @@ def _failure(execution: Execution, step: Step, run: StepRun, end: End) -> Failur
     return failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
 
 
-def _add_items(execution: Execution, step: Step, run: StepRun, *, handled: bool) -> None:
+def _add_item_failures(execution: Execution, step: Step, run: StepRun, *, handled: bool) -> None:
     """Add the failures of loop items at the end of the step, when it is known whether they are handled; those of a loop
     over steps are added at the end of the step that ends the loop.
     """
     if step.loop is None or run.loop is None:
         return
     if handled and step.loop.end:
-        _defer(execution, step, run.loop.failures)
+        _defer_failures(execution, step, run.loop.failures)
     else:
-        _add_log(execution, run.loop.failures, handled=handled or step.loop.failure == "best_effort")
+        _add_failures(execution, run.loop.failures, handled=handled or step.loop.failure == "best_effort")
 
 
-def _defer(execution: Execution, step: Step, failures: FailureLog) -> None:
+def _defer_failures(execution: Execution, step: Step, failures: FailureLog) -> None:
     """Defer failures to the step that ends the loop, which may handle them."""
     record = execution.state.records[step.name]
     record.failures = record.failures.followed_by(failures)
 
 
-def add_deferred(execution: Execution) -> None:
+def add_deferred_failures(execution: Execution) -> None:
     """At the end of the run, add the failures of loops over steps whose end was not reached, as unhandled."""
     for record in execution.state.records.values():
         found, record.failures = record.failures, FailureLog()
-        _add_log(execution, found, handled=False)
+        _add_failures(execution, found, handled=False)
 
 
-def _deferred(execution: Execution, step: Step) -> FailureLog:
+def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:
     """The failures of items that were deferred to the step that ends their loop."""
-    loop = execution.state.records.get(execution.ends.get(step.name, ""))
+    loop = execution.state.records.get(execution.plan.ends.get(step.name, ""))
     if loop is None:
         return FailureLog()
     found, loop.failures = loop.failures, FailureLog()
     return found
 
 
-def _add_log(execution: Execution, failures: FailureLog, *, handled: bool) -> None:
+def _add_failures(execution: Execution, failures: FailureLog, *, handled: bool) -> None:
     execution.state.failures = execution.state.failures.followed_by(failures.as_handled() if handled else failures)

@@ -8,7 +8,7 @@ from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import stored_in, whole_result, with_result
-from noetl_temporal.machine.tally import StepTally, tallied
+from noetl_temporal.machine.tally import StepTally, add_tallies
 
 __all__ = ["result_of", "summary_of", "tally_of"]
 
@@ -60,7 +60,7 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
     """name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, in the order of the playbook; for
     steps inside loops over steps, the most severe status, and sums.
     """
-    found = tallied(execution.state.inside, {name: tally_of(one) for name, one in execution.state.records.items()})
+    found = add_tallies(execution.state.inside, {name: tally_of(one) for name, one in execution.state.records.items()})
     return {
         name: {
             "status": found[name].status,

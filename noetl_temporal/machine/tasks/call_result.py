@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, NamesProfile, Rule, Task
@@ -11,7 +13,7 @@ from noetl_temporal.machine import policy
 from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failures import failed_by_rule
-from noetl_temporal.machine.stored import logged_in, result_alone, with_result
+from noetl_temporal.machine.stored import result_alone, with_result, with_row
 from noetl_temporal.machine.undefined import is_reported
 from noetl_temporal.machine.unhandled import ENDS, unhandled
 
@@ -20,15 +22,15 @@ __all__ = [
     "attempt_outcome",
     "last_page",
     "mistakes",
-    "raised",
     "replaces_error",
-    "ruled",
+    "rule_failure",
+    "ruling_of",
     "with_rule_message",
     "with_rule_result",
 ]
 
 
-class Ruling(NamedTuple):
+class Ruling(msgspec.Struct, frozen=True):
     """The action to take (``do``), and the rule that decided it; ``delay`` is that of a retry, in seconds, ``calls``
     the number of calls that the activity made.
     """
@@ -42,17 +44,17 @@ class Ruling(NamedTuple):
 def attempt_outcome(report: ToolReport, task_row: int) -> PlainOutcome:
     """Return the outcome; a large result of an attempt is logged in the row of that attempt, below ``task_row``."""
     is_attempt = report.is_decided and report.outcome["status"] == "ok"
-    return logged_in(report.outcome, task_row) if is_attempt else report.outcome
+    return with_row(report.outcome, task_row) if is_attempt else report.outcome
 
 
-def raised(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
+def rule_failure(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
     """Return the failure of a rule, with its span."""
     rules = task.policy.rules if task.policy else ()
     span = rules[failed.rule].span if failed.rule is not None else task.span
     return templates.TemplateFailure(failed.message, span)
 
 
-def ruled(task: Task, decision: policy.Decision, outcome: PlainOutcome, calls: int) -> Ruling:
+def ruling_of(task: Task, decision: policy.Decision, outcome: PlainOutcome, calls: int) -> Ruling:
     """Return the matching rule, or the default action without one; ``calls`` as in Ruling."""
     rule = task.policy.rules[decision.rule] if task.policy and decision.rule is not None else None
     return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay, calls)

@@ -12,7 +12,7 @@ from noetl_temporal.machine.state import TaskProgress
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.views import response_view
 
-__all__ = ["collect_of", "cut_warning", "sequence_of", "with_page"]
+__all__ = ["collect_of", "pages_summary", "truncation_warning", "with_page"]
 
 
 def collect_of(task: Task) -> Collect | None:
@@ -32,15 +32,15 @@ def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> 
         raise TemplateFailure(message, task.span) from error
 
 
-def sequence_of(how: Collect | None, progress: TaskProgress) -> Json:
+def pages_summary(how: Collect | None, progress: TaskProgress) -> Json:
     """Return what ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
     reached.
     """
     summary: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
-    return {**summary, "exhausted": True} if progress.is_cut else summary
+    return {**summary, "exhausted": True} if progress.is_truncated else summary
 
 
-def cut_warning(label: str, progress: TaskProgress) -> str:
+def truncation_warning(label: str, progress: TaskProgress) -> str:
     """Return the warning if pages are missing from a result."""
     return f"{label}: there are more pages than the {progress.page} that this rule allows; raise its attempts"
 
@@ -51,7 +51,7 @@ def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
         case "replace":
             return page
         case "merge":
-            return json_merge.merged(so_far or {}, page)
+            return json_merge.merge(so_far or {}, page)
         case "collect":
             return [*(so_far or []), page]
         case "append":

@@ -8,7 +8,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
-from noetl_temporal.machine.stored import logged
+from noetl_temporal.machine.stored import result_fields
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
@@ -71,7 +71,7 @@ def emit_ended(
         error=message_of(outcome),
         span=failed_at(plan.task, outcome, state.task.config) if status == "FAILED" else None,
         meta=meta if sequence is None else {**meta, "sequence": sequence},
-        **logged(outcome) if status == "COMPLETED" else {},
+        **result_fields(outcome) if status == "COMPLETED" else {},
     )
 
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from noetl_compiler.graph import Json, Span, Task
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.call import PlainOutcome, sink_suffix
 
 __all__ = ["failed_at"]
@@ -29,7 +29,7 @@ def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | No
         return next(
             (sink.span for index, sink in enumerate(task.sinks) if failed_sink.endswith(sink_suffix(index))), task.span
         )
-    line, lines, run = _reported_line(outcome), _lines_of(task, names_in(task.config)), _lines_of(task, called or {})
+    line, lines, run = _reported_line(outcome), _lines_of(task, mapping_of(task.config)), _lines_of(task, called or {})
     if task.code is None or line is None or not 1 <= line <= max(len(lines), len(run)):
         return task.span
     if task.code.end_line - task.code.line + 1 != len(lines) or len(lines) != len(run):

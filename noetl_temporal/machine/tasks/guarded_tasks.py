@@ -6,29 +6,20 @@ its failure too; the pipeline then still ends with that failure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noetl_compiler.graph import Guard, Task
+from noetl_compiler.graph import Task
 from noetl_compiler.language.names_profile import OutcomeNames
-from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.scope import call_names
-from noetl_temporal.machine.state import PipelineState
 
-__all__ = ["may_follow", "runs", "subject_names"]
+__all__ = ["may_follow", "subject_names"]
 
 
 def subject_names(names: OutcomeNames, step: str, subject: TaskRecord, around: Mapping[str, Any]) -> dict[str, Any]:
     """The names of the outcome of the subject. ``around`` is the scope of its call."""
     return call_names(names, step, subject.kind, subject.outcome, around=lambda: around)
-
-
-def runs(guard: Guard | None, state: PipelineState, scope: Callable[[], Mapping[str, Any]]) -> bool:
-    """Whether a task of the pipeline runs now: after a failure, only guarded tasks do."""
-    if guard is None:
-        return state.failure is None
-    return allows(guard, "error" if state.failure is not None else "ok", scope())
 
 
 def may_follow(tasks: Sequence[Task], index: int) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.circuit_state import CircuitState
+from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.tasks.calls import Caller
 
 __all__ = ["Host"]
@@ -22,7 +23,7 @@ class Host(Caller, Protocol):
     meta: dict[str, Any]
     circuits: dict[str, CircuitState]
 
-    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+    def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """The visible names, with the given layers innermost."""
         ...
 

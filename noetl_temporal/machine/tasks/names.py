@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, cast
 
 from noetl_compiler import templates
@@ -11,14 +12,17 @@ from noetl_compiler.graph import Json, Task, Value
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.names import task_view
 from noetl_temporal.machine.records import TaskRecord
-from noetl_temporal.machine.scope import Chain, Late, call_names
+from noetl_temporal.machine.scope import Chain, LazyNames, call_names
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks import guarded_tasks
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.views import OutcomeView
 
-__all__ = ["PipelineNames"]
+__all__ = ["NO_NAMES", "PipelineNames"]
+
+NO_NAMES: Mapping[str, Any] = MappingProxyType({})
+"""The scope of a call without templates."""
 
 
 class PipelineNames:
@@ -38,32 +42,40 @@ class PipelineNames:
             own |= {name: value for name, value in given.items() if value is not None}
         return given | own
 
+    def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
+        """All names that are visible now, with the given layers innermost: results of earlier tasks, by label and in
+        ``results``, and the last as ``_prev``; its outcome as ``output``. The names do not change afterwards.
+        """
+        state, plans = self._state, self._host.plan.tasks
+        plan = plans[state.index] if state.index < len(plans) else None
+        if plan is not None and not state.records:
+            return self._host.scope(*layers, plan.first_names)
+        task = None if plan is None else plan.task
+        subject = state.subject if task is not None and task.guard is not None else None
+        outer = self._host.scope()
+        earlier = LazyNames(partial(self._names_of, task, dict(state.records), state.last, subject, outer))
+        return outer.under(*layers, earlier)
+
+    def around_call(self, bound: Mapping[str, Json]) -> Mapping[str, Any]:
+        """What the templates of a call see; ``bound`` is its input."""
+        return self.scope({**bound, "input": bound, "args": bound})
+
     def _rendered(self, value: Value, *layers: Mapping[str, Any]) -> Json:
-        return templates.render(value, self._host.scope(*layers, self.of_task())) if value.templates else value.data
+        return templates.render(value, self.scope(*layers)) if value.templates else value.data
 
     def outcome_scope(self, plan: TaskPlan, outcome: PlainOutcome, attempts: int) -> Mapping[str, Any]:
         """What the rules and ``set`` of a task see after a call with this number of attempts."""
         if plan.task.guard is not None:
-            return self._host.scope(self.of_task())
+            return self.scope()
         names = self.of_call(plan.task, outcome, max(1, attempts))
         if plan.collect is not None:
             names[plan.collect.into] = names["accumulated"] = self._state.task.collected
-        return self._host.scope(names, self.of_task())
+        return self.scope(names)
 
     def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
         """The names of the outcome of a call."""
         host, page = self._host, self._state.task.page
         return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, page, host.scope)
-
-    def of_task(self) -> Mapping[str, Any]:
-        """Results of earlier tasks, by label and in ``results``, and the last as ``_prev``; its outcome as ``output``.
-        The names do not change afterwards.
-        """
-        state, task = self._state, self._task()
-        if not state.records:
-            return {"_task": task.label if task else None, "_prev": None}
-        subject = state.subject if task is not None and task.guard is not None else None
-        return Late(partial(self._names_of, task, dict(state.records), state.last, subject, self._host.scope()))
 
     def _names_of(
         self,
@@ -89,10 +101,6 @@ class PipelineNames:
             **guarded_tasks.subject_names(self._host.names.outcome, self._host.step.name, records[subject], outer),
             **names,
         }
-
-    def _task(self) -> Task | None:
-        tasks = self._host.step.tasks
-        return tasks[self._state.index] if self._state.index < len(tasks) else None
 
 
 def _names(task: Task, bound: Json) -> dict[str, Json]:

@@ -49,14 +49,14 @@ from noetl_temporal.machine.tasks.call_result import (
     attempt_outcome,
     last_page,
     mistakes,
-    raised,
     replaces_error,
-    ruled,
+    rule_failure,
+    ruling_of,
     with_rule_message,
     with_rule_result,
 )
 from noetl_temporal.machine.tasks.calls import timer_id
-from noetl_temporal.machine.tasks.collect import cut_warning, sequence_of, with_page
+from noetl_temporal.machine.tasks.collect import pages_summary, truncation_warning, with_page
 from noetl_temporal.machine.tasks.events import emit_decided, warn_of_result
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.plan import TaskPlan
@@ -173,13 +173,13 @@ class Pipeline(TaskExecutions):
         warn_of_result(self.host, plan, outcome)
         if report.failed is not None:
             self._record(plan, outcome)
-            raise raised(report.failed, task)
+            raise rule_failure(report.failed, task)
         is_decided = report.is_decided or task.policy is None
         decided = Decision(rule=report.rule, exhausted=report.exhausted)
         if not is_decided:
             decided = self._decide(plan, report, outcome)
             report = replace(report, mistakes=decided.mistakes)
-        ruling = ruled(task, decided, outcome, max(1, report.calls))
+        ruling = ruling_of(task, decided, outcome, max(1, report.calls))
         self._record(plan, outcome)
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)
@@ -203,11 +203,11 @@ class Pipeline(TaskExecutions):
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
         """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
         task, attempts = plan.task, self._attempts(report)
-        names = self.host.scope(self._names.of_call(task, outcome, attempts), self._names.of_task())
+        names = self._names.scope(self._names.of_call(task, outcome, attempts))
         try:
             decision = decide(plan.rules or (), outcome["status"], names, attempts)
         except RuleError as error:
-            raise raised(RuleFailure(error.message, error.rule), task) from error
+            raise rule_failure(RuleFailure(error.message, error.rule), task) from error
         emit_decided(self.host, self.state, plan, decision)
         return decision
 
@@ -249,7 +249,7 @@ class Pipeline(TaskExecutions):
     # ---- the actions of rules ---------------------------------------------------------------------------------------
 
     def _act(self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
-        do, rule, delay, _ = ruling
+        do, rule, delay = ruling.do, ruling.rule, ruling.delay
         match do:
             case "again" if rule is not None and self.state.task.page < limit_of(rule, names, defaults.PAGES):
                 self._next_page(plan, rule, outcome, names)
@@ -266,8 +266,8 @@ class Pipeline(TaskExecutions):
             case "again" if outcome["status"] == "error":
                 self._fail(plan, outcome)
             case "again" if rule is not None:
-                self.state.task.is_cut = True
-                self.host.warn(cut_warning(plan.task.label, self.state.task), rule.span)
+                self.state.task.is_truncated = True
+                self.host.warn(truncation_warning(plan.task.label, self.state.task), rule.span)
                 self._sequence_done(plan, outcome, stop=False)
             case _:
                 self._sequence_done(plan, outcome, stop=do == "break")
@@ -297,7 +297,7 @@ class Pipeline(TaskExecutions):
     def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
         progress, delay = self.state.task, delay_of(rule, names)
         if rule.patch is not None:
-            progress.config = json_merge.merged(progress.config, templates.render(rule.patch, names))
+            progress.config = json_merge.merge(progress.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
             progress.bound = {**progress.bound, **templates.render(rule.rebind, names)}
             progress.config = progress.config if rule.patch is not None else None
@@ -330,7 +330,7 @@ class Pipeline(TaskExecutions):
         elif state.failure is not None:
             beside = End("error", outcome, plan.task.label, failed_at(plan.task, outcome, state.task.config))
             self._run_out()
-            self.end = self.end and self.end._replace(beside=beside)
+            self.end = self.end and replace(self.end, beside=beside)
         else:
             self._end("error", outcome)
 
@@ -341,8 +341,8 @@ class Pipeline(TaskExecutions):
         state = self.state
         if state.task.has_collected:
             page = last_page(self.host.names, plan.task, outcome)
-            gathered = {**with_result(outcome, state.task.collected), "status": "ok", "page": page}
-            state.records[plan.task.label] = TaskRecord("collected", gathered)
+            collected = {**with_result(outcome, state.task.collected), "status": "ok", "page": page}
+            state.records[plan.task.label] = TaskRecord("collected", collected)
         if outcome["status"] == "ok" and plan.task_sinks:
             state.task.storing, state.task.is_last = True, stop
             self._move("ready")
@@ -351,7 +351,7 @@ class Pipeline(TaskExecutions):
             self._advance(stop)
 
     def _task_done(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        sequence = sequence_of(plan.collect, self.state.task) if plan.paginates else None
+        sequence = pages_summary(plan.collect, self.state.task) if plan.paginates else None
         status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
         if self.state.task.has_collected:
             outcome = self.state.records[plan.task.label].outcome

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Policy, Rule, Sink, Step, Task, Value
@@ -12,6 +13,8 @@ from noetl_compiler.language.defaults import MULTIPLIER
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine.call import CallRule
 from noetl_temporal.machine.ids import escaped
+from noetl_temporal.machine.routing import Boundary, Selection, fixed_selection
+from noetl_temporal.machine.scope import NAMES_OF_EVERY_OUTCOME
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.collect import collect_of
 
@@ -23,7 +26,7 @@ MAX_LABEL = 100
 
 class TaskPlan:
     """One task. ``name`` is its label in ids, ``title`` the start of a summary: ``fetch [http]``. It ``binds_names`` if
-    it has an input.
+    it has an input. ``first_names`` are those of the pipeline before its first result.
     """
 
     def __init__(self, step: Step, task: Task) -> None:
@@ -37,17 +40,33 @@ class TaskPlan:
         self.attempt_sinks = _of_level(task, "attempt")
         self.task_sinks = _of_level(task, "task")
         self.binds_names = any(one.data or one.templates for one in (task.given, task.input))
-        self.needs_scope = bool(self.rules or self.attempt_sinks)
+        self.first_names: Mapping[str, Any] = {"_task": task.label, "_prev": None}
 
     @cached_property
     def call_paths(self) -> tuple[str, ...]:
         """The paths of the scope that the call needs. Raises TemplateFailure."""
-        return scope_paths(self.rules or (), (sink for _, sink in self.attempt_sinks))
+        return self._outer_paths(self.rules or (), self.attempt_sinks)
 
     @cached_property
     def store_paths(self) -> tuple[str, ...]:
-        """The paths that the task-level sinks read, for the call that performs them."""
-        return scope_paths((), (sink for _, sink in self.task_sinks))
+        """The paths that the task-level sinks read, for the call that performs them. Raises TemplateFailure."""
+        return self._outer_paths((), self.task_sinks)
+
+    @cached_property
+    def reads_names(self) -> bool:
+        """Whether a template of the call reads names of the scope. Raises TemplateFailure."""
+        task, auths = self.task, tuple(sink.auth for _, sink in self.attempt_sinks)
+        parts = (task.config, task.splices, task.auth, task.timeout, self.circuit, auths)
+        return bool(self.call_paths) or next(templates_in(parts), None) is not None
+
+    def _outer_paths(self, rules: Sequence[CallRule], sinks: Sequence[tuple[int, Sink]]) -> tuple[str, ...]:
+        """Return the paths that rules and sinks read, without the names of every outcome, which shadow those of the
+        scope. Only a guarded task reads the outcome of another task.
+        """
+        paths = scope_paths(rules, (sink for _, sink in sinks))
+        if self.task.guard is not None:
+            return paths
+        return tuple(path for path in paths if path.partition(".")[0] not in NAMES_OF_EVERY_OUTCOME)
 
     def page(self, state: PipelineState) -> int | None:
         """Return the current page, from 1; None for a task without pages."""
@@ -55,11 +74,18 @@ class TaskPlan:
 
 
 class StepPlan:
-    """All tasks of a step, in order."""
+    """One step: its ``tasks`` in order, and for each outcome the routes that are the same for all its runs, if they
+    are. ``name`` is its name in ids.
+    """
 
     def __init__(self, step: Step) -> None:
         self.step = step
+        self.name = escaped(step.name)
         self.tasks = tuple(TaskPlan(step, task) for task in step.tasks)
+        self.fixed_routes: Mapping[Boundary, Selection | None] = {
+            "ok": fixed_selection(step.route, "ok"),
+            "error": fixed_selection(step.route, "error"),
+        }
 
 
 def _title(step: Step, task: Task) -> str:

@@ -18,18 +18,23 @@ class RenderedTask:
 
     __slots__ = ("auth", "config", "connect_timeout", "input", "read_timeout", "timeout")
 
-    def __init__(self, task: Task, scope: Mapping[str, Any], bound: dict[str, Json]) -> None:
-        """``scope`` includes the input."""
+    def __init__(
+        self, task: Task, scope: Mapping[str, Any], bound: dict[str, Json], config: dict[str, Json] | None = None
+    ) -> None:
+        """``scope`` includes the input, ``bound``. A ``config`` is that of the page before, changed by a patch."""
         self.input = bound
-        self.config: dict[str, Json] = templates.render(task.config, scope) or {}
-        if task.splices:
-            self.config = _with_literals(self.config, task.splices, scope)
+        self.config = _rendered_config(task, scope) if config is None else config
         self.auth = templates.render(task.auth, scope) if task.auth is not None else None
         self.timeout = self.connect_timeout = self.read_timeout = None
         if task.timeout is not None:
             self.timeout = seconds_of(task.timeout.total, scope, "timeout")
             self.connect_timeout = seconds_of(task.timeout.connect, scope, "connect timeout")
             self.read_timeout = seconds_of(task.timeout.read, scope, "read timeout")
+
+
+def _rendered_config(task: Task, scope: Mapping[str, Any]) -> dict[str, Json]:
+    config: dict[str, Json] = templates.render(task.config, scope) or {}
+    return _with_literals(config, task.splices, scope) if task.splices else config
 
 
 def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Mapping[str, Any]) -> dict[str, Json]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
-from noetl_temporal.machine.stored import logged_in
-from noetl_temporal.machine.tasks import breaker, guarded_tasks
+from noetl_temporal.machine.stored import with_row
+from noetl_temporal.machine.tasks import breaker
 from noetl_temporal.machine.tasks.calls import call_id, store_call, summary, tool_call
 from noetl_temporal.machine.tasks.events import emit_ended, emit_started
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
-from noetl_temporal.machine.tasks.names import PipelineNames
+from noetl_temporal.machine.tasks.names import NO_NAMES, PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 from noetl_temporal.machine.tasks.waits import task_wait
@@ -29,7 +32,7 @@ MAX_EXECUTIONS = 1_000_000
 """Task executions of one pipeline (semantics.md 20)."""
 
 
-class End(NamedTuple):
+class End(msgspec.Struct, frozen=True):
     """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure. ``beside``: a
     guarded task failed after it, too.
     """
@@ -86,16 +89,17 @@ class TaskExecutions:
         return state.index < len(plans)
 
     def _runs(self, plan: TaskPlan) -> bool:
-        return guarded_tasks.runs(plan.task.guard, self.state, lambda: self.host.scope(self._names.of_task()))
+        guard, has_failed = plan.task.guard, self.state.failure is not None
+        if guard is None:
+            return not has_failed
+        return allows(guard, "error" if has_failed else "ok", self._names.scope())
 
     def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
         bound = {**self._names.bound(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
-        names = host.scope({**bound, "input": bound, "args": bound}, self._names.of_task())
-        rendered = RenderedTask(plan.task, names, bound)
+        names = self._names.around_call(bound) if plan.reads_names else NO_NAMES
         progress = state.task
-        if progress.config is not None:
-            rendered.config = progress.config
+        rendered = RenderedTask(plan.task, names, bound, progress.config)
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.at
         id_ = self._call_id(plan)
         progress.event_id = emit_started(host, state, plan, id_)
@@ -117,7 +121,7 @@ class TaskExecutions:
 
     def _begin_store(self, plan: TaskPlan) -> None:
         host, state = self.host, self.state
-        call = store_call(host, plan, state, host.scope(self._names.of_task()), state.records[plan.task.label].outcome)
+        call = store_call(host, plan, state, self._names.scope(), state.records[plan.task.label].outcome)
         self._move("call")
         state.pending = call.id
         host.journal.call(call, call.kind, f"{summary(host, plan, None)} sink")
@@ -145,16 +149,17 @@ class TaskExecutions:
         row = emit_ended(self.host, self.state, plan, self._call_id(plan), status, outcome, sequence)
         if status == "COMPLETED":
             record = self.state.records[plan.task.label]
-            in_log = logged_in(record.outcome, row)
+            in_log = with_row(record.outcome, row)
             if in_log is not record.outcome:
                 self.state.records[plan.task.label] = TaskRecord(record.kind, in_log)
         return row
 
     def _advance(self, stop: bool) -> None:
         """Continue with the next task. If none is left, the pipeline ends immediately, as this begins no call."""
-        self.state.task = TaskProgress()
-        self.state.index = len(self.host.step.tasks) if stop else self.state.index + 1
-        if self.state.index < len(self.host.step.tasks):
+        state, count = self.state, len(self.host.step.tasks)
+        state.index = count if stop else state.index + 1
+        if state.index < count:
+            state.task = TaskProgress()
             self._move("ready")
         else:
             self._run_out()
@@ -165,7 +170,7 @@ class TaskExecutions:
         if state.failure is None:
             self._end("ok", self._last_outcome())
         else:
-            state.index = state.failed
+            state.index, state.task = state.failed, TaskProgress()
             self._end("error", state.failure)
 
     def _last_outcome(self) -> PlainOutcome:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.templates import Absent
-from noetl_temporal.machine.deferred import taken
+from noetl_temporal.machine.deferred import read_value
 from noetl_temporal.machine.stored import view_of
 from noetl_temporal.machine.views.tools import result_view
 
@@ -61,14 +61,14 @@ class OutcomeView(Mapping[str, Any]):
 
     def __getitem__(self, key: str) -> Any:
         if key in ("data", "result"):
-            return taken(self._result)
+            return read_value(self._result)
         if key == "error":
             return ErrorView(self._outcome.get("error"))
         if key in self._FACTS:
             return ErrorView(None) if self._outcome.get(key) is None else self._outcome[key]
         if key in ("status", "meta"):
             return self._outcome.get(key)
-        result: Any = taken(self._result)
+        result: Any = read_value(self._result)
         if isinstance(result, Mapping) and (key != "response" or key in result):
             return cast("Mapping[str, Any]", result)[key]
         if key == "response":
@@ -83,7 +83,7 @@ class OutcomeView(Mapping[str, Any]):
 
     def materialise(self) -> Json:
         """Return the result, as the value of ``_prev``; never null."""
-        result: Any = taken(self._result)
+        result: Any = read_value(self._result)
         if result is not None and self._outcome["status"] == "ok":
             return result
         facts = {name: self._outcome[name] for name in self._FACTS if self._outcome.get(name) is not None}

@@ -30,7 +30,7 @@ __all__ = ["Answering"]
 class Answering(Engine[PlaybookState, StepRun]):
     """An engine whose waits end by signals and decisions."""
 
-    def _take(self, event: Event) -> None:
+    def _apply_request(self, event: Event) -> None:
         match event:
             case Signalled():
                 self._signalled(event)
@@ -41,7 +41,7 @@ class Answering(Engine[PlaybookState, StepRun]):
             case WaitClosed():
                 self._wait_of_chunk_closed(event)
             case _:
-                super()._take(event)
+                super()._apply_request(event)
 
     def _wait_of_chunk_opened(self, wait: Wait) -> None:
         """A chunk that continues as new reports its waits again, including one whose answer is being sent."""
@@ -56,7 +56,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         if found is not None and found.chunk:
             self._remove_wait(found)
         if event.request and not is_repeated(event.request, self.state, ()):
-            self.state.taken.append(event.request)
+            self.state.used_signals.append(event.request)
         handed = self.state.handed.get(event.wait_id)
         if handed is None or not (event.is_answered or event.returned is not None or handed.signal is None):
             return  # the answer is in transit, and will be returned
@@ -81,7 +81,7 @@ class Answering(Engine[PlaybookState, StepRun]):
 
     def _is_in_flight(self, wait: Wait) -> bool:
         pending = self.state.pending.get(wait.chunk)
-        return pending is not None and not pending.is_asked
+        return pending is not None and not pending.is_cancelled
 
     def _signalled(self, event: Signalled) -> None:
         if is_repeated(event.request_id, self.state, ()):
@@ -89,8 +89,8 @@ class Answering(Engine[PlaybookState, StepRun]):
         remember(event.request_id, self.state)
         parent, signal = self.state.workflow_id, replace(event.signal, request=event.request_id)
         self._journal.emit("signal.received", signal.name, "signal", "COMPLETED", parent=parent, key=signal.key)
-        if signal.request in self.state.taken:
-            self.state.taken.remove(signal.request)
+        if signal.request in self.state.used_signals:
+            self.state.used_signals.remove(signal.request)
         else:
             self._pass_or_keep(signal)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from noetl_compiler.graph import Graph, Json, Step, Task
 from noetl_compiler.language.tools import WAITS
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
 __all__ = ["may_wait", "signals_of", "take_kept", "waiting_for"]
@@ -46,7 +46,7 @@ def signals_of(graph: Graph) -> Mapping[str, Mapping[str, Any]]:
         for task in step.tasks:
             for name in _retried_on(task):
                 found.setdefault(name, {})
-            config: dict[str, Json] = names_in(task.config)
+            config: dict[str, Json] = mapping_of(task.config)
             if task.kind == "wait" and isinstance(config.get("signal"), str):
                 found[config["signal"]] = config.get("schema") or {}
     return found

@@ -32,7 +32,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
             raise ProtocolError(f"{run.id} waits for nothing")
         if self._is_stopped(run):
             pipeline.wait_ended(wait, "cancelled", None)
-            self._ready(run)
+            self._mark_ready(run)
             return
         self.state.waits[wait.id] = wait
         if wait.due:
@@ -48,7 +48,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
         run = self._runs[wait.run]
         self._pipeline(run).wait_ended(wait, ending, outcome)
         self._wait_closed(wait, ending)
-        self._ready(run)
+        self._mark_ready(run)
 
     # ---- what a machine does --------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
     def _is_stopped(self, run: R) -> bool: ...
 
     @abstractmethod
-    def _ready(self, run: R) -> None: ...
+    def _mark_ready(self, run: R) -> None: ...
 
     @abstractmethod
     def _wait_opened(self, wait: Wait) -> None:

@@ -16,7 +16,7 @@ from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tools import SQL_COMMANDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["storing_pages"]
 
@@ -42,7 +42,7 @@ def storing_pages(rule: CaseRule, report: Report) -> CaseRule:
 
 def _as_sink(task: Task) -> Sink | None:
     """Convert a task to a sink; None if it has fields that sinks do not have."""
-    config = names_in(task.config)
+    config = mapping_of(task.config)
     commands = [name for name in config if name in SQL_COMMANDS]
     plain = Task(task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts, code=task.code)
     if task.kind.text not in STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or task != plain:
@@ -51,7 +51,7 @@ def _as_sink(task: Task) -> Sink | None:
 
 
 def _renamed(config: Value, command: str) -> Value:
-    names = {_STATEMENT if name == command else name: value for name, value in names_in(config).items()}
+    names = {_STATEMENT if name == command else name: value for name, value in mapping_of(config).items()}
     places = {
         f"/{_STATEMENT}{place.removeprefix(f'/{command}')}" if place.split("/")[1] == command else place: span
         for place, span in config.templates.items()

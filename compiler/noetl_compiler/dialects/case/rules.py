@@ -30,7 +30,7 @@ from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
 from noetl_compiler.templating.boundary import boundary
-from noetl_compiler.templating.truth import texts_in
+from noetl_compiler.templating.truth import string_constants
 
 __all__ = ["CaseRule", "Subject", "read_rules"]
 
@@ -125,7 +125,7 @@ def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], arou
     events = answered_events(entry.when)
     if not events:
         message = "this condition matches no event of a step"
-        texts = texts_in(entry.when.source) if entry.when else ()
+        texts = string_constants(entry.when.source) if entry.when else ()
         hint = next(
             filter(None, (nearest(word, CASE_EVENTS) for word in texts)), f"events are {', '.join(CASE_EVENTS)}"
         )

@@ -16,7 +16,7 @@ from noetl_compiler import graph
 from noetl_compiler.dialects.case.repeats import Repeat
 from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.graph import Assign, Guard, Sink, Span, Value
-from noetl_compiler.graph.contents import at
+from noetl_compiler.graph.contents import value_at
 from noetl_compiler.language import defaults
 from noetl_compiler.language.words import Status
 from noetl_compiler.syntax import Name, Policy, Rule, Task
@@ -134,7 +134,7 @@ def reads_assigned(value: Value, pointer: str, assigned: tuple[Assign, ...]) -> 
     """Whether the template at ``pointer`` reads a name that is assigned here, and so must see the new value."""
     names = {re.split(r"[.\[]", one.target)[1] for one in assigned}
     try:
-        found = [path.split(".") for path in paths(str(at(value.data, pointer)))]
+        found = [path.split(".") for path in paths(str(value_at(value.data, pointer)))]
     except TemplateFailure:
         return False
     return any((path[1] if path[0] in ("ctx", "vars") and len(path) > 1 else path[0]) in names for path in found)

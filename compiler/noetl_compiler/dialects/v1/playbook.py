@@ -26,8 +26,8 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import RenderedAt, Use, uses
-from noetl_compiler.value_merge import names_in, overlay, picked, without
+from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse, template_uses
+from noetl_compiler.value_merge import mapping_of, overlay, select_names, without_names
 
 __all__ = ["convert_playbook"]
 
@@ -64,13 +64,13 @@ def _results_asked_for(playbook: Playbook) -> frozenset[str]:
         return frozenset()
     return frozenset(
         loops[name]
-        for use in uses(playbook)
+        for use in template_uses(playbook)
         for name in loops.keys() & {path.partition(".")[0] for path in examine(use.template.source).reads}
         if not _is_result_of_end(use, loops[name])
     )
 
 
-def _is_result_of_end(use: Use, loop: str) -> bool:
+def _is_result_of_end(use: TemplateUse, loop: str) -> bool:
     ends = use.step.ends if use.step is not None else None
     return use.place is RenderedAt.AFTER and ends is not None and ends.text == loop
 
@@ -83,7 +83,7 @@ def _with_sets(step: Step, names: frozenset[str]) -> Step:
 
 
 def _with_set(arc: Arc, names: frozenset[str]) -> Arc:
-    passed = tuple(_assign(name, arc) for name in names_in(arc.args) if name not in names)
+    passed = tuple(_assign(name, arc) for name in mapping_of(arc.args) if name not in names)
     return replace(arc, set=(*passed, *arc.set)) if passed else arc
 
 
@@ -96,9 +96,9 @@ def _with_results(step: Step, iterators: frozenset[str]) -> Step:
 
 
 def _assign(name: str, arc: Arc) -> Assign:
-    inner, root = picked(arc.args, [name]), pointer("", name)
+    inner, root = select_names(arc.args, [name]), pointer("", name)
     templates = {place.removeprefix(root): span for place, span in inner.templates.items()}
-    return Assign(f"ctx.{name}", Value(names_in(inner)[name], templates), arc.span)
+    return Assign(f"ctx.{name}", Value(mapping_of(inner)[name], templates), arc.span)
 
 
 def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
@@ -108,13 +108,13 @@ def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
     """
     called = _called(task, workbook)
     kind = KINDS.get(called.kind.text, ToolDescription())
-    own = names_in(called.config).keys() | names_in(task.config).keys()
+    own = mapping_of(called.config).keys() | mapping_of(task.config).keys()
     commands = {name for group in kind.needs for name in group}
-    found = (kind.bound - (commands if own & commands else set())) & names_in(task.input).keys()
+    found = (kind.bound - (commands if own & commands else set())) & mapping_of(task.input).keys()
     if not found:
         return task
-    config = overlay(picked(task.input, found), task.config)
-    return replace(task, config=config, input=without(task.input, found) if task.workbook is None else task.input)
+    config = overlay(select_names(task.input, found), task.config)
+    return replace(task, config=config, input=without_names(task.input, found) if task.workbook is None else task.input)
 
 
 def _called(task: Task, workbook: Mapping[str, Task]) -> Task:

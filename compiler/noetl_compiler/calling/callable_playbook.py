@@ -1,8 +1,8 @@
-"""The interface of a playbook to its callers.
+"""A playbook as its callers see it: its path, its calls, the inputs that it needs, and those that it may use.
 
 It *needs* the names that only a request can provide: read by a template outside of a predicate (predicates may read
 undefined names), and bound neither by its workload nor by a step. A default of null counts as no default. It *mentions*
-every word of its text: a name that does not occur there, not even in SQL, is unused.
+every word of its text: an input whose name does not occur there, not even in SQL, is unused.
 """
 
 from __future__ import annotations
@@ -17,45 +17,46 @@ from noetl_compiler.graph import Graph, Span, Value
 from noetl_compiler.graph.pinned import calling_tasks, literal_call
 from noetl_compiler.language.names import OUTCOME, WORKLOAD
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.phases import ParsedPlaybook, lowered
+from noetl_compiler.phases import ParsedPlaybook, compile_parsed
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import uses
-from noetl_compiler.value_merge import names_in
+from noetl_compiler.templating.template_sites import template_uses
+from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
 
-__all__ = ["Call", "Member", "member_of"]
+__all__ = ["Call", "CallablePlaybook", "callable_playbook"]
 
-_REQUEST = frozenset({*WORKLOAD, "payload", "ctx", "input", "args"})
-_BEGINNING = Span(1, 1, 1, 1)
+_REQUEST_NAMES = frozenset({*WORKLOAD, "payload", "ctx", "input", "args"})
+_START = Span(1, 1, 1, 1)
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class Call(NamedTuple):
     """A call of a playbook by name; ``version`` is empty for the newest.
 
-    ``said`` are the names that the call itself passes, ``given`` also those that its step binds for all its tasks; both
-    are None if they are only known at run time.
+    ``passed`` are the names that the call itself passes, ``bound`` also those that its step binds for all its tasks.
+    Both are None if they are known only at run time.
     """
 
     path: str
     version: str
     span: Span
-    said: frozenset[str] | None
-    given: frozenset[str] | None
+    passed: frozenset[str] | None
+    bound: frozenset[str] | None
 
 
-class Member(msgspec.Struct, frozen=True):
-    """A playbook of the catalog. ``path`` and ``version`` are those of its metadata, ``span`` is that of the path.
+class CallablePlaybook(msgspec.Struct, frozen=True):
+    """A playbook that others may call. ``path`` and ``version`` are those of its metadata, ``span`` is that of the
+    path.
 
     With errors, ``calls`` is empty and there is no ``graph``; if the file could not be parsed, all fields are empty.
     """
 
-    found: ParsedPlaybook
+    parsed: ParsedPlaybook
     graph: Graph | None = None
     path: str = ""
     version: str = ""
-    span: Span = _BEGINNING
+    span: Span = _START
     needs: frozenset[str] = frozenset()
     workload: frozenset[str] = frozenset()
     mentions: frozenset[str] | None = None
@@ -64,47 +65,47 @@ class Member(msgspec.Struct, frozen=True):
     @property
     def file(self) -> str:
         """The name of its file, as given by the user."""
-        return self.found.source.file
+        return self.parsed.source.file
 
     @property
     def identity(self) -> tuple[str, str]:
         """Path and version, which identify a playbook independently of its file."""
         return (self.path, self.version) if self.path else (self.file, "")
 
-    def lacks(self, call: Call) -> list[str]:
+    def missing_inputs(self, call: Call) -> list[str]:
         """Return the names that the playbook needs but the call does not pass."""
-        return [] if call.given is None else sorted(self.needs - call.given)
+        return [] if call.bound is None else sorted(self.needs - call.bound)
 
-    def leaves_unused(self, call: Call) -> list[str]:
+    def unused_inputs(self, call: Call) -> list[str]:
         """Return the names that the call passes but the playbook does not mention."""
-        if self.mentions is None or call.said is None:
+        if self.mentions is None or call.passed is None:
             return []
-        return sorted(call.said - self.workload - self.mentions)
+        return sorted(call.passed - self.workload - self.mentions)
 
 
-def member_of(found: ParsedPlaybook) -> Member:
-    """Build the catalog entry of a parsed playbook."""
-    playbook = found.playbook
-    if playbook is None or found.root is None:
-        return Member(found)
-    graph = lowered(found).graph
-    return Member(
-        found,
+def callable_playbook(parsed: ParsedPlaybook) -> CallablePlaybook:
+    """Find what callers have to know of a parsed playbook."""
+    playbook = parsed.playbook
+    if playbook is None or parsed.root is None:
+        return CallablePlaybook(parsed)
+    graph = compile_parsed(parsed).graph
+    return CallablePlaybook(
+        parsed,
         graph,
         playbook.path,
         playbook.version,
-        next(_places(found.root, playbook.path), playbook.span),
+        next(_spans_of(playbook.path, parsed.root), playbook.span),
         needs=frozenset(_required_names(playbook)),
-        workload=frozenset(names_in(playbook.workload)),
-        mentions=_words_in(playbook, found.source.text),
-        calls=tuple(_calls(graph, found.root)) if graph else (),
+        workload=frozenset(mapping_of(playbook.workload)),
+        mentions=_words_in(playbook, parsed.source.text),
+        calls=tuple(_calls(graph, parsed.root)) if graph else (),
     )
 
 
 def _required_names(playbook: Playbook) -> Iterator[str]:
     names = VisibleNames(playbook)
-    nulls = {name for name, default in names_in(playbook.workload).items() if default is None}
-    for use in uses(playbook):
+    nulls = {name for name, default in mapping_of(playbook.workload).items() if default is None}
+    for use in template_uses(playbook):
         for path in () if use.is_predicate else examine(use.template.source).needs:
             head, _, rest = path.partition(".")
             name = rest.partition(".")[0]
@@ -118,7 +119,7 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
 
 def _words_in(playbook: Playbook, text: str) -> frozenset[str] | None:
     """Return the words of the text; None if the request is read as a whole, so that any name may be used."""
-    if any(path in _REQUEST for use in uses(playbook) for path in examine(use.template.source).reads):
+    if any(path in _REQUEST_NAMES for use in template_uses(playbook) for path in examine(use.template.source).reads):
         return None
     return frozenset(_WORD.findall(text))
 
@@ -127,30 +128,30 @@ def _calls(graph: Graph, root: Node) -> Iterator[Call]:
     for task in calling_tasks(graph):
         if (literal := literal_call(task)) is not None:
             path, version = literal
-            bound, around = _names(task.input), _names(task.given)
-            given = None if bound is None or around is None else bound | around
-            yield Call(path, version, _place(root, task.span, path), bound, given)
+            passed, given = _bound_names(task.input), _bound_names(task.given)
+            bound = None if passed is None or given is None else passed | given
+            yield Call(path, version, _span_of(path, task.span, root), passed, bound)
 
 
-def _names(value: Value) -> frozenset[str] | None:
-    return None if "" in value.templates else frozenset(names_in(value))
+def _bound_names(value: Value) -> frozenset[str] | None:
+    return None if "" in value.templates else frozenset(mapping_of(value))
 
 
-def _place(root: Node, within: Span, text: str) -> Span:
-    """Return the span of a text inside a task, or that of the task."""
-    return next((span for span in _places(root, text) if _holds(within, span)), within)
+def _span_of(text: str, task: Span, root: Node) -> Span:
+    """Return the span of a scalar with this text inside a task, or that of the task."""
+    return next((span for span in _spans_of(text, root) if _contains(task, span)), task)
 
 
-def _places(node: Node, text: str) -> Iterator[Span]:
+def _spans_of(text: str, node: Node) -> Iterator[Span]:
     if isinstance(node, ScalarNode):
         if node.text == text:
             yield node.span
         return
     children = node.items if isinstance(node, SequenceNode) else (item for _, item in node.entries)
     for child in children:
-        yield from _places(child, text)
+        yield from _spans_of(text, child)
 
 
-def _holds(outer: Span, inner: Span) -> bool:
-    begins = (outer.line, outer.col) <= (inner.line, inner.col)
-    return begins and (inner.end_line, inner.end_col) <= (outer.end_line, outer.end_col)
+def _contains(outer: Span, inner: Span) -> bool:
+    starts_before = (outer.line, outer.col) <= (inner.line, inner.col)
+    return starts_before and (inner.end_line, inner.end_col) <= (outer.end_line, outer.end_col)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from noetl_compiler import phases
-from noetl_compiler.catalog import parse_file, playbook_files, read_catalog, with_calls
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, one_line, render
+from noetl_compiler.playbook_set import parse_file, playbook_files, read_folder, with_call_diagnostics
 from noetl_compiler.source import SourceFile
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {path}, path: {path}}}\n"
@@ -48,7 +48,7 @@ def written(folder: Path, books: dict[str, str]) -> Path:
 
 def found_in(folder: Path, name: str = "main") -> list[Diagnostic]:
     """What the catalog finds in one of its files."""
-    checked = with_calls(parse_file(folder / f"{name}.yaml"), read_catalog(folder))
+    checked = with_call_diagnostics(parse_file(folder / f"{name}.yaml"), read_folder(folder))
     return [diagnostic for diagnostic in checked.diagnostics if diagnostic.code.value.startswith("NT6")]
 
 
@@ -60,7 +60,7 @@ def lines_of(diagnostics: Iterable[Diagnostic]) -> list[str]:
     ("books", "expected"),
     [
         ({"main": calling("child"), "child": CHILD}, []),
-        ({"main": calling("chil"), "child": CHILD}, ['error[NT601]: the catalog has no playbook "chil"']),
+        ({"main": calling("chil"), "child": CHILD}, ['error[NT601]: unknown playbook "chil"']),
         (
             {"main": calling("child", "{}"), "child": CHILD},
             ['warning[NT604]: the call of "child" lacks the input "city"'],
@@ -161,7 +161,7 @@ def test_the_newest_version_is_meant_unless_the_call_names_one(tmp_path: Path) -
     assert [diagnostic.code for diagnostic in found_in(written(tmp_path, {"main": older}))] == [Code.MISSING_INPUT]
     (unknown,) = found_in(written(tmp_path, {"main": missing}))
     assert (unknown.message, unknown.hint) == (
-        'the catalog has "child", but not in version "3"',
+        'the playbook "child" has no version "3"',
         'it has "1.9", "1.10"',
     )
 
@@ -183,14 +183,14 @@ def test_a_broken_playbook_is_reported_once_a_file(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_may_be_the_one_that_is_missing(tmp_path: Path) -> None:
     (diagnostic,) = found_in(written(tmp_path, {"main": calling("a/child"), "broken": UNREADABLE}))
-    assert one_line(diagnostic).endswith('error[NT601]: the catalog has no playbook "a/child"')
-    assert diagnostic.hint == "1 of its files cannot be read; run noetl compile on the folder to see why"
+    assert one_line(diagnostic).endswith('error[NT601]: unknown playbook "a/child"')
+    assert diagnostic.hint == "1 of the files cannot be read; run noetl compile on the folder to see why"
 
 
 def test_what_is_compiled_already_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path, {f"book{number}": calling(f"book{number + 1}", "{}") for number in range(5)})
     known = [parse_file(file) for file in playbook_files(folder)]
     monkeypatch.setattr(phases, "parse_playbook", None)
-    monkeypatch.setattr("noetl_compiler.catalog.parse_playbook", None)
-    catalog = read_catalog(folder, known)
+    monkeypatch.setattr("noetl_compiler.playbook_set.parse_playbook", None)
+    catalog = read_folder(folder, known)
     assert set(catalog.paths) == {f"book{number}" for number in range(5)}
