@@ -141,5 +141,5 @@ def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:
 
 def _with_row(event: dict[str, Any]) -> dict[str, Any] | None:
     """Return what the event says about a result that it leaves out, if another row has it (machine/stored.py)."""
-    left_out = event.get("meta", {}).get("left_out")
-    return left_out if isinstance(left_out, dict) and isinstance(left_out.get("row"), int) else None
+    left_out: dict[str, Any] = event.get("meta", {}).get("left_out") or {}
+    return left_out if "row" in left_out else None
