@@ -50,7 +50,7 @@ _WORDS: Mapping[str, str] = {
     "a number, or a template that yields one": "a number",
     "a mapping, or a template that yields one": "a mapping",
 }
-"""Values in fewer words than a message needs: a page says once that a template may stand for any of them."""
+"""Short descriptions of values; a page says once that a template may replace any of them."""
 
 _SHORT = re.compile("|".join(map(re.escape, _WORDS)))
 
@@ -58,7 +58,7 @@ _SHORT = re.compile("|".join(map(re.escape, _WORDS)))
 
 
 def _keys(argument: str) -> list[str]:
-    """The keys below a path; ``but A B`` leaves keys out, ``only A B`` takes these alone."""
+    """The keys below a path; ``but A B`` excludes keys, ``only A B`` lists only these."""
     path, _, chosen = argument.partition(" ")
     how, _, names = chosen.partition(" ")
     key_names = [name for name, _ in entry(path).keys]
@@ -81,7 +81,7 @@ def _is_current(entry: KeyEntry, word: str) -> bool:
 
 
 def _words(path: str) -> list[str]:
-    """The words that a key may say, each with its meaning."""
+    """The allowed words of a key, each with its meaning."""
     return _table("value", "meaning", rows=((f"`{word}`", about) for word, about in entry(path).choices))
 
 

@@ -14,21 +14,30 @@ import msgspec
 
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord
 
-__all__ = ["DETAIL_BYTES", "Details", "Segment", "attempts_in", "counted", "details_of", "shortened", "split"]
+__all__ = [
+    "DETAIL_BYTES",
+    "Details",
+    "Segment",
+    "attempt_counts",
+    "attempts_in",
+    "details_within_limit",
+    "excess_count",
+    "shortened_record",
+]
 
 DETAIL_BYTES = 3_500
 """The most bytes of records in one heartbeat, which keeps the details under 4 KB."""
 
 SHORT_MESSAGE = 200
-"""Characters that are kept of an error if a single record is too large."""
+"""Characters to which an error is truncated if a single record is too large."""
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """The details of a heartbeat: the records of a call's attempts.
 
-    ``records`` are the last attempts in order, ``before`` counts those before them, of which ``first`` is known
-    where nothing is stored. ``older`` is the key of the last stored segment. ``temporal`` is the number that Temporal
-    gave the last attempt, which begins again at 1 when the activity is reset.
+    ``records`` are the last attempts, in order; ``before`` counts the earlier ones. ``first`` is the first attempt,
+    unless it is in ``records`` or stored. ``older`` is the key of the last stored segment. ``temporal`` is the number
+    that Temporal gave the last attempt; it restarts at 1 when the activity is reset.
     """
 
     records: tuple[AttemptRecord, ...]
@@ -53,20 +62,20 @@ def attempts_in(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
     return decoded.records if decoded.first is None else (decoded.first, *decoded.records)
 
 
-def counted(records: Iterable[AttemptRecord], before: AttemptCounts | None = None) -> AttemptCounts:
-    """The counts of the records, added to those ``before``."""
-    total, used, ok, lost, cut = msgspec.structs.astuple(before or AttemptCounts())
+def attempt_counts(records: Iterable[AttemptRecord], before: AttemptCounts | None = None) -> AttemptCounts:
+    """Count the records, and add the counts ``before`` them."""
+    total, used, ok, lost, interrupted = msgspec.structs.astuple(before or AttemptCounts())
     for record in records:
         total += 1
         used += record.status in ("ok", "error")
         ok += record.status == "ok"
         lost += record.status == "lost"
-        cut += record.status in ("shutdown", "paused", "reset") and record.is_called
-    return AttemptCounts(total, used, ok, lost, cut)
+        interrupted += record.status in ("shutdown", "paused", "reset") and record.is_called
+    return AttemptCounts(total, used, ok, lost, interrupted)
 
 
-def split(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) -> int:
-    """Return how many of the first records to drop so that the others have at most ``limit`` bytes."""
+def excess_count(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) -> int:
+    """Return how many records to drop from the start so that the others have at most ``limit`` bytes."""
     size = 0
     for index in range(len(records) - 1, -1, -1):
         size += len(msgspec.json.encode(records[index])) + 1
@@ -75,17 +84,17 @@ def split(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) -> int:
     return 0
 
 
-def details_of(details: Details) -> Details:
+def details_within_limit(details: Details) -> Details:
     """Return the details within the size limit: older records are only counted, the last is shortened if necessary."""
     limit = DETAIL_BYTES - len(msgspec.json.encode(details.first))
-    gone = split(details.records, limit)
-    records = details.records[gone:] or tuple(map(shortened, details.records[-1:]))
-    before = counted(details.records[: len(details.records) - len(records)], details.before)
+    dropped = excess_count(details.records, limit)
+    records = details.records[dropped:] or tuple(map(shortened_record, details.records[-1:]))
+    before = attempt_counts(details.records[: len(details.records) - len(records)], details.before)
     return msgspec.structs.replace(details, records=records, before=before)
 
 
-def shortened(record: AttemptRecord) -> AttemptRecord:
-    """Return a record in about 1 KB: what its sinks did is left out, its error is cut."""
+def shortened_record(record: AttemptRecord) -> AttemptRecord:
+    """Return a record of about 1 KB: without its sinks, and with its error truncated."""
     error = record.error
     if error is not None:
         error = {"kind": str(error.get("kind"))[:40], "message": str(error.get("message"))[:SHORT_MESSAGE]}

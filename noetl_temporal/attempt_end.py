@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_activities.tool import Json
-from noetl_compiler.language.defaults import MOST_ATTEMPTS
+from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.call_log import CallLog
-from noetl_temporal.encryption_codec import Locked, locked_error
+from noetl_temporal.encryption_codec import LockedValue, locked_error
 from noetl_temporal.interruptions import INTERRUPTED
 from noetl_temporal.machine.call import (
     AttemptCounts,
@@ -27,11 +27,11 @@ from noetl_temporal.machine.call import (
 )
 from noetl_temporal.machine.policy import Decision, RuleError, decide, is_last_page
 from noetl_temporal.machine.scope import LazyNames
-from noetl_temporal.stored_values import with_stored_result
+from noetl_temporal.stored_values import store_large_result
 from noetl_temporal.tool_outcome import refusal
-from noetl_temporal.value_store import ValueStore, until_done
+from noetl_temporal.value_store import ValueStore, retry_until_done
 
-__all__ = ["AT_ONCE", "LONGEST_DELAY", "AttemptEnd", "handed_on", "interrupted"]
+__all__ = ["AT_ONCE", "LONGEST_DELAY", "AttemptEnd", "end_interrupted", "hand_on_locked_call"]
 
 LONGEST_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
@@ -40,9 +40,9 @@ AT_ONCE = timedelta(milliseconds=1)
 """The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
 
 LOCKED_DELAY = timedelta(seconds=5)
-"""Before another worker may take a call that one could not decrypt."""
+"""How long a call that a worker could not decrypt waits before another attempt."""
 
-LAST_WORDS_SECONDS = 5.0
+READ_RECORDS_SECONDS = 5.0
 """How long a cancelled attempt may take to read the records of those before it."""
 
 
@@ -57,14 +57,16 @@ class AttemptEnd:
         self._values = values
         self._scope = scope
 
-    async def concluded(
+    async def conclude(
         self, outcome: PlainOutcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_taken: bool
     ) -> ToolReport:
-        """Return the report with this outcome. Raises the error that asks Temporal for the next attempt."""
+        """Apply the rules to the outcome, and return the report. Raises the error that asks Temporal for another
+        attempt.
+        """
         decision, failed = self._decide(outcome)
         if decision.do == "retry" and self._log.stop_reason == "cancelled":
             decision = Decision(indeterminate=decision.indeterminate)
-        if decision.do == "retry" and not (may_retry and self._log.number < MOST_ATTEMPTS):
+        if decision.do == "retry" and not (may_retry and self._log.number < MAX_ATTEMPTS):
             decision = replace(decision, do="fail", delay=0.0, exhausted=True)
         self._log.end(
             status="ok" if outcome["status"] == "ok" else "error",
@@ -79,10 +81,10 @@ class AttemptEnd:
             is_taken=is_taken,
         )
         if decision.do == "retry":
-            await self._log.hand_on()
+            await self._log.save()
             raise self._retry_error(outcome, decision)
         rule = None if failed else decision.rule
-        attempts, mistakes = await self._log.known(), decision.mistakes
+        attempts, mistakes = await self._log.all_records(), decision.mistakes
         return await self._store_report(
             ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, mistakes=mistakes)
         )
@@ -117,37 +119,37 @@ class AttemptEnd:
         )
 
     async def _store_report(self, report: ToolReport) -> ToolReport:
-        """Store the report where Temporal looks for it. Returns the report for history."""
-        short = _abridged(report, self._log.counts)
-        if self._values.leaves_in_history(short):
-            return short
-        kept = await until_done("the result cannot be stored", lambda: self._with_stored_result(short))
-        await until_done("the report cannot be stored", lambda: self._values.store(kept))
-        return kept
+        """Store the result, or the whole report, if it is too large for history. Returns the report for history."""
+        compact = _compact_report(report, self._log.counts)
+        if self._values.stays_in_history(compact):
+            return compact
+        stored = await retry_until_done("the result cannot be stored", lambda: self._store_large_result(compact))
+        await retry_until_done("the report cannot be stored", lambda: self._values.store(stored))
+        return stored
 
-    def _with_stored_result(self, report: ToolReport) -> Awaitable[ToolReport]:
-        """A result of an item stays in one piece: that of the loop refers to it."""
-        return with_stored_result(report, self._values, is_paged=self._call.iteration is None)
+    def _store_large_result(self, report: ToolReport) -> Awaitable[ToolReport]:
+        """Return the report for history. A result of an item stays in one piece: that of the loop refers to it."""
+        return store_large_result(report, self._values, is_paged=self._call.iteration is None)
 
 
-def _abridged(report: ToolReport, counts: AttemptCounts) -> ToolReport:
-    """Return the report, with the counts that its attempts do not contain."""
+def _compact_report(report: ToolReport, counts: AttemptCounts) -> ToolReport:
+    """Return the report without what history has anyway: the last worker, and counts that its attempts show."""
     *before, last = report.attempts
     report = replace(report, attempts=(*before, replace(last, worker="")))
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
 
 
-async def handed_on(log: CallLog, locked: Locked) -> NoReturn:
-    """End an attempt of a call that cannot be decrypted here, as one of a worker that stops.
+async def hand_on_locked_call(log: CallLog, locked: LockedValue) -> NoReturn:
+    """End an attempt of a call that cannot be decrypted here, as if the worker stopped.
 
-    Raises the error with which Temporal runs the call again, on any worker.
+    Raises the error that makes Temporal run the call again, on any worker.
     """
     log.end(status="shutdown", is_called=False)
-    await log.hand_on()
+    await log.save()
     raise locked_error(locked, LOCKED_DELAY)
 
 
-async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
+async def end_interrupted(log: CallLog, is_called: bool) -> ToolReport:
     """Return the report of a call that was cancelled. Raises the error that makes Temporal run another attempt, or
     CancelledError if no reason is known: the attempt is lost.
     """
@@ -158,15 +160,15 @@ async def interrupted(log: CallLog, is_called: bool) -> ToolReport:
     if reason == "cancelled":
         outcome = refusal("cancelled", "the call was cancelled")
         return ToolReport(outcome, attempts=await _attempts_within_timeout(log), counts=log.counts)
-    await log.hand_on()
+    await log.save()
     kind, message = INTERRUPTED[reason]
     raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
 
 
 async def _attempts_within_timeout(log: CallLog) -> tuple[AttemptRecord, ...]:
     try:
-        async with asyncio.timeout(LAST_WORDS_SECONDS):
-            return await log.known()
+        async with asyncio.timeout(READ_RECORDS_SECONDS):
+            return await log.all_records()
     except TimeoutError:
         return log.latest
 

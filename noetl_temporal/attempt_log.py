@@ -21,12 +21,20 @@ from functools import partial
 import msgspec
 from temporalio import activity
 
-from noetl_temporal.attempt_details import DETAIL_BYTES, Details, Segment, counted, details_of, shortened, split
+from noetl_temporal.attempt_details import (
+    DETAIL_BYTES,
+    Details,
+    Segment,
+    attempt_counts,
+    details_within_limit,
+    excess_count,
+    shortened_record,
+)
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.heartbeats import beating
 from noetl_temporal.interruptions import stop_reason
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus
-from noetl_temporal.value_store import ValueStore, until_done
+from noetl_temporal.value_store import ValueStore, retry_until_done
 
 __all__ = ["AttemptLog"]
 
@@ -47,26 +55,27 @@ class AttemptLog(CallLog):
         previous = _previous_details(info)
         super().__init__(previous.records, previous.before)
         self._values = values
-        self._temporal = info.attempt
+        self._temporal_attempt = info.attempt
         self._first, self._older = previous.first, previous.older
-        self._add_silent(info, previous.temporal)
+        self._add_unreported_attempts(info, previous.temporal)
         self.begin()
-        self._has_beaten = False
+        self._has_sent_heartbeat = False
 
-    def _add_silent(self, info: activity.Info, temporal: int) -> None:
-        """One record for each attempt since the last one that reported.
+    def _add_unreported_attempts(self, info: activity.Info, last_attempt: int) -> None:
+        """Add a record for each attempt since the last one that reported, whose number at Temporal was
+        ``last_attempt``.
 
-        A number that has not risen means that the activity was reset: it counts from 1 again, and the attempt that ran
-        then, which Temporal does not hear any more, counts as the first.
+        If the number has not risen, the activity was reset: Temporal counts from 1 again. The attempt that was running
+        then, whose heartbeats Temporal ignores from then on, counts as the first.
         """
-        seen = temporal
-        if info.attempt <= temporal:
-            seen = 0
+        reported = last_attempt
+        if info.attempt <= last_attempt:
+            reported = 0
             if self._records and self._records[-1].ended is None:
                 self._records[-1] = msgspec.structs.replace(self._records[-1], status="reset")
-                seen = 1
+                reported = 1
         scheduled = int(info.scheduled_time.timestamp() * 1000)
-        for _ in range(info.attempt - 1 - seen):
+        for _ in range(info.attempt - 1 - reported):
             last = self._records[-1] if self._records else None
             started = (last.ended or last.started) if last else scheduled
             self._records.append(AttemptRecord(self._next_number, started, "lost"))
@@ -80,50 +89,54 @@ class AttemptLog(CallLog):
 
     def beat(self) -> None:
         """Send a heartbeat with the log as its details."""
-        self._has_beaten = True
+        self._has_sent_heartbeat = True
         activity.heartbeat(self._details())
 
     def record_attempt(self) -> None:
-        """Beat before a call is made that must not be repeated. Temporal forgets the number of an attempt when a person
-        resets the activity: then nothing else shows that there was one."""
-        if not self._has_beaten:
+        """Send a heartbeat before a call that must not be repeated. When a person resets the activity, Temporal forgets
+        its attempts: then only the heartbeat shows that there was one."""
+        if not self._has_sent_heartbeat:
             self.beat()
 
     def beating(self) -> AbstractContextManager[None]:
-        """Beat regularly until the block ends; immediately only if there are records of earlier attempts."""
+        """Send heartbeats until the block ends, the first immediately if there are records of earlier attempts."""
         return beating(self.beat, at_once=len(self._records) > 1 or bool(self._before.total))
 
     def _details(self) -> Details:
         first = self._first
-        if first is None and self._older is None and split(self._records):
-            first = shortened(self._records[0])
-        return details_of(Details(tuple(self._records), self._before, first, self._older, self._temporal))
+        if first is None and self._older is None and excess_count(self._records):
+            first = shortened_record(self._records[0])
+        return details_within_limit(
+            Details(tuple(self._records), self._before, first, self._older, self._temporal_attempt)
+        )
 
     # ---- the end of the attempt -------------------------------------------------------------------------------------
 
-    async def hand_on(self) -> None:
-        """Save the log for the next attempt: store the records that exceed a heartbeat, and beat."""
-        if self._values.is_available and split(self._records):
-            await self._store(split(self._records, SEGMENT_FROM))
+    async def save(self) -> None:
+        """Save the log for the next attempt: store the records that exceed a heartbeat, and send a heartbeat."""
+        if self._values.is_available and excess_count(self._records):
+            await self._store(excess_count(self._records, SEGMENT_FROM))
         self.beat()
 
-    async def _store(self, gone: int) -> None:
-        segment = Segment(tuple(self._records[:gone]), self._older)
+    async def _store(self, count: int) -> None:
+        segment = Segment(tuple(self._records[:count]), self._older)
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 key = await self._values.put(msgspec.json.encode(segment))
         except Exception as error:
-            _log.warning("the records of %d attempts cannot be stored: %s: %s", gone, type(error).__name__, error)
+            _log.warning("the records of %d attempts cannot be stored: %s: %s", count, type(error).__name__, error)
             return
-        self._before, self._older = counted(segment.records, self._before), key
-        del self._records[:gone]
+        self._before, self._older = attempt_counts(segment.records, self._before), key
+        del self._records[:count]
 
-    async def known(self) -> tuple[AttemptRecord, ...]:
+    async def all_records(self) -> tuple[AttemptRecord, ...]:
         """Return all known records, including stored ones. Retries until they can be read."""
         records, older = tuple(self._records), self._older
         while older is not None:
             try:
-                text = await until_done("the records of attempts cannot be read", partial(self._values.get, older))
+                text = await retry_until_done(
+                    "the records of attempts cannot be read", partial(self._values.get, older)
+                )
             except LookupError:
                 break
             segment = msgspec.json.decode(text, type=Segment)

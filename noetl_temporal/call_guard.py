@@ -4,8 +4,8 @@ valid signatures.
 Anyone who can connect to Temporal can schedule any activity of a worker. The local activities, which store and load
 values and end chunks, run only if a workflow of the same process calls them.
 
-A call that cannot be decrypted here waits, with its heartbeats as they are: to end an attempt for a missing key would
-count as one that was lost.
+A call that cannot be decrypted here waits, and its heartbeats repeat the details of the last one: if its attempt ended
+because of the missing key, it would count as lost.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import UnreadValue
 from noetl_temporal.credential_check import CredentialNames
-from noetl_temporal.encryption_codec import Locked, locked_error
+from noetl_temporal.encryption_codec import LockedValue, locked_error
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameInput
 from noetl_temporal.heartbeats import beating
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.signed_converter import REFUSED, Refused
+from noetl_temporal.signed_converter import REFUSED, RefusedValue
 
 __all__ = ["CallGuard"]
 
@@ -40,28 +40,30 @@ class CallGuard(Interceptor):
         next: ActivityInboundInterceptor,  # noqa: A002 - the base class names it so
     ) -> ActivityInboundInterceptor:
         """See temporalio.worker.Interceptor."""
-        return _Guarded(next)
+        return _GuardedActivity(next)
 
 
-class _Guarded(ActivityInboundInterceptor):
+class _GuardedActivity(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         details = activity.info().heartbeat_details
-        locked = next((argument for argument in (*details, *input.args) if isinstance(argument, Locked)), None)
+        locked = next((argument for argument in (*details, *input.args) if isinstance(argument, LockedValue)), None)
         if locked is not None and _must_wait(details):
-            await _worker_stopped(locked, details)
-        why = _problem(input)
-        if why is not None:
-            raise ApplicationError(why, type=REFUSED, non_retryable=True)
+            await _wait_for_shutdown(locked, details)
+        problem = _problem(input)
+        if problem is not None:
+            raise ApplicationError(problem, type=REFUSED, non_retryable=True)
         return await super().execute_activity(input)
 
 
 def _must_wait(details: Sequence[Any]) -> bool:
-    """Whether the call waits here. All others are handed on, as their log can be read (run_tool.py)."""
-    return activity.info().activity_type == FRAME_ACTIVITY or any(isinstance(argument, Locked) for argument in details)
+    """Whether the call waits here. Other calls go to another worker, as their log can be read (run_tool.py)."""
+    return activity.info().activity_type == FRAME_ACTIVITY or any(
+        isinstance(argument, LockedValue) for argument in details
+    )
 
 
-async def _worker_stopped(locked: Locked, details: Sequence[Any]) -> None:
-    """Beat until the worker stops; raises the error with which Temporal gives the call to another one."""
+async def _wait_for_shutdown(locked: LockedValue, details: Sequence[Any]) -> None:
+    """Send heartbeats until the worker stops. Raises the error that makes Temporal give the call to another worker."""
     info = activity.info()
     _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, locked.why)
     with beating(lambda: activity.heartbeat(*details), at_once=False):
@@ -69,11 +71,11 @@ async def _worker_stopped(locked: Locked, details: Sequence[Any]) -> None:
     raise locked_error(locked, AT_ONCE)
 
 
-def _problem(given: ExecuteActivityInput) -> str | None:
-    match given.args:
-        case [Refused(why)]:
+def _problem(execution: ExecuteActivityInput) -> str | None:
+    match execution.args:
+        case [RefusedValue(why)]:
             return why
-        case [ToolCall() | FrameInput() | UnreadValue() | Locked() | CredentialNames()]:
+        case [ToolCall() | FrameInput() | UnreadValue() | LockedValue() | CredentialNames()]:
             return None
         case _ if activity.info().is_local:
             return None

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from noetl_temporal.attempt_details import counted
+from noetl_temporal.attempt_details import attempt_counts
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, AttemptStatus
 
 __all__ = ["CallLog", "now", "worker_name"]
@@ -25,7 +25,7 @@ _UNRECORDED = {"kind": "unrecorded", "message": "the attempt failed, and its rec
 
 
 class CallLog:
-    """The attempts so far in memory, the last one's record last; ``before`` counts those that are not among them.
+    """The attempts of a call so far, in memory. ``before`` counts the attempts that ``records`` does not contain.
 
     A record is ``lost`` until its attempt has ended, so a later attempt can see that it never reported.
     """
@@ -55,13 +55,13 @@ class CallLog:
 
     @property
     def number(self) -> int:
-        """This attempt's, from 1."""
+        """The number of this attempt, from 1."""
         return self._records[-1].number
 
     @property
     def earlier(self) -> AttemptCounts:
         """The attempts before this one."""
-        return counted(self._records[:-1], self._before) if len(self._records) > 1 else self._before
+        return attempt_counts(self._records[:-1], self._before) if len(self._records) > 1 else self._before
 
     @property
     def used(self) -> int:
@@ -75,28 +75,28 @@ class CallLog:
 
     @property
     def is_in_doubt(self) -> bool:
-        """An attempt since the last successful one may have taken effect without reporting."""
-        since = list(takewhile(lambda record: record.status != "ok", reversed(self._records[:-1])))
-        is_whole = len(since) < len(self._records) - 1
-        attempts = counted(since, None if is_whole else self._before)
-        return attempts.lost + attempts.cut > 0
+        """Whether an attempt since the last successful one may have taken effect without reporting."""
+        later_records = list(takewhile(lambda record: record.status != "ok", reversed(self._records[:-1])))
+        has_success = len(later_records) < len(self._records) - 1
+        attempts = attempt_counts(later_records, None if has_success else self._before)
+        return attempts.lost + attempts.interrupted > 0
 
     @property
-    def follows_a_cut(self) -> bool:
-        """The previous attempt was lost."""
+    def follows_interruption(self) -> bool:
+        """Whether the previous attempt was interrupted or lost."""
         return len(self._records) > 1 and self._records[-2].status not in ("ok", "error")
 
     @property
     def counts(self) -> AttemptCounts:
         """All attempts, this one included."""
-        return counted(self._records, self._before)
+        return attempt_counts(self._records, self._before)
 
     @property
     def latest(self) -> tuple[AttemptRecord, ...]:
         """The last records, this attempt's among them."""
         return tuple(self._records)
 
-    async def known(self) -> tuple[AttemptRecord, ...]:
+    async def all_records(self) -> tuple[AttemptRecord, ...]:
         """Return all records that are known."""
         return self.latest
 
@@ -124,10 +124,10 @@ class CallLog:
 
     def end(self, **fields: Any) -> None:
         """Complete this attempt's record."""
-        fields["error"] = _abridged(fields.get("error"))
+        fields["error"] = _truncated_error(fields.get("error"))
         self._records[-1] = msgspec.structs.replace(self._records[-1], ended=self.now(), **fields)
 
-    async def hand_on(self) -> None:
+    async def save(self) -> None:
         """Save the log for the next attempt."""
 
 
@@ -142,7 +142,7 @@ def worker_name() -> str:
     return f"{os.getpid()}@{socket.gethostname()}"
 
 
-def _abridged(error: dict[str, Any] | None) -> dict[str, Any] | None:
+def _truncated_error(error: dict[str, Any] | None) -> dict[str, Any] | None:
     if error is None or len(error["message"]) <= MESSAGE_CHARACTERS:
         return error
     return {**error, "message": error["message"][:MESSAGE_CHARACTERS] + "..."}

@@ -26,9 +26,9 @@ from noetl_compiler.value_merge import select_names
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
-from noetl_temporal.mapped_rows import rendered_sink
-from noetl_temporal.tool_outcome import Deadline, attempted, ledger_json
-from noetl_temporal.tool_places import place_for
+from noetl_temporal.mapped_rows import render_sink
+from noetl_temporal.tool_outcome import Deadline, ledger_json, run_with_deadline
+from noetl_temporal.tool_slots import tool_slot
 
 __all__ = ["CallSinks", "LedgerResult", "SinkResults"]
 
@@ -51,8 +51,8 @@ class SinkResults(NamedTuple):
 
 
 class CallSinks:
-    """The sinks of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key; ``performer``
-    stores.
+    """The sinks of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key. ``performer`` stores
+    the rows.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class CallSinks:
         for sink in self._call.sinks if self._call.store is None else ():
             try:
                 config: dict[str, Json] = (
-                    templates.render(select_names(sink.config, _database(sink)), self._call.scope) or {}
+                    templates.render(select_names(sink.config, _location_keys(sink)), self._call.scope) or {}
                 )
             except TemplateFailure:
-                continue  # where it stores is known when there is a result: then the entry there decides
+                continue  # its location depends on the result: then the ledger is read when the rows are stored
             if [sink.kind, sink.auth, config] in lookups:
                 continue
             lookups.append([sink.kind, sink.auth, config])
@@ -100,7 +100,7 @@ class CallSinks:
             place: dict[str, Json] = await self._credentials.with_secrets(config)
             return await self._performer.find(sink.kind, place, sink.auth, call.key, self._log.n, self._context)
 
-        text, failure = await attempted(find, self._deadline)
+        text, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
             return LedgerResult(failure=self._name_sink(sink, failure))
         return LedgerResult(None if text is None else self._adopt(text))
@@ -114,14 +114,14 @@ class CallSinks:
     # ---- after the call ---------------------------------------------------------------------------------------------
 
     async def perform(self, outcome: PlainOutcome, scope: Scope, is_in_ledger: bool) -> SinkResults:
-        """Run the sinks in order, until one fails. ``is_in_ledger`` if the outcome is from the ledger."""
+        """Run the sinks in order, until one fails. ``is_in_ledger`` says whether the ledger has the outcome already."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             started = self._log.now()
-            is_noted = is_in_ledger or self._call.store is not None
-            noted = None if is_noted else ledger_json(outcome, self._credentials, self._limit, self._log.used)
-            work = partial(self._store, sink, outcome, scope, noted)
-            stored, failure = await attempted(work, self._deadline)
+            is_recorded = is_in_ledger or self._call.store is not None
+            entry_json = None if is_recorded else ledger_json(outcome, self._credentials, self._limit, self._log.used)
+            work = partial(self._store, sink, outcome, scope, entry_json)
+            stored, failure = await run_with_deadline(work, self._deadline)
             if failure is not None:
                 failure = self._name_sink(sink, failure)
                 records.append(_failure_record(sink, started, self._log.now(), failure))
@@ -134,38 +134,40 @@ class CallSinks:
             records.append(_success_record(sink, started, self._log.now(), stored))
         return SinkResults(outcome, tuple(records))
 
-    async def _store(self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, noted: str | None) -> Stored | None:
-        """Perform one sink; None when its guard forbids it."""
+    async def _store(
+        self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, entry_json: str | None
+    ) -> Stored | None:
+        """Perform one sink; None if its guard is false."""
         names = scope(outcome)
         if not allows(sink.guard, "ok", names):
             return None
-        entry = Entry(sink.key, self._log.n, self._call.key, noted, sink.once)
+        entry = Entry(sink.key, self._log.n, self._call.key, entry_json, sink.once)
         content = _default_content(self._call, outcome)
-        config = await self._credentials.with_secrets(rendered_sink(sink.config, names, content), sink.kind)
-        async with _tool_slot(sink.kind):
+        config = await self._credentials.with_secrets(render_sink(sink.config, names, content), sink.kind)
+        async with _sink_slot(sink.kind):
             return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
     def _name_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
-        message = self._credentials.scrubbed(str(failure["error"]["message"]))
+        message = self._credentials.mask_secrets(str(failure["error"]["message"]))
         meta = {**failure.get("meta", {}), "sink": sink.key}
         return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}, "meta": meta}
 
 
-def _database(sink: SinkCall) -> tuple[str, ...]:
-    return sinks.PLACES.get(sink.kind, ())
+def _location_keys(sink: SinkCall) -> tuple[str, ...]:
+    return sinks.DATABASE_FIELDS.get(sink.kind, ())
 
 
-def _tool_slot(kind: str) -> AbstractAsyncContextManager[object]:
+def _sink_slot(kind: str) -> AbstractAsyncContextManager[object]:
     """Return a slot among the concurrent calls of the tool that the sink calls; its own call has released its slot."""
     if kind not in CALLS:
         return nullcontext()
     from noetl_activities.sinks.tool_call import TOOLS
 
-    return place_for(TOOLS[kind].spec)
+    return tool_slot(TOOLS[kind].spec)
 
 
 def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
-    """Return what a sink stores when the playbook names nothing: an HTTP response's body, any other result as it is."""
+    """Return what a sink stores by default: the body of an HTTP response, any other result as it is."""
     result: Json = outcome.get("result")
     if call.kind == "http" and call.store is None and isinstance(result, dict):
         return cast("dict[str, Json]", result).get("data")

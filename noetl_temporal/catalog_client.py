@@ -17,17 +17,17 @@ __all__ = ["PlaybookCatalog"]
 
 
 class PlaybookCatalog:
-    """The registered playbooks. Every method raises NoEventLogError and DeploymentError."""
+    """The registered playbooks. Every method may raise NoEventLogError and DeploymentError."""
 
     def __init__(self, dsn: str | None) -> None:
-        self._given = dsn
+        self._configured_dsn = dsn
 
     @property
     def dsn(self) -> str:
         """The DSN of the Postgres that stores the catalog. Raises NoEventLogError."""
-        if self._given is None:
+        if self._configured_dsn is None:
             raise NoEventLogError(NO_CATALOG)
-        return self._given
+        return self._configured_dsn
 
     async def register(self, paths: Iterable[str | Path]) -> Sequence[Registered]:
         """Register playbooks, without moving schedules: see NoetlClient.register."""
@@ -44,7 +44,7 @@ class PlaybookCatalog:
         return await entry(self.dsn, path, version)
 
     async def list(self, path: str | None = None) -> Sequence[CatalogEntry]:
-        """Return the newest version of each path, or of each that begins so (``etl/*``)."""
+        """Return the newest version of each path, or of each with a prefix (``etl/*``)."""
         return await newest(self.dsn, None if path is None else path.removesuffix("*"))
 
     async def versions(self, path: str) -> Sequence[CatalogEntry]:

@@ -1,7 +1,7 @@
-"""A registered playbook as it is to run: compiled from its text, with the playbooks that it calls from the catalog.
+"""Prepares a registered playbook for a run: compiles its text, and collects the playbooks that it calls.
 
-Of these only what calls lead to is read. A call whose path is a template may mean any playbook, so the newest version
-of each is read then. In the catalog a version is a number; a call without one means the newest.
+Only the playbooks that calls lead to are read from the catalog. A call whose path is a template may mean any playbook,
+so the newest version of each is read then. In the catalog a version is a number; a call without one means the newest.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import parse_playbook
 from noetl_compiler.pinning import PinningResult, pin_calls
 from noetl_compiler.playbook_set import PlaybookSet
-from noetl_temporal.catalog_store import CatalogEntry, find, named, newest
+from noetl_temporal.catalog_store import CatalogEntry, find, newest, split_version
 from noetl_temporal.compiling import compile_to_run
 
-__all__ = ["compiled", "errors_of", "pinned"]
+__all__ = ["compile_entry", "errors_of", "pin_called_playbooks"]
 
 
-async def compiled(dsn: str, entry: CatalogEntry, request: Mapping[str, Json]) -> tuple[Graph, PinnedCalls]:
-    """Raises CompileError, DeploymentError."""
+async def compile_entry(dsn: str, entry: CatalogEntry, request: Mapping[str, Json]) -> tuple[Graph, PinnedCalls]:
+    """Compile a version, and pin the playbooks that it calls. Raises CompileError, DeploymentError."""
     result = await asyncio.to_thread(compile_to_run, entry.source, request)  # scripts are fetched
     if result.graph is None:
         raise errors_of([result])
-    calls, problems = await pinned(dsn, entry, result.graph)
+    calls, problems = await pin_called_playbooks(dsn, entry, result.graph)
     if problems:
         raise errors_of(problems)
     return result.graph, calls
@@ -47,8 +47,8 @@ def errors_of(results: Iterable[Result]) -> CompileError:
     return CompileError(tuple(errors))
 
 
-async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> PinningResult:
-    """Return the playbooks that a version calls, with all that they call. Raises DeploymentError."""
+async def pin_called_playbooks(dsn: str, entry: CatalogEntry, graph: Graph) -> PinningResult:
+    """Pin the playbooks that a version calls, and all that they call. Raises DeploymentError."""
     if not has_calls(graph):
         return PinningResult(NO_CALLS, ())
     tools = installed_tools()
@@ -62,9 +62,9 @@ async def pinned(dsn: str, entry: CatalogEntry, graph: Graph) -> PinningResult:
 async def _follow(
     dsn: str, entries: Iterable[CatalogEntry], playbooks: dict[str, CallablePlaybook], tools: Tools
 ) -> None:
-    """Add to ``playbooks`` those of these entries, and all that they call."""
-    while fresh := {entry.name: entry for entry in entries if entry.name not in playbooks}:
-        added = {name: _parse_entry(entry, tools) for name, entry in fresh.items()}
+    """Add the entries and all that they call to ``playbooks``."""
+    while new_entries := {entry.name: entry for entry in entries if entry.name not in playbooks}:
+        added = {name: _parse_entry(entry, tools) for name, entry in new_entries.items()}
         playbooks |= added
         requested = [
             version for playbook in added.values() for call in playbook.calls for version in _requested_versions(call)
@@ -76,7 +76,7 @@ def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:
     """Yield the newest version, which shows whether the path exists, and the version that the call names."""
     yield call.path, None
     if call.version:
-        yield named(call_name(call.path, call.version))
+        yield split_version(call_name(call.path, call.version))
 
 
 def _parse_entry(entry: CatalogEntry, tools: Tools) -> CallablePlaybook:

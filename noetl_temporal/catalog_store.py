@@ -1,7 +1,7 @@
 """Registered playbooks: texts in noetl.catalog, numbered for each path. The same text is the same version.
 
-The mirror adds the texts of runs to the same table, which are no versions that anyone can name until they are
-registered: those have a time in ``registered_at``.
+The mirror adds the texts of runs to the same table. A text becomes a version once it is registered: then it has a time
+in ``registered_at``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
     "UnknownPlaybookError",
     "entry",
     "find",
-    "named",
     "newest",
     "register",
+    "split_version",
     "versions",
 ]
 
@@ -40,7 +40,7 @@ NEWEST = "latest"
 """The word for the newest version."""
 
 MOST_DIGITS = 9
-"""The highest version: Postgres stores versions as integers."""
+"""The most digits of a version: Postgres stores versions as integers."""
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class Registered(NamedTuple):
     newest: int
 
 
-def named(text: str) -> tuple[str, int | None]:
+def split_version(text: str) -> tuple[str, int | None]:
     """Return the path and the version of ``path@version``; None without a version, or for ``latest``."""
     path, _, version = text.rpartition("@")
     if path and version.isdecimal() and len(version) <= MOST_DIGITS:
@@ -108,14 +108,14 @@ async def _register(connection: Connection, playbook: Candidate) -> Registered:
     digest = hashlib.sha256(playbook.text.encode()).hexdigest()
     meta = {**msgspec.to_builtins(source), "digest": playbook.graph.digest}
     values = source.path, digest, playbook.text
-    known = await connection.fetchrow(sql.query("registered_text"), *values)
-    record = known
+    existing = await connection.fetchrow(sql.query("registered_text"), *values)
+    record = existing
     for statement in ("register_row", "register_text"):
         if record is None:
             record = await connection.fetchrow(sql.query(statement), *values, msgspec.json.encode(meta).decode())
     last = await connection.fetchrow(sql.query("registered"), [source.path], [None])
     assert record is not None and last is not None  # noqa: S101, PT018 - RETURNING of an insert
-    return Registered(_entry(record), known is None, last["version"])
+    return Registered(_entry(record), existing is None, last["version"])
 
 
 async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], CatalogEntry]:
@@ -124,7 +124,7 @@ async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[
     columns = [path for path, _ in requested], [version for _, version in requested]
     entries = [_entry(row) for row in await _fetch(dsn, "registered", *columns)]
     exact = {(entry.path, entry.version): entry for entry in entries}
-    last = {entry.path: entry for entry in sorted(entries, key=lambda latest: latest.version)}
+    last = {entry.path: entry for entry in sorted(entries, key=lambda entry: entry.version)}
     by_name = {name: exact.get((name[0], name[1])) if name[1] is not None else last.get(name[0]) for name in requested}
     return {name: entry for name, entry in by_name.items() if entry is not None}
 
@@ -145,9 +145,9 @@ async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry
     raise UnknownPlaybookError(f"the catalog has no playbook {path!r}: {hint}")
 
 
-async def newest(dsn: str, beginning: str | None = None) -> list[CatalogEntry]:
+async def newest(dsn: str, prefix: str | None = None) -> list[CatalogEntry]:
     """Return the newest version of each path, or of each path with this prefix. Raises DeploymentError."""
-    return [_entry(row) for row in await _fetch(dsn, "registered_newest", beginning)]
+    return [_entry(row) for row in await _fetch(dsn, "registered_newest", prefix)]
 
 
 async def versions(dsn: str, path: str) -> list[CatalogEntry]:

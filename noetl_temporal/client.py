@@ -47,17 +47,17 @@ from noetl_temporal.runs import (
     UnknownRunError,
 )
 from noetl_temporal.schedule_client import MovedSchedule, PlaybookSchedules
-from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleError
+from noetl_temporal.schedule_types import PlaybookSchedule, ScheduleError
 from noetl_temporal.search_attributes import attributes_of_run
-from noetl_temporal.stored_request import with_lists_stored
-from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_of, note_started
+from noetl_temporal.stored_request import store_large_lists
+from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_of, record_start
 from noetl_temporal.temporal_problems import rpc_problem
 from noetl_temporal.tracing import submission_span
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
 from noetl_temporal.unsupported import UnsupportedError
 from noetl_temporal.value_store import ValueStore
 
-if TYPE_CHECKING:  # with what a worker needs
+if TYPE_CHECKING:  # imports what only workers need otherwise
     from noetl_temporal.earlier_run import EarlierRun
 
 __all__ = [
@@ -85,7 +85,7 @@ __all__ = [
 class Registration(NamedTuple):
     """The result of registering a playbook.
 
-    ``moved`` are the schedules that follow a path and were behind it.
+    ``moved`` are the schedules that follow a path and had an older version.
     """
 
     playbooks: Sequence[Registered]
@@ -144,34 +144,34 @@ class NoetlClient(Runs):
         the catalog, such as ``await client.catalog.get("etl/load", 3)``. Code in other files is fetched for a file
         and for a version; a graph has what was fetched when it was compiled.
 
-        ``playbooks`` are those that a file or a graph may call: a folder, by default that of the file; or
-        compiled graphs by the names under which they are called. Those that a version calls are in the catalog.
+        ``catalog`` contains the playbooks that a file or a graph may call: a folder, by default that of the file; or
+        compiled graphs by the names under which they are called. A version calls the playbooks of the catalog.
         ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
-        ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts.
-        With a ``key``, the first with this key for the playbook's path makes the run, and later ones return it, also
-        after it has ended. That needs an event log.
+        ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts. With a
+        ``key``, the first submission with this key for the playbook's path starts the run; later ones return that run,
+        even after it has ended. This needs an event log.
 
         Raises PayloadError, CompileError, UnsupportedError, DeploymentError, NoEventLogError or, for a key that belongs
         to another playbook or payload, KeyTakenError before anything has started."""
         request = payload or {}
         check_payload(request, payload_limit(self.temporal.data_converter))
-        playbook_given = await self._preparation.ready(playbook, request, content=content, playbooks=playbooks)
+        prepared = await self._preparation.prepare(playbook, request, content=content, playbooks=playbooks)
         execution_id = execution_id or new_execution_id()
-        given = self._preparation.input(playbook_given, request, execution_id, queues or {})
-        return await self._started(given, playbook_given, execution_timeout, key)
+        run_input = self._preparation.input(prepared, request, execution_id, queues or {})
+        return await self._start_run(run_input, prepared, execution_timeout, key)
 
-    async def _started(
-        self, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None, key: str | None = None
+    async def _start_run(
+        self, run_input: RunInput, playbook: Playbook, execution_timeout: timedelta | None, key: str | None = None
     ) -> RunHandle:
         try:
             if key is not None:
-                return await self._submit_once(key, given, playbook, execution_timeout)
-            handle = await self._start(given, playbook, execution_timeout)
+                return await self._submit_once(key, run_input, playbook, execution_timeout)
+            handle = await self._start_workflow(run_input, playbook, execution_timeout)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
-        except DATABASE_ERRORS as error:  # where the graph is kept
+        except DATABASE_ERRORS as error:  # the graph is stored there
             raise postgres_problem(error, self.dsn or "") from error
-        return RunHandle(self.temporal, handle, given.execution_id, self.dsn, is_new=True)
+        return RunHandle(self.temporal, handle, run_input.execution_id, self.dsn, is_new=True)
 
     async def rerun(
         self,
@@ -181,7 +181,7 @@ class NoetlClient(Runs):
         queues: Mapping[str, str] | None = None,
         execution_timeout: timedelta | None = None,
     ) -> RunHandle:
-        """Start a new run of the same playbook and payload, which takes over everything that happened in the run before
+        """Start a new run of the same playbook and payload, which reuses everything that happened in the run before
         ``from_step`` first started there; that step and what follows run again.
 
         ``run`` is one that has ended, by an ID as for `find`. Raises RequestRefusedError with the reason,
@@ -190,8 +190,8 @@ class NoetlClient(Runs):
         return await self.start_rerun(earlier, queues=queues, execution_timeout=execution_timeout)
 
     async def earlier_run(self, run: int | str, from_step: str) -> EarlierRun:
-        """Return what a rerun takes over, for callers that look at it first. Raises as `rerun`, and starts nothing."""
-        from noetl_temporal.earlier_run import earlier_run  # with what a worker needs
+        """Return what a rerun reuses, to be looked at before `start_rerun`. Starts nothing. Raises as `rerun`."""
+        from noetl_temporal.earlier_run import earlier_run  # imports what only workers need otherwise
 
         handle = await self.find(run)
         try:
@@ -211,56 +211,56 @@ class NoetlClient(Runs):
     ) -> RunHandle:
         """Start the new run. The options are those of `submit`. Raises UnsupportedError, DeploymentError."""
         graph, content, calls = earlier.playbook.graph, earlier.playbook.content, earlier.playbook.calls
-        request = earlier.given.payload
-        playbook = await self._preparation.ready(graph, request, content=content, playbooks=calls)
+        request = earlier.run_input.payload
+        playbook = await self._preparation.prepare(graph, request, content=content, playbooks=calls)
         execution_id = execution_id or new_execution_id()
-        given = self._preparation.input(playbook, request, execution_id, queues or {})
-        given = msgspec.structs.replace(
-            given, kept=earlier.given.kept, return_step=earlier.given.return_step, rerun=earlier.facts
+        run_input = self._preparation.input(playbook, request, execution_id, queues or {})
+        run_input = msgspec.structs.replace(
+            run_input, kept=earlier.run_input.kept, return_step=earlier.run_input.return_step, rerun=earlier.facts
         )
-        return await self._started(given, playbook, execution_timeout)
+        return await self._start_run(run_input, playbook, execution_timeout)
 
     async def _submit_once(
-        self, key: str, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None
+        self, key: str, run_input: RunInput, playbook: Playbook, execution_timeout: timedelta | None
     ) -> RunHandle:
-        """Return the run of the key. All submissions start it until Temporal has confirmed it to one; Temporal starts
-        it once.
+        """Return the run of the key. Every submission starts it until Temporal has confirmed the start to one of them;
+        Temporal starts it once.
         """
         if self.dsn is None:
             raise NoEventLogError("a key needs an event log: set NOETL_POSTGRES to the DSN of its Postgres")
         submission = Submission(
             self.temporal.namespace,
-            given.path,
+            run_input.path,
             key,
-            digest_of(playbook.content or given.digest),
-            digest_of(given.payload),
+            digest_of(playbook.content or run_input.digest),
+            digest_of(run_input.payload),
         )
-        mine = given.execution_id
-        claimed = await claim(self.dsn, submission, mine)
+        new_id = run_input.execution_id
+        claimed = await claim(self.dsn, submission, new_id)
         if not claimed.is_started:
             with suppress(WorkflowAlreadyStartedError):
-                given = msgspec.structs.replace(given, execution_id=claimed.execution_id)
-                await self._start(given, playbook, execution_timeout)
-            await note_started(self.dsn, submission)
-        workflow = self._workflow(workflow_id(given.path, claimed.execution_id))
-        is_new = claimed.execution_id == mine
+                run_input = msgspec.structs.replace(run_input, execution_id=claimed.execution_id)
+                await self._start_workflow(run_input, playbook, execution_timeout)
+            await record_start(self.dsn, submission)
+        workflow = self._workflow(workflow_id(run_input.path, claimed.execution_id))
+        is_new = claimed.execution_id == new_id
         return RunHandle(self.temporal, workflow, claimed.execution_id, self.dsn, is_new=is_new)
 
-    async def _start(
-        self, given: RunInput, playbook: Playbook, execution_timeout: timedelta | None
+    async def _start_workflow(
+        self, run_input: RunInput, playbook: Playbook, execution_timeout: timedelta | None
     ) -> WorkflowHandle[Any, RunReport]:
         source = playbook.graph.source
-        given = await with_lists_stored(given, playbook.graph, ValueStore(self.temporal.data_converter))
-        with submission_span(given):
+        run_input = await store_large_lists(run_input, playbook.graph, ValueStore(self.temporal.data_converter))
+        with submission_span(run_input):
             return await self.temporal.start_workflow(
                 PLAYBOOK_WORKFLOW,
-                args=[given, playbook],
-                id=workflow_id(source.path, given.execution_id),
+                args=[run_input, playbook],
+                id=workflow_id(source.path, run_input.execution_id),
                 task_queue=WORKFLOW_QUEUE,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                search_attributes=attributes_of_run(source.path, source.version, given.execution_id),
+                search_attributes=attributes_of_run(source.path, source.version, run_input.execution_id),
                 static_summary=playbook_summary(playbook.graph),
-                static_details=playbook_details(playbook.graph, given.rerun),
+                static_details=playbook_details(playbook.graph, run_input.rerun),
                 execution_timeout=execution_timeout,
                 priority=priority_of(playbook.graph),
                 result_type=RunReport,

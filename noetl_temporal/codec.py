@@ -70,11 +70,11 @@ undecoded."""
 NO_STORE = "TMPRL1105"
 """Temporal's code in an error about a value in the payload store, in a process without one."""
 
-DECODED = 64
-"""Shared parts, the last used, that are in memory once for all workflows which have them."""
+SHARED_PARTS = 64
+"""The number of shared parts that are cached, the last used: each is in memory once for all workflows that have it."""
 
-PLACES = 1_000
-"""Converters for one workflow or activity each, the last used: the SDK asks for the same one about ten times a call."""
+PLACED_CONVERTERS = 1_000
+"""The number of cached converters, each for one workflow or activity: the SDK asks for one some ten times a call."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,14 +142,14 @@ class _MsgspecConverter(EncodingPayloadConverter):
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         if type_hint is None:
             return msgspec.json.decode(payload.data)
-        return (_shared if is_shared(payload) else _decoded)(payload.data, type_hint)
+        return (_decode_shared if is_shared(payload) else _decode)(payload.data, type_hint)
 
 
-def _decoded(text: bytes, kind: Any) -> Any:
+def _decode(text: bytes, kind: Any) -> Any:
     return msgspec.json.decode(text, type=kind)
 
 
-_shared = lru_cache(DECODED)(_decoded)
+_decode_shared = lru_cache(SHARED_PARTS)(_decode)
 
 
 _Converter = TypeVar("_Converter", bound=DataConverter)
@@ -164,7 +164,7 @@ _CONVERTERS = (
 
 
 class _PayloadConverter(CompositePayloadConverter):
-    """But for its signature, no value is written differently in different places."""
+    """Writes a value in the same way in every place: only its signature depends on the place."""
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return this converter, as it ignores the context."""
@@ -198,8 +198,8 @@ class _DataConverter(DataConverter):
     def with_context(self, context: SerializationContext) -> Self:
         return self if self._is_same_everywhere else cast("Self", _with_place(self, place_of(context)))
 
-    def changed(self, fields: Mapping[str, Any]) -> Self:
-        """Return a copy with these fields. dataclasses.replace would create all converters again, for each call."""
+    def with_fields(self, fields: Mapping[str, Any]) -> Self:
+        """Return a copy with these fields. dataclasses.replace would create all converters anew in each call."""
         copy = object.__new__(type(self))
         vars(copy).update(vars(self), **fields)
         object.__setattr__(copy, "payload_converter", copy._new_payload_converter())
@@ -218,7 +218,7 @@ class _DataConverter(DataConverter):
         return self is other
 
 
-@lru_cache(PLACES)
+@lru_cache(PLACED_CONVERTERS)
 def _with_place(converter: _DataConverter, place: PayloadPlace) -> _DataConverter:
     signed, codec = _signed_converters(converter), _encryption_codec(converter)
     fields: dict[str, Any] = {}
@@ -226,7 +226,7 @@ def _with_place(converter: _DataConverter, place: PayloadPlace) -> _DataConverte
         fields["payload_codec"] = codec.lenient()
     if signed is not None:
         fields["payload_converter_class"] = signed.at(place)
-    return converter.changed(fields) if fields else converter
+    return converter.with_fields(fields) if fields else converter
 
 
 def _encryption_codec(converter: DataConverter) -> EncryptionCodec | None:
@@ -234,15 +234,15 @@ def _encryption_codec(converter: DataConverter) -> EncryptionCodec | None:
 
 
 def _signed_converters(converter: DataConverter) -> SignedConverters | None:
-    made: object = converter.payload_converter_class
-    return made if isinstance(made, SignedConverters) else None
+    converter_class: object = converter.payload_converter_class
+    return converter_class if isinstance(converter_class, SignedConverters) else None
 
 
-def _with_class(converter: _Converter, made: Callable[[], PayloadConverter]) -> _Converter:
+def _with_class(converter: _Converter, converter_class: Callable[[], PayloadConverter]) -> _Converter:
     """Return the converter with this class. The SDK only calls the class: it loses an instance's context where it
     replaces the storage, but not the class.
     """
-    return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", made))
+    return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", converter_class))
 
 
 def data_converter(
@@ -278,7 +278,7 @@ def _storage(driver: StorageDriver) -> ExternalStorage:
 
 
 def is_stored_outside(payload: Payload) -> bool:
-    """Whether a payload is one for the payload store. One that is encrypted already was too small for it."""
+    """Whether a payload belongs in the payload store. One that is encrypted already was too small for it."""
     return (payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)) and not is_encrypted(payload)
 
 
@@ -293,8 +293,9 @@ def is_signed(converter: DataConverter) -> bool:
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
-    """Return the converter of a worker: a call that cannot be read now is ``UnreadValue``, and all is signed that has
-    to be. One without encryption keys must notice what is encrypted: the SDK would drop a signal that cannot be read.
+    """Return the converter of a worker: it reads a call that is not available now as ``UnreadValue``, and requires
+    signatures everywhere. One without encryption keys must notice what is encrypted: the SDK would drop a signal that
+    cannot be read.
     """
     signed = _signed_converters(converter)
     if converter.payload_codec is None:

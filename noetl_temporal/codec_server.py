@@ -1,7 +1,7 @@
 """A codec server: decrypts values for Temporal's Web UI and for the `temporal` command (dev/decisions/0060).
 
 It speaks Temporal's protocol: POST /decode and /encode, with payloads as JSON, for web pages of one origin. Values in
-the payload store are read from there, and event trails are unpacked. What cannot be read is returned as it is.
+the payload store are read from there, and event trails are unpacked. A value that cannot be read is returned unchanged.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from noetl_temporal.http_listener import QuietHandler, listening
 from noetl_temporal.mirror.payloads import Reference, value
 from noetl_temporal.packed_trail import from_payload, is_packed, unpack
 
-__all__ = ["MAX_BYTES", "Access", "decoded", "encoded", "serving_codec"]
+__all__ = ["MAX_BYTES", "Access", "decode_payload", "encode_payload", "serving_codec"]
 
 MAX_BYTES = 32_000_000
 """Bytes of a request, which has a page of history in JSON."""
 
-ANSWER_SECONDS = 60.0
+RESPONSE_SECONDS = 60.0
 
 _HEADERS = "authorization, content-type, x-namespace"
 _PLAIN = b"json/plain"
 _log = logging.getLogger(__name__)
 
-Converted = Callable[[Payload], Awaitable[Payload]]
+Conversion = Callable[[Payload], Awaitable[Payload]]
 
 
 class Access(NamedTuple):
@@ -48,7 +48,7 @@ class Access(NamedTuple):
     token: str | None = None
 
 
-async def decoded(converter: DataConverter, payload: Payload) -> Payload:
+async def decode_payload(converter: DataConverter, payload: Payload) -> Payload:
     """Return the payload as plain JSON. Raises DecryptionError, LookupError, the payload store's errors."""
     payload = await _fetch_stored(converter, payload)
     if is_encrypted(payload):
@@ -70,7 +70,7 @@ async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
     return retrieved
 
 
-async def encoded(converter: DataConverter, payload: Payload) -> Payload:
+async def encode_payload(converter: DataConverter, payload: Payload) -> Payload:
     """Return the payload encrypted, also one that a client would store."""
     codec = converter.payload_codec
     return codec.keyring.encrypt(payload) if isinstance(codec, EncryptionCodec) else payload
@@ -80,27 +80,32 @@ async def encoded(converter: DataConverter, payload: Payload) -> Payload:
 async def serving_codec(
     converter: DataConverter, access: Access, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncGenerator[str]:
-    """Serve while the block runs; the URL of the server. Raises OSError if it cannot listen there."""
+    """Serve while the block runs, and yield the URL. Raises OSError if it cannot listen there."""
     loop = asyncio.get_running_loop()
 
-    def answer(convert: Callable[[DataConverter, Payload], Awaitable[Payload]], payloads: Payloads) -> Payloads:
-        work = _all(payloads, lambda payload: convert(converter, payload))
-        return asyncio.run_coroutine_threadsafe(work, loop).result(ANSWER_SECONDS)
+    def convert_payloads(
+        convert: Callable[[DataConverter, Payload], Awaitable[Payload]], payloads: Payloads
+    ) -> Payloads:
+        work = _convert_all(payloads, lambda payload: convert(converter, payload))
+        return asyncio.run_coroutine_threadsafe(work, loop).result(RESPONSE_SECONDS)
 
     class Handler(_Handler):
         pass
 
-    Handler.routes = {"/decode": partial(answer, decoded), "/encode": partial(answer, encoded)}
+    Handler.routes = {
+        "/decode": partial(convert_payloads, decode_payload),
+        "/encode": partial(convert_payloads, encode_payload),
+    }
     Handler.access = access
     async with listening(Handler, host, port) as (_, bound):
         yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
 
 
-async def _all(payloads: Payloads, convert: Converted) -> Payloads:
-    return Payloads(payloads=[await _converted(payload, convert) for payload in payloads.payloads])
+async def _convert_all(payloads: Payloads, convert: Conversion) -> Payloads:
+    return Payloads(payloads=[await _convert_if_readable(payload, convert) for payload in payloads.payloads])
 
 
-async def _converted(payload: Payload, convert: Converted) -> Payload:
+async def _convert_if_readable(payload: Payload, convert: Conversion) -> Payload:
     try:
         return await convert(payload)
     except Exception as error:
@@ -118,44 +123,46 @@ class _Handler(QuietHandler):
     access: Access
 
     def do_OPTIONS(self) -> None:  # noqa: N802 - the base class names it so
-        """Answer the CORS preflight request of a browser."""
-        self._answer(HTTPStatus.NO_CONTENT)
+        """Respond to the CORS preflight request of a browser."""
+        self._respond(HTTPStatus.NO_CONTENT)
 
     def do_POST(self) -> None:  # noqa: N802 - the base class names it so
         """Convert the payloads."""
         route = self.routes.get(self.path.partition("?")[0])
         refusal = self._refusal()
         if refusal is not None:
-            self._answer(*refusal)
+            self._respond(*refusal)
         elif route is None:
-            self._answer(HTTPStatus.NOT_FOUND, {"error": "there are POST /decode and POST /encode"})
+            self._respond(HTTPStatus.NOT_FOUND, {"error": "no such path: use POST /decode or POST /encode"})
         else:
-            self._answer(*self._converted(route))
+            self._respond(*self._convert_request(route))
 
     def _refusal(self) -> tuple[HTTPStatus, dict[str, Any]] | None:
         """Return the refusal of a request, if any: pages of other origins may reach this server by their own names."""
         if self.headers.get("Origin", self.access.origin) != self.access.origin:
             return HTTPStatus.FORBIDDEN, {"error": "requests from this origin are not allowed: see --origin"}
-        sent = self.headers.get("Authorization", "").encode()
-        if self.access.token is not None and not hmac.compare_digest(sent, f"Bearer {self.access.token}".encode()):
+        authorization = self.headers.get("Authorization", "").encode()
+        if self.access.token is not None and not hmac.compare_digest(
+            authorization, f"Bearer {self.access.token}".encode()
+        ):
             return HTTPStatus.UNAUTHORIZED, {"error": "send the access token: Authorization: Bearer TOKEN"}
         length = self.headers.get("Content-Length", "")
         if not length.isascii() or not length.isdecimal() or int(length) > MAX_BYTES:
             return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"a request has at most {MAX_BYTES:,} bytes"}
         return None
 
-    def _converted(self, route: Callable[[Payloads], Payloads]) -> tuple[HTTPStatus, dict[str, Any]]:
+    def _convert_request(self, route: Callable[[Payloads], Payloads]) -> tuple[HTTPStatus, dict[str, Any]]:
         try:
             text = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            given = ParseDict(text, Payloads(), ignore_unknown_fields=True)
+            payloads = ParseDict(text, Payloads(), ignore_unknown_fields=True)
         except (ValueError, ParseError, RecursionError):
             return HTTPStatus.BAD_REQUEST, {"error": "the body is not JSON like {'payloads': [...]}"}
         try:
-            return HTTPStatus.OK, MessageToDict(route(given))
+            return HTTPStatus.OK, MessageToDict(route(payloads))
         except TimeoutError:
             return HTTPStatus.GATEWAY_TIMEOUT, {"error": "the payload store did not answer in time"}
 
-    def _answer(self, status: HTTPStatus, body: dict[str, Any] | None = None) -> None:
+    def _respond(self, status: HTTPStatus, body: dict[str, Any] | None = None) -> None:
         text = b"" if body is None else json.dumps(body).encode()
         self.send_response(status)
         for name, content in self._headers(text).items():

@@ -1,4 +1,4 @@
-"""A playbook's file to the graph that is to run: with the installed tools, and with the code of its scripts fetched."""
+"""Compiles a playbook for a run: with the installed tools, and with the code of its scripts fetched."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["compile_to_run"]
 
 
 def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credentials: Path | None = None) -> Result:
-    """Compile a file, or text that was read, for a run with this request; in no thread with a running event loop.
-    Scripts are fetched with the credentials of this process: those in the file ``credentials``, or else its own.
+    """Compile a file, or text that was read, for a run with this request; not in a thread with a running event loop.
+    Scripts are fetched with the credentials in the file ``credentials``, or else with those of this process.
     """
     tools = installed_tools()
     parsed = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)

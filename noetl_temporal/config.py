@@ -1,4 +1,4 @@
-"""Connects to Temporal as its own environment configuration says."""
+"""Connects to Temporal with the settings of its environment variables and configuration file."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ async def _run(pool: _Pool, operation: Callable[[Connection], Awaitable[T]]) -> 
             raise
         except BaseException:
             with suppress(asyncpg.InterfaceError):  # it is gone already
-                connection.terminate()  # otherwise to give it back waits for a server that may not answer
+                connection.terminate()  # otherwise its release waits for a server that may not respond
             raise
 
 

@@ -1,7 +1,7 @@
 """Requests to a run, and messages between its workflows about waits and pauses: JSON in history.
 
-A request is signed as a submission is, for the run that it is sent to (signing.py). Its ``id`` rises with time and
-makes a repeated one harmless: also one that somebody repeats who can read Temporal but has no key.
+Requests are signed like submissions, for the run to which they are sent (signing.py). The ``id`` of a request rises
+with time, so a repeated request is ignored, also one that is replayed by someone who can read Temporal but has no key.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from noetl_temporal.machine.held_steps import HeldStep, held_steps
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
-if TYPE_CHECKING:  # with what a worker needs
+if TYPE_CHECKING:  # imports what only workers need otherwise
     from noetl_temporal.machine.state import PlaybookState
 
 __all__ = [
     "ClosedWait",
     "DecidedRuns",
     "DecisionRequest",
-    "HandedAnswer",
+    "ForwardedAnswer",
     "HeldRequest",
     "OpenWaits",
     "OpenedWait",
@@ -79,8 +79,8 @@ class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DecidedRuns(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The answer to a HeldRequest: how many held runs it was about, and the id of the oldest. A repeated request has
-    none.
+    """The result of a HeldRequest: how many held step runs it decided, and the id of the oldest; none for a repeated
+    request.
     """
 
     count: int = 0
@@ -99,7 +99,7 @@ class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(cls, state: PlaybookState) -> OpenWaits:
-        """What a machine with this state waits for."""
+        """Return what a machine with this state waits for."""
         waits = sorted(state.waits.values(), key=lambda wait: wait.age)
         held = held_steps(waits)
         return cls([wait for wait in waits if wait.kind != "held"], held[:MOST_HELD], state.pause, len(held))
@@ -130,15 +130,15 @@ class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
     request: int = 0
 
 
-class HandedAnswer(msgspec.Struct, frozen=True):
-    """A playbook hands an answer to a chunk, for these of its waits."""
+class ForwardedAnswer(msgspec.Struct, frozen=True):
+    """A playbook forwards an answer to a chunk, for these of its waits."""
 
     wait_ids: tuple[str, ...]
     answer: Answer
 
 
 def text_problem(by: str, reason: str) -> str | None:
-    """What is wrong with the name of who makes a request, or with its reason; None if nothing."""
+    """Return what is wrong with the name of the requester or with the reason; None if nothing is."""
     if len(by) > MOST_NAME_CHARACTERS:
         return f"the name has {len(by):,} characters; at most {MOST_NAME_CHARACTERS} are allowed"
     if len(reason) > MOST_REASON_CHARACTERS:

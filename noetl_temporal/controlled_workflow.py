@@ -1,6 +1,6 @@
 """The part of a playbook's workflow that people control: pause, resume, retry and skip.
 
-Each update is refused by its validator where it cannot be. A handler notes a fact and returns at once.
+The validator of an update refuses a request that is not possible. Its handler adds a fact and returns immediately.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from noetl_temporal.naming import (
 from noetl_temporal.own_workflow import now
 from noetl_temporal.workflow_host import WorkflowHost
 
-__all__ = ["ControlledWorkflow", "fact_of_pause", "refuse"]
+__all__ = ["ControlledWorkflow", "pause_fact", "refuse"]
 
 
 class ControlledWorkflow:
@@ -43,87 +43,89 @@ class ControlledWorkflow:
 
     @workflow.update(name=PAUSE_UPDATE, description="Pause the run: nothing starts until it is resumed.")
     def pause(self, request: PauseRequest) -> None:
-        """Accepted: the machine takes it with the next facts."""
+        """Pass the accepted request to the machine."""
         if self._is_new(request.id):
-            self._host.take_update(PauseRequested(now(), request.id, request.by, request.reason))
+            self._host.receive_update(PauseRequested(now(), request.id, request.by, request.reason))
 
     @pause.validator
     def check_pause(self, request: PauseRequest) -> None:
-        """Raises ApplicationError with the reason for what cannot be."""
+        """Raise ApplicationError with the reason if the request is refused."""
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
-            refuse(pause_problem(self._machine.state, self._host.unfed))
+            refuse(pause_problem(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
     def resume(self, request: PauseRequest) -> None:
-        """Accepted: the machine takes it with the next facts."""
+        """Pass the accepted request to the machine."""
         if self._is_new(request.id):
-            self._host.take_update(UnpauseRequested(now(), request.id, request.by, request.reason))
+            self._host.receive_update(UnpauseRequested(now(), request.id, request.by, request.reason))
 
     @resume.validator
     def check_resume(self, request: PauseRequest) -> None:
-        """Raises ApplicationError with the reason for what cannot be."""
+        """Raise ApplicationError with the reason if the request is refused."""
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
-            refuse(resume_problem(self._machine.state, self._host.unfed))
+            refuse(resume_problem(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
     def retry(self, request: HeldRequest) -> DecidedRuns:
-        """Accepted: the machine takes it with the next facts."""
+        """Pass the accepted request to the machine."""
         if not self._is_new(request.id):
             return DecidedRuns()
         runs = self._held_runs(request)
-        self._host.take_update(RetryRequested(now(), request.id, runs, request.by, request.reason))
+        self._host.receive_update(RetryRequested(now(), request.id, runs, request.by, request.reason))
         return DecidedRuns(len(runs), runs[0])
 
     @retry.validator
     def check_retry(self, request: HeldRequest) -> None:
-        """Raises ApplicationError with the reason for what cannot be."""
+        """Raise ApplicationError with the reason if the request is refused."""
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
-            refuse(retry_problem(self._machine.state, self._host.unfed))
+            refuse(retry_problem(self._machine.state, self._host.unfed_facts))
             self._held_runs(request)
 
     @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
     def skip(self, request: HeldRequest) -> DecidedRuns:
-        """Accepted: the machine takes it with the next facts."""
+        """Pass the accepted request to the machine."""
         if not self._is_new(request.id):
             return DecidedRuns()
         runs = self._held_runs(request)
-        self._host.take_update(SkipRequested(now(), request.id, runs, request.data, request.by, request.reason))
+        self._host.receive_update(SkipRequested(now(), request.id, runs, request.data, request.by, request.reason))
         return DecidedRuns(len(runs), runs[0])
 
     @skip.validator
     def check_skip(self, request: HeldRequest) -> None:
-        """Raises ApplicationError with the reason for what cannot be."""
+        """Raise ApplicationError with the reason if the request is refused."""
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(skip_problem(request.data, len(self._held_runs(request))))
 
     def _is_new(self, request_id: int) -> bool:
-        return not is_repeated(request_id, self._machine.state, self._host.unfed)
+        return not is_repeated(request_id, self._machine.state, self._host.unfed_facts)
 
     def _held_runs(self, request: HeldRequest) -> tuple[str, ...]:
-        """The ids of the held runs that are meant."""
-        asked = self._machine.graph, self._machine.state, request.step, self._host.unfed
+        """Return the ids of the held step runs that the request names."""
+        selection = self._machine.graph, self._machine.state, request.step, self._host.unfed_facts
         try:
-            return tuple(one.run for one in (all_held(*asked) if request.all else [chosen_held(*asked)]))
+            return tuple(
+                held_step.run for held_step in (all_held(*selection) if request.all else [chosen_held(*selection)])
+            )
         except RefusedError as error:
             raise ApplicationError(str(error), type=REFUSED_REQUEST, non_retryable=True) from error
 
     @workflow.signal(name=PAUSE_SIGNAL, description="The playbook that waits for this one was paused or resumed.")
     def caller_paused(self, notice: PauseNotice) -> None:
-        """Sent by the run that called this one."""
-        self._host.take(fact_of_pause(notice))
+        """Handle the notice of the run that called this one."""
+        self._host.receive(pause_fact(notice))
 
 
-def fact_of_pause(notice: PauseNotice) -> PauseRequested | UnpauseRequested:
-    """Messages from the workflow that waits for this one."""
+def pause_fact(notice: PauseNotice) -> PauseRequested | UnpauseRequested:
+    """Return the fact of a notice from the workflow that waits for this one."""
     fact = PauseRequested if notice.is_paused else UnpauseRequested
     return fact(now(), by=notice.by, reason=notice.reason)
 
 
-def refuse(why: str | None) -> None:
-    """Raises ApplicationError with the reason, if there is one."""
-    if why is not None:
-        raise ApplicationError(why, type=REFUSED_REQUEST, non_retryable=True)
+def refuse(reason: str | None) -> None:
+    """Raise ApplicationError with the reason, if there is one."""
+    if reason is not None:
+        raise ApplicationError(reason, type=REFUSED_REQUEST, non_retryable=True)

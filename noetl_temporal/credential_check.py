@@ -1,7 +1,7 @@
 """Asks the workers whether they have the credentials that playbooks name, and the keys, before a run is submitted.
 
 Only the workers that call a tool know its credentials, so each of their queues is asked, by an activity without a
-workflow (Temporal's standalone activities). It is sent names, and returns what is wrong with them: no secret leaves the
+workflow (Temporal's standalone activities). It receives names and returns what is wrong with them: no secret leaves the
 worker. A queue without workers, or a server without such activities, is no reason to refuse a run.
 """
 
@@ -35,8 +35,8 @@ __all__ = ["CredentialNames", "credential_activity", "missing_credentials"]
 
 ACTIVITY = "noetl.credentials"
 
-ANSWER_TIMEOUT = timedelta(seconds=3)
-"""A worker that is up answers in a twentieth of a second."""
+RESPONSE_TIMEOUT = timedelta(seconds=3)
+"""A worker responds in a twentieth of a second."""
 
 
 _KEYS_HINT = (
@@ -60,14 +60,14 @@ def credential_activity(source: CredentialSource) -> Callable[..., Any]:
     """Return the activity, of every worker that calls tools."""
 
     @activity.defn(name=ACTIVITY)
-    async def check(names: CredentialNames) -> CredentialProblems:
-        return CredentialProblems({name: problem for name in names.names if (problem := problem_of(name, source))})
+    async def check(request: CredentialNames) -> CredentialProblems:
+        return CredentialProblems({name: problem for name in request.names if (problem := problem_of(name, source))})
 
     return check
 
 
 def problem_of(name: str, source: CredentialSource) -> str:
-    """What is wrong with the credential of this name, "" if nothing is."""
+    """Return what is wrong with the credential of this name; "" if nothing is."""
     try:
         source.find(name)
     except CredentialError as error:
@@ -77,17 +77,19 @@ def problem_of(name: str, source: CredentialSource) -> str:
 
 async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[str]:
     """Return a line with its place for each credential that the workers of its tool do not have. Names that are
-    templates are not asked for. A client that encrypts asks all queues of tools. Raises DeploymentError where the
+    templates are not checked. A client that encrypts asks all queues of tools. Raises DeploymentError where the
     workers have other keys than this process.
     """
     graphs = list(graphs)
     uses = _uses_by_queue(graphs, resolved_queues(graphs, {}))
     if client.data_converter.payload_codec is None:
         uses = {queue: names for queue, names in uses.items() if names}
-    answers = await asyncio.gather(*(_ask_workers(client, queue, list(places)) for queue, places in uses.items()))
+    problems_by_queue = await asyncio.gather(
+        *(_ask_workers(client, queue, list(places)) for queue, places in uses.items())
+    )
     return [
         f"{place}: error: {problem}"
-        for places, problems in zip(uses.values(), answers, strict=True)
+        for places, problems in zip(uses.values(), problems_by_queue, strict=True)
         for name, problem in problems.items()
         for place in places[name]
     ]
@@ -114,13 +116,13 @@ def _place(graph: Graph, span: Span) -> str:
 async def _ask_workers(client: Client, queue: str, names: list[str]) -> dict[str, str]:
     """Return the problems that the workers of a queue have with these names; none if no worker answers."""
     try:
-        answer: CredentialProblems = await client.execute_activity(
+        response: CredentialProblems = await client.execute_activity(
             ACTIVITY,
             CredentialNames(names),
             id=f"credentials/{uuid4()}",
             task_queue=queue,
             result_type=CredentialProblems,
-            schedule_to_close_timeout=ANSWER_TIMEOUT,
+            schedule_to_close_timeout=RESPONSE_TIMEOUT,
             retry_policy=RetryPolicy(maximum_attempts=1),
         )
     except (ActivityFailureError, DecryptionError) as error:
@@ -132,4 +134,4 @@ async def _ask_workers(client: Client, queue: str, names: list[str]) -> dict[str
         return {}
     except RPCError:
         return {}
-    return answer.problems
+    return response.problems

@@ -24,18 +24,18 @@ __all__ = ["credential_source"]
 def credential_source(file: Path | None = None) -> CredentialSource:
     """Return credentials by name. Raises DeploymentError if NOETL_CREDENTIALS is a relative path, or not a file with
     credentials."""
-    return CredentialSource(file or _named())
+    return CredentialSource(file or _file_from_environment())
 
 
-def _named() -> Path | None:
-    named = os.environ.get(CREDENTIALS_VARIABLE)
-    if not named:
+def _file_from_environment() -> Path | None:
+    setting = os.environ.get(CREDENTIALS_VARIABLE)
+    if not setting:
         return None
-    if not Path(named).is_absolute():
+    if not Path(setting).is_absolute():
         raise DeploymentError(
-            f"{CREDENTIALS_VARIABLE} is {named!r}, which is a relative path: set it to an absolute path"
+            f"{CREDENTIALS_VARIABLE} is {setting!r}, which is a relative path: set it to an absolute path"
         )
-    file = Path(named)
+    file = Path(setting)
     try:
         require_regular(file, file.stat())
         read_credentials(file)

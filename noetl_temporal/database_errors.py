@@ -27,7 +27,7 @@ def _is_closed(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """A readable message for the error: when a connection is lost, asyncpg describes its internal state instead."""
+    """Return a readable message for the error: when a connection is lost, asyncpg describes its internal state."""
     if _is_closed(error) or isinstance(error, asyncpg.InternalClientError):
         return "the connection was lost"
     return str(error) or type(error).__name__

@@ -13,7 +13,7 @@ import asyncio
 import asyncpg
 
 from noetl_activities.errors import CONNECTION_REFUSED
-from noetl_activities.postgres_dsn import DsnError, dsn_place
+from noetl_activities.postgres_dsn import DsnError, dsn_location
 from noetl_activities.postgres_protocol import guard_logins
 from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
 
@@ -33,7 +33,7 @@ class DeploymentError(Exception):
 async def check_postgres(dsn: str) -> None:
     """Connect once. Raises DeploymentError."""
     try:
-        dsn_place(dsn)
+        dsn_location(dsn)
         connection = await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
     except (ValueError, *DATABASE_ERRORS) as error:
         raise postgres_problem(error, dsn) from error
@@ -48,21 +48,21 @@ def dsn_problem(error: DsnError) -> DeploymentError:
 def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
     """Return the error that says why Postgres cannot be used. It never contains the password of the DSN."""
     try:
-        place = dsn_place(dsn) if dsn else ""
-    except DsnError as wrong:
-        return dsn_problem(wrong)
-    where = f"Postgres at {place}" if place else "Postgres"
+        place = dsn_location(dsn) if dsn else ""
+    except DsnError as dsn_error:
+        return dsn_problem(dsn_error)
+    server = f"Postgres at {place}" if place else "Postgres"
     match error:
         case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedColumnError():
-            return DeploymentError(f"{where} has no event log of this version ({error}): run `noetl setup`")
+            return DeploymentError(f"{server} has no event log of this version ({error}): run `noetl setup`")
         case TimeoutError() | asyncio.TimeoutError():
-            why = f"timed out after {CONNECT_SECONDS:g} s"
+            reason = f"timed out after {CONNECT_SECONDS:g} s"
         case ConnectionRefusedError():
-            why = CONNECTION_REFUSED
+            reason = CONNECTION_REFUSED
         case asyncpg.InvalidAuthorizationSpecificationError():
-            why = f"the login was refused ({error})"
+            reason = f"the login was refused ({error})"
         case ValueError() if not isinstance(error, asyncpg.PostgresError):
-            why = "the parameters of the DSN, or the PG* variables of this process, are not known to Postgres"
+            reason = "the parameters of the DSN, or the PG* variables of this process, are not known to Postgres"
         case _:
-            why = reason_of(error)
-    return DeploymentError(f"cannot use {where}: {why}. Check NOETL_POSTGRES: {_FORM}")
+            reason = reason_of(error)
+    return DeploymentError(f"cannot use {server}: {reason}. Check NOETL_POSTGRES: {_FORM}")

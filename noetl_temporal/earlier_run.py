@@ -1,12 +1,12 @@
-"""What an earlier run had before a step first started (dev/decisions/0066).
+"""Finds what an earlier run had done before a step first started (dev/decisions/0066).
 
 How it works. The recorded history of the run is replayed, from its first run on where it continued as new. So the same
 machine takes the same facts in the same order, and its state is that of the workflow then. No tool is called and
 nothing is written. Unlike other replays this one uses what it reads: it runs in the run's own namespace and verifies
 each signature.
 
-Large values stay references. Those that the facts refer to are looked up before anything starts, and kept by that for
-another day: until then the mirror has read the start of the new run, which is their owner from there on (owners.py).
+Large values stay references. Those that the facts refer to are looked up before anything starts, and thereby kept for
+another day. By then the mirror has read the start of the new run, which owns them from then on (owners.py).
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ _GONE = "Temporal has removed its history, or a part of it: submit the playbook 
 class EarlierRun(NamedTuple):
     """An earlier run: its input, its playbook, and the facts with which a rerun starts."""
 
-    given: RunInput
+    run_input: RunInput
     playbook: Playbook
     facts: Earlier
 
     @property
     def reused(self) -> dict[str, str]:
-        """The steps whose outcomes are taken over, in the playbook's order: name -> status."""
+        """The steps whose outcomes are reused, in the playbook's order: name -> status."""
         records = _step_records(self.facts.state)
         steps = self.playbook.graph.steps.items()
         return {name: records[name]["status"] for name, step in steps if name in records and not step.is_synthetic}
 
 
 async def earlier_run(client: Client, workflow_id: str, execution_id: int, step: str) -> EarlierRun:
-    """Return what a run had before ``step`` first started, where that can be taken over.
+    """Return what a run had done before ``step`` first started, if it can be reused.
 
     Raises RequestRefusedError with the reason, DecryptionError, RPCError, the errors of the payload store."""
     try:
@@ -82,32 +82,34 @@ class _EarlierRunReader:
         runs = await self._run_ids()
         first = await self._workflow(runs[0]).fetch_history()
         started = first.events[0]
-        given, playbook = await self._input(started)
+        run_input, playbook = await self._input(started)
         _check_step(playbook.graph, self._step)
         recorder = _Recorder(playbook.graph, self._step)
         for run in runs:
             history = first if run == runs[0] else await self._workflow(run).fetch_history()
-            problem = await problem_of(history, self._converter, [_Watching(recorder)], self._client.namespace)
+            problem = await problem_of(
+                history, self._converter, [_RecordingInterceptor(recorder)], self._client.namespace
+            )
             if problem is not None:
-                why = "its history was changed, was recorded by another build, or lacks values"
-                raise RequestRefusedError(f"{why}, and cannot be replayed: {problem}")
+                reason = "its history was changed, was recorded by another build, or lacks values"
+                raise RequestRefusedError(f"{reason}, and cannot be replayed: {problem}")
             if recorder.has_started:
                 break
-        facts = recorder.result(given)
+        facts = recorder.result(run_input)
         await self._check_values(facts)
         secrets_key = started.workflow_execution_started_event_attributes.first_execution_run_id
-        return EarlierRun(given, playbook, Earlier(self._execution_id, self._step, secrets_key, facts))
+        return EarlierRun(run_input, playbook, Earlier(self._execution_id, self._step, secrets_key, facts))
 
     async def _run_ids(self) -> list[str]:
-        """The run ids of the workflow, each of which continued the one before."""
+        """Return the run ids of the workflow, each of which continued the one before."""
         description = await self._client.get_workflow_handle(self._workflow_id).describe()
         if description.status is WorkflowExecutionStatus.RUNNING:
             raise RequestRefusedError("the run is still running: wait for its end (noetl wait), or cancel it")
-        runs, before = list[str](), description.run_id
-        while before:
-            runs.append(before)
-            event = await self._first_event(before)
-            before = event.workflow_execution_started_event_attributes.continued_execution_run_id
+        runs, run_id = list[str](), description.run_id
+        while run_id:
+            runs.append(run_id)
+            event = await self._first_event(run_id)
+            run_id = event.workflow_execution_started_event_attributes.continued_execution_run_id
         return runs[::-1]
 
     def _workflow(self, run_id: str) -> WorkflowHandle[Any, Any]:
@@ -123,7 +125,7 @@ class _EarlierRunReader:
         context = WorkflowSerializationContext(self._client.namespace, self._workflow_id)
         try:
             converter: DataConverter = self._converter.with_context(context)
-            given, playbook = await converter.decode(payloads, [RunInput, Playbook])
+            run_input, playbook = await converter.decode(payloads, [RunInput, Playbook])
         except ApplicationError as refused:
             raise RequestRefusedError(f"its request is {refused.message}") from refused
         except LookupError as error:
@@ -132,19 +134,19 @@ class _EarlierRunReader:
             if NO_STORE not in str(error):
                 raise
             raise RequestRefusedError("its playbook is stored in Postgres: set NOETL_POSTGRES") from error
-        return given, playbook
+        return run_input, playbook
 
     async def _check_values(self, facts: Json) -> None:
         text = msgspec.json.encode(facts)
         limit = payload_limit(self._client.data_converter)
         if len(text) > limit:
-            why = f"what happened before step {self._step!r} has {len(text):,} bytes, over {limit:,}"
-            raise RequestRefusedError(f"{why}: a rerun cannot reuse it")
+            reason = f"what happened before step {self._step!r} has {len(text):,} bytes, over {limit:,}"
+            raise RequestRefusedError(f"{reason}: a rerun cannot reuse it")
         keys, storage = keys_in_json(text), self._client.data_converter.external_storage
         store = storage.drivers[0] if storage is not None else None
-        gone = await store.renew(keys) if keys and isinstance(store, PayloadStore) else set[str]()
-        if gone:
-            are = "1 large value has" if len(gone) == 1 else f"{len(gone):,} large values have"
+        missing = await store.renew(keys) if keys and isinstance(store, PayloadStore) else set[str]()
+        if missing:
+            are = "1 large value has" if len(missing) == 1 else f"{len(missing):,} large values have"
             raise RequestRefusedError(f"{are} been pruned (noetl prune), which the run had before step {self._step!r}")
 
 
@@ -154,18 +156,18 @@ def _check_step(graph: Graph, step: str) -> None:
         raise RequestRefusedError(f"the playbook has no step {step!r}: {nearest_or_all(step, names, 'its steps are')}")
     loop = region_of(graph, step)
     if loop is not None:
-        why = f"step {step!r} runs once for each item of the loop {loop!r}, so it has no single state before it"
-        raise RequestRefusedError(f"{why}: rerun from {loop!r}")
+        reason = f"step {step!r} runs once for each item of the loop {loop!r}, so it has no single state before it"
+        raise RequestRefusedError(f"{reason}: rerun from {loop!r}")
 
 
 class _Recorder:
-    """Notes the state before the first start of a step."""
+    """Records the state of a run before the first start of a step."""
 
     def __init__(self, graph: Graph, step: str) -> None:
         self._graph, self._step = graph, step
         self._facts: Json = None
         self._starts: dict[str, str | None] = {}
-        """Return, for each started step, why a rerun cannot start there; None if it can."""
+        """For each step that has started, why a rerun cannot start there; None if it can."""
 
     def note(self, step: str, state: PlaybookState) -> None:
         """Record that a step is about to start."""
@@ -177,13 +179,13 @@ class _Recorder:
 
     @property
     def has_started(self) -> bool:
-        """Whether the step has."""
+        """Whether the step has started."""
         return self._step in self._starts
 
-    def result(self, given: RunInput) -> Json:
+    def result(self, run_input: RunInput) -> Json:
         """Return the facts. Raises RequestRefusedError."""
         if not self.has_started:
-            raise RequestRefusedError(self._why_not_reached(given.rerun))
+            raise RequestRefusedError(self._why_not_reached(run_input.rerun))
         problem = self._starts[self._step]
         if problem is not None:
             raise RequestRefusedError(f"{problem}: {self._possible_starts()}")
@@ -191,8 +193,8 @@ class _Recorder:
 
     def _why_not_reached(self, earlier: Earlier | None) -> str:
         if earlier is not None and self._step in _step_records(earlier.state):
-            taken = f"it reused step {self._step!r} from run {earlier.execution_id}"
-            return f"{taken}: noetl rerun {earlier.execution_id} --from {self._step}"
+            reason = f"it reused step {self._step!r} from run {earlier.execution_id}"
+            return f"{reason}: noetl rerun {earlier.execution_id} --from {self._step}"
         return f"it never reached step {self._step!r}: {self._possible_starts()}"
 
     def _possible_starts(self) -> str:
@@ -205,7 +207,7 @@ def _step_records(state: Json) -> dict[str, Any]:
     return {} if state is None else {**state.get("left", {}), **state.get("records", {})}
 
 
-class _Watching(Interceptor):
+class _RecordingInterceptor(Interceptor):
     """Reports the steps of a replayed playbook to a recorder."""
 
     def __init__(self, recorder: _Recorder) -> None:

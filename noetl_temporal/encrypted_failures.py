@@ -11,7 +11,7 @@ from noetl_temporal.plain_failures import PlainFailureConverter
 __all__ = ["HIDDEN", "EncryptedFailureConverter", "hide_texts", "is_confidential", "raise_if_locked"]
 
 HIDDEN = "Encoded failure"
-"""The message of a failure whose texts are hidden, as the SDK has it."""
+"""The message of a failure whose texts are hidden, as in the SDK."""
 
 
 class EncryptedFailureConverter(PlainFailureConverter):

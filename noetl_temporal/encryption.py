@@ -70,7 +70,7 @@ class Keyring:
         return payload.metadata.get(_KEY_ID) in self._ciphers
 
     def encrypt(self, payload: Payload, place: bytes = b"") -> Payload:
-        """Return the payload with its metadata, encrypted. Only who names the same ``place`` can decrypt it."""
+        """Return the payload with its metadata, encrypted. Decrypting it requires the same ``place``."""
         if self._first is None:
             return payload
         nonce = os.urandom(_NONCE_BYTES)

@@ -21,20 +21,20 @@ from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_en
 from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.machine.call import ToolCall
 
-__all__ = ["EncryptedConverter", "EncryptionCodec", "Locked", "locked_error"]
+__all__ = ["EncryptedConverter", "EncryptionCodec", "LockedValue", "locked_error"]
 
 
 @dataclass(frozen=True)
-class Locked:
-    """Stands in an activity for its input, or for details of its heartbeats, whose key this process does not have;
-    ``why`` in words. Heartbeats send the same ``payload`` again.
+class LockedValue:
+    """Takes the place of an activity's input, or of the details of its heartbeats, if this process lacks the encryption
+    key. ``why`` is the message. Heartbeats send the same ``payload`` again.
     """
 
     why: str
     payload: Payload
 
 
-def locked_error(locked: Locked, delay: timedelta) -> ApplicationError:
+def locked_error(locked: LockedValue, delay: timedelta) -> ApplicationError:
     """Return the error that ends an attempt because of a missing key; Temporal repeats the call after the delay."""
     return ApplicationError(locked.why, type=DecryptionError.__name__, next_retry_delay=delay)
 
@@ -42,7 +42,8 @@ def locked_error(locked: Locked, delay: timedelta) -> ApplicationError:
 class EncryptionCodec(PayloadCodec):
     """Encrypts and decrypts payloads.
 
-    ``passes`` says which payloads are not encrypted here. ``is_lenient`` leaves alone what it has no key for.
+    ``passes`` says which payloads are not encrypted here. With ``is_lenient``, payloads without a known key stay
+    encrypted.
     """
 
     def __init__(self, keyring: Keyring, passes: Callable[[Payload], bool], *, is_lenient: bool = False) -> None:
@@ -52,7 +53,7 @@ class EncryptionCodec(PayloadCodec):
         self._lenient = self if is_lenient else EncryptionCodec(keyring, passes, is_lenient=True)
 
     def lenient(self) -> EncryptionCodec:
-        """Return the codec for an activity, which leaves undecodable details alone: the SDK would fail the activity."""
+        """Return the lenient codec, for activities: the SDK would fail one whose details cannot be decrypted."""
         return self._lenient
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -66,29 +67,29 @@ class EncryptionCodec(PayloadCodec):
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """See temporalio.converter.PayloadCodec. Raises DecryptionError."""
-        return [self._decoded(payload) for payload in payloads]
+        return [self._decrypt_if_possible(payload) for payload in payloads]
 
-    def _decoded(self, payload: Payload) -> Payload:
+    def _decrypt_if_possible(self, payload: Payload) -> Payload:
         if not is_encrypted(payload) or (self._is_lenient and not self.keyring.has_key_of(payload)):
             return payload
         return self.keyring.decrypt(payload)
 
 
 class EncryptedConverter(EncodingPayloadConverter):
-    """Reads what no codec has decrypted: ``Locked`` for an activity, an error for anything else."""
+    """Reads what no codec has decrypted: a ``LockedValue`` for an activity, an error for anything else."""
 
     @property
     def encoding(self) -> str:
         return ENCRYPTED.decode()
 
     def to_payload(self, value: Any) -> Payload | None:
-        return value.payload if isinstance(value, Locked) else None
+        return value.payload if isinstance(value, LockedValue) else None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         """Raises DecryptionError, so that a workflow task is retried."""
         error = missing_key(payload)
         if type_hint in (ToolCall, FrameInput) or (type_hint is None and not _is_in_workflow()):
-            return Locked(str(error), payload)
+            return LockedValue(str(error), payload)
         raise error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from noetl_activities.postgres_dsn import DsnError, dsn_place
+from noetl_activities.postgres_dsn import DsnError, dsn_location
 from noetl_activities.variables import DSN_VARIABLE
 
 __all__ = ["NO_CATALOG", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]
@@ -18,13 +18,13 @@ NO_CATALOG = f"the catalog is in Postgres: set {DSN_VARIABLE} to its DSN"
 
 
 def dsn_from_environment() -> str | None:
-    """Return the DSN of the event log's Postgres, None when there is none. Raises DeploymentError for what is no DSN,
-    before a driver reads it: its errors repeat parts of it.
+    """Return the DSN of the event log's Postgres; None if it is not set. Raises DeploymentError for an invalid DSN,
+    before the driver reads it, whose errors quote parts of it.
     """
     dsn = os.environ.get(DSN_VARIABLE)
     try:
         if dsn:
-            dsn_place(dsn)
+            dsn_location(dsn)
     except DsnError as error:
         from noetl_temporal.deployment import dsn_problem  # imports the database driver
 

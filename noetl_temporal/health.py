@@ -1,9 +1,9 @@
 """Health and metrics of a worker or a mirror over HTTP, for a supervisor and Prometheus (``--health``).
 
-| path | answer |
+| path | response |
 |---|---|
-| /healthz | 200 while the event loop of the process answers: restart it if it does not |
-| /readyz | 200 while it serves and Temporal answers, else 503 with the reason |
+| /healthz | 200 while the event loop of the process responds: restart the process if it does not |
+| /readyz | 200 while the process serves and Temporal responds, else 503 with the reason |
 | /metrics | metrics as text for Prometheus: those of Temporal's SDK and of metrics.py, or of mirror/gauges.py |
 
 The SDK's exporter listens on a port of its own on the loopback, from which a worker's /metrics is passed on.
@@ -25,15 +25,15 @@ from temporalio.service import RPCError
 
 from noetl_temporal.http_listener import QuietHandler, listening
 
-__all__ = ["exported", "free_address", "serving_health"]
+__all__ = ["exported_metrics", "free_address", "serving_health"]
 
-ANSWER_SECONDS = 5.0
+RESPONSE_SECONDS = 5.0
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _JSON = "application/json"
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     status: HTTPStatus
     body: bytes
     content_type: str = _JSON
@@ -53,77 +53,77 @@ async def serving_health(
     served: Callable[[], str],
     metrics: Callable[[], Coroutine[Any, Any, str]],
 ) -> AsyncGenerator[int]:
-    """Answer on this host and port while the block runs; the port. ``served`` says what the process serves now, "" when
-    it stops; ``metrics`` is called on the caller's loop, and raises OSError where there are none. Raises OSError if it
-    cannot listen.
+    """Respond on this host and port while the block runs, and yield the port. ``served`` returns what the process
+    serves now, "" while it stops. ``metrics`` is called on the caller's loop, and may raise OSError. Raises OSError if
+    it cannot listen.
     """
     loop = asyncio.get_running_loop()
 
-    async def measured() -> _Answer:
-        return _Answer(HTTPStatus.OK, (await metrics()).encode(), _TEXT)
+    async def metrics_response() -> _Response:
+        return _Response(HTTPStatus.OK, (await metrics()).encode(), _TEXT)
 
-    def on_loop(answer: Callable[[], Coroutine[Any, Any, _Answer]]) -> _Answer:
-        return asyncio.run_coroutine_threadsafe(answer(), loop).result(ANSWER_SECONDS)
+    def run_on_loop(respond: Callable[[], Coroutine[Any, Any, _Response]]) -> _Response:
+        return asyncio.run_coroutine_threadsafe(respond(), loop).result(RESPONSE_SECONDS)
 
-    async def alive() -> _Answer:
+    async def liveness_response() -> _Response:
         return _json(HTTPStatus.OK, {"status": "alive"})
 
-    async def ready() -> _Answer:
-        serves = served()
-        if not serves:
+    async def readiness_response() -> _Response:
+        description = served()
+        if not description:
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "stopping"})
         try:
-            await asyncio.wait_for(client.service_client.check_health(), ANSWER_SECONDS / 2)
+            await asyncio.wait_for(client.service_client.check_health(), RESPONSE_SECONDS / 2)
         except (RPCError, RuntimeError, TimeoutError) as error:
             reason = f"Temporal does not answer: {error or 'timed out'}"
-            health: dict[str, str | list[str]] = {"status": "disconnected", "reason": reason, "serves": serves}
+            health: dict[str, str | list[str]] = {"status": "disconnected", "reason": reason, "serves": description}
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, health)
-        return _json(HTTPStatus.OK, {"status": "ready", "serves": serves})
+        return _json(HTTPStatus.OK, {"status": "ready", "serves": description})
 
     class Handler(_Handler):
         routes = {  # noqa: RUF012 - never changed
-            "/healthz": lambda: on_loop(alive),
-            "/readyz": lambda: on_loop(ready),
-            "/metrics": lambda: on_loop(measured),
+            "/healthz": lambda: run_on_loop(liveness_response),
+            "/readyz": lambda: run_on_loop(readiness_response),
+            "/metrics": lambda: run_on_loop(metrics_response),
         }
 
     async with listening(Handler, *address) as (_, port):
         yield port
 
 
-def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Answer:
-    return _Answer(status, json.dumps(fields).encode())
+def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Response:
+    return _Response(status, json.dumps(fields).encode())
 
 
-async def exported(address: str) -> str:
-    """Return what the SDK's exporter at ``HOST:PORT`` says. Raises OSError."""
+async def exported_metrics(address: str) -> str:
+    """Return the metrics of the SDK's exporter at ``HOST:PORT``. Raises OSError."""
     return await asyncio.to_thread(_read, address)
 
 
 def _read(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=ANSWER_SECONDS) as response:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=RESPONSE_SECONDS) as response:
         text: str = response.read().decode()
         return text
 
 
 class _Handler(QuietHandler):
-    routes: dict[str, Callable[[], _Answer]]
+    routes: dict[str, Callable[[], _Response]]
 
     def do_GET(self) -> None:  # noqa: N802 - the base class names it so
-        """Answer by path."""
+        """Respond to a request by its path."""
         route = self.routes.get(self.path.partition("?")[0])
         if route is None:
             self._send(_json(HTTPStatus.NOT_FOUND, {"paths": list(self.routes)}))
             return
         try:
-            answer = route()
+            response = route()
         except (OSError, TimeoutError) as error:
-            answer = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the process does not answer"})
-        self._send(answer)
+            response = _json(HTTPStatus.SERVICE_UNAVAILABLE, {"reason": str(error) or "the process does not answer"})
+        self._send(response)
 
-    def _send(self, answer: _Answer) -> None:
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        self.send_header("Content-Length", str(len(answer.body)))
+    def _send(self, response: _Response) -> None:
+        self.send_response(response.status)
+        self.send_header("Content-Type", response.content_type)
+        self.send_header("Content-Length", str(len(response.body)))
         self.end_headers()
-        self.wfile.write(answer.body)
+        self.wfile.write(response.body)

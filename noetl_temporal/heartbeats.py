@@ -9,11 +9,11 @@ from datetime import timedelta
 __all__ = ["BEAT", "beating"]
 
 BEAT = timedelta(seconds=2)
-"""Seconds between heartbeats. A cancel request is delivered by the response to one, so it takes up to this long."""
+"""Time between heartbeats. A cancel request is delivered by the response to one, so it takes up to this long."""
 
 
 class beating:  # noqa: N801 - it reads as a function
-    """Call ``beat`` every BEAT seconds until the block ends, and immediately if ``at_once``.
+    """Call ``beat`` at intervals of BEAT until the block ends, and immediately if ``at_once``.
 
     Uses timers: most calls end before the first beat, and a task for each of them would cost more.
     """

@@ -1,7 +1,7 @@
-"""The events of a run straight from Temporal's history, for who has no event log.
+"""The events of a run straight from Temporal's history, for clients without an event log.
 
 The rows are those that the mirror derives (mirror/rows.py), from the same batches: they come as soon as history has
-them, those of a loop's chunks while the chunks run, and the run's last row last. A run that a reset made is not
+them, those of a loop's chunks while the chunks run, and the run's last row last. The run that a reset creates is not
 followed, and values in a payload store that this process does not know are missing.
 """
 
@@ -16,14 +16,14 @@ import msgspec
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from noetl_temporal.mirror.decryption import decrypted
+from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.follow import Polls
-from noetl_temporal.mirror.payloads import plain
-from noetl_temporal.mirror.raw import WorkflowRun, at_end, links, settled
+from noetl_temporal.mirror.payloads import with_plain_values
+from noetl_temporal.mirror.raw import WorkflowRun, links, split_final, split_last_batch
 from noetl_temporal.mirror.read import Event
 from noetl_temporal.mirror.results import ResultsByRow, filled
-from noetl_temporal.mirror.rows import begin, fold
+from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 
@@ -60,16 +60,16 @@ class _Reader:
         self._results: ResultsByRow = {}
 
     async def read(self, run: WorkflowRun, before: RunState | None) -> None:
-        """The rows of a run, of its loops and of the runs that continue it. ``before`` is the last state of the one
-        that it continues."""
+        """Read the rows of a run, of its loops and of the runs that continue it. ``before`` is the last state of the
+        run that it continues."""
         fold_ = _Fold(self._client, run, before)
         token: bytes | None = None
         pending: Sequence[HistoryEvent] = ()
         async with asyncio.TaskGroup() as loops:
             while True:
                 page = await self._polls.poll(self._client, run, token)
-                known, pending = settled(pending, page.events)
-                events, end = at_end(known)
+                final_events, pending = split_final(pending, page.events)
+                events, end = split_last_batch(final_events)
                 await self._put(fold_, events)
                 for link in links(run, events):
                     if link.workflow_type == LOOP_WORKFLOW:
@@ -99,9 +99,11 @@ class _Fold:
         """Return the rows that the next events add."""
         if not events:
             return []
-        plain_events = [await plain(await decrypted(event, self._converter), self._converter) for event in events]
+        plain_events = [
+            await with_plain_values(await decrypt_event(event, self._converter), self._converter) for event in events
+        ]
         if self.state is None:
-            self.state = begin(self._run, plain_events[0], self._before)
+            self.state = initial_state(self._run, plain_events[0], self._before)
         self._events |= {event.event_id: event for event in plain_events}
         return fold(self.state, plain_events, self._events)
 
@@ -109,5 +111,5 @@ class _Fold:
 def _event(row: EventRow) -> Event:
     columns: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(row))
     at = datetime.fromtimestamp(row.at / 1000, UTC)
-    named = {name: columns[name] for name in Event.__struct_fields__ if name in columns}
-    return msgspec.convert({**named, "event_time": at, "parent_execution_id": None}, Event)
+    fields = {name: columns[name] for name in Event.__struct_fields__ if name in columns}
+    return msgspec.convert({**fields, "event_time": at, "parent_execution_id": None}, Event)

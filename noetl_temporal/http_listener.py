@@ -43,8 +43,8 @@ class _ServerOnIPv6(_Server):
 
 @asynccontextmanager
 async def listening(handler: type[BaseHTTPRequestHandler], host: str, port: int) -> AsyncGenerator[tuple[str, int]]:
-    """Answer requests with ``handler`` while the block runs; the host and port that are bound. ``host`` is an IPv4 or
-    IPv6 address or a name, ``port`` 0 means any free one. Raises OSError if it cannot listen there.
+    """Serve requests with ``handler`` while the block runs, and yield the host and the port. ``host`` is an IPv4 or
+    IPv6 address or a name; ``port`` 0 means any free one. Raises OSError if it cannot listen there.
     """
     server = (_ServerOnIPv6 if ":" in host else _Server)((host, port), handler)
     running = asyncio.create_task(asyncio.to_thread(server.serve_forever))

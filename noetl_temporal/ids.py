@@ -1,4 +1,4 @@
-"""Execution ids: 63-bit, of the family of every NoETL id. Those of submitted and scheduled runs rise with time."""
+"""Execution ids: 63 bits, like every NoETL id. The ids of submitted and scheduled runs rise with time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_execution_id() -> int:
-    """40 bits of milliseconds since 2024, 23 random bits."""
+    """Return an id of 40 bits of milliseconds since 2024 and 23 random bits."""
     return _execution_id_at(time.time_ns() // 1_000_000, secrets.randbits(RANDOM_BITS))
 
 
@@ -47,8 +47,8 @@ def _execution_id_at(ms: int, bits: int) -> int:
 
 
 def scheduled_execution_id(began: datetime, first_run_id: str) -> int:
-    """The id of a run that a schedule has started, from its first event: the same in the workflow and in the mirror,
-    and after a reset, which keeps that event.
+    """Return the id of a run that a schedule has started, from the run's first event. So it is the same in the
+    workflow, in the mirror, and after a reset, which keeps that event.
     """
     digest = hashlib.sha256(first_run_id.encode()).digest()
     bits = int.from_bytes(digest[:4], "big") >> (32 - RANDOM_BITS)
@@ -56,14 +56,14 @@ def scheduled_execution_id(began: datetime, first_run_id: str) -> int:
 
 
 def called_execution_id(caller: int, key: str) -> int:
-    """The id of the run that a call of the run ``caller`` starts: the same whenever the call with this ``key`` is
-    repeated. It is below the caller's, so that the largest id is that of a run that was submitted; its time is no time
-    of the call.
+    """Return the id of the run that a call of the run ``caller`` starts: the same whenever the call with this ``key``
+    is repeated. It is below the caller's, so that the largest id is that of a submitted run. Its time bits are not the
+    time of the call.
     """
     digest = hashlib.sha256(key.encode()).digest()
     return caller - 1 - (int.from_bytes(digest[:8], "big") >> (64 - CALLED_BITS))
 
 
 def exact_id(text: str) -> int | None:
-    """The execution id that the text is, without any look-up; None for what may be the beginning of several IDs."""
+    """Return the execution id in the text, if it is whole; None for a text that may be a prefix of several IDs."""
     return int(text) if text.isdecimal() and len(text) >= LENGTHS[0] else None

@@ -6,14 +6,14 @@ import zlib
 
 from noetl_temporal.limits import UNPACKED_BYTES
 
-__all__ = ["InflateError", "inflated"]
+__all__ = ["InflateError", "decompress"]
 
 
 class InflateError(ValueError):
     """The data is incomplete, or has too many bytes once decompressed."""
 
 
-def inflated(data: bytes, bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
+def decompress(data: bytes, bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
     """Return the decompressed data. ``bits`` as in zlib: negative for raw deflate.
 
     Raises InflateError, zlib.error.

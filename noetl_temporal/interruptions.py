@@ -15,10 +15,10 @@ from temporalio import activity
 
 from noetl_temporal.machine.call import AttemptStatus
 
-__all__ = ["FINISH_SECONDS", "INTERRUPTED", "finished", "not_paused", "stop_reason"]
+__all__ = ["FINISH_SECONDS", "INTERRUPTED", "run_despite_pause", "stop_reason", "wait_until_finished"]
 
 FINISH_SECONDS = 10.0
-"""How long an attempt whose tool has answered may take to store that, after it is interrupted."""
+"""How long an interrupted attempt whose tool has returned may take to store the outcome."""
 
 INTERRUPTED = {
     "shutdown": ("worker_shutdown", "its worker stopped: the call is retried"),
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def stop_reason() -> AttemptStatus | None:
-    """Return why the running activity is interrupted; None when Temporal gives no reason: the process is being torn
+    """Return why the running activity is interrupted; None if Temporal gives no reason, as the process is being torn
     down.
     """
     details = activity.cancellation_details()
@@ -46,7 +46,7 @@ def stop_reason() -> AttemptStatus | None:
     return "shutdown" if details.worker_shutdown else None
 
 
-async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) -> T:
+async def run_despite_pause(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) -> T:
     """Run an attempt that must not be repeated: a pause does not interrupt it once its tool ``is_called``.
 
     Temporal notifies an activity only once, so a cancel after the pause waits for the call.
@@ -60,7 +60,7 @@ async def not_paused(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) 
         return await work
 
 
-async def finished(work: asyncio.Task[T]) -> T:
+async def wait_until_finished(work: asyncio.Task[T]) -> T:
     """Wait for ``work`` and return its result. If the caller is cancelled, the work is cancelled FINISH_SECONDS later.
 
     Raises CancelledError if the work was cancelled.

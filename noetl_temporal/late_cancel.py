@@ -15,28 +15,28 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-__all__ = ["until_passed_on"]
+__all__ = ["wait_for_late_cancel"]
 
-PAUSE = 0.5
-"""Seconds between two looks. A cancel takes some milliseconds from one workflow to the next, on whose way none has it:
-only two quiet looks in a row say that it has come as far as it goes."""
+CHECK_SECONDS = 0.5
+"""Seconds between two checks. While a cancel passes from one workflow to the next, which takes some milliseconds,
+neither shows it: so only two checks in a row without one show that it has arrived."""
 
 CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 
 
-async def until_passed_on(client: Client, workflow_id: str, activity_id: str) -> None:
+async def wait_for_late_cancel(client: Client, workflow_id: str, activity_id: str) -> None:
     """Wait until no cancel is in transit to the activity; return immediately if its run was not cancelled, or if the
     server is unavailable.
     """
-    quiet = 0
+    quiet_checks = 0
     try:
-        while quiet < 2:
-            above = await _workflow_and_ancestors(client, workflow_id)
-            if not any(response.workflow_extended_info.cancel_requested for response in above):
+        while quiet_checks < 2:
+            workflows = await _workflow_and_ancestors(client, workflow_id)
+            if not any(response.workflow_extended_info.cancel_requested for response in workflows):
                 return
-            is_under_way = any(response.HasField("pending_workflow_task") for response in above)
-            quiet = 0 if is_under_way or _is_cancelled(above[0], activity_id) else quiet + 1
-            await asyncio.sleep(PAUSE)
+            is_in_transit = any(response.HasField("pending_workflow_task") for response in workflows)
+            quiet_checks = 0 if is_in_transit or _is_cancelled(workflows[0], activity_id) else quiet_checks + 1
+            await asyncio.sleep(CHECK_SECONDS)
     except RPCError:
         return
 

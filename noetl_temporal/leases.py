@@ -2,7 +2,7 @@
 
 A call that begins late renews the lease first, because the row may be another claimer's by now; a running call renews
 it at intervals, and is cancelled when the lease is lost. A worker that was frozen finds out with its next renewal. What
-a call did until then is done: it is the acknowledgement that counts, and the database refuses it.
+the call did until then is not undone, but only the acknowledgement counts, and the database refuses it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_temporal.machine.call import LeaseRenewal
 
-__all__ = ["LeaseLostError", "held"]
+__all__ = ["LeaseLostError", "run_with_lease"]
 
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 """Seconds before a renewal is retried after the database was unavailable."""
 
 T = TypeVar("T")
@@ -33,21 +33,23 @@ class LeaseLostError(ToolError):
     kind = "lease_lost"
 
 
-async def held(
+async def run_with_lease(
     lease: LeaseRenewal | None,
     now: int,
     credentials: Credentials,
     context: ToolContext,
     run: Callable[[], Awaitable[T]],
 ) -> T:
-    """What ``run`` returns, if the lease and those around it held so long; ``now`` in milliseconds since the epoch.
-    Raises LeaseLostError.
+    """Return the result of ``run``, while the lease and the leases of outer loops are renewed; ``now`` in milliseconds
+    since the epoch. Raises LeaseLostError.
     """
     if lease is None:
         return await run()
     if lease.outer is not None:
         own, inner = replace(lease, outer=None), run
-        return await held(lease.outer, now, credentials, context, lambda: held(own, now, credentials, context, inner))
+        return await run_with_lease(
+            lease.outer, now, credentials, context, lambda: run_with_lease(own, now, credentials, context, inner)
+        )
     renewer = _Renewer(lease, now, credentials, context)
     await renewer.check()
     work, renewing = asyncio.ensure_future(run()), asyncio.create_task(renewer.renew_until_lost())
@@ -82,7 +84,7 @@ class _Renewer:
             await self._renew_or_wait()
 
     async def _renew_or_wait(self) -> None:
-        """Renew the lease, as often as it takes while it still holds."""
+        """Renew the lease, with retries until it expires."""
         clock = asyncio.get_running_loop().time
         while True:
             began, outcome = clock(), await self._renew()
@@ -93,7 +95,7 @@ class _Renewer:
                 raise LeaseLostError(f"the lease of the row cannot be renewed: {error.message}")
             if clock() - self._held_at > self._lease.seconds:
                 raise LeaseLostError(f"the lease of the row expired before it could be renewed: {error.message}")
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         if not _has_changed_rows(outcome):
             raise LeaseLostError("the lease of the row has expired, and another claimer has the row")
         self._held_at = began

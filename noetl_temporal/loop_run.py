@@ -16,7 +16,7 @@ from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
 from noetl_temporal.stored_values import reference
 
-__all__ = ["LoopBody", "LoopEnd", "LoopRun", "items_and_scope", "joined", "parted", "with_items"]
+__all__ = ["LoopBody", "LoopEnd", "LoopRun", "items_and_scope", "join_input", "split_input", "with_items"]
 
 
 class LoopBody(SharedPart, frozen=True, omit_defaults=True):
@@ -50,18 +50,20 @@ class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
 class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of a loop workflow.
 
-    ``trail`` is what no later command could carry.
+    ``trail`` has the events that no later command could carry.
     """
 
     report: ChunkReport
     trail: PackedTrail | None = None
 
 
-def parted(given: ChunkInput) -> tuple[ChunkItems, LoopBody]:
+def split_input(chunk_input: ChunkInput) -> tuple[ChunkItems, LoopBody]:
     """Split the input of a chunk into its own part, without items and scope, and the part that all chunks share."""
-    own: dict[str, Any] = {name: getattr(given, name) for name in ChunkItems.__struct_fields__}
+    own: dict[str, Any] = {name: getattr(chunk_input, name) for name in ChunkItems.__struct_fields__}
     own |= {"items": [], "scope": {}}
-    return ChunkItems(**own), LoopBody(given.source, given.step, given.names, steps=given.steps, failure=given.failure)
+    return ChunkItems(**own), LoopBody(
+        chunk_input.source, chunk_input.step, chunk_input.names, steps=chunk_input.steps, failure=chunk_input.failure
+    )
 
 
 def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
@@ -73,15 +75,15 @@ def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) 
     return reference(own.kept_items.key), reference(own.kept_scope) if own.kept_scope else scope
 
 
-def joined(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
+def join_input(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
     """Return the input of a chunk, assembled from all four arguments."""
     shared = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "failure")}
-    given = ChunkInput(**msgspec.structs.asdict(own), **shared)
-    return with_items(given, items, scope)
+    chunk_input = ChunkInput(**msgspec.structs.asdict(own), **shared)
+    return with_items(chunk_input, items, scope)
 
 
-def with_items(given: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """Return the input with its items and its scope. Stored items are cut from ``items``, the whole stored range."""
-    part = given.kept_items
+def with_items(chunk_input: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
+    """Return the input with its items and its scope. Stored items are a part of ``items``, the whole stored range."""
+    part = chunk_input.kept_items
     own = items if part is None else items[part.start : part.start + part.count]
-    return msgspec.structs.replace(given, items=own, scope=scope, kept_items=None, kept_scope="")
+    return msgspec.structs.replace(chunk_input, items=own, scope=scope, kept_items=None, kept_scope="")

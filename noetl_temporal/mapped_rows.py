@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from noetl_activities.sinks.data import Row, rows_of
+from noetl_activities.sinks.data import Row, sink_rows
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.graph.contents import pointer
@@ -13,12 +13,12 @@ from noetl_compiler.language.names import ROW
 from noetl_compiler.value_merge import select_names, without_names
 from noetl_temporal.machine.scope import Chain, sink_config
 
-__all__ = ["rendered_sink"]
+__all__ = ["render_sink"]
 
 _MAPPING = "mapping"
 
 
-def rendered_sink(config: Value, scope: Mapping[str, Any], content: Json) -> dict[str, Json]:
+def render_sink(config: Value, scope: Mapping[str, Any], content: Json) -> dict[str, Json]:
     """Render the configuration of a sink. If columns of its ``mapping`` are templates, ``data`` has the mapped rows, of
     its own data or else of ``content``, and no mapping is left. Raises TemplateFailure and ToolError.
     """
@@ -26,20 +26,20 @@ def rendered_sink(config: Value, scope: Mapping[str, Any], content: Json) -> dic
     if not mapping.templates or pointer("", _MAPPING) in mapping.templates:
         return sink_config(config, scope)
     rendered = sink_config(without_names(config, [_MAPPING]), scope)
-    return {**rendered, "data": _mapped(mapping, rendered.get("data"), content, scope)}
+    return {**rendered, "data": _map_rows(mapping, rendered.get("data"), content, scope)}
 
 
-def _mapped(mapping: Value, data: Json, content: Json, scope: Mapping[str, Any]) -> list[Row]:
+def _map_rows(mapping: Value, data: Json, content: Json, scope: Mapping[str, Any]) -> list[Row]:
     columns = cast("dict[str, Json]", mapping.data[_MAPPING])
     templated = {name for name in columns if _has_template(mapping, pointer(f"/{_MAPPING}", name))}
     plain = {name: column for name, column in columns.items() if name not in templated}
-    rows = rows_of({"data": data}, content)
-    fields = rows_of({"data": data, _MAPPING: plain}, content)
-    found: list[Row] = []
-    for row, given in zip(rows, fields, strict=True):
+    rows = sink_rows({"data": data}, content)
+    fields = sink_rows({"data": data, _MAPPING: plain}, content)
+    mapped_rows: list[Row] = []
+    for row, plain_fields in zip(rows, fields, strict=True):
         values = templates.render(mapping, Chain({ROW: row}, scope))[_MAPPING]
-        found.append({name: values[name] if name in templated else given[name] for name in columns})
-    return found
+        mapped_rows.append({name: values[name] if name in templated else plain_fields[name] for name in columns})
+    return mapped_rows
 
 
 def _has_template(mapping: Value, column: str) -> bool:

@@ -73,7 +73,7 @@ class MetricsInterceptor(Interceptor):
         next: ActivityInboundInterceptor,  # noqa: A002 - the base class names it so
     ) -> ActivityInboundInterceptor:
         """See temporalio.worker.Interceptor."""
-        return _Counted(next, self._meters)
+        return _CountedActivity(next, self._meters)
 
     def workflow_interceptor_class(
         self,
@@ -94,7 +94,7 @@ class _CallMeters:
         )
 
 
-class _Counted(ActivityInboundInterceptor):
+class _CountedActivity(ActivityInboundInterceptor):
     def __init__(self, next_: ActivityInboundInterceptor, meters: _CallMeters) -> None:
         super().__init__(next_)
         self._meters = meters
@@ -116,8 +116,8 @@ class _Counted(ActivityInboundInterceptor):
         finally:
             self._meters.seconds.record(timedelta(seconds=time.monotonic() - began), tool)
         if isinstance(report, ToolReport):
-            failed: Mapping[str, Any] = report.outcome.get("error") or {}
-            self._meters.calls.add(1, {**tool, "status": report.outcome["status"], "kind": failed.get("kind", "")})
+            error_info: Mapping[str, Any] = report.outcome.get("error") or {}
+            self._meters.calls.add(1, {**tool, "status": report.outcome["status"], "kind": error_info.get("kind", "")})
         return report
 
 
@@ -138,11 +138,11 @@ class _CountedRun(WorkflowInboundInterceptor):
         return report
 
 
-def _count_run(given: ExecuteWorkflowInput, status: str, report: RunReport | None) -> None:
+def _count_run(execution: ExecuteWorkflowInput, status: str, report: RunReport | None) -> None:
     """Count a run that ended, except in a replay. Without a report, its duration is that since the last
     continue-as-new.
     """
-    playbook: Playbook = given.args[1]
+    playbook: Playbook = execution.args[1]
     meter, labels = workflow.metric_meter(), {"path": _PATHS.label(playbook.graph.source.path), "status": status}
     meter.create_counter(RUNS, "Runs that ended, by path and status").add(1, labels)
     began = workflow.info().workflow_start_time

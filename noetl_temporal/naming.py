@@ -1,8 +1,8 @@
 """The names that Temporal's users see, each within the limits of all Temporal servers.
 
 Lengths. Temporal's frontend accepts workflow ids of 1,000 bytes, but Postgres and MySQL store 255 characters;
-a keyword may have 2,048 bytes and 255 characters, and a summary 400 bytes. Longer ones make a workflow task fail
-repeatedly, or a row of the visibility store. So longer names are cut (see shortening.py).
+a keyword may have 2,048 bytes and 255 characters, and a summary 400 bytes. Longer ones make workflow tasks fail
+repeatedly, or rows of the visibility store. So longer names are truncated (shortening.py).
 
 Uniqueness. Two different names never give the same id. A part of a child's id is escaped, so that ``/`` stands
 between parts only.
@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
-from noetl_temporal.shortening import head, unique_within
+from noetl_temporal.shortening import truncate, unique_within
 
 __all__ = [
     "ANSWER_SIGNAL",
@@ -63,7 +63,7 @@ CANCEL_SIGNAL = "cancel"
 SIGNAL_UPDATE = "signal"
 DECIDE_UPDATE = "decide"
 WAITS_QUERY = "waits"
-"""Requests that answer the waits of a playbook."""
+"""Requests about the waits of a playbook: end one, or list them."""
 
 PAUSE_UPDATE = "pause"
 RESUME_UPDATE = "resume"
@@ -72,18 +72,18 @@ SKIP_UPDATE = "skip"
 """Requests that pause or resume a playbook, or decide about a held step."""
 
 REFUSED_REQUEST = "RequestRefused"
-"""Type of the failure of a request that cannot be."""
+"""Type of the failure of a refused request."""
 
 OPEN_SIGNAL = "noetl-wait-opened"
 CLOSE_SIGNAL = "noetl-wait-closed"
 ANSWER_SIGNAL = "noetl-wait-answered"
-"""Between a playbook and the chunks of its loops."""
+"""Signals between a playbook and the chunks of its loops."""
 
 PAUSE_REASON = "noetl pause"
-"""The reason given to Temporal for the pause of a call, by which one that ``noetl pause`` made is recognised."""
+"""The reason that ``noetl pause`` gives to Temporal for the pause of a call, to recognise it later."""
 
 PAUSE_SIGNAL = "noetl-pause"
-"""The signal of a workflow that was paused or resumed to those that it waits for."""
+"""The signal that a paused or resumed workflow sends to the workflows that it waits for."""
 
 REPORT_MEMO = "noetl-report"
 """The memo field with the report of a cancelled run: a cancelled workflow has no result."""
@@ -95,10 +95,10 @@ RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 """The status of a run, in lists and reports."""
 
 SUCCEEDED: tuple[RunStatus, ...] = ("completed", "partial")
-"""How a run ends that neither failed nor was stopped."""
+"""The statuses of runs that ended without being failed or stopped."""
 
 Overlap: TypeAlias = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
-"""What happens at a time at which an earlier run of the schedule still runs."""
+"""What a schedule does when a run is due and an earlier one is still running."""
 
 OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
 
@@ -107,7 +107,7 @@ PLAYBOOK_FAILED, PLAYBOOK_CANCELLED = "PlaybookFailed", "PlaybookCancelled"
 TIME_MEMO = "noetl-time"
 """Never set: the command that removes it changes nothing (steady_time.py)."""
 DETACHED_MEMO = "noetl-detached"
-"""Set where a playbook was called and is not waited for."""
+"""The memo field of a called playbook that its caller does not wait for."""
 
 ID_BYTES = 200
 KEYWORD_BYTES = 255
@@ -143,15 +143,15 @@ def queue_of(name: str, queues: Mapping[str, str]) -> str:
 
 
 def workflow_id(path: str, execution_id: int) -> str:
-    """``<playbook path>/<execution_id>``, at most 200 bytes. Nothing reads the execution id out of it: look the run up
-    by its search attribute NoetlExecutionId."""
+    """``<playbook path>/<execution_id>``, at most 200 bytes. Do not parse the execution id: look the run up by its
+    search attribute NoetlExecutionId."""
     end = f"/{execution_id}"
-    return unique_within(_CONTROL.sub(_escaped, path), ID_BYTES - len(end)) + end
+    return unique_within(_CONTROL.sub(_escape, path), ID_BYTES - len(end)) + end
 
 
 def scheduled_workflow_id(schedule: str) -> str:
-    """Return the id of a schedule's workflows before Temporal appends the time: the schedule's name, cut to fit."""
-    return unique_within(_CONTROL.sub(_escaped, schedule), ID_BYTES - _TIME_BYTES)
+    """Return the id of a schedule's workflows before Temporal appends the time: the truncated name of the schedule."""
+    return unique_within(_CONTROL.sub(_escape, schedule), ID_BYTES - _TIME_BYTES)
 
 
 def schedule_of(workflow_id: str) -> str | None:
@@ -162,19 +162,19 @@ def schedule_of(workflow_id: str) -> str | None:
 
 def child_workflow_id(root_id: str, *parts: str) -> str:
     """``<root id>/<part>/<part>``, at most 200 bytes; ``/``, ``%`` and control characters in a part are escaped."""
-    return unique_within("/".join([root_id, *(_IN_PART.sub(_escaped, part) for part in parts)]), ID_BYTES)
+    return unique_within("/".join([root_id, *(_IN_PART.sub(_escape, part) for part in parts)]), ID_BYTES)
 
 
 def keyword(text: str) -> str:
-    """Return a text as a search attribute: at most 255 bytes, no control characters (Postgres stores no NUL)."""
-    return unique_within(_CONTROL.sub(_escaped, text), KEYWORD_BYTES)
+    """Return the text as a search attribute: at most 255 bytes, no control characters (Postgres stores no NUL)."""
+    return unique_within(_CONTROL.sub(_escape, text), KEYWORD_BYTES)
 
 
 def summary(text: str) -> str:
     """Return a one-line summary for the Temporal UI, truncated to 199 bytes."""
     line = _CONTROL.sub(" ", text)
-    return line if len(line.encode()) <= SUMMARY_BYTES else f"{head(line, SUMMARY_BYTES - len('...'))}..."
+    return line if len(line.encode()) <= SUMMARY_BYTES else f"{truncate(line, SUMMARY_BYTES - len('...'))}..."
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02X}"

@@ -1,7 +1,7 @@
 """Terminates the children that a run started after the point to which it was reset.
 
 A reset copies the history up to that point into a new run, and terminates the old one. The server does not end children
-then, regardless of their parent close policy: the new run takes over those in its history. A chunk, or a playbook that
+then, regardless of their parent close policy: the new run keeps those in its history. A chunk, or a playbook that
 is waited for, that the old run started later would continue its calls, until the new run starts one with the same id.
 
 So the first workflow task after a reset starts a local activity that terminates those children. It finds them by
@@ -43,7 +43,7 @@ _RETRY = RetryPolicy(maximum_attempts=3)
 
 
 def orphan_activity(client: Client) -> Callable[..., Any]:
-    """Return the local activity, of the workers of workflows."""
+    """Return the local activity. Every worker of workflows needs it."""
 
     @activity.defn(name=END_ORPHANS)
     async def terminate_orphans(owned: list[str]) -> int:
@@ -92,7 +92,7 @@ class _Resettable(Protocol):
 
 
 class ResetInterceptor(Interceptor):
-    """Tells a workflow when it was reset to its first task."""
+    """Calls ``on_reset`` of a workflow that was reset to its first task."""
 
     def workflow_interceptor_class(
         self,

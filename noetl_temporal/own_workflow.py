@@ -1,4 +1,4 @@
-"""What a workflow knows of itself and of its children."""
+"""The time and the ids of the running workflow, and the ids of its children."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.naming import child_workflow_id
 from noetl_temporal.run_input import RunInput
 
-__all__ = ["cancel_child", "child_id_below", "identified", "now", "own_child_id"]
+__all__ = ["cancel_child", "child_id_below", "now", "own_child_id", "with_execution_id"]
 
 
 def now() -> int:
-    """The workflow's time, milliseconds since the epoch."""
+    """Return the workflow's time in milliseconds since the epoch."""
     return workflow.time_ns() // 1_000_000
 
 
-def identified(given: RunInput) -> RunInput:
+def with_execution_id(run_input: RunInput) -> RunInput:
     """Return the input with an execution id, which the input of a schedule lacks."""
-    if given.execution_id:
-        return given
+    if run_input.execution_id:
+        return run_input
     info = workflow.info()
-    own = scheduled_execution_id(info.workflow_start_time, info.first_execution_run_id)
-    return msgspec.structs.replace(given, execution_id=own)
+    execution_id = scheduled_execution_id(info.workflow_start_time, info.first_execution_run_id)
+    return msgspec.structs.replace(run_input, execution_id=execution_id)
 
 
 def own_child_id(id_: str) -> str:
-    """The workflow id of the child that performs a command with this id."""
+    """Return the workflow id of the child that performs the command with this id."""
     return child_id_below(workflow.info().workflow_id, id_)
 
 
 def child_id_below(workflow_id: str, id_: str) -> str:
-    """The workflow id of the child of that workflow that performs a command with this id."""
+    """Return the workflow id of the child, of the given workflow, that performs the command with this id."""
     return child_workflow_id(workflow_id, *id_.split("/"))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from temporalio.api.common.v1 import Payload
 
-from noetl_temporal.inflate import inflated
+from noetl_temporal.inflate import decompress
 
 __all__ = ["DICTIONARIES", "ENCODINGS", "PackedTrail", "from_payload", "is_packed", "pack", "to_payload", "unpack"]
 
@@ -81,20 +81,20 @@ class PackedTrail(msgspec.Struct, frozen=True):
 
 
 def pack(events: Sequence[Any]) -> PackedTrail:
-    """Return the events (machine.domain.DomainEvent, or the same as JSON maps) in few bytes."""
+    """Return the events (machine.domain.DomainEvent, or the same as JSON mappings) in few bytes."""
     text = msgspec.json.encode(_as_differences(events))
     bits, memory = (13, 5) if len(text) <= _SHORT else (15, 8)
     packer = zlib.compressobj(9, zlib.DEFLATED, -bits, memory, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[_LATEST])
     return PackedTrail(_LATEST, packer.compress(text) + packer.flush())
 
 
-def unpack(trail: PackedTrail, mended: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
-    """Return the events as JSON mappings. ``mended`` is applied to their JSON before it is parsed.
+def unpack(trail: PackedTrail, transform: Callable[[bytes], bytes] = bytes) -> list[dict[str, Any]]:
+    """Return the events as JSON mappings. ``transform`` is applied to their JSON before it is parsed.
 
     Raises KeyError for a dictionary that this version does not know, InflateError.
     """
-    text = inflated(trail.data, -15, DICTIONARIES[trail.dictionary])
-    fields: list[dict[str, Any]] = msgspec.json.decode(mended(text))
+    text = decompress(trail.data, -15, DICTIONARIES[trail.dictionary])
+    fields: list[dict[str, Any]] = msgspec.json.decode(transform(text))
     id_ = at = 0
     for event in fields:
         event["id"] = id_ = id_ + event["id"]

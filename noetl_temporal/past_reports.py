@@ -42,8 +42,8 @@ async def past_report(log: asyncpg.Connection, converter: DataConverter, run: Pa
     payload = None if proto is None else _payload(HistoryEvent.FromString(proto))
     if payload is None:
         return None
-    of_workflow = WorkflowSerializationContext(namespace=run.namespace, workflow_id=run.workflow_id)
-    report: RunReport = (await converter.with_context(of_workflow).decode([payload], [RunReport]))[0]
+    context = WorkflowSerializationContext(namespace=run.namespace, workflow_id=run.workflow_id)
+    report: RunReport = (await converter.with_context(context).decode([payload], [RunReport]))[0]
     return report
 
 

@@ -11,7 +11,7 @@ OTHER_PATHS = "(other)"
 
 
 class PathLabels:
-    """Gives the first ``most`` paths their own label, and all others one together."""
+    """Gives each of the first ``most`` paths a label of its own, and all others the same label."""
 
     def __init__(self, most: int = MOST_PATHS) -> None:
         self._most = most

@@ -1,5 +1,5 @@
-"""Calls in flight of a run that is paused, paused by Temporal: all of them with ``noetl pause --now``, else its frames,
-which would start further items.
+"""Pauses and resumes, in Temporal, the calls in flight of a paused run: all of them with ``noetl pause --now``,
+otherwise only its frames, which would start further items.
 
 An activity that is paused stops at its next heartbeat and is called again when it is unpaused; that is no lost attempt.
 Only what was paused here is unpaused here: an operator may have paused activities for reasons of their own.
@@ -27,8 +27,8 @@ from noetl_temporal.naming import DETACHED_MEMO, PAUSE_REASON, activity_type
 __all__ = ["pause_calls", "unpause_calls"]
 
 _PASSES, _PAUSE = 10, 0.3
-"""How often the calls are looked for, and the seconds in between: loops and called playbooks learn of the pause a
-moment after the run does."""
+"""How often the calls are looked for, and the seconds in between: the pause reaches loops and called playbooks a
+moment after the run."""
 
 
 async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) -> int:
@@ -108,5 +108,5 @@ async def _calls_in_flight(
 
 
 def _is_detached(description: DescribeWorkflowExecutionResponse) -> bool:
-    """Whether its caller does not wait for it."""
+    """Whether the caller of the workflow does not wait for it."""
     return DETACHED_MEMO in description.workflow_execution_info.memo.fields

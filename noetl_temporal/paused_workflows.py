@@ -20,10 +20,10 @@ def read_paused_as_running() -> None:
     """Make the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes
     them. Python asks this hook for no value that the SDK knows.
     """
-    WorkflowExecutionStatus._missing_ = _read  # type: ignore[method-assign] # pyright: ignore[reportAttributeAccessIssue]
+    WorkflowExecutionStatus._missing_ = _status_from_server  # type: ignore[method-assign] # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _read(value: object) -> WorkflowExecutionStatus | None:
+def _status_from_server(value: object) -> WorkflowExecutionStatus | None:
     return WorkflowExecutionStatus.RUNNING if value == _PAUSED else None
 
 

@@ -53,9 +53,9 @@ UNDECRYPTED = "noetl-undecrypted"
 RETRIEVE_SECONDS = 5.0
 """How long an activity may take to read its input before its first heartbeat is due."""
 
-REMEMBERED = 4096
-REMEMBERED_SECONDS = 600.0
-"""Digests of what was stored a moment ago; older ones may have been removed since."""
+RECENT_KEYS = 4096
+RECENT_SECONDS = 600.0
+"""How many stored payloads are not sent again, and for how long: older ones may have been removed."""
 
 CACHE_BYTES = 64_000_000
 """Total size of the values that a process caches."""
@@ -72,9 +72,9 @@ _log = logging.getLogger(__name__)
 
 _IS_ENCRYPTED = f"position('{ENCRYPTED.decode()}'::bytea IN substring({{row}}.data FOR {_METADATA_BYTES})) > 0"
 
-# A payload that is there is touched unless it was stored a moment ago: `noetl prune` removes nothing stored in the last
-# day. Where it is removing the payload now, this waits and stores it again. In order, so that rivals do not deadlock. A
-# row that someone has encrypted is replaced: without the key it could not be read.
+# An existing payload is marked as used unless it was stored in the last hour: `noetl prune` keeps payloads for a day.
+# While prune removes the payload, this waits and stores it again. Sorted by key, so that concurrent statements do not
+# deadlock. An encrypted row is replaced: without the key it could not be read.
 _STORE = f"""
 INSERT INTO noetl.payload AS old (key, data)
 SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
@@ -99,17 +99,17 @@ _READ = "SELECT key, data FROM noetl.payload WHERE key = ANY($1)"
 
 
 class PayloadStore(StorageDriver):
-    """Keeps payloads in noetl.payload."""
+    """Stores payloads in noetl.payload."""
 
     def __init__(self, dsn: str, keyring: Keyring | None = None) -> None:
         self._dsn = dsn
         self._keyring = keyring
         self._cached_for = (dsn, keyring.ids if keyring else ())
-        self._stored = _Recent()
+        self._stored = _RecentKeys()
 
     @property
     def dsn(self) -> str:
-        """The Postgres in which it keeps them."""
+        """The DSN of its Postgres."""
         return self._dsn
 
     def name(self) -> str:
@@ -117,14 +117,14 @@ class PayloadStore(StorageDriver):
         return STORE_NAME
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Keep the payloads. Raises asyncpg's errors, OSError; then Temporal tries again."""
+        """Store the payloads. Raises asyncpg's errors, OSError; then Temporal retries."""
         del context
         texts = [payload.SerializeToString(deterministic=True) for payload in payloads]
         keys = [hashlib.sha256(text).hexdigest() for text in texts]
         rows = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._stored}
         if rows:
             statement = _STORE if self._keyring is None else _STORE_ENCRYPTED
-            data = [self._written(key, text) for key, text in rows.items()]
+            data = [self._row_data(key, text) for key, text in rows.items()]
             await self._run(lambda connection: connection.execute(statement, list(rows), data))
             self._stored.add(rows)
         self._cache(keys, texts, payloads)
@@ -155,8 +155,8 @@ class PayloadStore(StorageDriver):
         return payloads
 
     async def renew(self, keys: Iterable[str]) -> set[str]:
-        """Keep payloads for another day, as if they had been stored again; the keys of those that are not there.
-        Raises asyncpg's errors, OSError.
+        """Keep payloads for another day, as if they had been stored again. Returns the keys of missing payloads. Raises
+        asyncpg's errors, OSError.
         """
         ordered = sorted(keys)
         records = await self._run(lambda connection: connection.fetch(_RENEW, ordered))
@@ -169,16 +169,16 @@ class PayloadStore(StorageDriver):
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
-        stored = {key: self._as_stored(key, data) for key, data in records}
+        stored = {key: self._value_in_row(key, data) for key, data in records}
         return {key: data for key, data in stored.items() if hashlib.sha256(data).hexdigest() == key}
 
-    def _written(self, key: str, text: bytes) -> bytes:
+    def _row_data(self, key: str, text: bytes) -> bytes:
         """Return the serialized payload as it is written to a row: encrypted if there are keys."""
         if self._keyring is None:
             return text
         return self._keyring.encrypt(Payload.FromString(text), key.encode()).SerializeToString(deterministic=True)
 
-    def _as_stored(self, key: str, data: bytes) -> bytes:
+    def _value_in_row(self, key: str, data: bytes) -> bytes:
         """Return the serialized payload in a row, decrypted if necessary. Raises DecryptionError."""
         if ENCRYPTED not in data[:_METADATA_BYTES]:
             return data
@@ -190,7 +190,7 @@ class PayloadStore(StorageDriver):
         return self._keyring.decrypt(payload, key.encode()).SerializeToString(deterministic=True)
 
     async def _run(self, statement: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run one statement. The first to need the table may come before the mirror has made it."""
+        """Run one statement. The table is created if the mirror has not created it yet."""
         try:
             return await run_on_pool(self._dsn, statement)
         except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.InvalidSchemaNameError):
@@ -224,32 +224,32 @@ class DeferringStore(StorageDriver):
                 return await self._store.retrieve(context, claims)
         except Exception as error:
             _log.warning("a large value cannot be read: %s: %s", type(error).__name__, error)
-            return [_named(claim.claim_data["key"], error) for claim in claims]
+            return [_unread_payload(claim.claim_data["key"], error) for claim in claims]
 
 
-def _named(key: str, error: Exception) -> Payload:
+def _unread_payload(key: str, error: Exception) -> Payload:
     metadata = {"encoding": UNREAD.encode()}
     if isinstance(error, DecryptionError):
         metadata[UNDECRYPTED] = str(error).encode()
     return Payload(metadata=metadata, data=key.encode())
 
 
-class _Recent:
-    """The keys added last, for a while."""
+class _RecentKeys:
+    """The keys that were added last, for RECENT_SECONDS."""
 
     def __init__(self) -> None:
         self._added: OrderedDict[str, float] = OrderedDict()
 
     def __contains__(self, key: str) -> bool:
         added = self._added.get(key)
-        return added is not None and time.monotonic() - added < REMEMBERED_SECONDS
+        return added is not None and time.monotonic() - added < RECENT_SECONDS
 
     def add(self, keys: Iterable[str]) -> None:
         """Add the keys, and remove the oldest if there are too many."""
         for key in keys:
             self._added[key] = time.monotonic()
             self._added.move_to_end(key)
-        while len(self._added) > REMEMBERED:
+        while len(self._added) > RECENT_KEYS:
             self._added.popitem(last=False)
 
 

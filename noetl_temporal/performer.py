@@ -40,7 +40,7 @@ from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.control_requests import PauseNotice
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
-from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, parted
+from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, split_input
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
     AnswerWait,
@@ -50,12 +50,12 @@ from noetl_temporal.machine.commands import (
     Command,
     Emit,
     Finish,
-    KeepValues,
     LoadValue,
     OpenWait,
     PauseChildren,
     RunChunk,
     StartTimer,
+    StoreValues,
 )
 from noetl_temporal.machine.events import (
     ChunkFinished,
@@ -73,7 +73,7 @@ from noetl_temporal.orphans import start_terminating_orphans
 from noetl_temporal.own_workflow import cancel_child, now, own_child_id
 from noetl_temporal.steady_time import steady_end
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
-from noetl_temporal.sub_playbooks import Caller, SubPlaybooks, playbook_finished
+from noetl_temporal.sub_playbooks import Caller, SubPlaybooks, playbook_fact
 from noetl_temporal.trail import Trail
 from noetl_temporal.wait_messages import WaitMessages
 
@@ -116,7 +116,7 @@ class Performer:
         self._sub_playbooks = SubPlaybooks(caller, queues, limit, self._pass_on_pause)
         self.messages = WaitMessages(self.note, now)
         self._tasks: dict[str, _Task] = {}
-        self._waiting: dict[str, CallTool | RunChunk | KeepValues | LoadValue] = {}
+        self._waiting: dict[str, CallTool | RunChunk | StoreValues | LoadValue] = {}
         self._started_at: dict[str, int] = {}
         self._late_cancels: list[str] = []
         self._chunks: set[str] = set()
@@ -135,13 +135,13 @@ class Performer:
         """Record the events that no command carries."""
         self._trail.record()
 
-    async def settled(self) -> None:
+    async def wait_until_recorded(self) -> None:
         """Wait until all events are recorded and all messages are sent, as the run may end only then."""
-        await self._trail.recorded()
+        await self._trail.wait_until_recorded()
         await self.messages.wait_until_sent()
 
     def size_of(self, value: Any) -> int:
-        """Bytes of a value in history."""
+        """Return the bytes of a value in history."""
         return len(msgspec.json.encode(value))
 
     def perform(self, commands: list[Command]) -> None:
@@ -151,11 +151,11 @@ class Performer:
 
     @property
     def has_late_cancels(self) -> bool:
-        """Whether a call or loop is to be cancelled in the next workflow task."""
+        """Whether a call or loop must be cancelled in the next workflow task."""
         return bool(self._late_cancels)
 
     def cancel_late(self) -> None:
-        """Cancel what was started in an earlier workflow task, and was to be cancelled in the same one."""
+        """Cancel the calls and loops whose cancel was requested in the workflow task that started them."""
         late, self._late_cancels = self._late_cancels, []
         for id_ in late:
             self._cancel_started(id_)
@@ -169,10 +169,10 @@ class Performer:
                     self._call(command)
                 case RunChunk():
                     self._run_chunk(command)
-                case KeepValues():
-                    self._keep(command)
+                case StoreValues():
+                    self._store_values(command)
                 case LoadValue():
-                    self._load(command)
+                    self._load_value(command)
 
     def _perform(self, command: Command) -> None:
         match command:
@@ -185,7 +185,7 @@ class Performer:
                 self._waiting[command.chunk_id] = command
                 if command.input.frame is None:
                     self._starting.add(command.chunk_id)
-            case KeepValues() | LoadValue():
+            case StoreValues() | LoadValue():
                 self._waiting[command.id] = command
             case StartTimer():
                 self._start_timer(command)
@@ -210,20 +210,22 @@ class Performer:
     def _call(self, command: CallTool) -> None:
         call = command.call
         if command.size > self._limit:
-            self.note(ToolFinished(now(), call.id, _undecided("too_large", self._too_large("call", command.size))))
+            self.note(
+                ToolFinished(now(), call.id, _undecided_report("too_large", self._too_large("call", command.size)))
+            )
             return
         if call.kind == PLAYBOOK:
-            self._track_carrier(call.id, self._sub_playbooks.start(call), lambda task: playbook_finished(call, task))
+            self._track_carrier(call.id, self._sub_playbooks.start(call), lambda task: playbook_fact(call, task))
             return
         text = command.summary if call.iteration is None else None
-        handle = self._activity(call.kind, call.id, command.queue, call, ToolReport, text)
-        self._track_carrier(call.id, handle, lambda task: _tool_finished(call, task))
+        handle = self._start_activity(call.kind, call.id, command.queue, call, ToolReport, text)
+        self._track_carrier(call.id, handle, lambda task: _tool_fact(call, task))
 
-    def _activity(self, kind: str, id_: str, queue: str, given: Any, returns: type, text: str | None) -> _Task:
-        """Start one that waits for its end also when it is cancelled. ``queue`` is symbolic.
+    def _start_activity(self, kind: str, id_: str, queue: str, given: Any, returns: type, text: str | None) -> _Task:
+        """Start an activity; a cancel waits for its end. ``queue`` is symbolic.
 
-        Calls for the items of loops have no summary in ``text``. It would be one more payload of each event, and their
-        ids say as much: step, item and task.
+        Calls for the items of loops have no summary in ``text``, which would be one more payload in each event: their
+        ids contain step, item and task already.
         """
         return workflow.start_activity(
             activity_type(kind),
@@ -243,23 +245,23 @@ class Performer:
 
     # ---- stored values ----------------------------------------------------------------------------------------------
 
-    def _keep(self, command: KeepValues) -> None:
+    def _store_values(self, command: StoreValues) -> None:
         began = now()
-        self._track(command.id, start_store(command), lambda task: stored_fact(self._end_of(began), command, task))
+        self._track(command.id, start_store(command), lambda task: stored_fact(self._time_of_end(began), command, task))
 
-    def _load(self, command: LoadValue) -> None:
+    def _load_value(self, command: LoadValue) -> None:
         began = now()
-        self._track(command.id, start_load(command), lambda task: loaded_fact(self._end_of(began), command, task))
+        self._track(command.id, start_load(command), lambda task: loaded_fact(self._time_of_end(began), command, task))
 
-    def _end_of(self, began: int) -> int:
-        """The time to note for the end of a store or load; no fact is older than those before it."""
+    def _time_of_end(self, began: int) -> int:
+        """Return the time of the end of a store or load; no fact is older than those before it."""
         return max(steady_end(began, now()), self._latest)
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 
     def _start_timer(self, command: StartTimer) -> None:
         task = asyncio.create_task(workflow.sleep(command.seconds, summary=summary(command.summary)))
-        self._track(command.timer_id, task, lambda ended: _timer_fired(command.timer_id, ended))
+        self._track(command.timer_id, task, lambda ended: _timer_fact(command.timer_id, ended))
 
     # ---- loops ----------------------------------------------------------------------------------------------------
 
@@ -267,21 +269,25 @@ class Performer:
         """Run a chunk in a child workflow, or as a frame in an activity; both end with the same report."""
         size = self.size_of(command.input)
         if size > self._limit:
-            report = _loop_failed(command, "too_large", self._too_large("loop", size))
+            report = _failed_loop_report(command, "too_large", self._too_large("loop", size))
             self._starting.discard(command.chunk_id)
             self.note(ChunkFinished(now(), command.chunk_id, report))
             return
-        task = self._frame(command) if command.input.frame is not None else asyncio.create_task(self._child(command))
-        self._track_carrier(command.chunk_id, task, lambda ended: _chunk_finished(command, ended))
+        task = (
+            self._start_frame(command)
+            if command.input.frame is not None
+            else asyncio.create_task(self._run_child_workflow(command))
+        )
+        self._track_carrier(command.chunk_id, task, lambda ended: _chunk_fact(command, ended))
 
-    def _frame(self, command: RunChunk) -> _Task:
+    def _start_frame(self, command: RunChunk) -> _Task:
         given = FrameInput(command.input, limit=self._limit)
-        return self._activity(FRAME_KIND, command.chunk_id, FRAME_KIND, given, FrameEnd, command.summary)
+        return self._start_activity(FRAME_KIND, command.chunk_id, FRAME_KIND, given, FrameEnd, command.summary)
 
-    async def _child(self, command: RunChunk) -> LoopEnd:
-        """A reset of this run replaces the child that the run before started."""
+    async def _run_child_workflow(self, command: RunChunk) -> LoopEnd:
+        """Run a chunk in a child workflow. After a reset it replaces the child that the former run started."""
         info, input_ = workflow.info(), command.input
-        own, body = parted(input_)
+        own, body = split_input(input_)
         given = LoopRun(own, dict(self._queues), limit=self._limit, depth=self._caller.depth)
         if any(task.kind == PLAYBOOK for step in (body.step, *body.steps.values()) for task in step.tasks):
             body = msgspec.structs.replace(body, calls=self._caller.calls, caller=self._caller.digest)
@@ -307,7 +313,7 @@ class Performer:
             self._chunks.discard(command.chunk_id)
 
     def is_sender_known(self, fact: Event) -> bool:
-        """False for a message of a chunk that this run does not have.
+        """Return False for a message of a chunk that this run does not have.
 
         After a reset the server delivers again what the chunks of the former run had sent. A chunk that was replaced
         takes no answer, so a signal for its wait would be lost.
@@ -319,7 +325,7 @@ class Performer:
         return bool(self._starting) and not self.is_sender_known(fact)
 
     def _pause_children(self, command: PauseChildren) -> None:
-        """Frames are activities, which Temporal pauses (control.py)."""
+        """Notify the chunks and called playbooks. Frames are activities, which Temporal pauses (paused_calls.py)."""
         notice = PauseNotice(command.is_paused, command.by, command.reason)
         self._pause = notice if command.is_paused else None
         self._sub_playbooks.pause(is_paused=command.is_paused)
@@ -327,19 +333,21 @@ class Performer:
             self.messages.send_pause(workflow_id, notice)
 
     def repeat_pause(self, pause: Pause | None) -> None:
-        """Tell the chunks whether the run is paused. A called playbook can be resumed by itself."""
+        """Notify all chunks whether the run is paused. Called playbooks are not notified: they can be resumed
+        separately.
+        """
         notice = PauseNotice(is_paused=False) if pause is None else PauseNotice(True, pause.by, pause.reason)
         for chunk_id in sorted(self._chunks):
             self.messages.send_pause(own_child_id(chunk_id), notice)
 
     def _pass_on_pause(self, workflow_id: str) -> None:
-        """A child has started, and could not be notified before."""
+        """Notify a child that has just started of the pause, as it could not be notified before."""
         if self._pause is not None:
             self.messages.send_pause(workflow_id, self._pause)
 
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
-        """This run was reset, and has only these chunks, and the playbooks that it waits for: terminate the others.
-        The run continues if that fails."""
+        """Terminate the children of the run before a reset, except these chunks and the playbooks that this run waits
+        for. The run continues if that fails."""
         owned = [*map(own_child_id, chunk_ids), *self._sub_playbooks.in_flight]
         task = start_terminating_orphans(owned)
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -351,9 +359,9 @@ class Performer:
         if waiting is not None:
             self._starting.discard(command.id)
         if isinstance(waiting, CallTool):
-            self.note(ToolFinished(now(), command.id, _undecided("cancelled", "cancelled"), cancelled=True))
+            self.note(ToolFinished(now(), command.id, _undecided_report("cancelled", "cancelled"), cancelled=True))
         elif isinstance(waiting, RunChunk):
-            report = ChunkReport("cancelled", stats=_none_succeeded(waiting), clock=waiting.input.after)
+            report = ChunkReport("cancelled", stats=_all_skipped(waiting), clock=waiting.input.after)
             self.note(ChunkFinished(now(), command.id, report))
         else:
             self._cancel_started(command.id)
@@ -370,7 +378,7 @@ class Performer:
 
     def _running_child(self, id_: str) -> str | None:
         """The workflow id of the chunk or called playbook, once it has started."""
-        return own_child_id(id_) if id_ in self._chunks else self._sub_playbooks.running(id_)
+        return own_child_id(id_) if id_ in self._chunks else self._sub_playbooks.running_workflow_id(id_)
 
     def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
         """Track a call or loop, whose command carries events."""
@@ -380,27 +388,27 @@ class Performer:
     def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
         self._tasks[id_] = task
 
-        def ended(done: _Task) -> None:
+        def on_done(done: _Task) -> None:
             if self._tasks.get(id_) is task:  # a load that was cancelled may have been started again
                 del self._tasks[id_]
                 self._started_at.pop(id_, None)
                 self._starting.discard(id_)
-            happened = fact(done)
-            if happened is not None:
-                self.note(happened)
+            event = fact(done)
+            if event is not None:
+                self.note(event)
 
-        task.add_done_callback(ended)
+        task.add_done_callback(on_done)
 
 
 def _workflow_task() -> int:
-    """A number that each workflow task has for itself."""
+    """Return a number that differs between workflow tasks."""
     return workflow.info().get_current_history_length()
 
 
-def _tool_finished(call: ToolCall, task: _Task) -> Event:
+def _tool_fact(call: ToolCall, task: _Task) -> Event:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
-        return ToolFinished(now(), call.id, _undecided("cancelled", "cancelled"), cancelled=True)
+        return ToolFinished(now(), call.id, _undecided_report("cancelled", "cancelled"), cancelled=True)
     if error is not None:
         return ToolFinished(now(), call.id, _report_of(error))
     report: ToolReport = task.result()
@@ -409,41 +417,43 @@ def _tool_finished(call: ToolCall, task: _Task) -> Event:
 
 
 def _report_of(error: BaseException) -> ToolReport:
-    """An activity that ended without a report of its own, with the attempts in its last heartbeat."""
+    """Return the report for an activity that ended without one, with the attempts in its last heartbeat."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
-        lost = _undecided("worker_lost", f"no worker finished the call: {cause.message}")
+        lost = _undecided_report("worker_lost", f"no worker finished the call: {cause.message}")
         return msgspec.structs.replace(lost, attempts=attempts_in(cause.last_heartbeat_details))
     if isinstance(cause, ApplicationError):
-        return _undecided(str(cause.type or "internal"), cause.message)
-    return _undecided("internal", str(cause))
+        return _undecided_report(str(cause.type or "internal"), cause.message)
+    return _undecided_report("internal", str(cause))
 
 
-def _undecided(kind: str, message: str) -> ToolReport:
+def _undecided_report(kind: str, message: str) -> ToolReport:
     return ToolReport(error_outcome(kind, message), is_decided=False)
 
 
-def _timer_fired(timer_id: str, task: _Task) -> Event | None:
+def _timer_fact(timer_id: str, task: _Task) -> Event | None:
     return None if task.cancelled() or task.exception() else TimerFired(now(), timer_id)
 
 
-def _chunk_finished(command: RunChunk, task: _Task) -> Event:
+def _chunk_fact(command: RunChunk, task: _Task) -> Event:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
-        return ChunkFinished(now(), command.chunk_id, ChunkReport("cancelled", stats=_none_succeeded(command)))
+        return ChunkFinished(now(), command.chunk_id, ChunkReport("cancelled", stats=_all_skipped(command)))
     if error is None:
         return ChunkFinished(now(), command.chunk_id, cast("LoopEnd | FrameEnd", task.result()).report)
     cause = error.cause if isinstance(error, ChildWorkflowError | ActivityError) else error
     what = "workflow" if command.input.frame is None else "frame"
-    return ChunkFinished(now(), command.chunk_id, _loop_failed(command, "loop_lost", f"the loop's {what}: {cause}"))
+    return ChunkFinished(
+        now(), command.chunk_id, _failed_loop_report(command, "loop_lost", f"the loop's {what}: {cause}")
+    )
 
 
-def _loop_failed(command: RunChunk, kind: str, message: str) -> ChunkReport:
-    """The report of a loop that made none: nothing is known of its items."""
+def _failed_loop_report(command: RunChunk, kind: str, message: str) -> ChunkReport:
+    """Return the report for a loop that ended without one: nothing is known about its items."""
     results: list[Json] = [None] * command.input.size
-    return ChunkReport("error", results, _none_succeeded(command), failure=error_outcome(kind, message))
+    return ChunkReport("error", results, _all_skipped(command), failure=error_outcome(kind, message))
 
 
-def _none_succeeded(command: RunChunk) -> dict[str, int]:
+def _all_skipped(command: RunChunk) -> dict[str, int]:
     total = command.input.size
     return {"total": total, "success": 0, "failed": 0, "skipped": total}

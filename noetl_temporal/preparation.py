@@ -1,4 +1,4 @@
-"""A playbook made ready to run: compiled, with the playbooks that it calls, and checked for what cannot run here."""
+"""Prepares a playbook for a run: compiles it, pins the playbooks that it calls, and checks what cannot run here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
 from noetl_temporal.catalog_client import PlaybookCatalog
-from noetl_temporal.catalog_runs import compiled, errors_of
+from noetl_temporal.catalog_runs import compile_entry, errors_of
 from noetl_temporal.catalog_store import CatalogEntry
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.compiling import compile_to_run
@@ -37,7 +37,7 @@ class Preparation(NamedTuple):
     converter: DataConverter
     tools: Collection[str]
 
-    async def ready(
+    async def prepare(
         self,
         playbook: Submitted,
         payload: Mapping[str, Json],
@@ -45,29 +45,29 @@ class Preparation(NamedTuple):
         content: str | None = None,
         playbooks: CalledPlaybooks = None,
     ) -> Playbook:
-        """Raises CompileError, UnsupportedError, DeploymentError, NoEventLogError."""
-        graph, text, calls = await self._compiled(playbook, payload, content, playbooks)
+        """Return the playbook of a run. Raises CompileError, UnsupportedError, DeploymentError, NoEventLogError."""
+        graph, text, calls = await self._compile(playbook, payload, content, playbooks)
         has_store = self.converter.external_storage is not None
         calls, problems = check_calls(graph, calls, self.tools, has_store=has_store)
         if problems:
             raise UnsupportedError(problems)
         return Playbook(graph, text, calls)
 
-    async def _compiled(
+    async def _compile(
         self, playbook: Submitted, payload: Mapping[str, Json], content: str | None, playbooks: CalledPlaybooks
     ) -> tuple[Graph, str, PinnedCalls]:
         match playbook:
             case CatalogEntry():
-                graph, calls = await compiled(self.catalog.dsn, playbook, payload)
+                graph, calls = await compile_entry(self.catalog.dsn, playbook, payload)
                 return graph, playbook.content, calls
             case Graph():
-                return playbook, content or "", _pinned(playbooks, None) if has_calls(playbook) else NO_CALLS
+                return playbook, content or "", _pin_calls(playbooks, None) if has_calls(playbook) else NO_CALLS
             case _:
                 file = Path(playbook)
                 result = await asyncio.to_thread(compile_to_run, file, payload)  # scripts are fetched
                 if result.graph is None:
                     raise errors_of([result])
-                calls = _pinned(playbooks, file) if has_calls(result.graph) else NO_CALLS
+                calls = _pin_calls(playbooks, file) if has_calls(result.graph) else NO_CALLS
                 return result.graph, result.source.text, calls
 
     def input(
@@ -93,7 +93,7 @@ class Preparation(NamedTuple):
         )
 
 
-def _pinned(playbooks: CalledPlaybooks, file: Path | None) -> PinnedCalls:
+def _pin_calls(playbooks: CalledPlaybooks, file: Path | None) -> PinnedCalls:
     """Return the playbooks that may be called. Raises CompileError."""
     from noetl_compiler.pinning import pin_file, pin_graphs
 

@@ -25,13 +25,13 @@ __all__ = ["TOOL_QUEUES_VARIABLE", "resolved_queues"]
 TOOL_QUEUES_VARIABLE = "NOETL_TOOL_QUEUES"
 
 
-def resolved_queues(graphs: Iterable[Graph], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the real queue of each symbolic one in the graphs that does not mean the tool's own; ``given`` comes
-    first.
+def resolved_queues(graphs: Iterable[Graph], overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return the real queue of each symbolic one in the graphs that does not mean the tool's own; ``overrides`` take
+    precedence.
     """
     calls = (task for graph in graphs for step in graph.steps.values() for task in step.calls)
     symbolic = {task.queue for task in calls if task.kind not in IN_WORKFLOW}
-    return {**{kind: WORKFLOW_QUEUE for kind in sorted(symbolic) if not _has_own_queue(kind)}, **given}
+    return {**{kind: WORKFLOW_QUEUE for kind in sorted(symbolic) if not _has_own_queue(kind)}, **overrides}
 
 
 def _has_own_queue(kind: str) -> bool:

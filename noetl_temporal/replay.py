@@ -24,7 +24,7 @@ from noetl_temporal.workflows import WORKFLOWS, interceptors
 
 __all__ = ["NoHistoryError", "ReplayResult", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
 
-_WENT_ON = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
+_CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
 _OPEN = f"{NOETL_WORKFLOWS} AND {OPEN}"
 
@@ -57,17 +57,20 @@ async def replay(history: WorkflowHistory, converter: DataConverter) -> ReplayRe
 
 
 async def problem_of(
-    history: WorkflowHistory, converter: DataConverter, more: Sequence[Interceptor] = (), namespace: str = _NOWHERE
+    history: WorkflowHistory,
+    converter: DataConverter,
+    extra_interceptors: Sequence[Interceptor] = (),
+    namespace: str = _NOWHERE,
 ) -> str | None:
-    """Return why a run does not replay, in one line. ``more`` are interceptors beside those of every worker.
-    Signatures, where the converter verifies them, are valid in the ``namespace`` of the run alone.
+    """Return why a run does not replay, in one line. ``extra_interceptors`` are added to those of every worker.
+    Signatures, if the converter verifies them, are valid only in the ``namespace`` of the run.
     """
     prepare_structs()
     replayer = Replayer(
         workflows=WORKFLOWS,
         workflow_runner=UnsandboxedWorkflowRunner(),
         namespace=namespace,
-        interceptors=[*interceptors(), *more],
+        interceptors=[*interceptors(), *extra_interceptors],
         data_converter=converter,
         header_codec_behavior=HEADERS,
     )
@@ -88,7 +91,7 @@ def history_in(text: str) -> WorkflowHistory:
 
 
 async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[WorkflowHistory]:
-    """All runs of a workflow and of those that it started, as far as Temporal still has them. Raises RPCError."""
+    """Yield all runs of a workflow and of those that it started, as far as Temporal still has them. Raises RPCError."""
     pending = deque([(workflow_id, (await client.get_workflow_handle(workflow_id).describe()).run_id)])
     seen = set(pending)
     while pending:
@@ -120,7 +123,7 @@ async def _history(client: Client, workflow_id: str, run_id: str) -> WorkflowHis
 
 
 def _links(history: WorkflowHistory) -> Iterator[tuple[str, str]]:
-    """(workflow id, run id) of the runs before and after it, and of the first runs of the loops it started."""
+    """Yield (workflow id, run id) of the runs before and after it, and of the first runs of its children."""
     before = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
     if before:
         yield history.workflow_id, before
@@ -128,7 +131,7 @@ def _links(history: WorkflowHistory) -> Iterator[tuple[str, str]]:
         if event.event_type == _STARTED_CHILD:
             child = event.child_workflow_execution_started_event_attributes.workflow_execution
             yield child.workflow_id, child.run_id
-        elif event.event_type == _WENT_ON:
+        elif event.event_type == _CONTINUED:
             yield history.workflow_id, event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
 

@@ -14,15 +14,15 @@ __all__ = ["PayloadError", "check_payload"]
 
 
 class PayloadError(ValueError):
-    """A payload that no run can have; the message has the place."""
+    """The payload is not valid; the message names the place."""
 
 
 def check_payload(payload: Mapping[str, Json], limit: int) -> None:
-    """Raises PayloadError for text that is not Unicode, and for over ``limit`` bytes of JSON."""
+    """Raise PayloadError for text that is not Unicode, and for more than ``limit`` bytes of JSON."""
     try:
         size = len(msgspec.json.encode(payload))
     except UnicodeEncodeError:
-        place = next(_broken(dict(payload), "payload"), "payload")
+        place = next(_invalid_places(dict(payload), "payload"), "payload")
         raise PayloadError(
             f"{place} has a lone surrogate, which is not a character: decode the text with errors='replace'"
         ) from None
@@ -33,16 +33,16 @@ def check_payload(payload: Mapping[str, Json], limit: int) -> None:
         )
 
 
-def _broken(value: Json, place: str) -> Iterator[str]:
-    """Yield places of the texts, and of the mappings with a name, that are not Unicode."""
+def _invalid_places(value: Json, place: str) -> Iterator[str]:
+    """Yield the places of strings and names that are not Unicode."""
     if isinstance(value, str) and not is_unicode(value):
         yield place
     elif isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Json]", value).items():
             if is_unicode(name):
-                yield from _broken(inner, f"{place}.{name}")
+                yield from _invalid_places(inner, f"{place}.{name}")
             else:
                 yield f"a name in {place}"
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(cast("list[Json]", value)):
-            yield from _broken(inner, f"{place}[{index}]")
+            yield from _invalid_places(inner, f"{place}[{index}]")

@@ -1,4 +1,4 @@
-"""Sends requests to a run, and says why one is refused."""
+"""Sends requests to a run, and translates refusals to messages."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ __all__ = [
     "RunOverError",
     "check_reason",
     "chosen_approval",
-    "of_open_run",
     "open_approval",
     "open_waits",
     "send",
+    "translate_errors",
 ]
 
 Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
 
-WITHIN = timedelta(seconds=20)
+RESPONSE_TIMEOUT = timedelta(seconds=20)
 """How long to wait for a worker to accept a request, which may still be accepted later."""
 
 _ABORTED = "workflow update was aborted"
-"""What Temporal says of a request that the run has not answered, and that is to be sent again."""
+"""Temporal's message for a request that the run has not answered and that must be sent again."""
 
 _PAUSED = "Workflow is paused"
-"""What Temporal says of a request to a workflow that was paused in Temporal itself."""
+"""Temporal's message for a request to a workflow that was paused in Temporal itself."""
 
 _FULL = "limit on the total number of distinct updates"
 
-_PAUSE = 0.5
-"""Seconds until it is sent again."""
+_RETRY_SECONDS = 0.5
+"""Seconds before an aborted request is sent again."""
 
 
 class RequestRefusedError(ValueError):
@@ -73,14 +73,14 @@ class RunOverError(RequestRefusedError):
 
 
 class NoAnswerError(RequestRefusedError):
-    """No worker has answered a request in time; it may still do so."""
+    """No worker answered the request in time; one may still do so."""
 
 
 async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
     """Send a request to a run and return its response. Raises RequestRefusedError, DeploymentError."""
     _check_types(request)
     try:
-        return await _sent(workflow, update, request)
+        return await _send_until_answered(workflow, update, request)
     except WorkflowUpdateFailedError as error:
         cause = error.cause
         raise RequestRefusedError(cause.message if isinstance(cause, ApplicationError) else str(cause)) from error
@@ -100,7 +100,7 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
 
 
 @contextlib.contextmanager
-def of_open_run() -> Generator[None]:
+def translate_errors() -> Generator[None]:
     """Translate errors of requests to an open run. Raises RunOverError if the run has ended."""
     try:
         yield
@@ -128,22 +128,22 @@ def _check_types(request: Request) -> None:
         raise RequestRefusedError(str(error)) from error
 
 
-async def _sent(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
+async def _send_until_answered(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
     """Send a request. Temporal aborts requests if many reach a run at the same time, or it continues as new: they are
     repeated, which is harmless, as a request has an id.
     """
     clock = asyncio.get_running_loop().time
-    until = clock() + WITHIN.total_seconds()
+    deadline = clock() + RESPONSE_TIMEOUT.total_seconds()
     while True:
         try:
-            return await workflow.execute_update(update, request, id=str(request.id), rpc_timeout=WITHIN)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
+            return await workflow.execute_update(update, request, id=str(request.id), rpc_timeout=RESPONSE_TIMEOUT)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
         except RPCError as error:
             if _ABORTED not in error.message:
                 raise
-            if clock() > until:
-                busy = "the run has too many requests to answer; it may have accepted this one: see `noetl events`"
-                raise RequestRefusedError(busy) from error
-        await asyncio.sleep(_PAUSE)
+            if clock() > deadline:
+                problem = "the run has too many requests to answer; it may have accepted this one: see `noetl events`"
+                raise RequestRefusedError(problem) from error
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | None = None) -> OpenWaits:
@@ -151,7 +151,7 @@ async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | Non
     is paused in Temporal itself.
     """
     try:
-        with of_open_run():
+        with translate_errors():
             waits: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
     except WorkflowQueryRejectedError as error:
         raise RequestRefusedError(_paused_in_temporal(workflow)) from error
@@ -163,28 +163,28 @@ def _paused_in_temporal(workflow: WorkflowHandle[Any, Any]) -> str:
 
 
 async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:
-    """Return the approval that is meant, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as
+    """Return the open approval with this name, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as
     open_waits.
     """
-    waits = (await open_waits(workflow, WITHIN)).waits
+    waits = (await open_waits(workflow, RESPONSE_TIMEOUT)).waits
     if not waits and (await workflow.describe()).close_time is not None:
         raise RunOverError
     return chosen_approval(waits, name)
 
 
 def chosen_approval(waits: list[Wait], name: str | None) -> Wait:
-    """Return the approval that is meant: the only one, or that of a step, ``review``, or of an item of a loop,
-    ``review[3]``.
+    """Return the approval with this name: that of a step, ``review``, or of an item of a loop, ``review[3]``; without a
+    name the only one.
 
     Raises RequestRefusedError.
     """
     approvals = [wait for wait in waits if wait.kind == "approval"]
     if not approvals:
         raise RequestRefusedError("nothing to approve: the run waits for no approval now")
-    named = [wait for wait in approvals if name in (None, wait.name, wait.step)]
-    if len(named) == 1:
-        return named[0]
+    matches = [wait for wait in approvals if name in (None, wait.name, wait.step)]
+    if len(matches) == 1:
+        return matches[0]
     names = ", ".join(wait.name for wait in approvals)
-    if not named:
+    if not matches:
         raise RequestRefusedError(f"no approval {name!r} is open; these are: {names}")
     raise RequestRefusedError(f"several approvals are open, name one: {names}")

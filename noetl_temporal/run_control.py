@@ -44,11 +44,11 @@ class RunControl:
 
     @property
     def workflow_id(self) -> str:
-        """``<playbook path>/<execution_id>``, cut where that is long."""
+        """``<playbook path>/<execution_id>``, truncated if that is long."""
         return self.workflow.id
 
     def _latest(self) -> WorkflowHandle[Any, RunReport]:
-        """Return the workflow by its id alone, so that it means the latest of its runs."""
+        """Return the handle of the latest run of the workflow."""
         return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
 
     async def waits(self, within: timedelta | None = None) -> list[Wait]:
@@ -62,8 +62,8 @@ class RunControl:
         return await open_waits(self.workflow, within)
 
     async def pause(self, *, by: str = "", reason: str = "", now: bool = False) -> None:
-        """Let nothing begin until ``resume``. Calls in flight end; with ``now`` they are interrupted, and are made
-        again after ``resume``.
+        """Pause the run: nothing starts until ``resume``. Calls in flight end; with ``now`` they are interrupted, and
+        repeated after ``resume``.
 
         Raises RequestRefusedError with the reason, DeploymentError, RPCError."""
         try:
@@ -142,7 +142,9 @@ class RunControl:
     async def reject(
         self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
     ) -> Wait:
-        """Reject it; a rejection is a success that the playbook's routes decide on. Otherwise as ``approve``."""
+        """Reject what the run waits for; a rejection is a success that the playbook's routes decide on. Otherwise as
+        ``approve``.
+        """
         return await self._decide(step, approved=False, by=by, reason=reason, form=form)
 
     async def _decide(

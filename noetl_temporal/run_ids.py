@@ -1,6 +1,6 @@
-"""Which run an ID names: an execution id, a workflow id, or the first characters of either.
+"""Finds the run that an ID names: an execution id, a workflow id, or the first characters of either.
 
-A whole execution id is taken as it is. Anything else is looked up in Temporal and in the event log, so that runs are
+A whole execution id needs no look-up. Anything else is looked up in Temporal and in the event log, so that runs are
 found which only one of them has.
 """
 
@@ -19,52 +19,52 @@ from noetl_temporal.visibility import PLAYBOOKS, execution_ids, literal
 
 __all__ = [
     "AmbiguousIdError",
-    "chosen",
     "exact_id",
+    "find_run",
     "matches_in_log",
     "matches_in_temporal",
-    "named_run",
+    "matching_run",
 ]
 
 MOST_MATCHES = 20
-"""More are not listed."""
+"""The most matching runs that a message lists."""
 
 Matches = Mapping[int, str]
 """Workflow ids of runs, by execution id."""
 
 
 class AmbiguousIdError(LookupError):
-    """Several runs have IDs that begin so: the message lists them."""
+    """Several runs have IDs with this prefix: the message lists them."""
 
 
-def chosen(text: str, matches: Matches) -> int | None:
+def matching_run(text: str, matches: Matches) -> int | None:
     """Return the execution id of the run that the text names; None without any. A whole ID names its run, also where
     others begin with it. Raises AmbiguousIdError.
     """
-    whole = [id_ for id_, workflow in matches.items() if text in (str(id_), workflow)]
-    if len(whole) == 1 or len(matches) == 1:
-        return whole[0] if whole else next(iter(matches))
+    exact_matches = [id_ for id_, workflow in matches.items() if text in (str(id_), workflow)]
+    if len(exact_matches) == 1 or len(matches) == 1:
+        return exact_matches[0] if exact_matches else next(iter(matches))
     if not matches:
         return None
     latest = sorted(matches.items(), reverse=True)[:MOST_MATCHES]
-    more = [f"  and {len(matches) - len(latest)} more"] if len(matches) > len(latest) else []
-    listed = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in latest), *more])
-    raise AmbiguousIdError(f"{len(matches)} runs have an ID that begins with {text!r}: write more of it\n{listed}")
+    omitted = [f"  and {len(matches) - len(latest)} more"] if len(matches) > len(latest) else []
+    lines = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in latest), *omitted])
+    raise AmbiguousIdError(f"{len(matches)} runs have an ID that begins with {text!r}: write more of it\n{lines}")
 
 
-async def named_run(text: str, client: Client, dsn: str | None) -> int | None:
+async def find_run(text: str, client: Client, dsn: str | None) -> int | None:
     """Return the execution id of the run that an ID names; None if neither Temporal nor the event log has such a run.
 
     Raises AmbiguousIdError, RPCError, asyncpg's errors, OSError."""
-    whole = exact_id(text)
-    if whole is not None:
-        return whole
+    execution_id = exact_id(text)
+    if execution_id is not None:
+        return execution_id
     in_log = await matches_in_log(dsn, text) if dsn else {}
-    return chosen(text, {**in_log, **await matches_in_temporal(client, text)})
+    return matching_run(text, {**in_log, **await matches_in_temporal(client, text)})
 
 
 async def matches_in_temporal(client: Client, text: str) -> dict[int, str]:
-    """Raises RPCError."""
+    """Return the runs in Temporal whose ids begin with the text. Raises RPCError."""
     ranges = " OR ".join(f"{EXECUTION_ID.name} BETWEEN {low} AND {high}" for low, high in _ranges(text))
     terms = f"WorkflowId STARTS_WITH {literal(text)}" + (f" OR {ranges}" if ranges else "")
     listed = client.list_workflows(f"{PLAYBOOKS} AND ({terms})", limit=2 * MOST_MATCHES)
@@ -73,7 +73,7 @@ async def matches_in_temporal(client: Client, text: str) -> dict[int, str]:
 
 
 async def matches_in_log(dsn: str, text: str) -> dict[int, str]:
-    """Raises asyncpg's errors, OSError."""
+    """Return the runs in the event log whose ids begin with the text. Raises asyncpg's errors, OSError."""
     ranges = _ranges(text)
     lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
 
@@ -84,7 +84,7 @@ async def matches_in_log(dsn: str, text: str) -> dict[int, str]:
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    """Return the execution ids that begin with these digits."""
+    """Return the ranges of execution ids that begin with these digits."""
     if not text.isdecimal():
         return []
     sizes = [10 ** (length - len(text)) for length in LENGTHS if length >= len(text)]

@@ -17,8 +17,8 @@ __all__ = ["Playbook", "RunInput", "RunReport"]
 
 
 class Playbook(SharedPart, frozen=True, omit_defaults=True):
-    """The second argument. ``content`` is the playbook's text, for the catalog, ``calls`` the playbooks that it and
-    those that it calls may call."""
+    """The second argument of a playbook workflow. ``content`` is the playbook's text, for the catalog. ``calls`` are
+    the playbooks that it, or a playbook it calls, may call."""
 
     graph: Graph
     content: str
@@ -28,11 +28,11 @@ class Playbook(SharedPart, frozen=True, omit_defaults=True):
 class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """The request for a run. ``execution_id`` is 0 in the input of a ``schedule``, which all its runs share: each makes
     its own. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a symbolic queue to a
-    real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A run that
-    another has called has that one's ``parent_execution_id``, is one deeper than it (``depth``), and yields the result
-    of its ``return_step``, where one is given. A ``rerun`` continues from the state of an earlier run. Large lists of
+    real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A called
+    run has the ``parent_execution_id`` of its caller, is one deeper than it (``depth``), and returns the result of its
+    ``return_step``, if there is one. A ``rerun`` continues from the state of an earlier run. Large lists of
     the ``payload`` are stored: they are null there, and references in ``kept``. ``state``,
-    ``trail`` and ``after``, the millisecond above which ids of this run stand, are set by continue-as-new only."""
+    ``trail`` and ``after``, the millisecond above which all ids of this run are, are set by continue-as-new only."""
 
     execution_id: int
     path: str
@@ -55,8 +55,9 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
 class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The workflow's result; in the details of the failure when the playbook failed.
 
-    ``started`` is when the first run began, milliseconds since the epoch, 0 where it is not known. ``trail`` is what no
-    later command could carry. A rerun is one of the execution ``rerun_of``, from the step ``rerun_from`` on."""
+    ``started`` is when the first run began, milliseconds since the epoch, 0 where it is not known. ``trail`` has the
+    events that no later command could carry. A rerun repeats the execution ``rerun_of`` from the step ``rerun_from``
+    on."""
 
     status: str
     execution_id: int

@@ -35,14 +35,15 @@ and a partial one is completed; its search attribute has the status."""
 _IN_ATTRIBUTE: dict[RunStatus, RunStatus] = {"paused": "running", "partial": "completed"}
 """Statuses that Temporal stores under another name."""
 
-_OF_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
-    there: here for here, (there, _) in _IN_TEMPORAL.items() if here not in _IN_ATTRIBUTE
+_FROM_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
+    in_temporal: status for status, (in_temporal, _) in _IN_TEMPORAL.items() if status not in _IN_ATTRIBUTE
 }
 
 
 class RunFilter(msgspec.Struct, frozen=True):
-    """Which runs: of a ``path``, or of all that begin with it if it ends in ``*``; with one of the ``statuses``, or any
-    if there are none; started at ``since`` or later, ended at ``ended_since`` or later. The latest ``limit`` of them.
+    """Selects runs: of a ``path``, or of all paths with this prefix if it ends in ``*``; with one of the ``statuses``,
+    or any if there are none; started at ``since`` or later, ended at ``ended_since`` or later. At most the latest
+    ``limit``.
     """
 
     path: str | None = None
@@ -57,8 +58,8 @@ class RunFilter(msgspec.Struct, frozen=True):
         return None if self.path is None or self.path.endswith("*") else self.path
 
     @property
-    def path_beginning(self) -> str | None:
-        """What is before the ``*``."""
+    def path_prefix(self) -> str | None:
+        """The text before the ``*``."""
         return self.path[:-1] if self.path is not None and self.path.endswith("*") else None
 
 
@@ -79,24 +80,24 @@ class ListedRun(msgspec.Struct, frozen=True):
     schedule: str | None = None
 
 
-async def runs_in_log(dsn: str, wanted: RunFilter) -> list[ListedRun]:
-    """The latest first, so far as the log has been written. Raises asyncpg's errors, OSError."""
-    statuses = [status.upper() for status in wanted.statuses] or None
-    since, ended_since = _of_column(wanted.since), _of_column(wanted.ended_since)
-    parameters = wanted.exact_path, wanted.path_beginning, statuses, since, wanted.limit, ended_since
+async def runs_in_log(dsn: str, run_filter: RunFilter) -> list[ListedRun]:
+    """Return the runs in the event log, the latest first. Raises asyncpg's errors, OSError."""
+    statuses = [status.upper() for status in run_filter.statuses] or None
+    since, ended_since = _column_time(run_filter.since), _column_time(run_filter.ended_since)
+    parameters = run_filter.exact_path, run_filter.path_prefix, statuses, since, run_filter.limit, ended_since
 
     async def fetch(connection: Connection) -> list[asyncpg.Record]:
         return await connection.fetch(sql.query("executions"), *parameters)
 
-    return [_of_log(record) for record in await run_on_pool(dsn, fetch)]
+    return [_run_in_log(record) for record in await run_on_pool(dsn, fetch)]
 
 
-def _of_column(time: datetime | None) -> datetime | None:
-    """Return the time of a column, which is UTC without a time zone."""
+def _column_time(time: datetime | None) -> datetime | None:
+    """Return the time as columns have it: UTC, without a time zone."""
     return time and time.astimezone(UTC).replace(tzinfo=None)
 
 
-def _of_log(record: asyncpg.Record) -> ListedRun:
+def _run_in_log(record: asyncpg.Record) -> ListedRun:
     started, ended = record["start_time"], record["end_time"]
     return ListedRun(
         execution_id=record["execution_id"],
@@ -112,57 +113,57 @@ def _of_log(record: asyncpg.Record) -> ListedRun:
     )
 
 
-async def runs_in_temporal(client: Client, wanted: RunFilter) -> list[ListedRun]:
-    """The latest first. Raises RPCError."""
+async def runs_in_temporal(client: Client, run_filter: RunFilter) -> list[ListedRun]:
+    """Return the runs in Temporal's list, the latest first. Raises RPCError."""
     latest: dict[str, WorkflowExecution] = {}
-    async for workflow in client.list_workflows(_query(wanted)):
+    async for workflow in client.list_workflows(_query(run_filter)):
         latest.setdefault(workflow.id, workflow)  # a reset leaves more than one
-        if len(latest) == wanted.limit:
+        if len(latest) == run_filter.limit:
             break
-    runs = [_of_temporal(id_, execution) for id_, execution in await execution_ids(client, latest.values())]
+    runs = [_run_in_temporal(id_, execution) for id_, execution in await execution_ids(client, latest.values())]
     return sorted((run for run in runs if run), key=lambda run: (run.started, run.execution_id), reverse=True)
 
 
-def _query(wanted: RunFilter) -> str:
+def _query(run_filter: RunFilter) -> str:
     terms = [PLAYBOOKS]
-    if wanted.exact_path is not None:
-        terms.append(f"{PATH.name} = {literal(wanted.exact_path)}")
-    if wanted.path_beginning:
-        terms.append(f"{PATH.name} STARTS_WITH {literal(wanted.path_beginning)}")
-    if wanted.statuses:
-        terms.append(f"({' OR '.join(map(_status_term, wanted.statuses))})")
-    if wanted.since is not None:
-        terms.append(f"StartTime >= '{wanted.since.astimezone(UTC).isoformat()}'")
-    if wanted.ended_since is not None:
-        terms.append(f"CloseTime >= '{wanted.ended_since.astimezone(UTC).isoformat()}'")
+    if run_filter.exact_path is not None:
+        terms.append(f"{PATH.name} = {literal(run_filter.exact_path)}")
+    if run_filter.path_prefix:
+        terms.append(f"{PATH.name} STARTS_WITH {literal(run_filter.path_prefix)}")
+    if run_filter.statuses:
+        terms.append(f"({' OR '.join(map(_status_term, run_filter.statuses))})")
+    if run_filter.since is not None:
+        terms.append(f"StartTime >= '{run_filter.since.astimezone(UTC).isoformat()}'")
+    if run_filter.ended_since is not None:
+        terms.append(f"CloseTime >= '{run_filter.ended_since.astimezone(UTC).isoformat()}'")
     return " AND ".join(terms)
 
 
 def _status_term(status: RunStatus) -> str:
     term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
     if status == "paused":  # by a request, or in Temporal itself
-        paused_there = f"{OPEN} AND (ExecutionStatus != 'Running' OR {PAUSED.name} IS NOT NULL)"
-        return f"({term} AND {STATUS.name} = 'paused' OR {paused_there})"
+        paused_in_temporal = f"{OPEN} AND (ExecutionStatus != 'Running' OR {PAUSED.name} IS NOT NULL)"
+        return f"({term} AND {STATUS.name} = 'paused' OR {paused_in_temporal})"
     if status == "partial":
         return f"({term} AND {STATUS.name} = 'partial')"
     if status == "running":
         term += f" AND {PAUSED.name} IS NULL"
-    hidden = next((own for own, there in _IN_ATTRIBUTE.items() if there == status), None)
-    return term if hidden is None else f"({term} AND {STATUS.name} != {literal(hidden)})"
+    own_status = next((own for own, stored in _IN_ATTRIBUTE.items() if stored == status), None)
+    return term if own_status is None else f"({term} AND {STATUS.name} != {literal(own_status)})"
 
 
-def _of_temporal(execution_id: int, workflow: WorkflowExecution) -> ListedRun | None:
+def _run_in_temporal(execution_id: int, workflow: WorkflowExecution) -> ListedRun | None:
     """Convert a run of Temporal's list; None if its status is unknown. A submitted run started at the time in its
     execution id, even if it has continued as new.
     """
-    status = _OF_TEMPORAL.get(workflow.status) if workflow.status else None
+    status = _FROM_TEMPORAL.get(workflow.status) if workflow.status else None
     if status is None:
         return None
     submitted = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
     started = submitted if workflow.parent_id is None else workflow.start_time
     attributes = workflow.typed_search_attributes
-    is_paused_there = is_paused(workflow.raw_info) or bool(attributes.get(PAUSED))
-    if status == "running" and (attributes.get(STATUS) == "paused" or is_paused_there):
+    is_paused_in_temporal = is_paused(workflow.raw_info) or bool(attributes.get(PAUSED))
+    if status == "running" and (attributes.get(STATUS) == "paused" or is_paused_in_temporal):
         status = "paused"
     if status == "completed" and attributes.get(STATUS) == "partial":
         status = "partial"

@@ -2,14 +2,14 @@
 
 How it works. An activity execution is one tool call with all its attempts. Each attempt:
 
-    place ──► ledger ──► tool ──► sinks ──► rules ──► the report is stored, and returned
-                │ has the outcome    ▲          └──► retry: an ApplicationError with the delay, so Temporal itself waits
-                └────────────────────┘
+    slot ──► ledger ──► tool ──► sinks ──► rules ──► the report is stored, and returned
+               │ has the outcome    ▲          └──► retry: an ApplicationError with the delay, so Temporal itself waits
+               └────────────────────┘
 
-A place is one of the tool's concurrent calls in this process (tool_places.py); the timeout of the call starts there.
+A slot is one of the tool's concurrent calls in this process (tool_slots.py); the timeout of the call starts there.
 
-Attempts leave no events in history, so each one's record goes with the heartbeats to the next (attempt_log.py) and the
-report has them all.
+Attempts leave no events in history, so the record of each is passed in heartbeats to the next (attempt_log.py), and the
+report contains all of them.
 
 If an attempt is interrupted before the tool has returned, it ends immediately; afterwards it completes its sinks and
 reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is in transit
@@ -40,40 +40,40 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.attempt_end import AttemptEnd, handed_on, interrupted
+from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, hand_on_locked_call
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import UnreadValue
-from noetl_temporal.encryption_codec import Locked
-from noetl_temporal.interruptions import finished, not_paused
-from noetl_temporal.late_cancel import until_passed_on
-from noetl_temporal.leases import held
+from noetl_temporal.encryption_codec import LockedValue
+from noetl_temporal.interruptions import run_despite_pause, wait_until_finished
+from noetl_temporal.late_cancel import wait_for_late_cancel
+from noetl_temporal.leases import run_with_lease
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
 from noetl_temporal.naming import activity_type
-from noetl_temporal.stored_values import with_result_loaded
+from noetl_temporal.stored_values import load_result
 from noetl_temporal.task_output import TaskOutput
 from noetl_temporal.tool_outcome import (
     Deadline,
-    attempted,
-    fitted,
     is_large,
     ledger_json,
-    plain,
+    limit_size,
+    plain_outcome,
     refusal,
+    run_with_deadline,
     without_secrets,
 )
-from noetl_temporal.tool_places import place_for
+from noetl_temporal.tool_slots import tool_slot
 from noetl_temporal.tracing import attempt_span
-from noetl_temporal.value_store import ValueStore, until_done
+from noetl_temporal.value_store import ValueStore, retry_until_done
 
 __all__ = ["MAX_LOST", "Attempt", "tool_activity"]
 
 MAX_LOST = 5
 """Attempts that may be lost with their worker. One more fails the call, because it may be what kills the workers."""
 
-PLACES = 5
+TRACEBACK_LIMIT = 5
 """The number of innermost code locations logged for an internal error."""
 
 _log = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ _log = logging.getLogger(__name__)
 def tool_activity(
     tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
 ) -> Callable[..., Any]:
-    """The activity of a tool: ``noetl.<kind>``. ``values`` stores large results; with ``client`` an attempt
+    """Return the activity of a tool: ``noetl.<kind>``. ``values`` stores large results; with ``client`` an attempt
     checks whether a cancel is in transit.
     """
 
@@ -92,28 +92,30 @@ def tool_activity(
         is_called = asyncio.Event()
         with log.beating():
             try:
-                values_read = await _read(call, values, log)
-                if isinstance(values_read, str):
-                    return ToolReport(refusal("internal", values_read))
-                credentials = Credentials(source, values_read.secrets_key)
-                attempt = Attempt(tool, values_read, credentials, log, values, is_called, client)
-                return await (attempt.run() if values_read.idempotent else not_paused(attempt.run(), is_called))
+                readable_call = await _read_call(call, values, log)
+                if isinstance(readable_call, str):
+                    return ToolReport(refusal("internal", readable_call))
+                credentials = Credentials(source, readable_call.secrets_key)
+                attempt = Attempt(tool, readable_call, credentials, log, values, is_called, client)
+                return await (
+                    attempt.run() if readable_call.idempotent else run_despite_pause(attempt.run(), is_called)
+                )
             except asyncio.CancelledError:
-                return await interrupted(log, is_called.is_set())
+                return await end_interrupted(log, is_called.is_set())
 
     return run
 
 
-async def _read(call: ToolCall | UnreadValue | Locked, values: ValueStore, log: CallLog) -> ToolCall | str:
-    """The call, read from the payload store, however long that takes; a message when the store no longer has it. Raises
-    ApplicationError for one that is encrypted with a key that this worker does not have.
+async def _read_call(call: ToolCall | UnreadValue | LockedValue, values: ValueStore, log: CallLog) -> ToolCall | str:
+    """Return the call, read from the payload store with retries; a message if the store no longer has it. Raises
+    ApplicationError if this worker lacks the key with which it is encrypted.
     """
     if isinstance(call, ToolCall):
         return call
-    if isinstance(call, Locked):
-        await handed_on(log, call)
+    if isinstance(call, LockedValue):
+        await hand_on_locked_call(log, call)
     try:
-        return await until_done("the call cannot be read", lambda: values.read(call, ToolCall))
+        return await retry_until_done("the call cannot be read", lambda: values.read(call, ToolCall))
     except LookupError as error:
         return str(error)
 
@@ -139,18 +141,18 @@ class _Context:
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         return await self._credentials.reference(name, kind, config)
 
-    def cut(self, text: str, limit: int) -> str:
-        return self._credentials.cut(text, limit)
+    def truncate(self, text: str, limit: int) -> str:
+        return self._credentials.truncate(text, limit)
 
     def output(self, stream: OutputStream, text: str) -> None:
         self._output.feed(stream, text)
 
 
-class _Answer(NamedTuple):
+class _CallResult(NamedTuple):
     """The outcome that sinks and rules work on.
 
-    ``is_taken``: it comes from the ledger. ``is_in_ledger``: it is there now. ``is_refused``: the call was not made
-    because of earlier attempts, so another attempt would be refused too.
+    ``is_taken``: the outcome comes from the ledger. ``is_in_ledger``: the ledger has it now. ``is_refused``: the call
+    was not made because of earlier attempts, so another attempt would be refused too.
     """
 
     outcome: PlainOutcome
@@ -184,9 +186,10 @@ class Attempt:
         self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
     async def run(self) -> ToolReport:
-        """The report that ends the call, or the error that asks Temporal for the next attempt.
+        """Return the report that ends the call, or raise the error that asks Temporal for the next attempt.
 
-        A bug ends the call as well: Temporal would repeat it endlessly. Its message may contain a secret.
+        A bug ends the call as well, as Temporal would repeat it endlessly. Its message is not logged: it may contain a
+        secret.
         """
         try:
             with attempt_span(self.call, self.log):
@@ -194,94 +197,97 @@ class Attempt:
         except ApplicationError:
             raise
         except Exception as error:
-            name, place = type(error).__name__, "".join(traceback.format_tb(error.__traceback__, limit=-PLACES))
-            _log.error("%s: %s where the call was handled\n%s", self.call.id, name, place)
-            return self._broken(f"{name} where the call was handled: the worker's log has the place")
+            name, locations = (
+                type(error).__name__,
+                "".join(traceback.format_tb(error.__traceback__, limit=-TRACEBACK_LIMIT)),
+            )
+            _log.error("%s: %s where the call was handled\n%s", self.call.id, name, locations)
+            return self._internal_error(f"{name} where the call was handled: the worker's log has the place")
 
     async def _run(self) -> ToolReport:
-        async with nullcontext() if self.call.store is not None else place_for(self.tool.spec):
+        async with nullcontext() if self.call.store is not None else tool_slot(self.tool.spec):
             self._deadline.begin()
-            answer = await self._answer()
-        work = self._finish(answer)
-        return await (finished(asyncio.create_task(work)) if self._may_wait(answer) else work)
+            result = await self._call()
+        work = self._finish(result)
+        return await (wait_until_finished(asyncio.create_task(work)) if self._may_wait(result) else work)
 
-    def _may_wait(self, answer: _Answer) -> bool:
-        """Whether the end of the attempt may wait for something: most do not, and a task costs as much as the call."""
-        return bool(self.call.sinks) or self.log.number > 1 or is_large(answer.outcome)
+    def _may_wait(self, result: _CallResult) -> bool:
+        """Whether the end of the attempt may wait, and so needs a task, which costs as much as the call."""
+        return bool(self.call.sinks) or self.log.number > 1 or is_large(result.outcome)
 
-    def _broken(self, message: str) -> ToolReport:
+    def _internal_error(self, message: str) -> ToolReport:
         outcome = refusal("internal", message)
         self.log.end(status="error", error=outcome["error"], is_called=self.is_called.is_set())
         return ToolReport(outcome, attempts=self.log.latest, counts=self.log.counts, is_decided=False)
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
-    async def _answer(self) -> _Answer:
+    async def _call(self) -> _CallResult:
         if self.call.store is not None:
-            return await self._to_store(self.call.store)
+            return await self._result_to_store(self.call.store)
         stored = await self._sinks.stored_outcome()
         if stored.outcome is not None:
-            return _Answer(stored.outcome, is_taken=True, is_in_ledger=True)
+            return _CallResult(stored.outcome, is_taken=True, is_in_ledger=True)
         if stored.failure is not None:
-            return _Answer(stored.failure)
-        refused = self._refused()
-        if refused is not None:
-            return await self._found() or _Answer(refused, is_refused=True)
-        if self.client is not None and self.log.follows_a_cut:
+            return _CallResult(stored.failure)
+        refused_outcome = self._refused_outcome()
+        if refused_outcome is not None:
+            return await self._find_stored_result() or _CallResult(refused_outcome, is_refused=True)
+        if self.client is not None and self.log.follows_interruption:
             info = activity.info()
-            await until_passed_on(self.client, info.workflow_id or "", info.activity_id)
+            await wait_for_late_cancel(self.client, info.workflow_id or "", info.activity_id)
         if not self.call.idempotent:
             self.log.record_attempt()
         self.is_called.set()
         async with self._output:
-            answer, failure = await attempted(self._run_with_lease, self._deadline, self._summary)
-        return answer or _Answer(failure or {})
+            result, failure = await run_with_deadline(self._run_with_lease, self._deadline, self._summary)
+        return result or _CallResult(failure or {})
 
     def _summary(self) -> str:
         return call_summary(self.call.kind, self.call.config)
 
-    async def _to_store(self, outcome: PlainOutcome) -> _Answer:
+    async def _result_to_store(self, outcome: PlainOutcome) -> _CallResult:
         try:
-            loaded = await until_done("the result cannot be read", lambda: with_result_loaded(outcome, self.values))
+            loaded = await retry_until_done("the result cannot be read", lambda: load_result(outcome, self.values))
         except LookupError as error:
-            return _Answer(refusal("internal", str(error)))
-        return _Answer(loaded)
+            return _CallResult(refusal("internal", str(error)))
+        return _CallResult(loaded)
 
-    async def _run_with_lease(self) -> _Answer:
-        return await held(self.call.lease, self.log.now(), self.credentials, self._context, self._run_tool)
+    async def _run_with_lease(self) -> _CallResult:
+        return await run_with_lease(self.call.lease, self.log.now(), self.credentials, self._context, self._run_tool)
 
-    async def _run_tool(self) -> _Answer:
+    async def _run_tool(self) -> _CallResult:
         if not stores_outcomes(self.tool):
-            return _Answer(plain(await self.tool.run(await self._request(), self._context)))
-        return self._adopt(await self.tool.run_once(await self._request(), self._context, self._once()))
+            return _CallResult(plain_outcome(await self.tool.run(await self._request(), self._context)))
+        return self._adopt(await self.tool.run_once(await self._request(), self._context, self._ledger_slot()))
 
-    async def _found(self) -> _Answer | None:
-        """What the tool itself has kept of a call that is not made again."""
+    async def _find_stored_result(self) -> _CallResult | None:
+        """Return the outcome that the tool itself has stored of a call that must not be repeated."""
         tool = self.tool
         if not stores_outcomes(tool):
             return None
 
         async def find() -> OnceResult | None:
-            return await tool.find(await self._request(), self._context, self._once())
+            return await tool.find(await self._request(), self._context, self._ledger_slot())
 
-        outcome, failure = await attempted(find, self._deadline)
+        outcome, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
-            return _Answer(failure)
+            return _CallResult(failure)
         return None if outcome is None else self._adopt(outcome)
 
-    def _adopt(self, answer: OnceResult) -> _Answer:
-        """Use an outcome that the tool has found or made, and record the attempts that it counts."""
-        self.log.add_unrecorded_attempts(answer.used)
-        return _Answer(plain(answer.outcome), answer.is_taken, answer.is_in_ledger)
+    def _adopt(self, result: OnceResult) -> _CallResult:
+        """Use an outcome of the tool, and record the attempts that it counts."""
+        self.log.add_unrecorded_attempts(result.used)
+        return _CallResult(plain_outcome(result.outcome), result.is_reused, result.is_in_ledger)
 
-    def _once(self) -> LedgerSlot:
-        return LedgerSlot(self.call.key, self.log.n, self._noted)
+    def _ledger_slot(self) -> LedgerSlot:
+        return LedgerSlot(self.call.key, self.log.n, self._ledger_json)
 
-    def _noted(self, outcome: Outcome) -> str:
-        return ledger_json(plain(outcome), self.credentials, self.values.limit, self.log.used)
+    def _ledger_json(self, outcome: Outcome) -> str:
+        return ledger_json(plain_outcome(outcome), self.credentials, self.values.limit, self.log.used)
 
-    def _refused(self) -> PlainOutcome | None:
-        """An outcome instead of another attempt, when an earlier one vanished and must not be repeated."""
+    def _refused_outcome(self) -> PlainOutcome | None:
+        """Return an error instead of another attempt, if an earlier attempt was lost and must not be repeated."""
         lost = self.log.earlier.lost
         if self.log.is_in_doubt and not self.call.idempotent:
             message = "an attempt ended before its tool returned: it is unknown whether the call took effect"
@@ -291,7 +297,7 @@ class Attempt:
         return None
 
     async def _request(self) -> Request:
-        """What the tool is called with: from here on references to secrets are replaced by their values."""
+        """Return the request to the tool, in which references to secrets are replaced by their values."""
         call = self.call
         return Request(
             kind=call.kind,
@@ -309,20 +315,20 @@ class Attempt:
 
     # ---- after the call -------------------------------------------------------------------------------------------
 
-    async def _finish(self, answer: _Answer) -> ToolReport:
-        outcome = without_secrets(answer.outcome, self.credentials)
-        performed = await self._sinks.perform(outcome, self._scope, answer.is_in_ledger)
-        outcome = fitted(without_secrets(performed.outcome, self.credentials), self.values.limit)
-        return await self._end.concluded(
+    async def _finish(self, result: _CallResult) -> ToolReport:
+        outcome = without_secrets(result.outcome, self.credentials)
+        performed = await self._sinks.perform(outcome, self._scope, result.is_in_ledger)
+        outcome = limit_size(without_secrets(performed.outcome, self.credentials), self.values.limit)
+        return await self._end.conclude(
             outcome,
-            may_retry=not answer.is_refused,
+            may_retry=not result.is_refused,
             sinks=performed.records,
-            is_called=self.is_called.is_set() and not answer.is_taken,
-            is_taken=answer.is_taken,
+            is_called=self.is_called.is_set() and not result.is_taken,
+            is_taken=result.is_taken,
         )
 
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
-        """What rules and sinks see; the outcome of a call that only stores is seen as a collected one."""
+        """Return the names that rules and sinks see. The outcome of a call that only stores looks collected."""
         call = self.call
         kind = call.kind if call.store is None else "collected"
         names = call_names(call.names, call.step, kind, outcome, self.log.used, call.page or 1, lambda: call.scope)

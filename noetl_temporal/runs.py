@@ -35,9 +35,9 @@ from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
 from noetl_temporal.past_reports import past_report, past_run
-from noetl_temporal.request_sending import RequestRefusedError, RunOverError, check_reason, of_open_run
+from noetl_temporal.request_sending import RequestRefusedError, RunOverError, check_reason, translate_errors
 from noetl_temporal.run_control import RunControl
-from noetl_temporal.run_ids import AmbiguousIdError, named_run
+from noetl_temporal.run_ids import AmbiguousIdError, find_run
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.run_list import ListedRun, RunFilter, runs_in_log, runs_in_temporal
 from noetl_temporal.search_attributes import EXECUTION_ID
@@ -59,7 +59,7 @@ __all__ = [
 UNLISTED_SECONDS = 3.0
 """How long Temporal may take to list a new run."""
 
-LOOK_AGAIN_SECONDS = 0.1
+RETRY_SECONDS = 0.1
 
 _NO_REPORT = (
     "run {} has ended, but its report is large and was stored in Postgres: set NOETL_POSTGRES to the DSN that the "
@@ -96,7 +96,7 @@ class Runs:
         Raises UnknownRunError, AmbiguousIdError where several runs have such an ID, DeploymentError.
         """
         try:
-            execution_id = run if isinstance(run, int) else await named_run(run, self.temporal, self.dsn)
+            execution_id = run if isinstance(run, int) else await find_run(run, self.temporal, self.dsn)
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:
@@ -113,22 +113,24 @@ class Runs:
         limit: int = 20,
         ended_since: datetime | None = None,
     ) -> Sequence[ListedRun]:
-        """The latest runs: of a path (``etl/*`` for all that begin so), with a status or one of several, started or
-        ended since.
+        """Return the latest runs: of a path (``etl/*`` for a prefix), with a status or one of several, started or ended
+        since.
 
-        From the event log, which has each as soon as its mirror has read it; without one from Temporal, which keeps
-        runs for a while. Raises DeploymentError."""
+        They are read from the event log, which has a run as soon as its mirror has read it; without a log, from
+        Temporal, which keeps runs for a while. Raises DeploymentError."""
         statuses = (status,) if isinstance(status, str) else status
-        wanted = RunFilter(path, statuses, since, limit, ended_since)
+        run_filter = RunFilter(path, statuses, since, limit, ended_since)
         try:
-            return await (runs_in_log(self.dsn, wanted) if self.dsn else runs_in_temporal(self.temporal, wanted))
+            return await (
+                runs_in_log(self.dsn, run_filter) if self.dsn else runs_in_temporal(self.temporal, run_filter)
+            )
         except RPCError as error:
             raise rpc_problem(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:
             raise postgres_problem(error, self.dsn or "") from error
 
     async def _find(self, execution_id: int) -> RunHandle:
-        """A run that was just submitted may not be in Temporal's list yet."""
+        """Find a run in Temporal's list, which may not contain one that was just submitted yet."""
         query = f"{PLAYBOOKS} AND {EXECUTION_ID.name} = {execution_id}"
         while True:
             is_fresh = abs(time.time() - millisecond_of(execution_id) / 1000) < UNLISTED_SECONDS
@@ -141,7 +143,7 @@ class Runs:
                 raise rpc_problem(error, self.temporal.namespace) or error from error
             if not is_fresh:
                 raise UnknownRunError(f"Temporal has no run {execution_id}")
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def handle(self, workflow_id: str) -> RunHandle:
         """Return the handle of a run by its workflow id. Raises UnknownRunError, DeploymentError."""
@@ -188,7 +190,7 @@ class RunHandle(RunControl):
         """Wait for the end: ``status`` is completed, partial, failed, cancelled, terminated or timed_out, and
         none of them is an exception.
 
-        Of a run that Temporal has removed, as the event log has it.
+        The result of a run that Temporal has removed is read from the event log.
         Raises UnknownRunError if neither has its end. Raises DeploymentError if the report is large and there is no
         Postgres to read it from, or if it lacks the signature that this process requires (signing.py).
         """
@@ -248,15 +250,15 @@ class RunHandle(RunControl):
         return RunReport("terminated" if isinstance(cause, TerminatedError) else "timed_out", self.execution_id)
 
     async def _report_in_memo(self) -> RunReport | None:
-        left = (await (await self.workflow.describe()).memo()).get(REPORT_MEMO)
-        return None if left is None else msgspec.convert(left, RunReport)
+        report = (await (await self.workflow.describe()).memo()).get(REPORT_MEMO)
+        return None if report is None else msgspec.convert(report, RunReport)
 
     async def cancel(self, reason: str = "") -> bool:
         """Ask the run to stop, after the cleanup in ``end``; ``result`` waits for that.
 
         A second request skips the cleanup; then True is returned. Raises RequestRefusedError with the reason."""
         check_reason(reason)
-        with of_open_run():
+        with translate_errors():
             description = await self.workflow.describe()
             if description.close_time is not None:  # Temporal accepts the cancel of a closed workflow
                 raise RunOverError
@@ -272,7 +274,7 @@ class RunHandle(RunControl):
 
         Raises RequestRefusedError with the reason."""
         check_reason(reason)
-        with of_open_run():
+        with translate_errors():
             await self.workflow.terminate(reason=reason)
 
     async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
@@ -282,8 +284,8 @@ class RunHandle(RunControl):
     async def events(self) -> AsyncIterator[Event]:
         """Yield the event log from its start until the run's last event, as rows appear.
 
-        Without an event log from Temporal's history, while Temporal has it: the same events, but those that its mirror
-        adds about resets. Raises asyncpg's errors, or then RPCError."""
+        Without an event log, they are read from Temporal's history while Temporal has it: the same events, except those
+        that the mirror adds about resets. Raises asyncpg's errors, or RPCError without an event log."""
         if self._dsn is None:
             from noetl_temporal.history_events import events_in_history  # with the mirror, which few need
 

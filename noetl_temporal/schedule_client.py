@@ -13,7 +13,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.catalog_store import CatalogEntry, Registered
 from noetl_temporal.naming import Overlap
 from noetl_temporal.preparation import Preparation
-from noetl_temporal.schedule_facts import (
+from noetl_temporal.schedule_types import (
     CATCH_UP,
     PlaybookSchedule,
     ScheduleError,
@@ -59,8 +59,9 @@ class PlaybookSchedules:
     ) -> PlaybookSchedule:
         """Run a registered playbook on a schedule: at the times of ``cron``, at intervals of ``every``, or both.
 
-        With a version it is pinned; without one it follows the path, and its next runs are of what is registered later.
-        The default name is the path. Raises CompileError, UnsupportedError, UnknownPlaybookError, NoEventLogError.
+        With a version it is pinned; without one it follows the path: its next runs are of the version that is newest
+        then. The default name is the path. Raises CompileError, UnsupportedError, UnknownPlaybookError,
+        NoEventLogError.
         """
         expressions = (cron,) if isinstance(cron, str) else tuple(cron)
         if not expressions and every is None:
@@ -69,11 +70,11 @@ class PlaybookSchedules:
         if seconds is not None and seconds < 1:
             raise ScheduleError("the interval of a schedule is at least a second")
         entry = await self._preparation.catalog.get(path, version)
-        own = name or path
+        schedule_name = name or path
         request = payload or {}
-        playbook = await self._preparation.ready(entry, request)
+        playbook = await self._preparation.prepare(entry, request)
         await self._temporal.add(
-            self._preparation.input(playbook, request, 0, {}, own),
+            self._preparation.input(playbook, request, 0, {}, schedule_name),
             playbook,
             entry.version,
             ScheduleTimes(expressions, seconds, time_zone, jitter.total_seconds()),
@@ -82,10 +83,10 @@ class PlaybookSchedules:
             catch_up=catch_up,
             is_paused=paused,
         )
-        return await self.get(own)
+        return await self.get(schedule_name)
 
     async def list(self, path: str | None = None) -> Sequence[PlaybookSchedule]:
-        """Return all of them, or those of a path, by name. A new one may take a second to be listed."""
+        """Return all schedules, or those of a path, by name. A new one may take a second to be listed."""
         return await self._temporal.all(path)
 
     async def get(self, name: str) -> PlaybookSchedule:
@@ -117,7 +118,7 @@ class PlaybookSchedules:
         await self._temporal.delete(name)
 
     async def follow(self, registered: Iterable[Registered]) -> Sequence[MovedSchedule]:
-        """Move the schedules that follow the paths of these, and are behind, to the newest versions."""
+        """Move the schedules that follow the paths of these playbooks to the newest versions."""
         moved: dict[str, MovedSchedule] = {}
         for path in sorted({playbook.entry.path for playbook in registered}):
             entry = await self._preparation.catalog.get(path)
@@ -125,21 +126,21 @@ class PlaybookSchedules:
             while (
                 not is_newest
             ):  # otherwise a client that registers at the same time may be overtaken by an older version
-                moved |= await self._moved_to(entry)
-                tried, entry = entry, await self._preparation.catalog.get(path)
-                is_newest = tried.version == entry.version
+                moved |= await self._move_schedules(entry)
+                moved_to, entry = entry, await self._preparation.catalog.get(path)
+                is_newest = moved_to.version == entry.version
         return [*moved.values()]
 
-    async def _moved_to(self, entry: CatalogEntry) -> Mapping[str, MovedSchedule]:
+    async def _move_schedules(self, entry: CatalogEntry) -> Mapping[str, MovedSchedule]:
         behind = [
             schedule
             for schedule in await self._temporal.all(entry.path)
             if schedule.follows and schedule.version < entry.version
         ]
-        tried = [await self._moved(schedule, entry) for schedule in behind]
-        return {move.schedule: move for move in tried if move is not None}
+        moves = [await self._move_schedule(schedule, entry) for schedule in behind]
+        return {move.schedule: move for move in moves if move is not None}
 
-    async def _moved(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> MovedSchedule | None:
+    async def _move_schedule(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> MovedSchedule | None:
         """Return how the schedule was moved; None if another client has moved it."""
         name, before = schedule.name, schedule.version
         if schedule.payload is None:
@@ -147,8 +148,8 @@ class PlaybookSchedules:
                 name, entry.path, before, entry.version, "its payload cannot be read: delete it and add it again"
             )
         try:
-            playbook = await self._preparation.ready(entry, schedule.payload)
-            moved = await self._temporal.move(name, entry.version, playbook)
+            playbook = await self._preparation.prepare(entry, schedule.payload)
+            previous_version = await self._temporal.move(name, entry.version, playbook)
         except (CompileError, UnsupportedError, ScheduleError) as error:
             return MovedSchedule(name, entry.path, before, entry.version, str(error))
-        return None if moved is None else MovedSchedule(name, entry.path, moved, entry.version)
+        return None if previous_version is None else MovedSchedule(name, entry.path, previous_version, entry.version)

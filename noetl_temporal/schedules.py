@@ -1,7 +1,7 @@
 """Runs of registered playbooks on schedules: Temporal's schedules (semantics.md 46, dev/decisions/0058).
 
-A schedule of ``path@version`` is pinned. One of a path alone follows it: its next runs are of the newest version from
-when that is registered. Either has the whole playbook as its input, so a run needs nothing of the catalog.
+A schedule of ``path@version`` is pinned. A schedule of a path alone follows it: once a newer version is registered, the
+next runs are of that. Its input contains the whole playbook, so runs do not need the catalog.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from noetl_temporal.naming import OVERLAPS, PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, O
 from noetl_temporal.priorities import priority_of
 from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.schedule_facts import (
+from noetl_temporal.schedule_problems import times_problem
+from noetl_temporal.schedule_types import (
     PlaybookSchedule,
     ScheduledRun,
     ScheduleError,
@@ -61,7 +62,7 @@ MOST_NAME_CHARACTERS = 200
 
 _MEMO = "noetl-schedule"
 _NO_REASON = "no reason was given"
-_LISTED = "`noetl schedule list` shows those there are"
+_LIST_HINT = "`noetl schedule list` shows those there are"
 
 
 class TemporalSchedules:
@@ -92,7 +93,7 @@ class TemporalSchedules:
             SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper()], catchup_window=catch_up),
             ScheduleState(paused=is_paused),
         )
-        async with self._translated_errors(name):
+        async with self._translated_errors(name, times):
             try:
                 await self._temporal.create_schedule(
                     name,
@@ -106,16 +107,18 @@ class TemporalSchedules:
                     "or choose another name"
                 ) from None
 
-    async def _action(self, given: ScheduleInput) -> ScheduleActionStartWorkflow:
+    async def _action(self, schedule_input: ScheduleInput) -> ScheduleActionStartWorkflow:
         """Return the action with encoded arguments, which are signed together: the SDK would encode them one by one."""
-        graph, id_ = given.playbook.graph, scheduled_workflow_id(given.run.schedule)
+        graph, id_ = schedule_input.playbook.graph, scheduled_workflow_id(schedule_input.run.schedule)
         converter = schedule_converter(self._temporal.data_converter, self._temporal.namespace, id_)
         return ScheduleActionStartWorkflow(
             PLAYBOOK_WORKFLOW,
-            args=await converter.encode([*given]),
+            args=await converter.encode([*schedule_input]),
             id=id_,
             task_queue=WORKFLOW_QUEUE,
-            typed_search_attributes=attributes_of_run(given.run.path, given.run.version, given.run.execution_id),
+            typed_search_attributes=attributes_of_run(
+                schedule_input.run.path, schedule_input.run.version, schedule_input.run.execution_id
+            ),
             static_summary=playbook_summary(graph),
             static_details=playbook_details(graph),
             priority=priority_of(graph),
@@ -138,23 +141,23 @@ class TemporalSchedules:
         return [schedule for schedule in schedules if schedule is not None and path in (None, schedule.path)]
 
     async def get(self, name: str) -> PlaybookSchedule:
-        """Raises ScheduleError, DeploymentError."""
+        """Return a schedule. Raises ScheduleError, DeploymentError."""
         schedule = await self._read(name)
         if schedule is None:
-            raise ScheduleError(f"there is no schedule {name!r} of a playbook: {_LISTED}")
+            raise ScheduleError(f"there is no schedule {name!r} of a playbook: {_LIST_HINT}")
         return schedule
 
     async def _read(self, name: str) -> PlaybookSchedule | None:
-        """Return a schedule; None if it is not one of NoETL, or has been deleted."""
+        """Return a schedule; None if it was not created by NoETL, or has been deleted."""
         try:
             async with self._translated_errors(name):
                 description = await self._handle(name).describe()
                 memo = await description.memo_value(_MEMO, None, type_hint=ScheduleMemo)
-                return None if memo is None else await self._described(name, description, memo)
+                return None if memo is None else await self._to_schedule(name, description, memo)
         except (_NoScheduleError, ApplicationError, msgspec.ValidationError):
             return None
 
-    async def _described(self, name: str, description: ScheduleDescription, memo: ScheduleMemo) -> PlaybookSchedule:
+    async def _to_schedule(self, name: str, description: ScheduleDescription, memo: ScheduleMemo) -> PlaybookSchedule:
         schedule, info = description.schedule, description.info
         starts = [(recent.scheduled_at, recent.action) for recent in info.recent_actions]
         runs = [
@@ -221,14 +224,14 @@ class TemporalSchedules:
         return before[0] if before else None
 
     async def pause(self, name: str, note: str | None = None) -> None:
-        """Pause the schedule. Without a note a paused schedule keeps its own. Raises ScheduleError,
+        """Pause the schedule. Without a note, a schedule that is already paused keeps its note. Raises ScheduleError,
         DeploymentError."""
         if note is None and (schedule := await self._read(name)) is not None and schedule.is_paused:
             return
         await self._call(name, self._handle(name).pause(note=note or _NO_REASON))
 
     async def resume(self, name: str, note: str | None = None) -> None:
-        """Raises ScheduleError, DeploymentError."""
+        """Resume a paused schedule. Raises ScheduleError, DeploymentError."""
         await self._call(name, self._handle(name).unpause(note=note or _NO_REASON))
 
     async def trigger(self, name: str, overlap: Overlap | None = None) -> None:
@@ -249,19 +252,20 @@ class TemporalSchedules:
 
     def _handle(self, name: str) -> ScheduleHandle:
         if not _is_valid_name(name):
-            raise _NoScheduleError(f"there is no schedule {name!r:.200}: {_LISTED}")
+            raise _NoScheduleError(f"there is no schedule {name!r:.200}: {_LIST_HINT}")
         return self._temporal.get_schedule_handle(name)
 
     @asynccontextmanager
-    async def _translated_errors(self, name: str) -> AsyncGenerator[None]:
+    async def _translated_errors(self, name: str, times: ScheduleTimes | None = None) -> AsyncGenerator[None]:
         try:
             yield
         except RPCError as error:
             problem = rpc_problem(error, self._temporal.namespace)
             if problem is None and error.status is RPCStatusCode.NOT_FOUND:
-                raise _NoScheduleError(f"there is no schedule {name!r}: {_LISTED}") from error
+                raise _NoScheduleError(f"there is no schedule {name!r}: {_LIST_HINT}") from error
             if problem is None and error.status is RPCStatusCode.INVALID_ARGUMENT:
-                raise ScheduleError(f"Temporal refuses the schedule: {error.message}") from error
+                reason = times_problem(error.message, times) if times is not None else None
+                raise ScheduleError(reason or f"Temporal refuses the schedule: {error.message}") from error
             raise problem or error from error
 
 

@@ -25,7 +25,7 @@ STEP = SearchAttributeKey.for_keyword("NoetlStep")
 STATUS = SearchAttributeKey.for_keyword("NoetlStatus")
 EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
 SEARCH_ATTRIBUTES = {key.name: "Keyword" for key in (PATH, VERSION, STEP, STATUS)} | {EXECUTION_ID.name: "Int"}
-"""What a Temporal must know, as its command line writes it: name -> type."""
+"""The attributes that Temporal must know: name -> type, as in its command line."""
 
 PAUSED = SearchAttributeKey.for_keyword_list("TemporalPauseInfo")
 """Set by Temporal on workflows that are paused, or have calls that are paused, there."""
@@ -36,13 +36,13 @@ SCHEDULE = SearchAttributeKey.for_keyword("TemporalScheduledById")
 
 def attributes_of_run(path: str, version: str, execution_id: int) -> TypedSearchAttributes:
     """Return the search attributes of a new run. ``execution_id`` is 0 for a schedule, whose runs add their own."""
-    of_playbook: list[SearchAttributePair[str] | SearchAttributePair[int]] = [
+    playbook_attributes: list[SearchAttributePair[str] | SearchAttributePair[int]] = [
         SearchAttributePair(PATH, keyword(path)),
         SearchAttributePair(VERSION, keyword(version)),
         SearchAttributePair(STATUS, "running"),
     ]
-    own = [SearchAttributePair(EXECUTION_ID, execution_id)] if execution_id else []
-    return TypedSearchAttributes([*of_playbook, *own])
+    run_attributes = [SearchAttributePair(EXECUTION_ID, execution_id)] if execution_id else []
+    return TypedSearchAttributes([*playbook_attributes, *run_attributes])
 
 
 def attributes_of_schedule(path: str, version: int) -> TypedSearchAttributes:

@@ -6,7 +6,7 @@ limit of one.
 
 from __future__ import annotations
 
-from noetl_temporal.inflate import InflateError, inflated
+from noetl_temporal.inflate import InflateError, decompress
 from noetl_temporal.limits import UNPACKED_BYTES
 
 __all__ = ["MAX_SEGMENTS_OF_FULL_SIZE", "SegmentChain"]
@@ -30,9 +30,9 @@ class SegmentChain:
         self._seen.add(key)
         self.keys.append(key)
 
-    def inflated(self, data: bytes) -> bytes:
+    def decompress(self, data: bytes) -> bytes:
         """Return a segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
-        content = inflated(data)
+        content = decompress(data)
         self._left -= len(content)
         if self._left < 0:
             most = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES

@@ -46,7 +46,7 @@ async def register_search_attributes(client: Client) -> list[str]:
             types = {name: _NAMES[SEARCH_ATTRIBUTES[name]] for name in missing}
             added = AddSearchAttributesRequest(search_attributes=types, namespace=client.namespace)
             await client.operator_service.add_search_attributes(added)
-        await _wait_until_taken(client)
+        await _wait_until_usable(client)
     except RPCError as error:
         if error.status in _REFUSALS:
             raise RefusedError(error.message) from error
@@ -63,7 +63,7 @@ def _check_types(known: Mapping[str, int]) -> None:
             )
 
 
-async def _wait_until_taken(client: Client) -> None:
+async def _wait_until_usable(client: Client) -> None:
     query = " AND ".join(
         f"{name} = {'0' if type_ == 'Int' else repr('-')}" for name, type_ in SEARCH_ATTRIBUTES.items()
     )

@@ -9,42 +9,44 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["abridged", "abridged_map", "head", "size_over", "unique_within"]
+__all__ = ["abridge", "abridge_values", "size_over", "truncate", "unique_within"]
 
-_CUT = re.compile(r"~[0-9a-f]{32}\Z")
+_TRUNCATED = re.compile(r"~[0-9a-f]{32}\Z")
 _DIGEST_BYTES = len("~") + 32
 _NUMBERS = (bool, int, float)  # a union would be built again by every call
 _encode = msgspec.json.Encoder().encode
 
 
 def unique_within(text: str, limit: int) -> str:
-    """Return the text in at most ``limit`` bytes: longer text is cut, and ends with ``~`` and a digest of the whole
-    text.
+    """Return the text in at most ``limit`` bytes: longer text is truncated, and ends with ``~`` and a digest of the
+    whole text.
 
-    Different texts have different results: a short text that looks as if it were cut gets a digest too.
+    Different texts have different results: a short text that looks truncated gets a digest too.
     """
     if len(text) <= limit and "~" not in text and text.isascii():
         return text  # as nearly every id is
-    if len(text.encode()) <= limit and not _CUT.search(text):
+    if len(text.encode()) <= limit and not _TRUNCATED.search(text):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-    return f"{head(text, limit - _DIGEST_BYTES)}~{digest}"
+    return f"{truncate(text, limit - _DIGEST_BYTES)}~{digest}"
 
 
-def head(text: str, limit: int) -> str:
+def truncate(text: str, limit: int) -> str:
     """Return the beginning of the text in at most ``limit`` bytes."""
     return text.encode()[:limit].decode(errors="ignore")
 
 
-def abridged_map(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
+def abridge_values(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return the mapping; if it has more than ``limit`` bytes of JSON, with its large values abridged."""
-    whole = abridged(dict(values), limit)
+    abridged = abridge(dict(values), limit)
     return (
-        whole if "_truncated" not in whole else {name: abridged(value, limit // 10) for name, value in values.items()}
+        abridged
+        if "_truncated" not in abridged
+        else {name: abridge(value, limit // 10) for name, value in values.items()}
     )
 
 
-def abridged(value: Any, limit: int) -> Any:
+def abridge(value: Any, limit: int) -> Any:
     """Return the JSON value; ``{"_truncated": true, "_size": bytes}`` if it has more than ``limit`` bytes as JSON."""
     size = size_over(value, limit)
     return value if size is None else {"_truncated": True, "_size": size}

@@ -36,10 +36,10 @@ from noetl_temporal.payload_store import UNREAD
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.signing import NOWHERE, SIGNATURE, PayloadPlace, Signer, place_of_schedule
 
-__all__ = ["REFUSED", "Refused", "SignedConverter", "SignedConverters", "place_of"]
+__all__ = ["REFUSED", "RefusedValue", "SignedConverter", "SignedConverters", "place_of"]
 
 REFUSED = "Unsigned"
-"""Type of the failure of what is refused."""
+"""Type of the failure for a refused value."""
 
 _CALLS = (ToolCall, FrameInput)
 _NAMES = {
@@ -55,14 +55,14 @@ _NAMES = {
 _UNTYPED = (Details.__name__, FrameDetails.__name__, RunReport.__name__)
 """Kinds that are read without a type hint."""
 
-_SEALED = (UNREAD.encode(), ENCRYPTED)
+_UNREADABLE = (UNREAD.encode(), ENCRYPTED)
 
 _LOCAL = "local "
 """Before the type of a local activity, which has no id that both sides know. Its arguments stay in the process."""
 
 
-class Refused(msgspec.Struct, frozen=True):
-    """Stands for a call that was refused; ``why`` in words."""
+class RefusedValue(msgspec.Struct, frozen=True):
+    """Takes the place of a refused call; ``why`` is the message."""
 
     why: str
 
@@ -70,7 +70,7 @@ class Refused(msgspec.Struct, frozen=True):
 class SignedConverter(PayloadConverter, WithSerializationContext):
     """Signs values, and refuses values without a valid signature.
 
-    ``is_strict`` for workers, which check what comes without a type hint as well.
+    With ``is_strict``, as in workers, values without a type hint are checked as well.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         return payloads
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """See temporalio.converter.PayloadConverter. Raises ApplicationError for what is refused."""
-        why = self._problem(payloads, type_hints[0] if type_hints else None)
-        if why is None:
+        """See temporalio.converter.PayloadConverter. Raises ApplicationError for refused values."""
+        problem = self._problem(payloads, type_hints[0] if type_hints else None)
+        if problem is None:
             return self._inner.from_payloads(payloads, type_hints)
         if type_hints and type_hints[0] in _CALLS:
-            return [Refused(why)]
-        raise ApplicationError(why, type=REFUSED, non_retryable=True)
+            return [RefusedValue(problem)]
+        raise ApplicationError(problem, type=REFUSED, non_retryable=True)
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return the converter for one workflow or activity."""
@@ -111,10 +111,10 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         if not payloads or not kinds:
             return None
         for payload in payloads:
-            if payload.metadata.get("encoding") in _SEALED:
+            if payload.metadata.get("encoding") in _UNREADABLE:
                 return None
         for kind in kinds:
-            if self._signer.fits(self._place, kind, payloads):
+            if self._signer.is_valid(self._place, kind, payloads):
                 return None
         if kinds == (RunInput.__name__,) and self._is_of_schedule(payloads):
             return None
@@ -134,11 +134,11 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         schedule = schedule_of(self._place.workflow_id)
         if schedule is None:
             return False
-        return self._signer.fits(place_of_schedule(self._place.namespace, schedule), RunInput.__name__, payloads)
+        return self._signer.is_valid(place_of_schedule(self._place.namespace, schedule), RunInput.__name__, payloads)
 
     def _kinds(self, hint: Any) -> Sequence[str]:
         """Return the kinds that the value may have; empty if it need not be signed."""
-        kind = _kind_asked_for(hint)
+        kind = _kind_of_hint(hint)
         if kind is not None:
             return (kind,)
         is_untyped = hint is None or hint is Any or hint is object
@@ -165,20 +165,20 @@ def _kind_of(value: Any) -> str | None:
     return None
 
 
-def _kind_asked_for(hint: Any) -> str | None:
+def _kind_of_hint(hint: Any) -> str | None:
     """Return the kind of the values that a type hint describes; None if NoETL does not define it."""
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct | msgspec.Raw):
         return hint.__name__
     if get_origin(hint) is list and get_args(hint):
-        inner = _kind_asked_for(get_args(hint)[0])
+        inner = _kind_of_hint(get_args(hint)[0])
         return None if inner is None else f"list of {inner}"
     return None
 
 
 @dataclasses.dataclass(frozen=True)
 class SignedConverters:
-    """Makes such converters: the ``payload_converter_class`` of a data converter, which the SDK calls again wherever it
-    copies one. So the place must be in here.
+    """Makes signed converters: the ``payload_converter_class`` of a data converter, which the SDK calls whenever it
+    copies the data converter. So the place must be stored here.
     """
 
     inner: Callable[[], PayloadConverter]

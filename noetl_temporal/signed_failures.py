@@ -21,12 +21,12 @@ from noetl_temporal.signed_converter import REFUSED
 
 __all__ = ["ConfidentialFailureConverter", "SignedFailureConverter"]
 
-_SILENT = f"its failure is not signed, so its message is dropped: the sender lacks {SIGNING_KEY_VARIABLE}"
+_UNSIGNED_MESSAGE = f"its failure is not signed, so its message is dropped: the sender lacks {SIGNING_KEY_VARIABLE}"
 
 
 class _SignedText(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The digest of a failure's type and message, signed as any value of ours; the texts themselves if the failure does
-    not show them.
+    """The digest of a failure's type and message, signed like any of our values; the texts themselves if they are
+    hidden in the failure.
     """
 
     digest: str
@@ -37,7 +37,8 @@ class _SignedText(msgspec.Struct, frozen=True, omit_defaults=True):
 class SignedFailureConverter(PlainFailureConverter):
     """Failures of our own code are signed. Of those that the server makes, such as timeouts, only the kind counts.
 
-    The details of a cancellation are the server's own words, never signed: that a call was cancelled before it began.
+    The details of a cancellation come from the server, which does not sign them: the call was cancelled before it
+    began.
     """
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
@@ -48,7 +49,7 @@ class SignedFailureConverter(PlainFailureConverter):
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """See temporalio.converter.FailureConverter."""
-        return super().from_failure(_verified(failure, payload_converter) or _silenced(failure), payload_converter)
+        return super().from_failure(_verify(failure, payload_converter) or _without_message(failure), payload_converter)
 
     def _signed_text(self, failure: Failure) -> _SignedText:
         return _SignedText(_digest(failure))
@@ -75,13 +76,13 @@ def _digest(failure: Failure) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def _verified(failure: Failure, payload_converter: PayloadConverter) -> Failure | None:
+def _verify(failure: Failure, payload_converter: PayloadConverter) -> Failure | None:
     """Return the failure with its texts; None if it is not signed."""
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
         return None
     try:
         signed: _SignedText = payload_converter.from_payload(failure.encoded_attributes, _SignedText)
-    except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, none, another's
+    except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, missing, or of another type
         return None
     checked = Failure()
     checked.CopyFrom(failure)
@@ -90,13 +91,13 @@ def _verified(failure: Failure, payload_converter: PayloadConverter) -> Failure 
     return checked if signed.digest == _digest(checked) else None
 
 
-def _silenced(failure: Failure) -> Failure:
+def _without_message(failure: Failure) -> Failure:
     checked = Failure()
     checked.CopyFrom(failure)
     checked.message, checked.stack_trace = _kind(failure), ""
     checked.ClearField("encoded_attributes")
     if checked.HasField("application_failure_info"):
-        checked.message = _SILENT
+        checked.message = _UNSIGNED_MESSAGE
         checked.application_failure_info.type = REFUSED
         checked.application_failure_info.ClearField("details")
     if checked.HasField("canceled_failure_info"):

@@ -44,7 +44,7 @@ SIGNATURE = "noetl-signature"
 """The key of the signature in a payload's metadata."""
 
 KEY_BYTES = 32
-"""The least that a key file may have."""
+"""The fewest bytes that a key file may have."""
 
 _SIGNATURE_BYTES = 16
 _REFERENCE = b"json/protobuf", ExternalStorageReference.DESCRIPTOR.full_name.encode()
@@ -84,7 +84,7 @@ class Signer:
         text = msgspec.json.encode((*place, kind, [_digest(payload) for payload in payloads]))
         return hashlib.blake2b(text, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
 
-    def fits(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bool:
+    def is_valid(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bool:
         """Whether the list has a valid signature."""
         carried = payloads[0].metadata.get(SIGNATURE, b"")
         return hmac.compare_digest(carried, self.signature(place, kind, payloads))

@@ -39,7 +39,7 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.loop_run import LoopRun
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.naming import PLAYBOOK_CANCELLED
-from noetl_temporal.own_workflow import identified
+from noetl_temporal.own_workflow import with_execution_id
 from noetl_temporal.run_input import RunInput, RunReport
 
 __all__ = ["RunInterceptor", "Spans", "exporting_spans"]
@@ -58,18 +58,18 @@ class _SpanIds(NamedTuple):
     span_id: int
 
 
-_next_span: ContextVar[_SpanIds | None] = ContextVar("place", default=None)
+_next_span: ContextVar[_SpanIds | None] = ContextVar("next_span", default=None)
 """The ids of the span that is being started; None for random ids."""
 
 
-class _Ids(RandomIdGenerator):
+class _IdGenerator(RandomIdGenerator):
     def generate_trace_id(self) -> int:
-        place = _next_span.get()
-        return super().generate_trace_id() if place is None else place.trace_id
+        ids = _next_span.get()
+        return super().generate_trace_id() if ids is None else ids.trace_id
 
     def generate_span_id(self) -> int:
-        place = _next_span.get()
-        return super().generate_span_id() if place is None else place.span_id
+        ids = _next_span.get()
+        return super().generate_span_id() if ids is None else ids.span_id
 
 
 class Spans:
@@ -80,12 +80,12 @@ class Spans:
         self._tracer = provider.get_tracer("noetl_temporal")
 
     @contextmanager
-    def submission(self, given: RunInput) -> Generator[None]:
+    def submission(self, run_input: RunInput) -> Generator[None]:
         """Trace the submission of a run. Its span is linked with the current span of the caller."""
         caller = trace.get_current_span().get_span_context()
         links = [Link(caller)] if caller.is_valid else []
-        own = _submission(given.execution_id)
-        span = self._start(own, None, f"submit {given.path}", _of_run(given), SpanKind.PRODUCER, links)
+        ids = _submission_ids(run_input.execution_id)
+        span = self._start(ids, None, f"submit {run_input.path}", _run_attributes(run_input), SpanKind.PRODUCER, links)
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
                 yield
@@ -101,40 +101,40 @@ class Spans:
             yield
             return
         run_id = activity.info().workflow_run_id
-        parent = _workflow(call.execution_id, run_id or "")
-        span = self._start(None, parent, f"call {call.step}", _of_call(call, log.number), SpanKind.CONSUMER)
+        parent = _workflow_ids(call.execution_id, run_id or "")
+        span = self._start(None, parent, f"call {call.step}", _call_attributes(call, log.number), SpanKind.CONSUMER)
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
                 yield
             finally:
-                _note_end(span, log)
+                _set_end(span, log)
 
-    def ended_workflow(
-        self, own: _SpanIds, parent: _SpanIds | None, name: str, attributes: Mapping[str, Any], links: list[Link]
+    def emit_workflow(
+        self, ids: _SpanIds, parent: _SpanIds | None, name: str, attributes: Mapping[str, Any], links: list[Link]
     ) -> None:
-        """The span of the workflow that is running, up to now."""
+        """Emit the span of the running workflow, which ends now."""
         began = int(workflow.info().workflow_start_time.timestamp() * 1_000_000_000)
-        span = self._start(own, parent, name, attributes, SpanKind.INTERNAL, links, began)
+        span = self._start(ids, parent, name, attributes, SpanKind.INTERNAL, links, began)
         if attributes["noetl.status"] == "failed":
             span.set_status(StatusCode.ERROR)
         span.end(workflow.time_ns())
 
     def close(self) -> None:
-        """Export what is left."""
+        """Export the remaining spans."""
         self._provider.shutdown()
 
-    def context(self, place: _SpanIds) -> SpanContext:
+    def context(self, ids: _SpanIds) -> SpanContext:
         """Return the context of a span of this or another process. Sampling depends on the trace id alone, so it is the
         same in all processes.
         """
-        decision = self._provider.sampler.should_sample(Context(), place.trace_id, "").decision
+        decision = self._provider.sampler.should_sample(Context(), ids.trace_id, "").decision
         is_sampled = decision is Decision.RECORD_AND_SAMPLE
         flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
-        return SpanContext(place.trace_id, place.span_id, is_remote=True, trace_flags=flags)
+        return SpanContext(ids.trace_id, ids.span_id, is_remote=True, trace_flags=flags)
 
     def _start(
         self,
-        own: _SpanIds | None,
+        ids: _SpanIds | None,
         parent: _SpanIds | None,
         name: str,
         attributes: Mapping[str, Any],
@@ -142,21 +142,21 @@ class Spans:
         links: list[Link] | None = None,
         began: int | None = None,
     ) -> trace.Span:
-        around = Context()
+        context = Context()
         if parent is not None:
-            around = trace.set_span_in_context(NonRecordingSpan(self.context(parent)), around)
-        token = _next_span.set(own)
+            context = trace.set_span_in_context(NonRecordingSpan(self.context(parent)), context)
+        token = _next_span.set(ids)
         try:
-            return self._tracer.start_span(name, around, kind, attributes, links, began)
+            return self._tracer.start_span(name, context, kind, attributes, links, began)
         finally:
             _next_span.reset(token)
 
 
 def exporting_spans() -> Spans:
-    """Return spans that are exported as the environment says."""
-    named = _SERVICE_VARIABLE in os.environ or f"{SERVICE_NAME}=" in os.environ.get(_RESOURCE_VARIABLE, "")
-    resource = Resource.create({} if named else {SERVICE_NAME: SERVICE})
-    provider = TracerProvider(resource=resource, id_generator=_Ids(), shutdown_on_exit=False)
+    """Return the spans of this process, exported as the environment configures."""
+    has_service_name = _SERVICE_VARIABLE in os.environ or f"{SERVICE_NAME}=" in os.environ.get(_RESOURCE_VARIABLE, "")
+    resource = Resource.create({} if has_service_name else {SERVICE_NAME: SERVICE})
+    provider = TracerProvider(resource=resource, id_generator=_IdGenerator(), shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return Spans(provider)
 
@@ -207,28 +207,28 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
             if not workflow.unsafe.is_replaying():
                 self._emit(input.args[0], status)
 
-    def _emit(self, given: Any, status: str) -> None:
-        match given:
+    def _emit(self, workflow_input: Any, status: str) -> None:
+        match workflow_input:
             case RunInput():
-                self._emit_run(identified(given), status)
+                self._emit_run(with_execution_id(workflow_input), status)
             case LoopRun():
-                self._emit_loop(given, status)
+                self._emit_loop(workflow_input, status)
             case _:  # its signature was refused
                 pass
 
-    def _emit_run(self, given: RunInput, status: str) -> None:
-        """The run of a playbook that another has called has a trace of its own, linked with its caller."""
+    def _emit_run(self, run_input: RunInput, status: str) -> None:
+        """Emit the span of a run. A called run has a trace of its own, linked with its caller."""
         info, links = workflow.info(), list[Link]()
-        if given.parent_execution_id is not None and info.parent is not None:
-            links.append(Link(self._spans.context(_workflow(given.parent_execution_id, info.parent.run_id))))
-        is_submitted = given.parent_execution_id is None and not given.schedule
-        parent = _submission(given.execution_id) if is_submitted else None
-        attributes = {**_of_run(given), "noetl.status": status}
-        own = _workflow(given.execution_id, info.run_id)
-        self._spans.ended_workflow(own, parent, f"run {given.path}", attributes, links)
+        if run_input.parent_execution_id is not None and info.parent is not None:
+            links.append(Link(self._spans.context(_workflow_ids(run_input.parent_execution_id, info.parent.run_id))))
+        is_submitted = run_input.parent_execution_id is None and not run_input.schedule
+        parent = _submission_ids(run_input.execution_id) if is_submitted else None
+        attributes = {**_run_attributes(run_input), "noetl.status": status}
+        ids = _workflow_ids(run_input.execution_id, info.run_id)
+        self._spans.emit_workflow(ids, parent, f"run {run_input.path}", attributes, links)
 
-    def _emit_loop(self, given: LoopRun, status: str) -> None:
-        info, chunk = workflow.info(), given.input
+    def _emit_loop(self, loop_run: LoopRun, status: str) -> None:
+        info, chunk = workflow.info(), loop_run.input
         step = chunk.loop_id.rpartition("/")[0]
         attributes = {
             "noetl.execution_id": str(chunk.execution_id),
@@ -237,21 +237,21 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
             "noetl.first_iteration": chunk.first,
             "noetl.status": status,
         }
-        parent = None if info.parent is None else _workflow(chunk.execution_id, info.parent.run_id)
-        own = _workflow(chunk.execution_id, info.run_id)
-        self._spans.ended_workflow(own, parent, f"loop {step}", attributes, [])
+        parent = None if info.parent is None else _workflow_ids(chunk.execution_id, info.parent.run_id)
+        ids = _workflow_ids(chunk.execution_id, info.run_id)
+        self._spans.emit_workflow(ids, parent, f"loop {step}", attributes, [])
 
 
-def _of_run(given: RunInput) -> dict[str, Any]:
+def _run_attributes(run_input: RunInput) -> dict[str, Any]:
     attributes = {
-        "noetl.execution_id": str(given.execution_id),
-        "noetl.path": given.path,
-        "noetl.version": given.version,
+        "noetl.execution_id": str(run_input.execution_id),
+        "noetl.path": run_input.path,
+        "noetl.version": run_input.version,
     }
-    return attributes | ({"noetl.schedule": given.schedule} if given.schedule else {})
+    return attributes | ({"noetl.schedule": run_input.schedule} if run_input.schedule else {})
 
 
-def _of_call(call: ToolCall, attempt: int) -> dict[str, Any]:
+def _call_attributes(call: ToolCall, attempt: int) -> dict[str, Any]:
     places = {"noetl.iteration": call.iteration, "noetl.page": call.page}
     return {
         "noetl.execution_id": str(call.execution_id),
@@ -263,7 +263,7 @@ def _of_call(call: ToolCall, attempt: int) -> dict[str, Any]:
     }
 
 
-def _note_end(span: trace.Span, log: CallLog) -> None:
+def _set_end(span: trace.Span, log: CallLog) -> None:
     last = log.latest[-1]
     status = last.status if last.ended is not None else log.stop_reason or last.status
     span.set_attribute("noetl.status", status)
@@ -274,12 +274,12 @@ def _note_end(span: trace.Span, log: CallLog) -> None:
         span.set_status(StatusCode.ERROR)
 
 
-def _submission(execution_id: int) -> _SpanIds:
+def _submission_ids(execution_id: int) -> _SpanIds:
     return _SpanIds(_trace_id(execution_id), _hash(f"submission/{execution_id}", 8))
 
 
-def _workflow(execution_id: int, run_id: str) -> _SpanIds:
-    """Return the span of a workflow; each part of one that continues as new has its own."""
+def _workflow_ids(execution_id: int, run_id: str) -> _SpanIds:
+    """Return the ids of the span of a workflow run; each run of a workflow that continues as new has its own."""
     return _SpanIds(_trace_id(execution_id), _hash(f"workflow/{run_id}", 8))
 
 

@@ -1,4 +1,4 @@
-"""Large lists of a request are stored before its run begins (dev/decisions/0073).
+"""Stores large lists of a request before its run begins (dev/decisions/0073).
 
 The input of a workflow is in the memory of its worker, several times, for as long as the run is cached there. So the
 client stores a large list page by page, and the input has references to the pages. A loop over the list gives each of
@@ -15,17 +15,17 @@ from noetl_temporal.run_input import RunInput
 from noetl_temporal.stored_lists import large_lists, store_list
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["with_lists_stored"]
+__all__ = ["store_large_lists"]
 
 
-async def with_lists_stored(given: RunInput, graph: Graph, values: ValueStore) -> RunInput:
+async def store_large_lists(run_input: RunInput, graph: Graph, values: ValueStore) -> RunInput:
     """Return the input with references in place of the large lists of its payload. Raises the driver's errors.
 
     A run does not load stored values when it starts: if the playbook's defaults or its timeout have templates, which
     are rendered then, the payload is left unchanged.
     """
     if not values.is_available or any(templates_in((graph.workload, graph.timeout))):
-        return given
-    kept = {place: await store_list(items, values) for place, items in large_lists(given.payload)}
-    payload = with_values_at(given.payload, dict.fromkeys(kept))
-    return replace(given, payload=payload, kept={**given.kept, **kept})
+        return run_input
+    kept = {place: await store_list(items, values) for place, items in large_lists(run_input.payload)}
+    payload = with_values_at(run_input.payload, dict.fromkeys(kept))
+    return replace(run_input, payload=payload, kept={**run_input.kept, **kept})

@@ -23,8 +23,8 @@ from noetl_compiler.graph import Json
 from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal.limits import PREVIEW_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
-from noetl_temporal.machine.commands import KeepValues, LoadValue
-from noetl_temporal.machine.events import PayloadRef, ValueLoaded, ValuesKept
+from noetl_temporal.machine.commands import LoadValue, StoreValues
+from noetl_temporal.machine.events import PayloadRef, ValueLoaded, ValuesStored
 from noetl_temporal.machine.stored import assembled, stored_in, with_result
 from noetl_temporal.naming import summary
 from noetl_temporal.payload_store import STORE_NAME
@@ -34,18 +34,18 @@ from noetl_temporal.value_store import ValueStore
 __all__ = [
     "GONE",
     "load_json",
+    "load_result",
     "loaded_fact",
     "reference",
     "start_load",
     "start_store",
+    "store_large_result",
     "store_values",
     "stored_fact",
     "value_activities",
-    "with_result_loaded",
-    "with_stored_result",
 ]
 
-KEEP = "noetl.keep"
+STORE = "noetl.store"
 LOAD = "noetl.load"
 
 GONE = "ValueGone"
@@ -72,11 +72,11 @@ _REFERENCE = JSONProtoPayloadConverter()
 
 
 def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
-    """Return both activities, on this store."""
+    """Return both local activities, which use this store."""
 
-    @activity.defn(name=KEEP)
-    async def store(*given: Any) -> list[PayloadRef]:
-        return await store_values(values, given)
+    @activity.defn(name=STORE)
+    async def store(*new_values: Any) -> list[PayloadRef]:
+        return await store_values(values, new_values)
 
     @activity.defn(name=LOAD)
     async def load(stored: StoredRef) -> msgspec.Raw:
@@ -88,9 +88,9 @@ def value_activities(values: ValueStore) -> list[Callable[..., Any]]:
     return [store, load]
 
 
-async def store_values(values: ValueStore, given: Sequence[Any]) -> list[PayloadRef]:
-    """Store each of them. Raises the driver's errors."""
-    encoded = [msgspec.json.encode(value) for value in given]
+async def store_values(values: ValueStore, new_values: Sequence[Any]) -> list[PayloadRef]:
+    """Store the values, and return their references. Raises the driver's errors."""
+    encoded = [msgspec.json.encode(value) for value in new_values]
     keys = await values.put_all(encoded)
     return [PayloadRef(key, len(data)) for key, data in zip(keys, encoded, strict=True)]
 
@@ -98,7 +98,7 @@ async def store_values(values: ValueStore, given: Sequence[Any]) -> list[Payload
 async def load_json(values: ValueStore, stored: StoredRef) -> bytes:
     """Return the JSON of a stored value. Raises LookupError when it is gone, the driver's errors.
 
-    A list is put together as text, a few of its parts at a time: its JSON is all of it that is in memory.
+    A list is assembled as text, a few parts at a time, so that only its JSON is in memory.
     """
     if stored.is_one:
         return await values.get(stored.parts[0].key)
@@ -114,7 +114,7 @@ async def _elements(values: ValueStore, parts: Sequence[Part]) -> Iterable[bytes
     """Return the elements of each part that has any, as JSON separated by commas."""
     texts = await values.get_all(list(dict.fromkeys(part.key for part in parts if part.key)))
     lists = _Lists(texts)
-    return filter(None, (_text(part, texts, lists) for part in parts))
+    return filter(None, (_elements_text(part, texts, lists) for part in parts))
 
 
 class _Lists:
@@ -132,7 +132,7 @@ class _Lists:
         return self._elements
 
 
-def _text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> bytes:
+def _elements_text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> bytes:
     if part.key and not part.count:
         return texts[part.key]
     if part.key:
@@ -140,7 +140,7 @@ def _text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> bytes:
     return msgspec.json.encode(part.given or [None] * part.count)[1:-1]
 
 
-async def with_stored_result(report: ToolReport, values: ValueStore, *, is_paged: bool) -> ToolReport:
+async def store_large_result(report: ToolReport, values: ValueStore, *, is_paged: bool) -> ToolReport:
     """Return the report with a reference instead of a large result, which is stored; if it ``is_paged``, a large list
     in it page by page. Raises the driver's errors.
     """
@@ -168,7 +168,7 @@ async def _paged(result: Json, size: int, values: ValueStore) -> StoredRef | Non
     return None
 
 
-async def with_result_loaded(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome:
+async def load_result(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome:
     """Return the outcome with its result loaded. Raises LookupError when it is gone, the driver's errors."""
     stored = stored_in(outcome)
     if stored is None:
@@ -184,25 +184,25 @@ def reference(key: str) -> RawValue:
     return RawValue(payload)
 
 
-def start_store(command: KeepValues) -> asyncio.Task[list[PayloadRef]]:
+def start_store(command: StoreValues) -> asyncio.Task[list[PayloadRef]]:
     """Start the local activity that stores the values; several one after the other if there are many values."""
-    first, *rest = _batches(command.values)
-    if not rest:
+    first, *more = _batches(command.values)
+    if not more:
         return _store_batch(command, first)
-    return asyncio.create_task(_store_in_turn(command, [first, *rest]))
+    return asyncio.create_task(_store_batches(command, [first, *more]))
 
 
-async def _store_in_turn(command: KeepValues, batches: Sequence[Sequence[Any]]) -> list[PayloadRef]:
-    """An activity has its values in memory several times, encoded and decoded: so no more than a batch."""
+async def _store_batches(command: StoreValues, batches: Sequence[Sequence[Any]]) -> list[PayloadRef]:
+    """Store one batch after the other: an activity has its values in memory several times, encoded and decoded."""
     stored: list[PayloadRef] = []
     for batch in batches:
         stored += await _store_batch(command, batch)
     return stored
 
 
-def _store_batch(command: KeepValues, values: Sequence[Any]) -> workflow.ActivityHandle[list[PayloadRef]]:
+def _store_batch(command: StoreValues, values: Sequence[Any]) -> workflow.ActivityHandle[list[PayloadRef]]:
     return workflow.start_local_activity(
-        KEEP,
+        STORE,
         args=values,
         result_type=list[PayloadRef],
         start_to_close_timeout=SECONDS,
@@ -237,14 +237,14 @@ def start_load(command: LoadValue) -> workflow.ActivityHandle[msgspec.Raw]:
     )
 
 
-def stored_fact(at: int, command: KeepValues, task: asyncio.Task[list[PayloadRef]]) -> ValuesKept | None:
+def stored_fact(at: int, command: StoreValues, task: asyncio.Task[list[PayloadRef]]) -> ValuesStored | None:
     """Return the fact that the values are stored, or cannot be; None if it is no longer needed."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return None
     if error is not None:
-        return ValuesKept(at, command.id, error=f"values cannot be stored: {_cause(error)}")
-    return ValuesKept(at, command.id, tuple(task.result()))
+        return ValuesStored(at, command.id, error=f"values cannot be stored: {_cause(error)}")
+    return ValuesStored(at, command.id, tuple(task.result()))
 
 
 def loaded_fact(at: int, command: LoadValue, task: asyncio.Task[msgspec.Raw]) -> ValueLoaded | None:

@@ -24,12 +24,12 @@ _PACKAGES = ("noetl_temporal", "noetl_compiler", "noetl_activities")
 def prepare_structs() -> None:
     """Let msgspec resolve every imported struct of this project that can be decoded."""
     for kind in _subclasses(msgspec.Struct):
-        if kind.__module__.partition(".")[0] in _PACKAGES and _stays(kind):
+        if kind.__module__.partition(".")[0] in _PACKAGES and _is_current(kind):
             with suppress(TypeError):  # the compiler has some that are never decoded
                 msgspec.json.Decoder(kind)
 
 
-def _stays(kind: type[msgspec.Struct]) -> bool:
+def _is_current(kind: type[msgspec.Struct]) -> bool:
     """Whether this is the class that its module has."""
     return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
 

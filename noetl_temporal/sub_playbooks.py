@@ -1,7 +1,7 @@
 """Performs the calls of playbooks: each is a child workflow with an execution id of its own (semantics.md 27).
 
-The playbook is one of those that were pinned when the run was submitted. Their graphs are part of the workflow's input,
-so a call whose path is a template is a lookup that every replay repeats; the digest is in the child's input.
+The playbook is one of those that were pinned when the run was submitted. Their graphs are part of the workflow's
+input, so every replay resolves a path that is a template in the same way. The digest is in the child's input.
 
 The ids of a child follow from those of its call alone, whichever chunk or run of the caller makes it: a call that is
 repeated after a reset is the same execution, whose calls find their outcomes in the ledger (dev/decisions/0086).
@@ -34,7 +34,7 @@ from temporalio.exceptions import (
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json
 from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook
-from noetl_compiler.language.defaults import CALL_DEPTH
+from noetl_compiler.language.defaults import MAX_CALL_DEPTH
 from noetl_temporal.ids import called_execution_id
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.events import Event, ToolFinished
@@ -46,18 +46,18 @@ from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
 
-__all__ = ["Caller", "SubPlaybooks", "playbook_finished"]
+__all__ = ["Caller", "SubPlaybooks", "playbook_fact"]
 
 _Child: TypeAlias = workflow.ChildWorkflowHandle[Any, RunReport]
-_CALLED = "the playbook "
-"""How the message of a failed call begins."""
+_FAILURE_PREFIX = "the playbook "
+"""The beginning of the message of a failed call."""
 
-_NO = ("", "0", "false", "no", "off")
+_FALSE_STRINGS = ("", "0", "false", "no", "off")
 
 
 class Caller(NamedTuple):
-    """Whom the playbooks are called for: a run, by its execution id and the digest of its graph, ``depth`` calls below
-    the one that was submitted. The workflows of its calls are named below ``workflow_id``.
+    """The run that calls playbooks: its execution id, the digest of its graph, and its ``depth`` in calls below the
+    submitted run. The ids of the called workflows begin with ``workflow_id``.
     """
 
     execution_id: int
@@ -68,7 +68,7 @@ class Caller(NamedTuple):
 
 
 class _CannotCallError(Exception):
-    """Nothing was started, for the reason that the outcome has."""
+    """The playbook cannot be called; ``outcome`` has the reason."""
 
     def __init__(self, outcome: PlainOutcome) -> None:
         super().__init__()
@@ -76,36 +76,38 @@ class _CannotCallError(Exception):
 
 
 class SubPlaybooks:
-    """Those that one workflow calls. ``limit`` is the bytes that one value may have. ``started`` hears the id of each
-    workflow whose end is waited for, once it runs.
+    """The playbooks that one workflow calls. ``limit`` is the bytes that a value may have. ``on_started`` is called
+    with the id of each workflow that is waited for, once it runs.
     """
 
-    def __init__(self, caller: Caller, queues: Mapping[str, str], limit: int, started: Callable[[str], None]) -> None:
+    def __init__(
+        self, caller: Caller, queues: Mapping[str, str], limit: int, on_started: Callable[[str], None]
+    ) -> None:
         self._caller = caller
         self._queues = dict(queues)
         self._limit = limit
-        self._on_started = started
-        self._waited: dict[str, _Limit] = {}
+        self._on_started = on_started
+        self._timeouts: dict[str, _Timeout] = {}
         self._is_paused = False
 
     @property
     def in_flight(self) -> Collection[str]:
-        """The ids of the workflows that are waited for, in order."""
-        return sorted(self._waited)
+        """The ids of the workflows that are waited for, sorted."""
+        return sorted(self._timeouts)
 
-    def running(self, call_id: str) -> str | None:
-        """The id of the workflow that the call waits for, None before it has started."""
+    def running_workflow_id(self, call_id: str) -> str | None:
+        """Return the id of the workflow that the call waits for; None before it has started."""
         workflow_id = child_id_below(self._caller.workflow_id, call_id)
-        return workflow_id if workflow_id in self._waited else None
+        return workflow_id if workflow_id in self._timeouts else None
 
     def pause(self, *, is_paused: bool) -> None:
         """Pause or resume the timeouts of the calls."""
         self._is_paused = is_paused
-        for limit in self._waited.values():
+        for timeout in self._timeouts.values():
             if is_paused:
-                limit.stop()
+                timeout.stop()
             else:
-                limit.start()
+                timeout.start()
 
     def start(self, call: ToolCall) -> asyncio.Task[ToolReport]:
         """Call a playbook. The task ends with the call; a child that has started is cancelled by ``cancel_child``."""
@@ -119,34 +121,34 @@ class SubPlaybooks:
         return ToolReport(outcome, is_decided=False)
 
     async def _outcome(self, call: ToolCall) -> PlainOutcome:
-        playbook, is_waited = self._playbook(call), _flag(call.config.get("wait", True))
-        given = self._input(call, playbook)
+        playbook, is_waited = self._pinned_playbook(call), _flag(call.config.get("wait", True))
+        run_input = self._input(call, playbook)
         workflow_id = child_id_below(self._caller.workflow_id, call.id)
-        facts = _called_run_facts(given, workflow_id)
+        facts = _called_run_facts(run_input, workflow_id)
         if not is_waited:
-            await self._start_detached(workflow_id, given, playbook)
+            await self._start_detached(workflow_id, run_input, playbook)
             return {"status": "ok", "result": facts, "meta": facts}
-        child = await self._started(call, workflow_id, given, playbook)
-        limit = self._waited[workflow_id] = _Limit(workflow_id, call.timeout)
+        child = await self._start_awaited(call, workflow_id, run_input, playbook)
+        timeout = self._timeouts[workflow_id] = _Timeout(workflow_id, call.timeout)
         if not self._is_paused:
-            limit.start()
+            timeout.start()
         self._on_started(workflow_id)
         try:
-            return await _ended(child, call, facts, limit)
+            return await _wait_for_end(child, call, facts, timeout)
         finally:
-            limit.stop()
-            del self._waited[workflow_id]
+            timeout.stop()
+            del self._timeouts[workflow_id]
 
-    def _playbook(self, call: ToolCall) -> PinnedPlaybook:
+    def _pinned_playbook(self, call: ToolCall) -> PinnedPlaybook:
         path, version = str(call.config.get("path") or ""), str(call.config.get("version") or "")
-        if self._caller.depth >= CALL_DEPTH:
-            message = f"playbooks call each other more than {CALL_DEPTH} deep here, so {path!r} is not called"
+        if self._caller.depth >= MAX_CALL_DEPTH:
+            message = f"playbooks call each other more than {MAX_CALL_DEPTH} deep here, so {path!r} is not called"
             raise _CannotCallError(error_outcome("budget", message))
         playbook = self._caller.calls.find(self._caller.digest, path, version)
         if playbook is None:
-            named = f"{path!r}{f' in version {version!r}' if version else ''}"
+            name = f"{path!r}{f' in version {version!r}' if version else ''}"
             hint = nearest(path, self._caller.calls.paths)
-            message = f"no playbook {named} was submitted with this run{f': {hint}' if hint else ''}"
+            message = f"no playbook {name} was submitted with this run{f': {hint}' if hint else ''}"
             raise _CannotCallError(error_outcome("not_found", message))
         if problem := self._caller.calls.problems.get(playbook.graph.digest):
             raise _CannotCallError(error_outcome("config", f"the playbook {path!r} cannot run here: {problem}"))
@@ -158,7 +160,7 @@ class SubPlaybooks:
         return playbook
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
-        """The input of the child workflow. Its request is the input of the call."""
+        """Return the input of the child workflow, whose payload is the input of the call."""
         graph = playbook.graph
         return RunInput(
             called_execution_id(self._caller.execution_id, call.key),
@@ -173,37 +175,41 @@ class SubPlaybooks:
             limit=self._limit,
         )
 
-    async def _start_detached(self, workflow_id: str, given: RunInput, playbook: PinnedPlaybook) -> None:
+    async def _start_detached(self, workflow_id: str, run_input: RunInput, playbook: PinnedPlaybook) -> None:
         """Start a child that outlives its caller, unless a run of its caller before a reset has started it."""
         policy = WorkflowIDReusePolicy.REJECT_DUPLICATE
         memo = {DETACHED_MEMO: True}
         try:
             child = await self._start(
-                workflow_id, given, playbook, policy, workflow.ParentClosePolicy.ABANDON, memo=memo
+                workflow_id, run_input, playbook, policy, workflow.ParentClosePolicy.ABANDON, memo=memo
             )
         except WorkflowAlreadyStartedError:
             return
         child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
-    async def _started(self, call: ToolCall, workflow_id: str, given: RunInput, playbook: PinnedPlaybook) -> _Child:
-        """After a reset of the caller the child replaces the one that was started before. If the call must not be
-        repeated, its outcome is unknown then.
+    async def _start_awaited(
+        self, call: ToolCall, workflow_id: str, run_input: RunInput, playbook: PinnedPlaybook
+    ) -> _Child:
+        """Start a child that is waited for. After a reset of the caller it replaces the child that was started before;
+        if the call must not be repeated, its outcome is unknown then.
         """
         policy = (
             WorkflowIDReusePolicy.TERMINATE_IF_RUNNING if call.idempotent else WorkflowIDReusePolicy.REJECT_DUPLICATE
         )
         try:
-            return await self._start(workflow_id, given, playbook, policy, workflow.ParentClosePolicy.REQUEST_CANCEL)
+            return await self._start(
+                workflow_id, run_input, playbook, policy, workflow.ParentClosePolicy.REQUEST_CANCEL
+            )
         except WorkflowAlreadyStartedError:
             message = (
-                f"the playbook {given.path!r} was called before a reset of its caller, and must not be called again"
+                f"the playbook {run_input.path!r} was called before a reset of its caller, and must not be called again"
             )
             raise _CannotCallError(error_outcome("unknown_outcome", message)) from None
 
     async def _start(
         self,
         workflow_id: str,
-        given: RunInput,
+        run_input: RunInput,
         playbook: PinnedPlaybook,
         reuse: WorkflowIDReusePolicy,
         close: workflow.ParentClosePolicy,
@@ -211,36 +217,36 @@ class SubPlaybooks:
     ) -> _Child:
         return await workflow.start_child_workflow(
             PLAYBOOK_WORKFLOW,
-            args=[given, Playbook(playbook.graph, playbook.content, self._caller.calls)],
+            args=[run_input, Playbook(playbook.graph, playbook.content, self._caller.calls)],
             id=workflow_id,
             id_reuse_policy=reuse,
             result_type=RunReport,
             parent_close_policy=close,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             memo=memo,
-            search_attributes=attributes_of_run(given.path, given.version, given.execution_id),
+            search_attributes=attributes_of_run(run_input.path, run_input.version, run_input.execution_id),
             static_summary=playbook_summary(playbook.graph),
             static_details=playbook_details(playbook.graph),
             priority=priority_of(playbook.graph),
         )
 
 
-async def _ended(child: _Child, call: ToolCall, facts: dict[str, Json], limit: _Limit) -> PlainOutcome:
-    """The outcome of a child, which its limit may cancel. Raises the error of one that was cancelled for any other
-    reason.
+async def _wait_for_end(child: _Child, call: ToolCall, facts: dict[str, Json], time_limit: _Timeout) -> PlainOutcome:
+    """Return the outcome of a child, which its timeout may cancel. Raises the error of a child that was cancelled for
+    another reason.
     """
     try:
         return {"status": "ok", "result": (await child).result, "meta": facts}
     except ChildWorkflowError as error:
-        if limit.has_passed:
+        if time_limit.has_passed:
             return {**error_outcome("timeout", f"timed out after {call.timeout:g} s"), "meta": facts}
         if is_cancelled_exception(error) or _type_of(error) == PLAYBOOK_CANCELLED:
             raise
-        return {**_failed(call, error), "meta": facts}
+        return {**_failure_outcome(call, error), "meta": facts}
 
 
-class _Limit:
-    """Cancels a child when its time is up. Time in which the caller, and so the child, is paused does not count."""
+class _Timeout:
+    """Cancels a child after its timeout. Time in which the caller, and so the child, is paused does not count."""
 
     def __init__(self, workflow_id: str, seconds: float | None) -> None:
         self._workflow_id = workflow_id
@@ -249,12 +255,12 @@ class _Limit:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Count from now on, also after ``stop``."""
+        """Start or continue the time."""
         if self._left is not None and self._timer is None and not self.has_passed:
             self._timer = asyncio.get_running_loop().call_later(self._left, self._cancel_after_timeout)
 
     def stop(self) -> None:
-        """Count no more."""
+        """Stop the time."""
         if self._timer is not None:
             self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
             self._timer.cancel()
@@ -265,9 +271,9 @@ class _Limit:
         cancel_child(self._workflow_id)
 
 
-def _failed(call: ToolCall, error: ChildWorkflowError) -> PlainOutcome:
-    """The failure of a child as that of its call: of the kind of its first unhandled failure. Where playbooks call each
-    other, the message is that of the innermost.
+def _failure_outcome(call: ToolCall, error: ChildWorkflowError) -> PlainOutcome:
+    """Return the failure of a child as that of its call, with the kind of its first unhandled failure. In nested calls,
+    the message is that of the innermost.
     """
     cause, path = error.cause, call.config["path"]
     if isinstance(cause, TemporalTimeoutError):
@@ -275,27 +281,27 @@ def _failed(call: ToolCall, error: ChildWorkflowError) -> PlainOutcome:
     if isinstance(cause, TerminatedError):
         return error_outcome("cancelled", f"the playbook {path!r} was terminated")
     if not isinstance(cause, ApplicationError):
-        return error_outcome("internal", f"{_CALLED}{path!r} failed: {cause}")
+        return error_outcome("internal", f"{_FAILURE_PREFIX}{path!r} failed: {cause}")
     report = msgspec.convert(cause.details[0], RunReport) if cause.type == PLAYBOOK_FAILED else None
-    first = None if report is None else report.failures.cause
-    if first is None:
-        return error_outcome("internal", f"{_CALLED}{path!r} failed: {cause.message}")
-    is_below = first.message.startswith(_CALLED)
-    message = first.message if is_below else f"{_CALLED}{path!r} failed: {cause.message}"
-    return error_outcome(first.kind or "internal", message)
+    failure = None if report is None else report.failures.cause
+    if failure is None:
+        return error_outcome("internal", f"{_FAILURE_PREFIX}{path!r} failed: {cause.message}")
+    is_from_called_playbook = failure.message.startswith(_FAILURE_PREFIX)
+    message = failure.message if is_from_called_playbook else f"{_FAILURE_PREFIX}{path!r} failed: {cause.message}"
+    return error_outcome(failure.kind or "internal", message)
 
 
 def _type_of(error: ChildWorkflowError) -> str | None:
     return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
-def _called_run_facts(given: RunInput, workflow_id: str) -> dict[str, Json]:
-    """The facts about a started run. Ids are text, because they exceed 2^53."""
+def _called_run_facts(run_input: RunInput, workflow_id: str) -> dict[str, Json]:
+    """Return the facts about a started run. Ids are strings, because they exceed 2^53."""
     return {
-        "execution_id": str(given.execution_id),
+        "execution_id": str(run_input.execution_id),
         "workflow_id": workflow_id,
-        "path": given.path,
-        "version": given.version,
+        "path": run_input.path,
+        "version": run_input.version,
     }
 
 
@@ -304,11 +310,11 @@ def _return_step(call: ToolCall) -> str:
 
 
 def _flag(value: Json) -> bool:
-    return value.strip().lower() not in _NO if isinstance(value, str) else bool(value)
+    return value.strip().lower() not in _FALSE_STRINGS if isinstance(value, str) else bool(value)
 
 
-def playbook_finished(call: ToolCall, task: asyncio.Task[ToolReport]) -> Event:
-    """The fact of a call that has ended."""
+def playbook_fact(call: ToolCall, task: asyncio.Task[ToolReport]) -> Event:
+    """Return the fact for a call that has ended."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)) or _was_cancelled(error):
         report = ToolReport(error_outcome("cancelled", "cancelled"), is_decided=False)

@@ -1,7 +1,7 @@
-"""Submissions under a key: the first with (path, key) makes the run, later ones return it (semantics.md 45).
+"""Submissions with a key: the first with (path, key) starts the run, later ones return it (semantics.md 45).
 
-The table noetl.submission holds the execution id that the first has chosen, so everybody starts the same workflow, and
-Temporal lets one of them. Once it has confirmed the run it is never started again, even after it has removed the run.
+The table noetl.submission holds the execution id that the first has chosen, so all of them start the same workflow, and
+Temporal accepts one. Once Temporal has confirmed the run, it is never started again, even after Temporal removed it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["MOST_KEY_CHARACTERS", "Claim", "KeyTakenError", "Submission", "claim", "digest_of", "note_started"]
+__all__ = ["MOST_KEY_CHARACTERS", "Claim", "KeyTakenError", "Submission", "claim", "digest_of", "record_start"]
 
 MOST_KEY_CHARACTERS = 200
 
@@ -37,7 +37,7 @@ class Submission(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """The run of the key. ``is_started`` if it may not be started any more."""
+    """The run of a key. ``is_started``: Temporal has confirmed it, so it must not be started again."""
 
     execution_id: int
     is_started: bool
@@ -48,15 +48,22 @@ def digest_of(value: Json) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
 
 
-async def claim(dsn: str, given: Submission, execution_id: int) -> Claim:
-    """The run of the key; ``execution_id`` is that of a run that it makes.
+async def claim(dsn: str, submission: Submission, execution_id: int) -> Claim:
+    """Return the run of the key. If there is none yet, it gets this ``execution_id``.
 
     Raises ValueError for a key that is empty or long, KeyTakenError, asyncpg's errors, OSError."""
-    if not given.key or len(given.key) > MOST_KEY_CHARACTERS or not given.key.isprintable():
+    if not submission.key or len(submission.key) > MOST_KEY_CHARACTERS or not submission.key.isprintable():
         raise ValueError(f"a key has 1 to {MOST_KEY_CHARACTERS} printable characters")
 
     async def insert(connection: Connection) -> asyncpg.Record | None:
-        parameters = given.namespace, given.path, given.key, execution_id, given.playbook, given.payload
+        parameters = (
+            submission.namespace,
+            submission.path,
+            submission.key,
+            execution_id,
+            submission.playbook,
+            submission.payload,
+        )
         return await connection.fetchrow(sql.query("claim_key"), *parameters)
 
     try:
@@ -65,19 +72,19 @@ async def claim(dsn: str, given: Submission, execution_id: int) -> Claim:
         await migrate(dsn)
         claimed = await run_on_pool(dsn, insert)
     assert claimed is not None  # noqa: S101 - RETURNING of an upsert
-    other = [what for what in ("playbook", "payload") if claimed[what] != getattr(given, what)]
-    if other:
+    differing = [name for name in ("playbook", "payload") if claimed[name] != getattr(submission, name)]
+    if differing:
         raise KeyTakenError(
-            f"the key {given.key!r} of {given.path} belongs to run {claimed['execution_id']}, which was submitted with "
-            f"another {' and another '.join(other)}: use another key for another run"
+            f"the key {submission.key!r} of {submission.path} belongs to run {claimed['execution_id']}, which was "
+            f"submitted with another {' and another '.join(differing)}: use another key for another run"
         )
     return Claim(claimed["execution_id"], claimed["is_started"])
 
 
-async def note_started(dsn: str, given: Submission) -> None:
+async def record_start(dsn: str, submission: Submission) -> None:
     """Record that Temporal has confirmed the run of the key. Raises asyncpg's errors, OSError."""
 
     async def update(connection: Connection) -> None:
-        await connection.execute(sql.query("note_started"), given.namespace, given.path, given.key)
+        await connection.execute(sql.query("record_start"), submission.namespace, submission.path, submission.key)
 
     await run_on_pool(dsn, update)

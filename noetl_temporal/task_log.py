@@ -17,20 +17,20 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import Database
 
-__all__ = ["CUT_STREAM", "LogLine", "LogTail", "PrintedText", "TaskPlace", "is_only_task", "store_printed"]
+__all__ = ["NOTICE_STREAM", "LogLine", "LogTail", "PrintedText", "TaskPlace", "is_only_task", "store_printed"]
 
-CUT_STREAM = "noetl"
-"""The stream of the row that says that the rest of a call's output was left out."""
+NOTICE_STREAM = "noetl"
+"""The stream of the row that reports that the output of a call is truncated."""
 
 PAGE_ROWS = 1000
 """Rows that are read at once."""
 
-LATE = timedelta(seconds=5)
-"""How long the transaction of a row may take without its being missed by who follows the log."""
+LONGEST_COMMIT = timedelta(seconds=5)
+"""How long the transaction of a row may take without readers that follow the log missing the row."""
 
 
 class TaskPlace(NamedTuple):
-    """Whose output it is: one attempt of a call. Iterations count from 0, as in the event log."""
+    """The source of output: one attempt of a call. Iterations count from 0, as in the event log."""
 
     execution_id: int
     step: str
@@ -55,7 +55,7 @@ class PrintedText(NamedTuple):
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One printed line, without its line break. ``stream`` is stdout, stderr or noetl (CUT_STREAM)."""
+    """One printed line, without its line break. ``stream`` is stdout, stderr or noetl (NOTICE_STREAM)."""
 
     execution_id: int
     time: datetime
@@ -68,7 +68,7 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
     def place_and_text(self) -> str:
-        """``fetch/parse[2], attempt 2: the text``; what is not of stdout is marked."""
+        """Return ``fetch/parse[2], attempt 2: the text``; another stream than stdout is named."""
         place = self.step if is_only_task(self.step, self.task) else f"{self.step}/{self.task}"
         place += "" if self.iteration is None else f"[{self.iteration}]"
         attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
@@ -77,7 +77,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 async def store_printed(dsn: str, place: TaskPlace, texts: Sequence[PrintedText]) -> None:
-    """Append rows. The first to need the table may come before it was made. Raises asyncpg's errors, OSError."""
+    """Append rows; the table is created if there is none yet. Raises asyncpg's errors, OSError."""
 
     async def insert(connection: Connection) -> None:
         times, streams, lines = zip(*texts, strict=True)
@@ -93,7 +93,7 @@ async def store_printed(dsn: str, place: TaskPlace, texts: Sequence[PrintedText]
 class LogTail:
     """The output of one execution's tasks as it is stored, each row once; only that of ``step``, if one is named.
 
-    Positions are given before rows are committed, so it looks back at those that were stored a moment ago.
+    Positions are assigned before rows are committed, so each read repeats the positions of the last moments.
     """
 
     def __init__(self, execution_id: int, step: str | None = None) -> None:
@@ -102,18 +102,18 @@ class LogTail:
         self._recent: dict[int, datetime] = {}
 
     async def read(self, database: Database) -> list[LogLine]:
-        """Return the lines of the next rows, at most PAGE_ROWS of them; none when all there are have been read.
+        """Return the lines of the next rows, at most PAGE_ROWS of them; none when all have been read.
 
         Raises asyncpg's errors."""
         parameters = self._execution_id, self._read_to, list(self._recent), self._step, PAGE_ROWS
         records = await database.fetch(sql.query("log"), *parameters)
         self._recent |= {record["position"]: record["stored_at"] for record in records}
         if self._recent:
-            self._forget(max(self._recent.values()) - LATE)
+            self._forget(max(self._recent.values()) - LONGEST_COMMIT)
         return [line for record in records for line in _lines(record)]
 
     def _forget(self, before: datetime) -> None:
-        """Rows with a position up to that of one stored so long ago are all there."""
+        """Advance past the rows stored ``before``: no row with a smaller position can appear any more."""
         old = [position for position, stored in self._recent.items() if stored < before]
         self._read_to = max([self._read_to, *old])
         self._recent = {position: at for position, at in self._recent.items() if position > self._read_to}

@@ -1,7 +1,7 @@
-"""What the code of a task prints, line by line while it runs: to the table noetl.log and to the log of its worker.
+"""Writes what the code of a task prints to the table noetl.log and to the worker's log, line by line while it runs.
 
-A tool feeds it through ``ToolContext.output``. Only whole lines are written, without the secrets of the call: a line
-that is not finished waits for its end, and where a secret has several lines everything waits for the end of the call.
+A tool feeds it through ``ToolContext.output``. Only whole lines are written, without the secrets of the call: an
+unfinished line waits for its end, and if a secret has several lines, all output waits for the end of the call.
 At most MOST_BYTES of an attempt are kept; the truncation is reported. An unavailable Postgres delays no call for more
 than STORE_SECONDS, and loses lines.
 """
@@ -15,21 +15,21 @@ import time
 from datetime import UTC, datetime
 
 from noetl_activities.credentials import Credentials
-from noetl_activities.scrub import CUT_MARGIN
+from noetl_activities.scrub import TRUNCATION_MARGIN
 from noetl_activities.tool import OutputStream
 from noetl_temporal.call_log import CallLog, worker_name
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.mirror.storable import storable_text
-from noetl_temporal.task_log import CUT_STREAM, PrintedText, TaskPlace, is_only_task, store_printed
+from noetl_temporal.task_log import NOTICE_STREAM, PrintedText, TaskPlace, is_only_task, store_printed
 
 __all__ = ["TaskOutput"]
 
 MOST_BYTES = 1024 * 1024
 """Bytes of one attempt in noetl.log."""
 
-_MOST_FED = MOST_BYTES + 2 * CUT_MARGIN
-"""Characters of one attempt that are looked at."""
+_MOST_FED = MOST_BYTES + 2 * TRUNCATION_MARGIN
+"""Characters of one attempt that are processed; further output is dropped."""
 
 MOST_CHARACTERS = 8000
 """Characters of one attempt in the worker's log: a loop may have a million items, and logs are not pruned."""
@@ -39,9 +39,9 @@ STORE_SECONDS = 2.0
 """How long a call waits for its output to be stored."""
 
 AWAY_SECONDS = 10.0
-"""How long nothing is stored after a failure: else every call that prints would wait."""
+"""How long nothing is stored after a failure, as otherwise every call that prints would wait."""
 
-_CUT = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
+_TRUNCATED = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
 """Logs the output at level INFO, which cli/logs.py enables."""
@@ -60,12 +60,12 @@ class _Lines:
 
 
 class TaskOutput:
-    """The output of one attempt. A context manager: at its end everything is written."""
+    """The output of one attempt. A context manager, at whose end everything is written."""
 
     def __init__(self, call: ToolCall, log: CallLog, credentials: Credentials, dsn: str | None) -> None:
         self._call, self._attempts, self._credentials, self._dsn = call, log, credentials, dsn
         self._waiting: dict[str, _Lines] = {}
-        self._fed = self._stored_bytes = self._logged_characters = 0
+        self._fed_characters = self._stored_bytes = self._logged_characters = 0
         self._is_dropping = self._is_full = False
         self._has_ended = asyncio.Event()
         self._flushing: asyncio.Task[None] | None = None
@@ -76,7 +76,7 @@ class TaskOutput:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
         """Raises nothing, and waits for the store only as long as STORE_SECONDS."""
         del kind, error, where
-        if not self._fed:
+        if not self._fed_characters:
             return
         if self._flushing is not None:
             self._has_ended.set()
@@ -84,13 +84,13 @@ class TaskOutput:
         await self._flush(is_end=True)
 
     def feed(self, stream: OutputStream, text: str) -> None:
-        """Take in what was printed. See ToolContext.output."""
-        room = _MOST_FED - self._fed
+        """Add printed text. See ToolContext.output."""
+        room = _MOST_FED - self._fed_characters
         self._is_dropping = self._is_dropping or len(text) > room
         if not text or room <= 0:
             return
         text = text[:room]
-        self._fed += len(text)
+        self._fed_characters += len(text)
         lines = self._waiting.setdefault(stream, _Lines())
         lines.pieces.append(text)
         lines.has_line = lines.has_line or "\n" in text
@@ -105,10 +105,12 @@ class TaskOutput:
                 await self._flush(is_end=False)
 
     async def _flush(self, *, is_end: bool) -> None:
-        taken = (self._finished_lines(stream, is_end=is_end) for stream in list(self._waiting))
-        texts = self._within_limit(sorted((text for text in taken if text and text.text), key=lambda text: text.time))
+        finished = (self._finished_lines(stream, is_end=is_end) for stream in list(self._waiting))
+        texts = self._within_limit(
+            sorted((text for text in finished if text and text.text), key=lambda text: text.time)
+        )
         if is_end and self._is_dropping and not self._is_full:
-            texts.append(PrintedText(datetime.now(UTC), CUT_STREAM, _CUT))
+            texts.append(PrintedText(datetime.now(UTC), NOTICE_STREAM, _TRUNCATED))
         if texts:
             self._log_to_worker(texts)
             await self._store(texts)
@@ -120,14 +122,14 @@ class TaskOutput:
             return None
         text = "".join(lines.pieces)
         del self._waiting[stream]
-        if is_end and self._is_dropping:  # which may have divided a secret
-            text = self._credentials.cut(text, max(0, len(text) - CUT_MARGIN))
+        if is_end and self._is_dropping:  # the end may have divided a secret
+            text = self._credentials.truncate(text, max(0, len(text) - TRUNCATION_MARGIN))
         elif not is_end:
-            cut_at = text.rfind("\n") + 1
-            if cut_at < len(text):
-                self._waiting[stream] = _Lines(text[cut_at:])
-            text = text[:cut_at]
-        return PrintedText(lines.began, stream, storable_text(self._credentials.scrubbed(text)))
+            line_end = text.rfind("\n") + 1
+            if line_end < len(text):
+                self._waiting[stream] = _Lines(text[line_end:])
+            text = text[:line_end]
+        return PrintedText(lines.began, stream, storable_text(self._credentials.mask_secrets(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
         """Return the texts up to the limit, and then the row that reports the truncation; nothing after that."""
@@ -144,7 +146,7 @@ class TaskOutput:
             self._is_full = True
             if left > 0:
                 printed.append(text._replace(text=data[:left].decode("utf-8", "ignore")))
-            printed.append(PrintedText(text.time, CUT_STREAM, _CUT))
+            printed.append(PrintedText(text.time, NOTICE_STREAM, _TRUNCATED))
         return printed
 
     # ---- where it goes ----------------------------------------------------------------------------------------------

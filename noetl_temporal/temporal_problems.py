@@ -36,11 +36,11 @@ _UNAUTHORISED = "check TEMPORAL_API_KEY, or the certificate of TEMPORAL_TLS_CLIE
 
 def temporal_problem(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
     """Return the message for a failed connection. ``settings`` are the arguments of Client.connect."""
-    where = f"cannot connect to Temporal at {settings.get('target_host')}"
+    prefix = f"cannot connect to Temporal at {settings.get('target_host')}"
     if isinstance(error, TimeoutError):
-        return DeploymentError(f"{where}: timed out after {CONNECT_SECONDS:g} s. {_ADVICE}")
-    reasons = (reason for words, reason in _CONNECT_REASONS.items() if words in str(error))
-    return DeploymentError(f"{where}: {next(reasons, str(error).strip())}. {_ADVICE}")
+        return DeploymentError(f"{prefix}: timed out after {CONNECT_SECONDS:g} s. {_ADVICE}")
+    reasons = (reason for text, reason in _CONNECT_REASONS.items() if text in str(error))
+    return DeploymentError(f"{prefix}: {next(reasons, str(error).strip())}. {_ADVICE}")
 
 
 _ADVICE = (

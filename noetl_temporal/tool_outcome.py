@@ -12,8 +12,8 @@ from noetl_activities.credentials import Credentials
 from noetl_activities.errors import FailedError, ToolError
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.once import LedgerOutcome
-from noetl_activities.outcome import LEVELS, TOO_DEEP, ErrorInfo, Outcome
-from noetl_activities.scrub import CUT_MARGIN
+from noetl_activities.outcome import MAX_LEVELS, TOO_DEEP, ErrorInfo, Outcome
+from noetl_activities.scrub import TRUNCATION_MARGIN
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import PlainOutcome
@@ -21,13 +21,13 @@ from noetl_temporal.machine.call import PlainOutcome
 __all__ = [
     "MAX_MESSAGE_CHARS",
     "Deadline",
-    "attempted",
-    "fitted",
     "is_large",
     "ledger_json",
-    "plain",
+    "limit_size",
+    "plain_outcome",
     "refusal",
-    "timed_out",
+    "run_with_deadline",
+    "timeout_message",
     "without_secrets",
 ]
 
@@ -50,48 +50,48 @@ class Deadline:
         self.at = None if self.seconds is None else asyncio.get_running_loop().time() + self.seconds
 
 
-async def attempted(
+async def run_with_deadline(
     run: Callable[[], Awaitable[T]], deadline: Deadline, what: Callable[[], str] = str
 ) -> tuple[T | None, PlainOutcome | None]:
-    """(result, None) of a tool or sink, or (None, outcome) when it fails or times out: ``what()`` names the call then.
-    Raises only CancelledError.
+    """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out; ``what()`` then names
+    the call in the message. Raises only CancelledError.
     """
     timer = asyncio.timeout_at(deadline.at)
     try:
         async with timer:
             return await run(), None
     except TimeoutError as error:
-        late = timed_out(what(), deadline.seconds or 0.0)
-        return None, refusal("timeout", late if timer.expired() else f"TimeoutError: {error}")
+        message = timeout_message(what(), deadline.seconds or 0.0)
+        return None, refusal("timeout", message if timer.expired() else f"TimeoutError: {error}")
     except FailedError as error:
-        return None, plain(error.outcome)
+        return None, plain_outcome(error.outcome)
     except ToolError as error:
         return None, refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())
     except TemplateFailure as failure:
-        return None, _failed_template(failure)
+        return None, _template_failure(failure)
     except Exception as error:
         return None, refusal("internal", f"{type(error).__name__}: {error}")
 
 
-def _failed_template(failure: TemplateFailure) -> PlainOutcome:
+def _template_failure(failure: TemplateFailure) -> PlainOutcome:
     """Return the error with the ``span`` of the template, at which its failure is reported."""
     outcome = refusal("template", failure.message)
     return outcome if failure.span is None else {**outcome, "span": msgspec.to_builtins(failure.span)}
 
 
-def timed_out(what: str, seconds: float) -> str:
-    """The message about a call that took too long; ``what`` names it, where that is known."""
-    late = f"timed out after {seconds:g} s"
-    return f"{what}: {late}" if what else late
+def timeout_message(what: str, seconds: float) -> str:
+    """Return the message for a call that timed out; ``what`` names the call, if that is known."""
+    message = f"timed out after {seconds:g} s"
+    return f"{what}: {message}" if what else message
 
 
 def refusal(kind: str, message: str) -> PlainOutcome:
     """Return an error outcome of one of our own kinds."""
-    return plain(Outcome("error", error=ErrorInfo(kind, _readable(message))))
+    return plain_outcome(Outcome("error", error=ErrorInfo(kind, _readable(message))))
 
 
-def fitted(outcome: PlainOutcome, limit: int) -> PlainOutcome:
-    """Return the outcome if Temporal can carry it, else an error that says why not. ``limit`` in bytes."""
+def limit_size(outcome: PlainOutcome, limit: int) -> PlainOutcome:
+    """Return the outcome if it is JSON of at most ``limit`` bytes, else an error that says why it is not."""
     try:
         size = len(msgspec.json.encode(outcome))
     except RecursionError:
@@ -118,20 +118,20 @@ def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOut
     error = outcome.get("error")
     if error is None and not credentials.has_secrets:
         return outcome
-    scrubbed = _scrubbed(outcome, credentials, _ENVELOPE)
+    scrubbed = _scrub_values(outcome, credentials, _ENVELOPE)
     if error is None:
         return scrubbed
-    message = credentials.cut(error["message"][: MAX_MESSAGE_CHARS + CUT_MARGIN], MAX_MESSAGE_CHARS)
-    return {**scrubbed, "error": _scrubbed({**error, "message": message}, credentials, _FACTS)}
+    message = credentials.truncate(error["message"][: MAX_MESSAGE_CHARS + TRUNCATION_MARGIN], MAX_MESSAGE_CHARS)
+    return {**scrubbed, "error": _scrub_values({**error, "message": message}, credentials, _FACTS)}
 
 
-def _scrubbed(values: Mapping[str, Any], credentials: Credentials, but: frozenset[str]) -> dict[str, Any]:
-    return {name: value if name in but else credentials.scrubbed(value) for name, value in values.items()}
+def _scrub_values(values: Mapping[str, Any], credentials: Credentials, but: frozenset[str]) -> dict[str, Any]:
+    return {name: value if name in but else credentials.mask_secrets(value) for name, value in values.items()}
 
 
 def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:
-    """Encode the outcome for the ledger, as the report will have it; ``used`` attempts have reported so far."""
-    return msgspec.json.encode(LedgerOutcome(fitted(without_secrets(outcome, credentials), limit), used)).decode()
+    """Encode the outcome for the ledger in the form of the report; ``used`` attempts have reported so far."""
+    return msgspec.json.encode(LedgerOutcome(limit_size(without_secrets(outcome, credentials), limit), used)).decode()
 
 
 _ENVELOPE = frozenset({"status", "error"})
@@ -140,20 +140,20 @@ _FACTS = frozenset({"kind", "retryable", "status", "retry_after"})
 _REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, to store large values there"
 
 
-def plain(outcome: Outcome) -> PlainOutcome:
+def plain_outcome(outcome: Outcome) -> PlainOutcome:
     """Return the outcome as JSON, in which non-finite numbers are null; one that is nested too deeply is an error."""
     try:
         fields = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
     except RecursionError:
         return refusal("too_large", TOO_DEEP)
-    if _is_deeper(fields, LEVELS):
+    if _is_deeper(fields, MAX_LEVELS):
         return refusal("too_large", TOO_DEEP)
     warning = replace_non_finite(fields)
     return {**fields, "meta": {**fields.get("meta", {}), **warning}} if warning else fields
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether lists and maps are nested over more than ``levels`` levels."""
+    """Whether lists and mappings are nested more than ``levels`` levels deep."""
     level: list[Any] = [value]
     while level and levels >= 0:
         levels -= 1

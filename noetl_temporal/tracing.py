@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 def tracing_problem() -> str | None:
-    """Return why no traces are exported although the environment names a collector; None if that is not so."""
+    """Return why no traces are exported although the environment names a collector; None without such a problem."""
     if not _is_wanted():
         return None
     if not _is_installed():
@@ -75,7 +75,7 @@ def tracing_interceptors() -> Sequence[Interceptor]:
 
 
 def export_all() -> None:
-    """Export what is left when the process ends. A collector that does not answer holds it up for EXPORT_SECONDS."""
+    """Export the remaining spans when the process ends; wait at most EXPORT_SECONDS for the collector."""
     spans_ = _spans() if _spans.cache_info().currsize else None
     if spans_ is not None:
         closing = threading.Thread(target=spans_.close, daemon=True)

@@ -17,18 +17,16 @@ from typing import Any, Protocol, cast
 from temporalio import activity, workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.worker import (
-    Interceptor,
     StartActivityInput,
     StartChildWorkflowInput,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
 )
 
 from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.outbound_interceptor import OutboundInterceptor
 from noetl_temporal.packed_trail import PackedTrail, pack, to_payload
 
-__all__ = ["HEADER", "Carrier", "Trail", "TrailInterceptor", "record_trail"]
+__all__ = ["HEADER", "Trail", "TrailInterceptor", "WorkflowWithTrail", "record_trail"]
 
 HEADER = "noetl-trail"
 
@@ -40,7 +38,7 @@ _RECORDED_SECONDS = 60
 
 
 class Trail:
-    """Events not yet carried by any command. ``watch`` is shown each, in tests of playbooks."""
+    """Events that no command carries yet. Tests of playbooks set ``watch``, which is called with each event."""
 
     watch: Callable[[DomainEvent], None] | None = None
 
@@ -59,12 +57,12 @@ class Trail:
             self.record()
 
     def record(self) -> None:
-        """Put what was collected into a marker."""
+        """Record the collected events in a marker."""
         if not self._events:
             return
         marker = workflow.start_local_activity(
             record_trail,
-            self._packed(),
+            self._pack(),
             start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
             summary="log",
         )
@@ -72,13 +70,13 @@ class Trail:
 
     def take(self) -> PackedTrail | None:
         """Return the collected events and clear the trail; None without any."""
-        return self._packed() if self._events else None
+        return self._pack() if self._events else None
 
-    def _packed(self) -> PackedTrail:
+    def _pack(self) -> PackedTrail:
         events, self._events, self._bytes = self._events, [], 0
         return pack(events)
 
-    async def recorded(self) -> None:
+    async def wait_until_recorded(self) -> None:
         """Wait until every marker is recorded in history."""
         for marker in self._markers:
             while not marker.done():
@@ -95,27 +93,10 @@ async def record_trail(trail: PackedTrail) -> PackedTrail:
     return trail
 
 
-class Carrier(Protocol):
+class WorkflowWithTrail(Protocol):
     """A workflow with a trail."""
 
     trail: Trail
-
-
-class TrailInterceptor(Interceptor):
-    """Moves the trail into the headers of outgoing commands. Every worker of the workflows needs it."""
-
-    def workflow_interceptor_class(
-        self,
-        input: WorkflowInterceptorClassInput,  # noqa: A002 - the base class names it so
-    ) -> type[WorkflowInboundInterceptor]:
-        """See temporalio.worker.Interceptor."""
-        del input
-        return _Inbound
-
-
-class _Inbound(WorkflowInboundInterceptor):
-    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
-        super().init(_Outbound(outbound))
 
 
 class _Outbound(WorkflowOutboundInterceptor):
@@ -128,6 +109,12 @@ class _Outbound(WorkflowOutboundInterceptor):
         return await super().start_child_workflow(input)
 
 
+class TrailInterceptor(OutboundInterceptor):
+    """Moves the trail into the headers of outgoing commands. Every worker of the workflows needs it."""
+
+    outbound = _Outbound
+
+
 def _header() -> dict[str, Payload]:
-    trail = cast("Carrier", workflow.instance()).trail.take()
+    trail = cast("WorkflowWithTrail", workflow.instance()).trail.take()
     return {} if trail is None else {HEADER: to_payload(trail)}

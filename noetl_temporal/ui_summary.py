@@ -1,4 +1,4 @@
-"""What the Temporal UI shows of a playbook: what it is, and a table of its steps, updated with each event."""
+"""The summary of a playbook in the Temporal UI: its source, and a table of its steps that follows its events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from noetl_temporal.naming import summary
 
 __all__ = ["UiSummary", "playbook_details", "playbook_summary"]
 
-_SHOWN = 30
+_MOST_ROWS = 30
 _MARKS = {
     "step.started": "running",
     "step.held": "held",
@@ -26,7 +26,8 @@ _MARKS = {
 class UiSummary:
     """The table of steps in Temporal's UI.
 
-    ``rows``: step -> {status, reused?, seconds?, error?}, by first start; those of the run before, if given.
+    ``rows``: step -> {status, reused?, seconds?, error?}, by first start; initially those of the run that this one
+    continues.
 
     The table has only the latest steps, so its cost does not depend on the number of steps.
     """
@@ -35,8 +36,8 @@ class UiSummary:
         self.rows = rows or {}
         self._lines = {name: _line(name, row) for name, row in self.rows.items()}
 
-    def take(self, event: DomainEvent) -> bool:
-        """Note an event; True when it changed the table."""
+    def update(self, event: DomainEvent) -> bool:
+        """Update the table with an event. Returns whether it has changed."""
         status = event.status.lower() if event.type == "step.reused" else _MARKS.get(event.type)
         if status is None or event.meta.get("synthetic"):
             return False
@@ -53,7 +54,7 @@ class UiSummary:
 
     def markdown(self) -> str:
         """Return the latest steps as a table."""
-        latest = [*islice(reversed(self._lines.values()), _SHOWN)][::-1]
+        latest = [*islice(reversed(self._lines.values()), _MOST_ROWS)][::-1]
         earlier = len(self._lines) - len(latest)
         lines = [f"{earlier} earlier steps", ""] if earlier else []
         return "\n".join([*lines, "| step | status | seconds | |", "|---|---|---|---|", *latest])

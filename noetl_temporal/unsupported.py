@@ -22,7 +22,7 @@ from noetl_compiler.language.unsupported import (
 from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.loops.frames import NO_STORE
 
-__all__ = ["UnsupportedError", "check_calls", "tools_for", "unframed", "unsupported"]
+__all__ = ["UnsupportedError", "check_calls", "frame_warnings", "tools_for", "unsupported_uses"]
 
 
 _UNFETCHED = "the code is in another file and was not fetched: submit the playbook as a file"
@@ -41,22 +41,22 @@ class UnsupportedError(ValueError):
 
 
 def tools_for(*graphs: Graph) -> Collection[str]:
-    """The kinds of tools that can be called here; others than the built-in ones are looked for only where a graph
-    asks for one. Raises ValueError as load_tools does."""
+    """Return the kinds of tools that can be called here. Installed packages are searched only if a graph uses another
+    than a built-in tool. Raises ValueError as load_tools does."""
     kinds = {task.kind for graph in graphs for step in graph.steps.values() for task in step.tasks} - IN_WORKFLOW
     return BUILT_IN if kinds <= BUILT_IN else tool_names()
 
 
-def unsupported(graph: Graph, tools: Collection[str]) -> list[str]:
-    """``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor of
-    another database than Postgres, and code in other files, in the order of the text."""
-    problems = sorted({*_in_steps(graph, tools)})
+def unsupported_uses(graph: Graph, tools: Collection[str]) -> list[str]:
+    """Return ``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor
+    of another database than Postgres, and code in other files, in the order of the text."""
+    problems = sorted({*_step_problems(graph, tools)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in problems]
 
 
-def unframed(graph: Graph, calls: PinnedCalls) -> list[str]:
-    """``file:line:col: warning: ...`` for each frame in a playbook, or in those to which its literal calls lead, of a
-    run that is submitted without Postgres.
+def frame_warnings(graph: Graph, calls: PinnedCalls) -> list[str]:
+    """Return ``file:line:col: warning: ...`` for each frame in a playbook, or in those to which its literal calls lead,
+    of a run that is submitted without Postgres.
     """
     frames = (
         (called.source.file, step.loop.frame.span)
@@ -70,26 +70,26 @@ def unframed(graph: Graph, calls: PinnedCalls) -> list[str]:
 def check_calls(
     graph: Graph, calls: PinnedCalls, tools: Collection[str], *, has_store: bool = True
 ) -> tuple[PinnedCalls, list[str]]:
-    """The problems of a playbook and of those to which its literal calls lead; and ``calls`` with the problems of the
-    others, which count when they are called. ``has_store`` if large values can be stored in Postgres.
+    """Return ``calls`` with the problems of the playbooks that only templated calls may reach, and the problems of the
+    playbook and of those to which its literal calls lead. ``has_store`` if large values can be stored in Postgres.
     """
     closure = calls.closure(graph)
     refusals = [
         problem
         for playbook in closure
-        for problem in (*unsupported(playbook, tools), *_missing_playbooks(playbook, calls))
+        for problem in (*unsupported_uses(playbook, tools), *_missing_playbooks(playbook, calls))
     ]
     if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
         message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
         refusals.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
     called = {playbook.digest for playbook in closure}
-    others = {other.digest: unsupported(other, tools) for other in calls.graphs if other.digest not in called}
+    others = {other.digest: unsupported_uses(other, tools) for other in calls.graphs if other.digest not in called}
     missing = {digest: problems[0] for digest, problems in others.items() if problems}
     return (replace(calls, problems=missing) if missing else calls), refusals
 
 
 def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
-    """Literal calls of playbooks that are not there."""
+    """Yield an error for each literal call of a missing playbook."""
     for task in calling_tasks(graph):
         literal = literal_call(task)
         if literal is not None and calls.find(graph.digest, *literal) is None:
@@ -98,14 +98,14 @@ def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
             yield f"{place}: error: there is no playbook {call_name(*literal)!r}{f': {hint}' if hint else ''}"
 
 
-def _in_steps(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
+def _step_problems(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     for step in graph.steps.values():
-        yield from _in_loop(step)
+        yield from _loop_problems(step)
         for task in step.tasks:
-            yield from _in_task(task, tools)
+            yield from _task_problems(task, tools)
 
 
-def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
+def _loop_problems(step: Step) -> Iterator[tuple[Span, str]]:
     if step.loop is None or step.loop.cursor is None:
         return
     part = cursor_over(step.loop.cursor.kind)
@@ -113,16 +113,16 @@ def _in_loop(step: Step) -> Iterator[tuple[Span, str]]:
         yield step.loop.span, str(part)
 
 
-def _missing(kind: str, tools: Collection[str]) -> str:
+def _unknown_tool(kind: str, tools: Collection[str]) -> str:
     known = KINDS.get(kind)
     if known is not None and known.unsupported:
         return f'tool kind "{kind}" is not supported: {known.unsupported}'
     return f"there is no tool {kind!r} here: the tools are {', '.join(sorted(tools))}"
 
 
-def _in_task(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
+def _task_problems(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind not in tools and task.kind not in IN_WORKFLOW:
-        yield task.span, _missing(task.kind, tools)
+        yield task.span, _unknown_tool(task.kind, tools)
     script = mapping_of(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
         yield task.span, _UNFETCHED

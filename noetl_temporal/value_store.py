@@ -27,16 +27,16 @@ from temporalio.converter import (
 from noetl_temporal.codec import UnreadValue, codec_of_stored, is_stored_outside, payload_limit
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.payload_store import PayloadStore
-from noetl_temporal.signed_converter import Refused
+from noetl_temporal.signed_converter import RefusedValue
 
-__all__ = ["ValueStore", "until_done"]
+__all__ = ["ValueStore", "retry_until_done"]
 
 FIRST_DELAY = 0.1
 LONGEST_DELAY = 5.0
 """Seconds between attempts."""
 
 METADATA_BYTES = 1_000
-"""More than a payload has beside its data."""
+"""More bytes than a payload has beside its data."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class ValueStore:
 
     async def store(self, value: Any) -> None:
         """Store what Temporal would store of this value. Raises the driver's errors."""
-        if self._driver is None or self.leaves_in_history(value):
+        if self._driver is None or self.stays_in_history(value):
             return
         payloads = self._payload_converter().to_payloads([value])
         codec = codec_of_stored(self.converter)
@@ -72,8 +72,8 @@ class ValueStore:
         if is_stored_outside(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
-    def leaves_in_history(self, value: Any) -> bool:
-        """Whether Temporal certainly leaves this value in history, without signing it. A codec changes sizes."""
+    def stays_in_history(self, value: Any) -> bool:
+        """Whether Temporal certainly keeps this value in history. Unknown with a codec, which changes sizes."""
         if self._driver is None:
             return True
         is_coded = codec_of_stored(self.converter) is not None
@@ -85,25 +85,25 @@ class ValueStore:
         Raises LookupError when it is gone or refused (signing.py), the driver's errors.
         """
         claim = StorageDriverClaim({"key": unread.key})
-        payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), [claim])
+        payloads = await self._required_driver().retrieve(StorageDriverRetrieveContext(), [claim])
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.decode(payloads)
         [value] = self._payload_converter().from_payloads(payloads, [kind])
-        if isinstance(value, Refused):
+        if isinstance(value, RefusedValue):
             raise LookupError(value.why)
         return cast("T", value)
 
     async def put(self, data: bytes, encoding: bytes = b"json/plain") -> str:
-        """Store bytes; the key to ``get`` them. Raises the driver's errors."""
+        """Store bytes. Returns the key to ``get`` them. Raises the driver's errors."""
         return (await self.put_all([data], encoding))[0]
 
     async def put_all(self, values: Sequence[bytes], encoding: bytes = b"json/plain") -> list[str]:
-        """Store each of these; their keys. Raises the driver's errors."""
+        """Store each of the values. Returns their keys. Raises the driver's errors."""
         payloads = [Payload(metadata={"encoding": encoding}, data=data) for data in values]
         codec = codec_of_stored(self.converter)
         if codec is not None:
             payloads = await codec.encode(payloads)
-        claims = await self._used_driver().store(StorageDriverStoreContext(), payloads)
+        claims = await self._required_driver().store(StorageDriverStoreContext(), payloads)
         return [claim.claim_data["key"] for claim in claims]
 
     async def get(self, key: str) -> bytes:
@@ -113,7 +113,7 @@ class ValueStore:
     async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
         """Return stored values by key. Raises LookupError if one is missing, the driver's errors."""
         claims = [StorageDriverClaim({"key": key}) for key in keys]
-        payloads = await self._used_driver().retrieve(StorageDriverRetrieveContext(), claims) if claims else []
+        payloads = await self._required_driver().retrieve(StorageDriverRetrieveContext(), claims) if claims else []
         if self.converter.payload_codec is not None:
             payloads = await self.converter.payload_codec.decode(payloads)
         return {key: payload.data for key, payload in zip(keys, payloads, strict=True)}
@@ -134,13 +134,13 @@ class ValueStore:
         )
         return self.converter.with_context(context).payload_converter
 
-    def _used_driver(self) -> StorageDriver:
+    def _required_driver(self) -> StorageDriver:
         if self._driver is None:
             raise LookupError("there is no payload store")
         return self._driver
 
 
-async def until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:
+async def retry_until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:
     """Retry ``work`` until the payload store is available; ``what`` is logged with each failure.
 
     Raises LookupError for what is gone.

@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import WorkerDeploymentConfig
 
-__all__ = ["DEPLOYMENT", "BuildNameError", "build_of", "upgrade", "wants_upgrade"]
+__all__ = ["DEPLOYMENT", "BuildNameError", "build_of", "continue_as_new_versioning", "wants_upgrade"]
 
 DEPLOYMENT = "noetl"
 """The default name of the deployment."""
@@ -23,7 +23,7 @@ _NAME_BYTES = 200
 
 
 class BuildNameError(ValueError):
-    """A name that Temporal does not take. Temporal would not report that: the worker would poll and never get a
+    """Temporal does not accept this name. It would not report that: the worker would poll and never get a
     task.
     """
 
@@ -52,6 +52,6 @@ def wants_upgrade() -> bool:
     return info.parent is None and info.is_target_worker_deployment_version_changed()
 
 
-def upgrade() -> workflow.ContinueAsNewVersioningBehavior | None:
+def continue_as_new_versioning() -> workflow.ContinueAsNewVersioningBehavior | None:
     """Return how a run that continues as new chooses its build; None: it stays on its own."""
     return workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE if wants_upgrade() else None

@@ -1,4 +1,4 @@
-"""Temporal's lists of workflows: parts of their filters, and the limits of their exactness."""
+"""Temporal's lists of workflows: parts of their filters, and the exact execution ids of what they list."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ PLAYBOOKS = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'Conti
 """Runs of playbooks, each once, unless it was reset."""
 
 OPEN = "CloseTime IS NULL"
-"""Whatever has not ended. The status Running leaves out workflows that are paused in Temporal."""
+"""Workflows that have not ended. The status Running would exclude those that are paused in Temporal."""
 
 
 def literal(text: str) -> str:
-    """Return a text in a filter."""
+    """Return the text as a string literal of a filter."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 async def execution_ids(client: Client, listed: Iterable[WorkflowExecution]) -> list[tuple[int, WorkflowExecution]]:
-    """Return the workflows that are runs of NoETL, with their execution ids. A list has numbers as doubles, which are
-    not exact: each workflow is described. Raises RPCError.
+    """Return the workflows that are runs of NoETL, with their execution ids. Lists return numbers as doubles, which are
+    not exact, so each workflow is described. Raises RPCError.
     """
-    places = asyncio.Semaphore(DESCRIBED_AT_ONCE)
+    slots = asyncio.Semaphore(DESCRIBED_AT_ONCE)
 
     async def describe(workflow: WorkflowExecution) -> int | None:
-        async with places:
+        async with slots:
             try:
                 description = await client.get_workflow_handle(workflow.id, run_id=workflow.run_id).describe()
             except RPCError as error:

@@ -1,9 +1,10 @@
-"""Tells the workflows of one playbook of each other's waits and pauses, by signals between them.
+"""Sends signals about waits and pauses between the workflows of one playbook.
 
-A workflow ends, or continues as new, only when what it sent has arrived: Temporal drops a message that is not sent yet.
+A workflow ends, or continues as new, only when its messages have arrived: Temporal drops a message that is not sent
+yet.
 
-Temporal delivers signals that one workflow task sends in any order. So a message about a subject, which is a wait or
-the pause of a workflow, is sent when the one before it has arrived.
+Temporal delivers the signals of one workflow task in any order. So a message about a subject, which is a wait or the
+pause of a workflow, is sent only when the previous one about it has arrived.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from noetl_temporal.control_requests import ClosedWait, HandedAnswer, OpenedWait, PauseNotice
+from noetl_temporal.control_requests import ClosedWait, ForwardedAnswer, OpenedWait, PauseNotice
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
 from noetl_temporal.machine.events import WaitClosed
 from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL, PAUSE_SIGNAL
@@ -47,22 +48,24 @@ class WaitMessages:
     def send_answer(self, command: AnswerWait, workflow_id: str) -> None:
         """Send an answer from a playbook to a chunk; it is returned if the chunk has ended."""
         outer_ids = [f"{command.chunk_id} {wait_id}" for wait_id in command.wait_ids]
-        back = [WaitClosed(self._now(), wait_id, returned=command.answer.signal) for wait_id in outer_ids]
-        self._send(workflow_id, command.wait_ids, ANSWER_SIGNAL, HandedAnswer(command.wait_ids, command.answer), back)
+        undelivered = [WaitClosed(self._now(), wait_id, returned=command.answer.signal) for wait_id in outer_ids]
+        self._send(
+            workflow_id, command.wait_ids, ANSWER_SIGNAL, ForwardedAnswer(command.wait_ids, command.answer), undelivered
+        )
 
     def send_pause(self, workflow_id: str, notice: PauseNotice) -> None:
         """Send a pause to a chunk or a called playbook; ignored if it has ended."""
         self._send(workflow_id, [PAUSE_SIGNAL], PAUSE_SIGNAL, notice)
 
     def _send(
-        self, workflow_id: str, subjects: Sequence[str], name: str, value: Any, otherwise: Sequence[WaitClosed] = ()
+        self, workflow_id: str, subjects: Sequence[str], name: str, value: Any, on_failure: Sequence[WaitClosed] = ()
     ) -> None:
         keys = [(workflow_id, subject) for subject in subjects]
-        before = [self._latest[key] for key in keys if key in self._latest]
+        previous = [self._latest[key] for key in keys if key in self._latest]
 
         async def send() -> None:
-            if before:
-                await workflow.wait(before)
+            if previous:
+                await workflow.wait(previous)
             await workflow.get_external_workflow_handle(workflow_id).signal(name, value)
 
         def on_done(task: asyncio.Task[None]) -> None:
@@ -71,7 +74,7 @@ class WaitMessages:
                 if self._latest.get(key) is task:
                     del self._latest[key]
             if task.cancelled() or task.exception() is not None:
-                for fact in otherwise:
+                for fact in on_failure:
                     self._note(fact)
 
         task = asyncio.create_task(send())
@@ -80,9 +83,9 @@ class WaitMessages:
         task.add_done_callback(on_done)
 
     async def wait_until_sent(self) -> None:
-        """Wait until all that was sent has arrived, or never will."""
+        """Wait until every message has arrived, or has failed."""
         while self._unsent:
             try:
                 await workflow.wait_condition(lambda: not self._unsent)
-            except asyncio.CancelledError:  # a workflow that is cancelled sends what it has to all the same
+            except asyncio.CancelledError:  # a cancelled workflow still sends its messages
                 continue

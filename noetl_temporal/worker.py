@@ -53,10 +53,10 @@ Activity: TypeAlias = Callable[..., Any]
 DEFAULTS = WorkerOptions()
 
 DRAIN_SECONDS = 0.5
-"""Calls that end sooner need no workflow to be served."""
+"""How long calls may take to end before workflows are served for them."""
 
 SETTLE_SECONDS = 1.0
-"""How long workflows are served after the last call has ended, which may be the end of its run."""
+"""How long workflows are served after the last call has ended, as its run may end then."""
 
 STORED_AT_ONCE = 1
 """Payloads of a workflow task. With more, each payload would need an asyncio task, and few are stored."""
@@ -95,7 +95,7 @@ def shared_worker(
     """Return the worker that runs playbooks. Calls on the same queue start on it immediately."""
     prepare_structs()
     return Worker(
-        _reading_later(client),
+        _deferring_client(client),
         task_queue=WORKFLOW_QUEUE,
         workflows=WORKFLOWS,
         activities=[
@@ -130,7 +130,7 @@ def _tool_worker(
     client: Client, kind: str, activities: list[Activity], options: WorkerOptions, queue: str | None = None
 ) -> Worker:
     return Worker(
-        _reading_later(client),
+        _deferring_client(client),
         task_queue=queue or tool_queue(kind),
         activities=activities,
         interceptors=[*options.interceptors, CallGuard()],
@@ -139,7 +139,7 @@ def _tool_worker(
     )
 
 
-def _reading_later(client: Client) -> Client:
+def _deferring_client(client: Client) -> Client:
     config = client.config()
     config["data_converter"] = worker_converter(client.data_converter)
     return Client(**config)
@@ -159,17 +159,17 @@ def _workers(
     if unknown:
         raise UnknownToolsError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tools))}")
     values = ValueStore(client.data_converter)
-    chosen = {
+    activities = {
         kind: tool_activity(tool, source, values, client)
         for kind, tool in tools.items()
         if only is None or kind in only
     }
     check = credential_activity(source)
-    own = [_tool_worker(client, kind, [run, check], options) for kind, run in chosen.items()]
+    tool_workers = [_tool_worker(client, kind, [run, check], options) for kind, run in activities.items()]
     if only is not None:
-        return own
+        return tool_workers
     frames = [frame_worker(client, tools, source, options)] if values.is_available else []
-    return [shared_worker(client, chosen, [check], options), *frames, *own]
+    return [shared_worker(client, activities, [check], options), *frames, *tool_workers]
 
 
 @asynccontextmanager
@@ -192,16 +192,16 @@ async def serving(
         try:
             yield
         finally:
-            await _drained(client, workers, options, serves_workflows=only is None)
+            await _drain(client, workers, options, serves_workflows=only is None)
 
 
-async def _drained(
+async def _drain(
     client: Client, workers: Collection[Worker], options: WorkerOptions, *, serves_workflows: bool
 ) -> None:
-    """Stop all workers at once, so that none takes another call while one waits for its last.
+    """Stop all workers at once, so that none starts another call while one waits for its last.
 
-    A worker that serves workflows continues with them alone until the last call has ended. The worker that stops
-    cannot: it polls neither. The SDK allows one worker a queue and connection, so this one has a connection of its own.
+    If workflows are served, another worker serves them until the last call has ended, as a worker that stops polls
+    nothing. The SDK allows one worker for each queue and connection, so this one has a connection of its own.
     """
     stopping = asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.wait([stopping], timeout=DRAIN_SECONDS)

@@ -35,10 +35,10 @@ _WORKFLOW_TASKS = 100
 _TARGETS = ResourceBasedTunerConfig(target_memory_usage=0.8, target_cpu_usage=0.9)
 """Shares of the machine, or of its container, up to which a worker takes further calls."""
 
-_ALWAYS = 5
+_LEAST_SLOTS = 5
 """Calls that a worker takes however busy the machine is: it may be busy with something else for hours."""
 
-_BETWEEN = timedelta(milliseconds=10)
+_RAMP_DELAY = timedelta(milliseconds=10)
 """Time between two further calls, in which the load of the first can be seen."""
 
 
@@ -65,8 +65,8 @@ class WorkerOptions:
     def arguments(self, kinds: Iterable[str]) -> dict[str, Any]:
         """Arguments of temporalio.worker.Worker for a queue of tools of these kinds."""
         pollers = {"activity_task_poller_behavior": PollerBehaviorAutoscaling()} if self.autoscales else {}
-        served = {"graceful_shutdown_timeout": self.grace, "deployment_config": self.build}
-        return {**served, "tuner": self._tuner(list(kinds)), **pollers}
+        common = {"graceful_shutdown_timeout": self.grace, "deployment_config": self.build}
+        return {**common, "tuner": self._tuner(list(kinds)), **pollers}
 
     def arguments_of_tool(self, kind: str) -> dict[str, Any]:
         """The arguments of a worker for the queue of a tool kind."""
@@ -78,7 +78,7 @@ class WorkerOptions:
         default_slots = MOST_SLOTS if self.slots_by_load else SLOTS
         most = sum(self.at_once.get(kind, default_slots) for kind in kinds) or SLOTS
         if self.slots_by_load:
-            limits = ResourceBasedSlotConfig(min(_ALWAYS, most), most, _BETWEEN)
+            limits = ResourceBasedSlotConfig(min(_LEAST_SLOTS, most), most, _RAMP_DELAY)
             calls: FixedSizeSlotSupplier | ResourceBasedSlotSupplier = ResourceBasedSlotSupplier(limits, _TARGETS)
         else:
             calls = FixedSizeSlotSupplier(most)

@@ -70,7 +70,7 @@ HARD_REQUESTS = 800
 """The limit of accepted requests, with the same effect. Temporal refuses more than 2,000 (loops/chunks.py)."""
 
 _REQUESTS = (Signalled, Decided, PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
-_SENT = (*_REQUESTS, WaitOpened, WaitClosed, Answered)
+_NOT_RESENT = (*_REQUESTS, WaitOpened, WaitClosed, Answered)
 
 _STEPS_TO_FACT = 4
 """Steps of the event loop between the arrival of a result and its fact: the future of the call is set, its task resumes
@@ -100,13 +100,13 @@ class WorkflowHost:
         self._is_cancel_fed = False
         self._is_wait_logged = False
         self._soft_events = SOFT_EVENTS
-        self._next_task: asyncio.Task[None] | None = None
+        self._next_task_timer: asyncio.Task[None] | None = None
         self._is_reset = False
-        self._is_pause_unsure = False
+        self._must_repeat_pause = False
 
     def mark_reset(self) -> None:
-        """The run was reset: its next turn terminates the chunks that are not its own. The others are told whether it
-        is paused, as they may have heard of a pause that this run does not have.
+        """Note that the run was reset: its next turn terminates the chunks that are not its own, and notifies its own
+        whether it is paused, as they may have received a pause that this run does not have.
         """
         self._is_reset = True
 
@@ -118,55 +118,55 @@ class WorkflowHost:
         """Feed one fact and perform what follows from it."""
         self._performer.perform(self._machine.feed(event))
 
-    def take(self, fact: Event) -> None:
-        """Take the fact of a message; it is fed with the others."""
+    def receive(self, fact: Event) -> None:
+        """Receive the fact of a message; it is fed with the others."""
         self._accepted += isinstance(fact, _REQUESTS)
         self._performer.note(fact)
 
-    def take_update(self, fact: Event) -> None:
-        """Take the fact of an update. It is fed after those of the messages in the same workflow task: between these a
-        replay does not know its place, where a reset has delivered all of them again.
+    def receive_update(self, fact: Event) -> None:
+        """Receive the fact of an update. It is fed after the facts of all messages of the workflow task: after a reset
+        that delivers them again, a replay does not know its place between them.
         """
         self._accepted += 1
         self._updates.append(fact)
         self._performer.has_news = True
 
     @property
-    def unfed(self) -> list[Event]:
-        """The facts that the machine has not taken."""
+    def unfed_facts(self) -> list[Event]:
+        """The facts that were not fed to the machine yet."""
         return [*self._performer.inbox, *self._updates]
 
     async def drive(self) -> Finish | None:
-        """Run until the machine ends; None when the run is to continue as new from the machine's snapshot."""
+        """Run until the machine ends. Returns None if the run must continue as new from the machine's snapshot."""
         while True:
             finish = await self._drive()
-            await self._performer.settled()
+            await self._performer.wait_until_recorded()
             if finish is not None or not self._has_requests():
                 return finish
 
     def _has_requests(self) -> bool:
-        """Whether a fact would be lost that is not sent again. (A timer fires again.)"""
-        return any(isinstance(fact, _SENT) for fact in self.unfed)
+        """Whether there is a fact that would be lost, as nobody sends it again. (A timer fires again.)"""
+        return any(isinstance(fact, _NOT_RESENT) for fact in self.unfed_facts)
 
     async def _drive(self) -> Finish | None:
-        await _facts_noted()
-        while not self._is_to_upgrade():
-            self._turn()
-            is_to_continue = self._performer.finish is None and self._is_to_continue()
-            self._feed_news()
+        await _wait_for_facts()
+        while not self._should_upgrade():
+            self._take_turn()
+            should_continue = self._performer.finish is None and self._should_continue_as_new()
+            self._feed_inbox()
             self._on_turn()
             self._performer.start()
             if self._machine.waits_for_people:
                 self._performer.record_events()
             if self._performer.finish is not None:
                 return self._performer.finish
-            if (is_to_continue and self._machine.is_idle) or self._is_to_upgrade():
+            if (should_continue and self._machine.is_idle) or self._should_upgrade():
                 return None
-            self._ask_for_next_task()
+            self._start_next_task_timer()
             try:
                 await workflow.wait_condition(self._has_news)
             except asyncio.CancelledError:
-                await _facts_noted()
+                await _wait_for_facts()
         return None
 
     def _has_news(self) -> bool:
@@ -177,7 +177,7 @@ class WorkflowHost:
 
     # ---- a turn ---------------------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
+    def _take_turn(self) -> None:
         self._machine.budget.renew()
         self._note_updates()
         self._performer.has_news = False
@@ -185,13 +185,13 @@ class WorkflowHost:
         if self._is_reset:
             self._is_reset = False
             self._performer.terminate_orphans(self._machine.chunks_in_flight)
-            self._is_pause_unsure = True
-        self._feed_stops()
-        if self._may_continue() and not self._machine.state.holding and self._performer.finish is None:
-            self._shorten()
-        self._feed_news()
-        if self._is_pause_unsure and not self._performer.inbox:
-            self._is_pause_unsure = False
+            self._must_repeat_pause = True
+        self._feed_cancels()
+        if self._may_continue_as_new() and not self._machine.state.holding and self._performer.finish is None:
+            self._shorten_history()
+        self._feed_inbox()
+        if self._must_repeat_pause and not self._performer.inbox:
+            self._must_repeat_pause = False
             self._performer.repeat_pause(self._machine.state.pause)
 
     def _note_updates(self) -> None:
@@ -199,10 +199,10 @@ class WorkflowHost:
         for fact in updates:
             self._performer.note(fact)
 
-    def _shorten(self) -> None:
-        """The history is long: a chunk gives back what it has not begun, anything else continues as new when idle.
+    def _shorten_history(self) -> None:
+        """Act on a long history: a chunk gives back the items that it has not begun, other machines hold until idle.
 
-        It does not hold while stored values are loaded: the new run would load again those that come meanwhile.
+        They do not hold while stored values are loaded: the new run would load those again that arrive meanwhile.
         """
         if isinstance(self._machine, LoopMachine) and self._machine.may_return_items:
             self._soft_events = workflow.info().get_current_history_length() + SOFT_EVENTS
@@ -210,8 +210,8 @@ class WorkflowHost:
         elif not self._machine.is_loading or self._is_at_hard_limit():
             self.feed(HoldRequested(now()))
 
-    def _feed_news(self) -> None:
-        """Feed what happened, as far as the budget goes; the rest waits for the next workflow task."""
+    def _feed_inbox(self) -> None:
+        """Feed the facts of the inbox within the budget; the others wait for the next workflow task."""
         inbox = self._performer.inbox
         while inbox and self._performer.finish is None and not self._machine.budget.is_spent:
             if self._performer.is_sender_starting(inbox[0]):
@@ -220,35 +220,35 @@ class WorkflowHost:
             if self._performer.is_sender_known(fact):
                 self.feed(fact)
 
-    def _feed_stops(self) -> None:
+    def _feed_cancels(self) -> None:
         if self._is_cancel_new() and self._performer.finish is None:
             self._is_cancel_fed = True
             self.feed(CancelRequested(now(), workflow.cancellation_reason() or ""))
         while self._requests and self._performer.finish is None:
             self.feed(CancelRequested(now(), self._requests.pop(0)))
 
-    def _ask_for_next_task(self) -> None:
+    def _start_next_task_timer(self) -> None:
         inbox = self._performer.inbox
         has_facts = bool(inbox) and not self._performer.is_sender_starting(inbox[0])
         has_more = self._machine.has_work or has_facts or self._performer.has_late_cancels
-        if has_more and self._next_task is None:
+        if has_more and self._next_task_timer is None:
             task = asyncio.create_task(workflow.sleep(NEXT_TASK_SECONDS, summary="next workflow task"))
-            task.add_done_callback(self._next_task_came)
-            self._next_task = task
+            task.add_done_callback(self._on_next_task)
+            self._next_task_timer = task
 
-    def _next_task_came(self, _task: asyncio.Task[Any]) -> None:
-        self._next_task = None
+    def _on_next_task(self, _task: asyncio.Task[Any]) -> None:
+        self._next_task_timer = None
         self._performer.note(Continued(now()))
 
     # ---- continue-as-new ------------------------------------------------------------------------------------------
 
-    def _may_continue(self) -> bool:
+    def _may_continue_as_new(self) -> bool:
         info = workflow.info()
         is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > self._soft_events
         return (is_long or self._has_many_requests()) and not self._machine.is_cancelled
 
-    def _is_to_continue(self) -> bool:
-        if not self._may_continue():
+    def _should_continue_as_new(self) -> bool:
+        if not self._may_continue_as_new():
             if self._machine.state.holding:
                 self.feed(Continued(now()))
             return False
@@ -263,7 +263,7 @@ class WorkflowHost:
             self.feed(HoldRequested(now(), "the history is near its limit: waiting for calls in progress to end"))
         return False
 
-    def _is_to_upgrade(self) -> bool:
+    def _should_upgrade(self) -> bool:
         if not self._machine.is_idle or self._has_requests():
             return False
         is_stopping = self._machine.state.stop is not None or bool(self._requests) or self._is_cancel_new()
@@ -278,7 +278,7 @@ class WorkflowHost:
         return self._accepted >= HARD_REQUESTS
 
     def _fits(self) -> bool:
-        """Whether Temporal can carry the snapshot. One that is too large would hang the run, so the run is stopped."""
+        """Whether the snapshot is within the limit. A larger one would hang the run, so the run is stopped."""
         size = self._size()
         if size <= self._limit:
             return True
@@ -290,8 +290,8 @@ class WorkflowHost:
         return self._performer.size_of(self._machine.snapshot())
 
 
-async def _facts_noted() -> None:
+async def _wait_for_facts() -> None:
     """Wait until everything that this workflow task delivered is in the inbox."""
     for _ in range(_STEPS_TO_FACT):
-        with suppress(asyncio.CancelledError):  # the turn asks whether there was a cancel
+        with suppress(asyncio.CancelledError):  # the turn checks whether there was a cancel
             await asyncio.sleep(0)

@@ -1,10 +1,10 @@
 """Which addresses the http tool may call (server-side request forgery).
 
-| address | called |
+| address | allowed |
 |---|---|
-| public | yes |
-| loopback, private, anything else that is not public | where NOETL_HTTP_ALLOW lists the host or a network it is in |
-| of a cloud platform: metadata, link-local | where NOETL_HTTP_ALLOW lists this very address |
+| public | always |
+| loopback, private, others that are not public | if NOETL_HTTP_ALLOW lists the host, or a network with the address |
+| of a cloud platform: metadata, link-local | if NOETL_HTTP_ALLOW lists the address itself |
 | unspecified, multicast, broadcast | never |
 
 IPv4 addresses embedded in IPv6 are checked too. address_ranges.py lists the ranges; guarded_transport.py calls the
@@ -18,7 +18,14 @@ import os
 
 import msgspec
 
-from noetl_activities.address_ranges import Address, Network, is_public, never_called, plain, platform_range
+from noetl_activities.address_ranges import (
+    Address,
+    Network,
+    canonical_address,
+    forbidden_range,
+    is_public,
+    platform_range,
+)
 from noetl_activities.errors import RefusedError
 from noetl_activities.variables import HTTP_ALLOW_VARIABLE as ALLOW_VARIABLE
 
@@ -26,10 +33,7 @@ __all__ = ["ALLOW_VARIABLE", "AddressGuard"]
 
 
 class AddressGuard(msgspec.Struct, frozen=True):
-    """The addresses that calls may connect to.
-
-    ``hosts`` and ``networks`` that are allowed although they are not public.
-    """
+    """Decides which addresses calls may connect to: public ones, and those of ``hosts`` and ``networks``."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[Network, ...] = ()
@@ -52,31 +56,31 @@ class AddressGuard(msgspec.Struct, frozen=True):
         return cls.from_text(os.environ.get(ALLOW_VARIABLE, ""))
 
     def check(self, host: str, address: Address) -> None:
-        """Raises RefusedError."""
-        address = plain(address)
-        never = never_called(address)
-        if never is not None:
-            raise RefusedError(f"{_named(host, address)} is never allowed ({never.use})")
-        platform = platform_range(address)
-        if platform is not None and not self._lists(platform[0]):
+        """Check that a call to ``host`` may connect to its ``address``. Raises RefusedError."""
+        address = canonical_address(address)
+        forbidden = forbidden_range(address)
+        if forbidden is not None:
+            raise RefusedError(f"{_address_label(host, address)} is never allowed ({forbidden.use})")
+        platform_address, platform = platform_range(address) or (address, None)
+        if platform is not None and not self._is_listed_itself(platform_address):
             raise RefusedError(
-                f"{_named(host, address)} is allowed only if {ALLOW_VARIABLE} of the worker lists {platform[0]} "
-                f"itself ({platform[1].use}; cloud metadata services use such addresses)"
+                f"{_address_label(host, address)} is allowed only if {ALLOW_VARIABLE} of the worker lists "
+                f"{platform_address} itself ({platform.use}; cloud metadata services use such addresses)"
             )
-        if is_public(address) or host.lower() in self.hosts or self._has(address):
+        if is_public(address) or host.lower() in self.hosts or self._is_in_allowed_network(address):
             return
         raise RefusedError(
-            f"{_named(host, address)} is not a public address: to allow it, add it to {ALLOW_VARIABLE} of the worker "
-            "and restart the worker"
+            f"{_address_label(host, address)} is not a public address: to allow it, add it to {ALLOW_VARIABLE} of the "
+            "worker and restart the worker"
         )
 
-    def _has(self, address: Address) -> bool:
+    def _is_in_allowed_network(self, address: Address) -> bool:
         return any(address.version == network.version and address in network for network in self.networks)
 
-    def _lists(self, address: Address) -> bool:
+    def _is_listed_itself(self, address: Address) -> bool:
         """Whether the address itself is allowed, not only a network that it is in."""
         return any(network.num_addresses == 1 and network.network_address == address for network in self.networks)
 
 
-def _named(host: str, address: Address) -> str:
+def _address_label(host: str, address: Address) -> str:
     return str(address) if host.strip("[]") == str(address) else f"{host} ({address})"

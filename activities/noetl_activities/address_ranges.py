@@ -15,7 +15,16 @@ import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
-__all__ = ["Address", "Network", "Range", "is_in", "is_public", "never_called", "plain", "platform_range"]
+__all__ = [
+    "Address",
+    "Network",
+    "Range",
+    "canonical_address",
+    "containing_range",
+    "forbidden_range",
+    "is_public",
+    "platform_range",
+]
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -71,14 +80,14 @@ SPECIAL_IPV6 = _ranges(
 )
 """Those outside UNICAST_IPV6 are not public anyway; they are listed for error messages."""
 
-NEVER = _ranges(
+FORBIDDEN = _ranges(
     ("0.0.0.0/8", "this network", "RFC 791"),
     ("224.0.0.0/4", "multicast", "RFC 5771"),
     ("255.255.255.255/32", "broadcast", "RFC 919"),
     ("::/128", "unspecified", "RFC 4291"),
     ("ff00::/8", "multicast", "RFC 4291"),
 )
-"""No web server has such an address; the system sends requests to an unspecified address to this machine."""
+"""No web server has such an address. The system sends requests for an unspecified address to this machine."""
 
 PLATFORM = _ranges(
     ("169.254.0.0/16", "link-local, where clouds keep their metadata and credentials", "RFC 3927"),
@@ -91,12 +100,12 @@ PLATFORM = _ranges(
     ("168.63.129.16/32", "platform address of Azure", "learn.microsoft.com: what is IP address 168.63.129.16"),
     ("192.0.0.192/32", "metadata of Oracle Cloud Classic", "docs.oracle.com: instance metadata"),
 )
-"""The services there hand out credentials of the machine, or control it."""
+"""Services at these addresses return credentials of the machine, or control it."""
 
-_AS_IPV4 = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
+_IPV4_FORMS = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 """IPv6 forms of an IPv4 address, which is in the last 32 bits: v4-mapped (RFC 4291) and NAT64 (RFC 6052)."""
 
-_CARRIERS = tuple(
+_EMBEDDING_RANGES = tuple(
     (ipaddress.IPv6Network(network), shift)
     for network, shift in (
         ("::/96", 0),  # v4-compatible, deprecated (RFC 4291)
@@ -109,49 +118,49 @@ _CARRIERS = tuple(
 """IPv6 ranges that embed the IPv4 address of a translator or tunnel, and the number of bits after it."""
 
 
-def plain(address: Address) -> Address:
+def canonical_address(address: Address) -> Address:
     """Return the canonical address: IPv4 for the IPv6 forms of it, without a zone."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    if any(address in network for network in _AS_IPV4):
+    if any(address in network for network in _IPV4_FORMS):
         return _ipv4(int(address))
     return ipaddress.IPv6Address(int(address))
 
 
 def is_public(address: Address) -> bool:
-    """Whether a plain address is public."""
+    """Whether a canonical address is public."""
     if isinstance(address, ipaddress.IPv4Address):
-        return not is_in(address, SPECIAL_IPV4)
-    return address in UNICAST_IPV6 and not is_in(address, SPECIAL_IPV6)
+        return not containing_range(address, SPECIAL_IPV4)
+    return address in UNICAST_IPV6 and not containing_range(address, SPECIAL_IPV6)
 
 
-def never_called(address: Address) -> Range | None:
-    """Return the range of a plain address that no server has; None for others."""
-    return is_in(address, NEVER)
+def forbidden_range(address: Address) -> Range | None:
+    """Return the range of a canonical address that calls must never use; None for other addresses."""
+    return containing_range(address, FORBIDDEN)
 
 
 def platform_range(address: Address) -> tuple[Address, Range] | None:
-    """(address, range) of a cloud platform, if a plain address is, or embeds, one."""
-    for candidate in (address, *_carried(address)):
-        range_ = is_in(candidate, PLATFORM)
+    """Return (address, range) if a canonical address belongs to a cloud platform, or embeds an address that does."""
+    for candidate in (address, *_embedded_addresses(address)):
+        range_ = containing_range(candidate, PLATFORM)
         if range_ is not None:
             return candidate, range_
     return None
 
 
-def is_in(address: Address, ranges: Iterable[Range]) -> Range | None:
-    """Return the first of the ranges that contains the address."""
+def containing_range(address: Address, ranges: Iterable[Range]) -> Range | None:
+    """Return the first range that contains the address; None if there is none."""
     return next(
         (range_ for range_ in ranges if range_.network.version == address.version and address in range_.network), None
     )
 
 
-def _carried(address: Address) -> list[ipaddress.IPv4Address]:
+def _embedded_addresses(address: Address) -> list[ipaddress.IPv4Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return []
     number = int(address)
-    carried = [_ipv4(number >> shift) for network, shift in _CARRIERS if address in network]
-    return carried if address.teredo is None else [*carried, address.teredo[1]]
+    embedded = [_ipv4(number >> shift) for network, shift in _EMBEDDING_RANGES if address in network]
+    return embedded if address.teredo is None else [*embedded, address.teredo[1]]
 
 
 def _ipv4(number: int) -> ipaddress.IPv4Address:

@@ -1,7 +1,7 @@
 """The container tool: runs an image until it exits, with the Docker or Podman of the worker.
 
-The deployment must allow this and choose the engine (NOETL_CONTAINERS): anyone who may start containers has the rights
-of the engine on that machine.
+The deployment must allow this and choose the engine (NOETL_CONTAINERS), because anyone who may start containers has the
+rights of the engine on that machine.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
+from noetl_activities.captured_output import CapturedStream, truncation_warning
 from noetl_activities.container_call import ContainerCall, container_call
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.http_request import key_digest
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.shell_output import CapturedStream, truncation_warning
 from noetl_activities.tool import OutputStream, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 
@@ -31,20 +31,28 @@ VARIABLE = "NOETL_CONTAINERS"
 ENGINES = ("docker", "podman")
 AT_ONCE = 16
 
-_PROCESSES = 512
+_MAX_PROCESSES = 512
 """The maximum number of processes in a container."""
 
-_ENVIRONMENT = ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "CONTAINER_HOST")
-"""The variables that the engine's command inherits from the worker. It gets none of the playbook: PATH or LD_PRELOAD
-would change what runs on this machine.
+_ENGINE_VARIABLES = (
+    "PATH",
+    "HOME",
+    "XDG_RUNTIME_DIR",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "CONTAINER_HOST",
+)
+"""The variables that the engine's command inherits from the worker. It gets no variables of the playbook: PATH or
+LD_PRELOAD would change what runs on this machine.
 """
 
 _REMOVE_SECONDS = 20.0
-_ENGINE_FAILED = 125
+_ENGINE_FAILURE = 125
 """The exit status of the engine if it could not run the container."""
 
-_UNREACHABLE = ("cannot connect", "connection refused", "is the docker daemon running", "unable to connect")
-_MISSING = ("no such image", "not found", "manifest unknown", "pull access denied", "does not exist")
+_UNREACHABLE_ENGINE = ("cannot connect", "connection refused", "is the docker daemon running", "unable to connect")
+_MISSING_IMAGE = ("no such image", "not found", "manifest unknown", "pull access denied", "does not exist")
 
 
 class ContainerTool:
@@ -56,18 +64,19 @@ class ContainerTool:
     spec = built_in("container", at_once=AT_ONCE)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Return ``{exit_code, stdout, stderr}``, also on an error, that is, any exit status but 0."""
+        """Return ``{exit_code, stdout, stderr}``, also for a container that fails: any exit status but 0."""
         engine = _engine()
         if request.auth is not None:
             raise ConfigError("a container task takes no auth: pass what it needs with env, from the keychain")
         call, name = container_call(request), f"noetl-{key_digest(request.key, request.n)}"
         if context.attempt > 1:
-            await _remove(engine, name)  # that of a worker that was lost
+            await _remove_container(engine, name)  # left by a worker that was lost
         stdout, stderr = CapturedStream(), CapturedStream()
-        with _variables(call.environment) as file:
-            async with _started(engine, name, _arguments(call, name, file)) as process:
+        with _environment_file(call.environment) as file:
+            async with _start_container(engine, name, _run_arguments(call, name, file)) as process:
                 await asyncio.gather(
-                    _drain(process.stdout, "stdout", stdout, context), _drain(process.stderr, "stderr", stderr, context)
+                    _capture_stream(process.stdout, "stdout", stdout, context),
+                    _capture_stream(process.stderr, "stderr", stderr, context),
                 )
                 code = await process.wait()
         return _outcome(engine, code, stdout, stderr, context)
@@ -78,28 +87,28 @@ def _engine() -> str:
 
     Raises RefusedError if the deployment allows none, ConfigError if it is missing.
     """
-    named = os.environ.get(VARIABLE, "")
-    if named not in ENGINES:
+    engine = os.environ.get(VARIABLE, "")
+    if engine not in ENGINES:
         choices = " or ".join(ENGINES)
         raise RefusedError(f"this worker runs no containers: to allow them, set {VARIABLE} to {choices} and restart it")
-    path = shutil.which(named)
+    path = shutil.which(engine)
     if path is None:
-        raise ConfigError(f"{named} is not installed on the machine of the worker ({VARIABLE})")
+        raise ConfigError(f"{engine} is not installed on the machine of the worker ({VARIABLE})")
     return path
 
 
-def _arguments(call: ContainerCall, name: str, file: str) -> list[str]:
+def _run_arguments(call: ContainerCall, name: str, file: str) -> list[str]:
     limits = [
         *([f"--memory={call.memory}", f"--memory-swap={call.memory}"] if call.memory is not None else []),
         *([f"--cpus={call.cpus:g}"] if call.cpus is not None else []),
-        f"--pids-limit={_PROCESSES}",
+        f"--pids-limit={_MAX_PROCESSES}",
     ]
-    how = ["--rm", "--init", f"--name={name}", "--security-opt=no-new-privileges", f"--env-file={file}"]
-    return ["run", *how, *limits, call.image, *call.words]
+    options = ["--rm", "--init", f"--name={name}", "--security-opt=no-new-privileges", f"--env-file={file}"]
+    return ["run", *options, *limits, call.image, *call.command]
 
 
 @contextlib.contextmanager
-def _variables(environment: dict[str, str]) -> Generator[str]:
+def _environment_file(environment: dict[str, str]) -> Generator[str]:
     """Write the variables to a file that only this account can read: every process can see command arguments."""
     with tempfile.TemporaryDirectory(prefix="noetl-container-") as folder:
         file = Path(folder) / "environment"
@@ -109,10 +118,10 @@ def _variables(environment: dict[str, str]) -> Generator[str]:
 
 
 @contextlib.asynccontextmanager
-async def _started(engine: str, name: str, arguments: list[str]) -> AsyncGenerator[Process]:
-    """Run the command of the engine. If the block is left before it ends, the container is removed."""
+async def _start_container(engine: str, name: str, arguments: list[str]) -> AsyncGenerator[Process]:
+    """Start a container. If it still runs at the end of the block, it is removed."""
     process = await asyncio.create_subprocess_exec(
-        engine, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=_inherited(), start_new_session=True
+        engine, *arguments, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=_engine_environment(), start_new_session=True
     )
     try:
         yield process
@@ -120,18 +129,18 @@ async def _started(engine: str, name: str, arguments: list[str]) -> AsyncGenerat
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            await asyncio.shield(_remove(engine, name))
+            await asyncio.shield(_remove_container(engine, name))
             await process.communicate()
 
 
-def _inherited() -> dict[str, str]:
-    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+def _engine_environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _ENGINE_VARIABLES if name in os.environ}
 
 
-async def _remove(engine: str, name: str) -> None:
-    """Stop and remove a container, if it exists; gives up if the engine does not answer."""
+async def _remove_container(engine: str, name: str) -> None:
+    """Stop and remove a container, if it exists. Gives up if the engine does not respond in time."""
     process = await asyncio.create_subprocess_exec(
-        engine, "rm", "--force", name, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, env=_inherited()
+        engine, "rm", "--force", name, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, env=_engine_environment()
     )
     try:
         async with asyncio.timeout(_REMOVE_SECONDS):
@@ -140,32 +149,33 @@ async def _remove(engine: str, name: str) -> None:
         process.kill()
 
 
-async def _drain(
-    pipe: asyncio.StreamReader | None, stream: OutputStream, kept: CapturedStream, context: ToolContext
+async def _capture_stream(
+    pipe: asyncio.StreamReader | None, stream: OutputStream, captured: CapturedStream, context: ToolContext
 ) -> None:
-    assert pipe is not None  # noqa: S101 - a pipe was asked for
+    assert pipe is not None  # noqa: S101 - it was created with a pipe
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while chunk := await pipe.read(65536):
         text = decoder.decode(chunk)
-        kept.add(text)
+        captured.add(text)
         context.output(stream, text)
 
 
 def _outcome(engine: str, code: int, stdout: CapturedStream, stderr: CapturedStream, context: ToolContext) -> Outcome:
     last_lines = stderr.last_lines(context) or stdout.last_lines(context)
-    if code == _ENGINE_FAILED:
+    if code == _ENGINE_FAILURE:
         message = f"{Path(engine).name} did not run the container: {last_lines}"
-        return Outcome("error", error=ErrorInfo(_kind(last_lines.lower()), message, code=str(code)))
-    result = {"exit_code": code, "stdout": stdout.shortened(context), "stderr": stderr.shortened(context)}
-    ended = f"the container ended with status {code}"
-    error = ErrorInfo("exception", f"{ended}: {last_lines}" if last_lines else ended, code=str(code)) if code else None
+        return Outcome("error", error=ErrorInfo(_engine_error_kind(last_lines.lower()), message, code=str(code)))
+    result = {"exit_code": code, "stdout": stdout.result_text(context), "stderr": stderr.result_text(context)}
+    message = f"the container ended with status {code}" + (f": {last_lines}" if last_lines else "")
+    error = ErrorInfo("exception", message, code=str(code)) if code else None
+
     return Outcome("error" if code else "ok", result, error, truncation_warning(stdout=stdout, stderr=stderr))
 
 
-def _kind(message: str) -> str:
-    if any(words in message for words in _UNREACHABLE):
+def _engine_error_kind(message: str) -> str:
+    if any(phrase in message for phrase in _UNREACHABLE_ENGINE):
         return "connection"
-    return "not_found" if any(words in message for words in _MISSING) else "config"
+    return "not_found" if any(phrase in message for phrase in _MISSING_IMAGE) else "config"
 
 
 TOOL = ContainerTool()

@@ -27,12 +27,12 @@ _CPU: Mapping[str, float] = MappingProxyType({"": 1.0, "m": 0.001})
 class ContainerCall(NamedTuple):
     """A call of the tool container.
 
-    ``words`` is the command with its arguments, empty for that of the image. ``memory`` in bytes; limits are None if
-    not set.
+    ``command`` includes the arguments; if it is empty, the command of the image runs. ``memory`` is in bytes. Limits
+    that are not set are None.
     """
 
     image: str
-    words: list[str]
+    command: list[str]
     environment: dict[str, str]
     memory: int | None
     cpus: float | None
@@ -40,7 +40,7 @@ class ContainerCall(NamedTuple):
 
 def container_call(request: Request) -> ContainerCall:
     """Validate the call. Raises ConfigError, which names the field but no value: it may be a secret."""
-    config = _flat(request.config)
+    config = _merge_runtime(request.config)
     image: Json = config.get("image")
     if not isinstance(image, str) or not _IMAGE.fullmatch(image):
         raise ConfigError("a container task needs an image: NAME, NAME:TAG or HOST/NAME:TAG")
@@ -50,66 +50,68 @@ def container_call(request: Request) -> ContainerCall:
     memory, cpu = limits.get("memory"), limits.get("cpu")
     return ContainerCall(
         image,
-        _words(config),
-        dict([*_variables("input", request.input), *_variables("env", config.get("env"))]),
-        None if memory is None else int(_quantity("memory", memory, _MEMORY)),
-        None if cpu is None else _quantity("cpu", cpu, _CPU),
+        _command(config),
+        dict([*_environment_variables("input", request.input), *_environment_variables("env", config.get("env"))]),
+        None if memory is None else int(_parse_quantity("memory", memory, _MEMORY)),
+        None if cpu is None else _parse_quantity("cpu", cpu, _CPU),
     )
 
 
-def _flat(config: dict[str, Json]) -> dict[str, Json]:
-    """Return the config with the fields below ``runtime``, where older playbooks have them, at the top level."""
+def _merge_runtime(config: dict[str, Json]) -> dict[str, Json]:
+    """Return the config with the fields of ``runtime`` at the top level. Older playbooks have them there."""
     return {**_mapping("runtime", config.get("runtime")), **config}
 
 
-def _mapping(field: str, given: Json) -> dict[str, Json]:
-    if given is not None and not isinstance(given, dict):
+def _mapping(field: str, value: Json) -> dict[str, Json]:
+    if value is not None and not isinstance(value, dict):
         raise ConfigError(f'"{field}" must be a mapping')
-    return cast("dict[str, Json]", given or {})
+    return cast("dict[str, Json]", value or {})
 
 
-def _words(config: Mapping[str, Json]) -> list[str]:
+def _command(config: Mapping[str, Json]) -> list[str]:
     script = code_in(config.get("script"))
     if isinstance(script, str):
-        return ["sh", "-c", script, "script", *_listed("args", config.get("args"))]
-    return [*_listed("command", config.get("command")), *_listed("args", config.get("args"))]
+        return ["sh", "-c", script, "script", *_string_list("args", config.get("args"))]
+    return [*_string_list("command", config.get("command")), *_string_list("args", config.get("args"))]
 
 
-def _listed(field: str, given: Json) -> list[str]:
-    """Return a list of words; text is one line for a shell."""
-    if given is None:
+def _string_list(field: str, value: Json) -> list[str]:
+    """Return the arguments of a program. A string is one argument, but as a command it is a line for a shell."""
+    if value is None:
         return []
-    if isinstance(given, str):
-        return ["sh", "-c", given] if field == "command" else [given]
-    if not isinstance(given, list):
-        raise ConfigError(f'"{field}" must be text or a list of texts')
-    return [as_argument(argument, f'"{field}"') for argument in cast("list[Json]", given)]
+    if isinstance(value, str):
+        return ["sh", "-c", value] if field == "command" else [value]
+    if not isinstance(value, list):
+        raise ConfigError(f'"{field}" must be a string or a list of strings')
+    return [as_argument(argument, f'"{field}"') for argument in cast("list[Json]", value)]
 
 
-def _variables(field: str, given: Json) -> Iterator[tuple[str, str]]:
-    """Variables from a mapping, or from a list of ``{name, value}`` as in Kubernetes."""
-    if isinstance(given, list):
+def _environment_variables(field: str, variables: Json) -> Iterator[tuple[str, str]]:
+    """Yield the variables of a mapping, or of a list of ``{name, value}`` as in Kubernetes."""
+    if isinstance(variables, list):
         pairs = [
             (_mapping(field, variable).get("name"), _mapping(field, variable).get("value"))
-            for variable in cast("Any", given)
+            for variable in cast("Any", variables)
         ]
     else:
-        pairs = list(_mapping(field, given).items())
-    for given_name, value in pairs:
-        name = variable_name(field, given_name)
+        pairs = list(_mapping(field, variables).items())
+    for raw_name, value in pairs:
+        name = variable_name(field, raw_name)
         text = as_argument(value, f'the variable {name} of "{field}"')
         if "\n" in text:
             raise ConfigError(f'the variable {name} of "{field}" has several lines, which container engines reject')
         yield name, text
 
 
-def _quantity(field: str, given: Json, units: Mapping[str, float]) -> float:
+def _parse_quantity(field: str, value: Json, units: Mapping[str, float]) -> float:
     """Parse a quantity as Kubernetes does: ``500m`` processors, ``128Mi`` of memory."""
-    match = _QUANTITY.fullmatch(str(given))
+    match = _QUANTITY.fullmatch(str(value))
     if match is None or match[2] not in units or float(match[1]) == 0:
-        raise ConfigError(f'"{field}" of "resources.limits" must be a number with one of the units {_named(units)}')
+        raise ConfigError(
+            f'"{field}" of "resources.limits" must be a number with one of the units {_unit_names(units)}'
+        )
     return float(match[1]) * units[match[2]]
 
 
-def _named(units: Mapping[str, float]) -> str:
+def _unit_names(units: Mapping[str, float]) -> str:
     return ", ".join(filter(None, units))

@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FIELDS", "METADATA", "READABLE", "field_problem", "foreign_type_problem", "unknown_keys"]
+__all__ = ["FIELDS", "METADATA", "READABLE_TYPE", "field_problem", "foreign_type_problem", "unknown_keys"]
 
-_KEYS = frozenset(
+_OBJECT_STORE_FIELDS = frozenset(
     {"access_key_id", "key_id", "aws_access_key_id"}
     | {"secret_access_key", "secret_key", "secret", "aws_secret_access_key"}
     | {"region", "endpoint", "scope"}
 )
-"""The keys of an object store, and where it is."""
+"""The access keys of an object store, and its location."""
 
-_GOOGLE = frozenset(
+_GOOGLE_FIELDS = frozenset(
     {"project_id", "private_key_id", "private_key", "client_email", "client_id", "auth_uri", "token_uri"}
     | {"auth_provider_x509_cert_url", "client_x509_cert_url", "universe_domain"}
     | {"client_secret", "refresh_token", "account", "quota_project_id"}
 )
-"""The fields of Google's key files: those of a service account, and those of a person, which no tool can use."""
+"""The fields of Google's key files, for service accounts and for users. No tool can use those for users."""
 
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -42,13 +42,15 @@ FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
             | {"sf_host", "host", "sf_port", "port", "sf_protocol", "protocol"}
         ),
         "ibm_quantum": frozenset({"token", "instance", "channel"}),
-        "s3": _KEYS | {"session_token", "aws_session_token"},
-        "gcs": _KEYS | {"service_account_json", "service_account_key", "token", "access_token"} | _GOOGLE,
+        "s3": _OBJECT_STORE_FIELDS | {"session_token", "aws_session_token"},
+        "gcs": _OBJECT_STORE_FIELDS
+        | {"service_account_json", "service_account_key", "token", "access_token"}
+        | _GOOGLE_FIELDS,
     }
 )
 """Type -> the fields that the tools read."""
 
-READABLE = "secret"
+READABLE_TYPE = "secret"
 """The type of credentials that playbooks may read through ``keychain``. They may have any fields."""
 
 METADATA = frozenset({"description", "tags"})
@@ -58,46 +60,48 @@ _ALIASES = {
     "apikey": "api_key",
     **dict.fromkeys(("gcs_hmac", "gcp", "google_oauth", "google_service_account", "service_account"), "gcs"),
 }
-_SHOWN = 40
+_MAX_TYPE_CHARS = 40
 """Maximum length of a type in a message."""
 
 
 def field_problem(fields: Mapping[Any, Any]) -> str | None:
-    """The problem with the fields of a credential; None if there is none. Without a type, the fields of every type are
-    allowed; for an unknown type, any fields are.
+    """Return the problem with the fields of a credential; None if they are valid.
+
+    Without a type, the fields of all types are allowed. With an unknown type, any field is.
     """
-    given = fields.get("type")
-    if given is None:
+    type_ = fields.get("type")
+    if type_ is None:
         return unknown_keys(fields, {key for keys in FIELDS.values() for key in keys})
-    if not isinstance(given, str):
-        return f"its type is not text; allowed: {', '.join(FIELDS)}"
-    allowed = _fields_of(given)
+    if not isinstance(type_, str):
+        return f"its type is not a string; allowed: {', '.join(FIELDS)}"
+    allowed = _fields_of_type(type_)
     return None if allowed is None else unknown_keys(fields, allowed)
 
 
 def foreign_type_problem(fields: Mapping[Any, Any]) -> str | None:
-    """Why a credential of an unknown type cannot be used; None for known types. A file may have some for other
-    programs.
+    """Return why a credential of an unknown type cannot be used; None for known types.
+
+    Such a credential may be for another program that shares the file.
     """
-    given = fields.get("type")
-    if not isinstance(given, str) or _fields_of(given) is not None:
+    type_ = fields.get("type")
+    if not isinstance(type_, str) or _fields_of_type(type_) is not None:
         return None
-    near = difflib.get_close_matches(given.lower(), FIELDS, n=1)
-    hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"is of type {given[:_SHOWN]!r}, which no installed tool uses{hint}; known: {', '.join(FIELDS)}"
+    matches = difflib.get_close_matches(type_.lower(), FIELDS, n=1)
+    hint = f" (did you mean {matches[0]!r}?)" if matches else ""
+    return f"is of type {type_[:_MAX_TYPE_CHARS]!r}, which no installed tool uses{hint}; known: {', '.join(FIELDS)}"
 
 
-def _fields_of(given: str) -> frozenset[str] | None:
-    name = given.lower()
+def _fields_of_type(type_: str) -> frozenset[str] | None:
+    name = type_.lower()
     return FIELDS.get(_ALIASES.get(name, name))
 
 
 def unknown_keys(fields: Mapping[Any, Any], allowed: Iterable[str]) -> str | None:
-    """``unknown key "tokn" (did you mean "token"?); allowed: ...``."""
+    """Return ``unknown key "tokn" (did you mean "token"?); allowed: ...``; None if all keys are allowed."""
     known = {*allowed, *METADATA, "type"}
     unknown = next((key for key in fields if key not in known), None)
     if unknown is None:
         return None
-    near = difflib.get_close_matches(str(unknown), known, n=1)
-    hint = f' (did you mean "{near[0]}"?)' if near else ""
+    matches = difflib.get_close_matches(str(unknown), known, n=1)
+    hint = f' (did you mean "{matches[0]}"?)' if matches else ""
     return f'unknown key "{unknown}"{hint}; allowed: {", ".join(sorted(known))}'

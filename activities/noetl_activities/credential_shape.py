@@ -11,26 +11,26 @@ from typing import Any, cast
 
 from noetl_activities.tool import Credential
 
-__all__ = ["fields_of"]
+__all__ = ["credential_fields"]
 
-_OF_THE_ANSWER = frozenset(
+_RESPONSE_KEYS = frozenset(
     {"request_id", "lease_id", "lease_duration", "renewable", "wrap_info", "warnings", "auth", "mount_type"}
 )
-_OF_THE_SECRET = frozenset({"metadata"})
+_VERSION_KEYS = frozenset({"metadata"})
 
 
-def fields_of(given: Mapping[str, Any]) -> Credential:
-    """Return the fields of a credential; those next to ``data``, such as ``type``, override those in it."""
-    inner = _map(given.get("data"))
-    if inner is None:
-        return dict(given)
-    innermost = _map(inner.get("data"))
-    if innermost is not None:
-        inner = {**innermost, **_without(inner, _OF_THE_SECRET)}
-    return {**inner, **_without(given, _OF_THE_ANSWER)}
+def credential_fields(document: Mapping[str, Any]) -> Credential:
+    """Return the fields of a credential. Those next to ``data``, such as ``type``, override those in it."""
+    data = _as_mapping(document.get("data"))
+    if data is None:
+        return dict(document)
+    versioned_data = _as_mapping(data.get("data"))
+    if versioned_data is not None:
+        data = {**versioned_data, **_without(data, _VERSION_KEYS)}
+    return {**data, **_without(document, _RESPONSE_KEYS)}
 
 
-def _map(value: Any) -> dict[str, Any] | None:
+def _as_mapping(value: Any) -> dict[str, Any] | None:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 

@@ -1,8 +1,8 @@
-"""The credentials file: YAML, ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}``, the form
-of upstream's API.
+"""Reads the credentials file: YAML, ``name: {type: postgres, db_host: ...}``, or a list of ``{name, type, data}`` as in
+upstream's API.
 
-An entry of an unknown type is kept, and refused when a playbook names it (credentials.py): the file may be shared with
-other programs. Errors name the file and the position or entry, but no value.
+Other programs may share the file, so an entry of an unknown type is an error only when a playbook names it
+(credentials.py). Errors name the file and the position or entry, but no value.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, cast
 import yaml
 
 from noetl_activities.credential_fields import field_problem, unknown_keys
-from noetl_activities.credential_shape import fields_of
+from noetl_activities.credential_shape import credential_fields
 from noetl_activities.errors import CredentialError
 from noetl_activities.tool import Credential
 
-__all__ = ["read_credentials", "unreadable"]
+__all__ = ["read_credentials", "unreadable_file"]
 
-_REASONS = {
+_EXPLANATIONS = {
     "mapping values are not allowed": 'a value that contains ": " must be quoted',
     "could not find expected ':'": 'a line has no ":"',
     "found unexpected end of stream": "a quote is not closed",
@@ -32,33 +32,35 @@ _REASONS = {
     "expected the node content": "a value is missing, or a bracket is not closed",
     "expected <block end>": "the indentation does not match",
 }
-"""Message of the parser, which may contain a value -> explanation."""
+"""The beginning of a parser message -> its explanation. The message itself may contain a value."""
 
 
 def read_credentials(file: Path) -> Mapping[str, Credential]:
-    """Return the credentials in a file, by name. Raises CredentialError, with one line and no values."""
+    """Return the credentials in a file, by name. Raises CredentialError with a message of one line."""
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise unreadable(file, error) from error
+        raise unreadable_file(file, error) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise CredentialError(f"{file}{_place(error)}: the credentials file is not valid YAML{_why(error)}") from None
+        raise CredentialError(
+            f"{file}{_position(error)}: the credentials file is not valid YAML{_explanation(error)}"
+        ) from None
     if not isinstance(document, list | dict):
         raise CredentialError(f"{file} contains no credentials: write NAME: {{type: postgres, db_host: ...}}")
     entries = (
-        _listed(file, cast("list[Any]", document))
+        _list_entries(file, cast("list[Any]", document))
         if isinstance(document, list)
-        else _named(file, cast("dict[Any, Any]", document))
+        else _mapping_entries(file, cast("dict[Any, Any]", document))
     )
-    return {name: _checked(file, name, fields) for name, fields in entries}
+    return {name: _check_fields(file, name, fields) for name, fields in entries}
 
 
-def unreadable(file: Path, error: OSError) -> CredentialError:
+def unreadable_file(file: Path, error: OSError) -> CredentialError:
     """Return the error for a file that cannot be read."""
     return CredentialError(f"cannot read the credentials file {file}: {error.strerror}")
 
 
-def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
+def _list_entries(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
     for number, entry in enumerate(entries, 1):
         fields = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
         data = fields.get("data", {})
@@ -70,31 +72,33 @@ def _listed(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credential]]:
             raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {problem}")
         yield (
             fields["name"],
-            fields_of({key: value for key, value in fields.items() if key != "name" and value is not None}),
+            credential_fields({key: value for key, value in fields.items() if key != "name" and value is not None}),
         )
 
 
-def _named(file: Path, entries: Mapping[Any, Any]) -> Iterator[tuple[str, Credential]]:
+def _mapping_entries(file: Path, entries: Mapping[Any, Any]) -> Iterator[tuple[str, Credential]]:
     for name, entry in entries.items():
         if not isinstance(entry, dict):
             raise CredentialError(f"{file}: the credential {str(name)!r} is not a mapping: write {{type: ..., ...}}")
-        yield str(name), fields_of(cast("dict[str, Any]", entry))
+        yield str(name), credential_fields(cast("dict[str, Any]", entry))
 
 
-def _checked(file: Path, name: str, fields: Credential) -> Credential:
+def _check_fields(file: Path, name: str, fields: Credential) -> Credential:
     problem = field_problem(fields)
     if problem:
         raise CredentialError(f"{file}: the credential {name!r}: {problem}")
     return fields
 
 
-def _place(error: Exception) -> str:
-    place = getattr(error, "problem_mark", None)
-    return f":{place.line + 1}:{place.column + 1}" if place else ""
+def _position(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    return f":{mark.line + 1}:{mark.column + 1}" if mark else ""
 
 
-def _why(error: Exception) -> str:
+def _explanation(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return ": it is not UTF-8"
     problem = str(getattr(error, "problem", None) or "")
-    return next((f": {meaning}" for words, meaning in _REASONS.items() if problem.startswith(words)), "")
+    return next(
+        (f": {explanation}" for beginning, explanation in _EXPLANATIONS.items() if problem.startswith(beginning)), ""
+    )

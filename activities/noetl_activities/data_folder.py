@@ -1,4 +1,4 @@
-"""The folder for application data of this account (XDG_DATA_HOME). Every command uses it, so it imports little."""
+"""The folder for the data of noetl in this account. Every command imports this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class NoHomeError(RuntimeError):
 
 
 def data_folder() -> Path:
-    """Return the folder of noetl there. A relative XDG_DATA_HOME is ignored, as its specification requires: it would
-    depend on the current folder. Raises NoHomeError.
+    """Return the folder of noetl below XDG_DATA_HOME, which is ignored if it is relative, as its specification
+    requires. Raises NoHomeError.
     """
-    given = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return (given if given.is_absolute() else _home() / _data()) / "noetl"
+    folder = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (folder if folder.is_absolute() else _home() / _default_location()) / "noetl"
 
 
 def _home() -> Path:
@@ -31,5 +31,5 @@ def _home() -> Path:
     return home
 
 
-def _data() -> Path:
+def _default_location() -> Path:
     return Path("Library/Application Support" if sys.platform == "darwin" else ".local/share")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from noetl_activities.duckdb_location import has_file, place_of
+from noetl_activities.duckdb_location import database_file, has_file
 from noetl_activities.duckdb_process import failure_outcome
 from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Call, Failed, Find
-from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
-from noetl_activities.sql import params_of, statements_of
+from noetl_activities.sql import single_statement_params, statements_of
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.tool_spec import built_in
 
@@ -43,24 +43,24 @@ class DuckdbTool:
     async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         del context
-        place = await asyncio.to_thread(place_of, request.config, request.execution_id)
-        if not await asyncio.to_thread(has_file, place):
+        file = await asyncio.to_thread(database_file, request.config, request.execution_id)
+        if not await asyncio.to_thread(has_file, file):
             return None
-        async with duckdb_process(place) as process:
+        async with duckdb_process(file) as process:
             reply = await process.ask(lambda number: Find(number, slot.key, slot.n))
         if isinstance(reply, Failed):
-            return OnceResult(failure_outcome(reply, place))
-        return None if reply.text is None else answer_from_ledger(reply.text)
+            return OnceResult(failure_outcome(reply, file))
+        return None if reply.text is None else result_from_ledger(reply.text)
 
     async def _run(self, request: Request, slot: LedgerSlot | None) -> OnceResult:
         statements = statements_of(request.config, "duckdb")
-        params = params_of(request.config.get("params"), statements)
-        place = await asyncio.to_thread(place_of, request.config, request.execution_id)
+        params = single_statement_params(request.config.get("params"), statements)
+        file = await asyncio.to_thread(database_file, request.config, request.execution_id)
         key, n, text = slot or (None, 0, None)
-        async with duckdb_process(place) as process:
+        async with duckdb_process(file) as process:
             reply = await process.ask(lambda number: Call(number, statements, params, key, n), text)
         if isinstance(reply, Failed):
-            return OnceResult(failure_outcome(reply, place))
+            return OnceResult(failure_outcome(reply, file))
         return cast("OnceResult", reply.answer)
 
 

@@ -1,4 +1,4 @@
-"""Running and waiting calls of a DuckDB process; both end when they are cancelled."""
+"""The calls of a DuckDB process. A call ends when it is cancelled, whether it runs or waits for a lock."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ class CancelledCallError(Exception):
 
 
 class NamedLocks:
-    """Named locks, for the ledger of the file or one of its entries, whose waiters can be cancelled."""
+    """Locks by name, for the ledger of the file or one of its entries. Calls that wait for one can be cancelled."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._held: set[Hashable] = set()
 
     @contextmanager
-    def hold(self, name: Hashable, running: RunningCall) -> Generator[None]:
+    def hold(self, name: Hashable, call: RunningCall) -> Generator[None]:
         """Hold the lock ``name``; waits until it is free. Raises CancelledCallError."""
         with self._changed:
-            self._changed.wait_for(lambda: running.is_cancelled or name not in self._held)
-            running.check()
+            self._changed.wait_for(lambda: call.is_cancelled or name not in self._held)
+            call.check()
             self._held.add(name)
         try:
             yield
@@ -37,23 +37,23 @@ class NamedLocks:
                 self._changed.notify_all()
 
     def wake(self) -> None:
-        """Wake all waiters, to check whether their call was cancelled."""
+        """Wake all waiting calls, which then check whether they were cancelled."""
         with self._changed:
             self._changed.notify_all()
 
 
 class RunningCall:
-    """One call. ``text`` is the worker's answer to an OutcomeNeeded message."""
+    """One call, which the worker can cancel, or answer when it waits for the text of its outcome."""
 
-    def __init__(self, turns: NamedLocks) -> None:
-        self.turns = turns
+    def __init__(self, locks: NamedLocks) -> None:
+        self.locks = locks
         self.is_cancelled = False
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._answered = threading.Event()
         self._text = ""
 
     @contextmanager
-    def using(self, connection: duckdb.DuckDBPyConnection) -> Generator[None]:
+    def interruptible(self, connection: duckdb.DuckDBPyConnection) -> Generator[None]:
         """Interrupt statements of the connection if the call is cancelled."""
         self._connection = connection
         try:
@@ -63,33 +63,33 @@ class RunningCall:
             self._connection = None
 
     @contextmanager
-    def turn(self, name: Hashable) -> Generator[None]:
+    def hold_lock(self, name: Hashable) -> Generator[None]:
         """See NamedLocks.hold."""
-        with self.turns.hold(name, self):
+        with self.locks.hold(name, self):
             yield
 
     def check(self) -> None:
-        """Raise CancelledCallError when the call was cancelled."""
+        """Raise CancelledCallError if the call was cancelled."""
         if self.is_cancelled:
             raise CancelledCallError
 
     def cancel(self) -> None:
-        """Interrupt the call. If called again, interrupt statements started in the meantime."""
+        """Interrupt the call. May be repeated, to interrupt a statement that it has started since."""
         self.is_cancelled = True
         self._answered.set()
-        self.turns.wake()
+        self.locks.wake()
         connection = self._connection
         if connection is not None:
             with suppress(duckdb.Error):  # it is closed
                 connection.interrupt()
 
-    def answer(self, text: str) -> None:
-        """Pass on the worker's answer."""
+    def receive_answer(self, text: str) -> None:
+        """Receive the worker's answer to an OutcomeNeeded message."""
         self._text = text
         self._answered.set()
 
-    def answered(self) -> str:
-        """Wait for the worker's answer. Raises CancelledCallError."""
+    def wait_for_answer(self) -> str:
+        """Wait for the answer to an OutcomeNeeded message, and return it. Raises CancelledCallError."""
         self._answered.wait()
         self.check()
         return self._text

@@ -1,8 +1,8 @@
 """The DuckDB process: runs the calls of one database. Started by duckdb_process.py as a module.
 
-Each call has a thread, and the main thread reads. DuckDB releases the GIL while it works, so a cancel is read at any
-time, and so is the end of the worker: its end of the pipe is then closed, and this process exits immediately. It starts
-no processes that could remain.
+Each call has a thread; the main thread reads messages. DuckDB releases the GIL while it works, so a Cancel is read at
+any time. When the worker ends, its end of the pipe is closed, and this process exits immediately. It starts no other
+processes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from noetl_activities.duckdb_wire import (
     Reply,
     Setup,
     Store,
-    framed,
+    encode_frame,
     read_frame,
 )
 from noetl_activities.errors import ConfigError
@@ -41,14 +41,14 @@ from noetl_activities.sinks.duckdb_rows import store
 
 def main() -> None:
     """Serve until the worker closes the pipe."""
-    reading, writing = _taken(0, os.O_RDONLY, "rb"), _taken(1, os.O_WRONLY, "wb")
+    messages, replies = _take_over_pipe(0, os.O_RDONLY, "rb"), _take_over_pipe(1, os.O_WRONLY, "wb")
     try:
-        setup = read_frame(reading)
+        setup = read_frame(messages)
         if isinstance(setup, Setup):
             confine(setup.directories, setup.memory)
-            service = Service(setup, writing)
-            while (message := read_frame(reading)) is not None:
-                service.take(message)
+            service = Service(setup, replies)
+            while (message := read_frame(messages)) is not None:
+                service.handle(message)
     except BaseException:
         import traceback  # slow to import, and seldom needed
 
@@ -58,13 +58,13 @@ def main() -> None:
     os._exit(0)  # also while calls run
 
 
-def _taken(descriptor: int, flags: int, mode: str) -> BinaryIO:
-    """Take over the pipe of this descriptor and replace it by /dev/null, so that libraries cannot print into it."""
-    kept = os.dup(descriptor)
+def _take_over_pipe(descriptor: int, flags: int, mode: str) -> BinaryIO:
+    """Return the pipe at this descriptor, and replace it there by /dev/null, so that libraries cannot write to it."""
+    pipe = os.dup(descriptor)
     null = os.open(os.devnull, flags)
     os.dup2(null, descriptor)
     os.close(null)
-    return os.fdopen(kept, mode)  # type: ignore[return-value]
+    return os.fdopen(pipe, mode)  # type: ignore[return-value]
 
 
 class Service:
@@ -73,78 +73,78 @@ class Service:
     def __init__(self, setup: Setup, out: BinaryIO) -> None:
         self._setup = setup
         self._instance = Instance(setup)
-        self._turns = NamedLocks()
+        self._locks = NamedLocks()
         self._running: dict[int, RunningCall] = {}
         self._out = out
         self._sending = threading.Lock()
 
-    def take(self, message: Setup | Call | Find | Store | OutcomeText | Cancel) -> None:
-        """Handle a message of the worker, without waiting for its end."""
+    def handle(self, message: Setup | Call | Find | Store | OutcomeText | Cancel) -> None:
+        """Handle a message of the worker. Calls run in the background."""
         if isinstance(message, Setup):
             return
-        running = self._running.get(message.number)
+        running_call = self._running.get(message.number)
         if isinstance(message, Call | Find | Store):
-            running = self._running[message.number] = RunningCall(self._turns)
-            threading.Thread(target=self._serve, args=(message, running), daemon=True).start()
-        elif running is not None and isinstance(message, OutcomeText):
-            running.answer(message.text)
-        elif running is not None:
-            running.cancel()
+            running_call = self._running[message.number] = RunningCall(self._locks)
+            threading.Thread(target=self._serve, args=(message, running_call), daemon=True).start()
+        elif running_call is not None and isinstance(message, OutcomeText):
+            running_call.receive_answer(message.text)
+        elif running_call is not None:
+            running_call.cancel()
 
-    def _serve(self, message: Call | Find | Store, running: RunningCall) -> None:
+    def _serve(self, message: Call | Find | Store, running_call: RunningCall) -> None:
         try:
-            reply: Reply = self._reply(message, running)
+            reply: Reply = self._reply(message, running_call)
         finally:
             del self._running[message.number]
         try:
             self._send(reply)
         except (ValueError, RecursionError, MemoryError) as error:
-            self._send(Failed(message.number, f"the result cannot be converted: {_words(error)}"))
+            self._send(Failed(message.number, f"the result cannot be converted: {_error_text(error)}"))
 
-    def _reply(self, message: Call | Find | Store, running: RunningCall) -> Reply:
+    def _reply(self, message: Call | Find | Store, running_call: RunningCall) -> Reply:
         try:
-            with self._instance.connection() as connection, running.using(connection):
-                return self._performed(message, connection, running)
+            with self._instance.connection() as connection, running_call.interruptible(connection):
+                return self._perform(message, connection, running_call)
         except duckdb.Error as error:
             return Failed(message.number, str(error), type(error).__name__)
         except CancelledCallError:
             return Failed(message.number, "cancelled")
         except ConfigError as error:
             return Failed(message.number, str(error))
-        except Exception as error:  # of what Python makes of a value: too deep, too large, no valid date
-            return Failed(message.number, f"the result cannot be read: {_words(error)}", type(error).__name__)
+        except Exception as error:  # a value that Python cannot represent: too deep, too large, an invalid date
+            return Failed(message.number, f"the result cannot be read: {_error_text(error)}", type(error).__name__)
 
-    def _performed(
-        self, message: Call | Find | Store, connection: duckdb.DuckDBPyConnection, running: RunningCall
+    def _perform(
+        self, message: Call | Find | Store, connection: duckdb.DuckDBPyConnection, running_call: RunningCall
     ) -> Reply:
         if isinstance(message, Find):
             return Done(message.number, text=ledger.find(connection, message.key, message.n))
         if isinstance(message, Call):
-            return Done(message.number, answer=self._called(message, connection, running))
-        with running.turn(LEDGER):
-            return Done(message.number, stored=store(connection, message, running))
+            return Done(message.number, answer=self._run_call(message, connection, running_call))
+        with running_call.hold_lock(LEDGER):
+            return Done(message.number, stored=store(connection, message, running_call))
 
-    def _called(self, call: Call, connection: duckdb.DuckDBPyConnection, running: RunningCall) -> OnceResult:
+    def _run_call(self, call: Call, connection: duckdb.DuckDBPyConnection, running_call: RunningCall) -> OnceResult:
         def run() -> Outcome:
-            results = run_statements(connection, call.statements, call.params, running)
+            results = run_statements(connection, call.statements, call.params, running_call)
             return outcome_of(results, self._setup.database)
 
-        def text(outcome: Outcome) -> str:
+        def encode_outcome(outcome: Outcome) -> str:
             self._send(OutcomeNeeded(call.number, outcome))
-            return running.answered()
+            return running_call.wait_for_answer()
 
         if call.key is None or not stores_outcome(connection, call.statements):
             return OnceResult(run())
-        return run_once(connection, run, LedgerSlot(call.key, call.n, text), running)
+        return run_once(connection, run, LedgerSlot(call.key, call.n, encode_outcome), running_call)
 
     def _send(self, reply: Reply) -> None:
-        frame = framed(reply)
+        frame = encode_frame(reply)
         with self._sending:
             self._out.write(frame)
             self._out.flush()
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 

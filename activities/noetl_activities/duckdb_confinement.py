@@ -16,7 +16,7 @@ __all__ = ["confine"]
 GIB = 1024**3
 
 LIMITS = {
-    resource.RLIMIT_CORE: 0,  # bytes: it would have the data of playbooks
+    resource.RLIMIT_CORE: 0,  # bytes: a core dump would contain data of playbooks
     resource.RLIMIT_NOFILE: 1024,
     resource.RLIMIT_FSIZE: 64 * GIB,  # bytes of a file: databases are large
 }
@@ -30,23 +30,25 @@ def confine(directories: Sequence[str], memory: int) -> None:
 
 
 def _limit(memory: int) -> None:
-    """DuckDB limits most of its memory itself. The address space limits the rest: results as Python values, and stacks
-    of threads. It is larger than the memory, as DuckDB reserves more than it uses. Limits that a platform does not
-    support (macOS: the address space) are skipped.
+    """DuckDB limits most of its memory itself. The limit on the address space covers the rest: results as Python
+    values, and stacks of threads. It is larger than ``memory``, as DuckDB reserves more than it uses. Limits that a
+    platform does not support (macOS: the address space) are skipped.
     """
-    for which, value in {**LIMITS, resource.RLIMIT_AS: 3 * memory + 2 * GIB}.items():
-        hard = resource.getrlimit(which)[1]
+    for limit, value in {**LIMITS, resource.RLIMIT_AS: 3 * memory + 2 * GIB}.items():
+        hard = resource.getrlimit(limit)[1]
         allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
         with suppress(ValueError, OSError):
-            resource.setrlimit(which, (allowed, allowed))
+            resource.setrlimit(limit, (allowed, allowed))
 
 
 def _confine_on_linux(directories: Sequence[str]) -> None:
-    """Allow reading Python and system libraries, reading and writing the directories, and no connections."""
+    """Allow this process to read Python and system libraries, and to read and write the directories, but not to connect
+    to anything.
+    """
     from noetl_activities.isolation import call_filter, files, landlock, system
 
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     version = landlock.abi()
     if version:
         landlock.restrict(version, files.allowed_paths(directories, ()), ())
-    call_filter.restrict_calls(attributes=False)
+    call_filter.restrict_calls(may_change_attributes=False)

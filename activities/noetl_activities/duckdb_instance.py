@@ -1,4 +1,4 @@
-"""One DuckDB database in the process that serves it: opened by the first call, closed after the last.
+"""The database of a DuckDB process: opened by the first call, closed after the last.
 
 The file is closed between calls, so other programs of the user may open it. Concurrent calls share one instance, each
 with a connection of its own.
@@ -64,26 +64,26 @@ class Instance:
 
     @contextmanager
     def connection(self) -> Generator[duckdb.DuckDBPyConnection]:
-        """A connection of its own for one call. Raises duckdb.Error when the database cannot be opened."""
+        """Open a connection for one call. Raises duckdb.Error if the database cannot be opened."""
         if self._setup.database == MEMORY:
-            with _opened(self._setup) as connection:
+            with _open_database(self._setup) as connection:
                 yield connection
             return
-        connection = self._enter()
+        connection = self._open_connection()
         try:
             yield connection
         finally:
-            self._leave(connection)
+            self._close_connection(connection)
 
-    def _enter(self) -> duckdb.DuckDBPyConnection:
+    def _open_connection(self) -> duckdb.DuckDBPyConnection:
         with self._lock:
             if self._root is None:
-                self._root = _opened(self._setup)
+                self._root = _open_database(self._setup)
             connection = self._root.cursor()
             self._users += 1
             return connection
 
-    def _leave(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _close_connection(self, connection: duckdb.DuckDBPyConnection) -> None:
         with self._lock:
             connection.close()
             self._users -= 1
@@ -92,11 +92,11 @@ class Instance:
                 self._root = None
 
 
-def _opened(setup: Setup) -> duckdb.DuckDBPyConnection:
+def _open_database(setup: Setup) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(setup.database, config={**CONFIG, "memory_limit": f"{setup.memory}B"})
     try:
-        connection.execute(f"set global allowed_directories = {_list(setup.directories)}")
-        connection.execute(f"set global allowed_configs = {_list(CHANGEABLE)}")
+        connection.execute(f"set global allowed_directories = {_sql_list(setup.directories)}")
+        connection.execute(f"set global allowed_configs = {_sql_list(CHANGEABLE)}")
         connection.execute("set global enable_external_access = false")
         connection.execute("set global lock_configuration = true")
     except BaseException:
@@ -105,5 +105,5 @@ def _opened(setup: Setup) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _list(texts: tuple[str, ...]) -> str:
+def _sql_list(texts: tuple[str, ...]) -> str:
     return "[" + ", ".join("'" + text.replace("'", "''") + "'" for text in texts) + "]"

@@ -18,7 +18,7 @@ from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.tool import Json
 from noetl_activities.variables import CREDENTIALS_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 
-__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_directories_hint", "has_file", "memory_limit", "place_of"]
+__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_directories_hint", "database_file", "has_file", "memory_limit"]
 
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 """The variable with the memory limit of a DuckDB process, in GiB."""
@@ -29,13 +29,14 @@ _LEAST, _MOST = 1 / 16, 1 << 20
 _COMPANIONS = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
 """Suffixes of the files that DuckDB writes next to a database."""
 
-_EXECUTION = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_FOLDER_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class DatabaseFile(NamedTuple):
     """The file of a database, and what its SQL may access.
 
-    ``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths.
+    ``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths. ``directories``:
+    those that its SQL may access.
     """
 
     database: str
@@ -43,20 +44,20 @@ class DatabaseFile(NamedTuple):
     directories: tuple[str, ...]
 
 
-def place_of(config: dict[str, Json], execution_id: str) -> DatabaseFile:
+def database_file(config: dict[str, Json], execution_id: str) -> DatabaseFile:
     """Return the database file of a call; creates the folder of the execution. Raises ConfigError, RefusedError."""
-    folder = _folder_of(execution_id)
-    named = _named()
-    own = (str(folder), *named)
-    given = config.get("database") or config.get("db_path") or config.get("database_path")
-    if given == MEMORY:
-        return DatabaseFile(MEMORY, str(folder), own)
-    path = _resolved(folder / (str(given) if given else f"{folder.name}.duckdb"))
+    folder = _execution_folder(execution_id)
+    shared = _shared_directories()
+    accessible = (str(folder), *shared)
+    name = config.get("database") or config.get("db_path") or config.get("database_path")
+    if name == MEMORY:
+        return DatabaseFile(MEMORY, str(folder), accessible)
+    path = _resolve_path(folder / (str(name) if name else f"{folder.name}.duckdb"))
     if path.is_relative_to(folder):
-        return DatabaseFile(str(path), str(folder), own)
-    if any(path.is_relative_to(directory) for directory in named):
-        return DatabaseFile(str(path), str(path.parent), named)
-    raise RefusedError(f"the DuckDB file {str(given)!r} is not allowed: {allowed_directories_hint(own)}")
+        return DatabaseFile(str(path), str(folder), accessible)
+    if any(path.is_relative_to(directory) for directory in shared):
+        return DatabaseFile(str(path), str(path.parent), shared)
+    raise RefusedError(f"the DuckDB file {str(name)!r} is not allowed: {allowed_directories_hint(accessible)}")
 
 
 def allowed_directories_hint(directories: tuple[str, ...]) -> str:
@@ -67,9 +68,9 @@ def allowed_directories_hint(directories: tuple[str, ...]) -> str:
     )
 
 
-def has_file(place: DatabaseFile) -> bool:
+def has_file(file: DatabaseFile) -> bool:
     """Whether the database exists."""
-    return place.database != MEMORY and Path(place.database).exists()
+    return file.database != MEMORY and Path(file.database).exists()
 
 
 def memory_limit() -> int:
@@ -84,34 +85,32 @@ def memory_limit() -> int:
     return int(gigabytes * 1024**3)
 
 
-def _folder_of(execution_id: str) -> Path:
+def _execution_folder(execution_id: str) -> Path:
     name = execution_id or "adhoc"
-    if not _EXECUTION.fullmatch(name):
+    if not _FOLDER_NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is not a valid folder name")
     folder = _home() / "duckdb" / name
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return _resolved(folder)
+    return _resolve_path(folder)
 
 
 def _home() -> Path:
     """NOETL_HOME, else the data folder; never the current folder of the worker."""
-    given = os.environ.get(HOME_VARIABLE)
-    if given:
-        return Path(given).absolute()
+    home = os.environ.get(HOME_VARIABLE)
+    if home:
+        return Path(home).absolute()
     try:
         return data_folder()
     except NoHomeError as error:
         raise ConfigError(str(error)) from None
 
 
-def _named() -> tuple[str, ...]:
+def _shared_directories() -> tuple[str, ...]:
     directories = [name for name in os.environ.get(DUCKDB_DIRECTORIES_VARIABLE, "").split(os.pathsep) if name]
     for directory in directories:
         if not Path(directory).is_absolute():
-            raise ConfigError(
-                f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {directory!r}: write absolute directories"
-            )
-        for secret in _secret():
+            raise ConfigError(f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {directory!r}: write absolute paths")
+        for secret in _secret_paths():
             if Path(os.path.realpath(secret)).is_relative_to(os.path.realpath(directory)):
                 raise ConfigError(
                     f"{DUCKDB_DIRECTORIES_VARIABLE} of the worker names {directory!r}, which contains {secret}: move it"
@@ -119,15 +118,15 @@ def _named() -> tuple[str, ...]:
     return tuple(os.path.realpath(directory) for directory in directories)
 
 
-def _secret() -> list[Path]:
+def _secret_paths() -> list[Path]:
     """Paths that SQL must not read: the folder of the stack, with its passwords, and the credentials file."""
     credentials = os.environ.get(CREDENTIALS_VARIABLE)
     return [_home(), *([Path(credentials)] if credentials else [])]
 
 
-def _resolved(path: Path) -> Path:
-    """Return the path without links and ``..``. DuckDB opens the database and the files next to it before its own
-    checks.
+def _resolve_path(path: Path) -> Path:
+    """Return the path without links and ``..``. Raises RefusedError if a file that DuckDB writes next to it is a link:
+    DuckDB opens these files without a check.
     """
     try:
         real = Path(os.path.realpath(path))

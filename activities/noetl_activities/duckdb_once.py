@@ -11,53 +11,59 @@ from contextlib import suppress
 
 from noetl_activities.duckdb_calls import RunningCall
 from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["LEDGER", "OUTSIDE", "kinds_of", "run_once", "stores_outcome"]
+__all__ = ["LEDGER", "UNTRANSACTED", "run_once", "statement_kinds", "stores_outcome"]
 
 LEDGER = "ledger"
 """The lock for creating the ledger, and for storing rows together with an entry."""
 
-_READS = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
-OUTSIDE = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
-"""An attached file stays attached after a rollback, and a transaction can write to only one file."""
+_READ_ONLY = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
+UNTRANSACTED = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
+"""Statements that do not belong in a transaction: an attached file stays attached after a rollback, and a transaction
+can write to only one file.
+"""
 
-_REFUSALS = ("within a transaction", "Cannot CHECKPOINT", "a single transaction can only write to a single")
-"""DuckDB raises the same exception for conflicts with other calls. A refused statement has no effect."""
+_TRANSACTION_REFUSALS = ("within a transaction", "Cannot CHECKPOINT", "a single transaction can only write to a single")
+"""Texts in the error for a statement that cannot run in a transaction. DuckDB raises the same exception for conflicts
+with other calls. A refused statement has no effect.
+"""
 
 
 def stores_outcome(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> bool:
-    """Whether a call with these statements writes in one transaction. Raises duckdb.Error if they cannot be parsed."""
-    kinds = kinds_of(connection, statements)
-    return not kinds <= _READS and not kinds & OUTSIDE
+    """Whether a call with these statements stores its outcome: it writes, and all in one transaction. Raises
+    duckdb.Error if they cannot be parsed.
+    """
+    kinds = statement_kinds(connection, statements)
+    return not kinds <= _READ_ONLY and not kinds & UNTRANSACTED
 
 
-def kinds_of(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> set[str]:
+def statement_kinds(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> set[str]:
     """Return DuckDB's kinds of the statements. Raises duckdb.Error if they cannot be parsed."""
     return {str(statement.type.name) for text in statements for statement in connection.extract_statements(text)}
 
 
 def run_once(
-    connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot, running: RunningCall
+    connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot, running_call: RunningCall
 ) -> OnceResult:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise.
 
     Only one process has the file open, so concurrent attempts are in it. They run one after the other: DuckDB would
     reject the second at the unique key of the ledger, although the first may still fail.
     """
-    with running.turn((slot.key, slot.n)):
-        with running.turn(LEDGER):
+    with running_call.hold_lock((slot.key, slot.n)):
+        with running_call.hold_lock(LEDGER):
             ledger.ensure(connection)
         text = ledger.find(connection, slot.key, slot.n)
         if text is not None:
-            return answer_from_ledger(text)
+            return result_from_ledger(text)
         try:
             return _in_transaction(connection, run, slot)
         except duckdb.TransactionException as error:
-            if any(words in str(error) for words in _REFUSALS):
+            if any(phrase in str(error) for phrase in _TRANSACTION_REFUSALS):
                 return OnceResult(run())
             raise
 

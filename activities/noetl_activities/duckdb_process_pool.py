@@ -1,7 +1,7 @@
 """One DuckDB process per database, shared by concurrent calls and kept for later ones while a worker runs.
 
-DuckDB allows a single process to open a file for writing, so all calls of a file share a process. Starting one takes a
-tenth of a second, so it is kept for a while, with the file closed (duckdb_instance.py).
+DuckDB allows a single process to open a file for writing, so all calls on a file share a process. Starting one takes a
+tenth of a second, so an idle process is kept for a while, with the file closed (duckdb_instance.py).
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ MAX_IDLE = 4
 
 
 class _PooledProcess:
-    """The process of one place, and how many calls use it."""
+    """The process of one database, and how many calls use it."""
 
-    def __init__(self, place: DatabaseFile) -> None:
+    def __init__(self, file: DatabaseFile) -> None:
         self.users = 0
         self.idle_since = 0.0
-        self._starting = asyncio.create_task(start_process(place))
+        self._starting = asyncio.create_task(start_process(file))
 
-    async def process(self) -> DuckdbProcess:
+    async def started(self) -> DuckdbProcess:
+        """Return the process once it has started."""
         return await asyncio.shield(self._starting)
 
     def is_usable(self) -> bool:
@@ -48,66 +49,66 @@ class _PooledProcess:
                 await process.result().close()
 
 
-class _Processes:
-    """The processes of one event loop."""
+class _ProcessPool:
+    """The processes of one event loop, an idle_pool.IdlePool."""
 
     def __init__(self) -> None:
         self.keepers = 0
-        self.by_place: dict[DatabaseFile, _PooledProcess] = {}
+        self.by_file: dict[DatabaseFile, _PooledProcess] = {}
 
-    def take(self, place: DatabaseFile) -> _PooledProcess:
-        pooled = self.by_place.get(place)
+    def acquire(self, file: DatabaseFile) -> _PooledProcess:
+        pooled = self.by_file.get(file)
         if pooled is None or not pooled.is_usable():
-            pooled = self.by_place[place] = _PooledProcess(place)
+            pooled = self.by_file[file] = _PooledProcess(file)
         pooled.users += 1
         return pooled
 
-    async def give_back(self, place: DatabaseFile, pooled: _PooledProcess) -> None:
+    async def release(self, file: DatabaseFile, pooled: _PooledProcess) -> None:
         pooled.users -= 1
         if pooled.users:
             return
         pooled.idle_since = _now()
-        if not (self.keepers and pooled.is_usable() and self.by_place.get(place) is pooled):
-            await self._close(place, pooled)
+        if not (self.keepers and pooled.is_usable() and self.by_file.get(file) is pooled):
+            await self._close(file, pooled)
         elif len(idle := self._idle()) > MAX_IDLE:
             await self._close(*idle[0])
 
     async def close_older(self, seconds: float) -> None:
         """End processes that have been idle for at least ``seconds``."""
-        for place, pooled in self._idle():
+        for file, pooled in self._idle():
             if _now() - pooled.idle_since >= seconds:
-                await self._close(place, pooled)
+                await self._close(file, pooled)
 
     def _idle(self) -> list[tuple[DatabaseFile, _PooledProcess]]:
-        idle = [(place, pooled) for place, pooled in self.by_place.items() if not pooled.users]
+        idle = [(file, pooled) for file, pooled in self.by_file.items() if not pooled.users]
         return sorted(idle, key=lambda item: item[1].idle_since)
 
-    async def _close(self, place: DatabaseFile, pooled: _PooledProcess) -> None:
+    async def _close(self, file: DatabaseFile, pooled: _PooledProcess) -> None:
         """Remove a process from the pool and end it, even if the caller is cancelled."""
-        if self.by_place.get(place) is pooled:
-            del self.by_place[place]
+        if self.by_file.get(file) is pooled:
+            del self.by_file[file]
         await asyncio.shield(asyncio.create_task(pooled.close()))
 
 
-_BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, _Processes] = WeakKeyDictionary()
+_POOLS: WeakKeyDictionary[asyncio.AbstractEventLoop, _ProcessPool] = WeakKeyDictionary()
 
 
 @asynccontextmanager
-async def duckdb_process(place: DatabaseFile) -> AsyncGenerator[DuckdbProcess]:
-    """The process of this database, for one call. Raises ConfigError."""
-    processes = _BY_LOOP.setdefault(asyncio.get_running_loop(), _Processes())
-    pooled = processes.take(place)
+async def duckdb_process(file: DatabaseFile) -> AsyncGenerator[DuckdbProcess]:
+    """Return the process of this database for one call. Raises ConfigError."""
+    pool = _POOLS.setdefault(asyncio.get_running_loop(), _ProcessPool())
+    pooled = pool.acquire(file)
     try:
-        yield await pooled.process()
+        yield await pooled.started()
     finally:
-        await processes.give_back(place, pooled)
+        await pool.release(file, pooled)
 
 
 @asynccontextmanager
 async def pooled_processes() -> AsyncGenerator[None]:
-    """Keep processes while the block runs; without it they end with the last call that uses them."""
-    processes = _BY_LOOP.setdefault(asyncio.get_running_loop(), _Processes())
-    async with keep_open(processes, IDLE_SECONDS):
+    """Keep idle processes while the block runs. Without it, a process ends with the last call that uses it."""
+    pool = _POOLS.setdefault(asyncio.get_running_loop(), _ProcessPool())
+    async with keep_open(pool, IDLE_SECONDS):
         yield
 
 

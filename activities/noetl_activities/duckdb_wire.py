@@ -1,10 +1,10 @@
-"""The protocol between the worker and its DuckDB processes: frames of JSON over stdin and stdout.
+"""The protocol between the worker and its DuckDB processes: JSON messages in frames over stdin and stdout.
 
     worker                                   DuckDB process
     Setup ───────────────────────────────►   limits itself
     Call | Find | Store ─────────────────►   runs it in a thread
-           ◄────────────── OutcomeNeeded     the statements ran: how is this outcome encoded for the ledger?
-    OutcomeText ─────────────────────────►   stores it, commits
+           ◄────────────── OutcomeNeeded     has run the statements, and needs the text of the outcome for the ledger
+    OutcomeText ─────────────────────────►   stores the text, commits
            ◄───────────── Done | Failed      ends the call of that number
     Cancel ──────────────────────────────►   interrupts the call, which then fails
 
@@ -35,21 +35,21 @@ __all__ = [
     "Setup",
     "Store",
     "ToProcess",
-    "framed",
+    "body_size",
+    "encode_frame",
     "read_frame",
-    "size_of",
 ]
 
 MAX_FRAME = 80 * 1024 * 1024
 """In bytes. A result has at most 32 MB (duckdb_statements.MAX_BYTES), and contains its last statement twice."""
 
 MEMORY = ":memory:"
-"""DuckDB's name for a database without a file. Each call has one of its own."""
+"""DuckDB's name for a database without a file. Each call has a separate one."""
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True):
-    """The configuration of the process: one ``database``, an absolute path or MEMORY, and the ``directories`` that its
-    SQL may access. ``memory`` is DuckDB's limit in bytes.
+    """The configuration of the process. ``database``: an absolute path, or MEMORY. ``directories``: those that SQL may
+    access. ``memory``: DuckDB's limit in bytes.
     """
 
     database: str
@@ -58,7 +58,7 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """Run ``statements``. With a ``key``, the outcome is stored under it and ``n`` (once.LedgerSlot)."""
+    """Run ``statements``. With a ``key``, store the outcome under ``key`` and ``n`` (once.LedgerSlot)."""
 
     number: int
     statements: list[str]
@@ -76,9 +76,7 @@ class Find(msgspec.Struct, frozen=True, tag=True):
 
 
 class Store(msgspec.Struct, frozen=True, tag=True):
-    """Perform a sink: ``rows`` into ``table``, a quoted name; or its own ``statements``, each with its
-    ``values``.
-    """
+    """Perform a sink: write ``rows`` to ``table``, a quoted name, or run ``statements``, each with its ``values``."""
 
     number: int
     table: str
@@ -107,14 +105,16 @@ ToProcess: TypeAlias = Setup | Call | Find | Store | OutcomeText | Cancel
 
 
 class OutcomeNeeded(msgspec.Struct, frozen=True, tag=True):
-    """The call waits, in its transaction, for the text of its outcome to store in the ledger."""
+    """The call waits in its transaction for the text that represents its outcome in the ledger."""
 
     number: int
     outcome: Outcome
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """The call succeeded: the field for its kind is set; ``text`` of Find is None if the ledger has no outcome."""
+    """The call succeeded. ``answer`` is the result of Call, ``stored`` of Store, and ``text`` of Find: None if the
+    ledger has no outcome.
+    """
 
     number: int
     answer: OnceResult | None = None
@@ -123,7 +123,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """The call failed: with a DuckDB exception of the class ``code``; if that is None, the call is invalid."""
+    """The call failed with a DuckDB exception of the class ``code``, or is invalid if ``code`` is None."""
 
     number: int
     message: str
@@ -133,7 +133,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 Reply: TypeAlias = OutcomeNeeded | Done | Failed
 
 
-def framed(message: ToProcess | Reply) -> bytes:
+def encode_frame(message: ToProcess | Reply) -> bytes:
     """Return the message as a frame. Raises ValueError if it cannot be encoded or is too long."""
     body = msgspec.json.encode(message)
     if len(body) > MAX_FRAME:
@@ -141,8 +141,8 @@ def framed(message: ToProcess | Reply) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
-def size_of(head: bytes) -> int:
-    """Return the number of bytes that follow the head of a frame. Raises ValueError if it exceeds the maximum."""
+def body_size(head: bytes) -> int:
+    """Return the length of a frame's JSON from its first four bytes. Raises ValueError if it exceeds the maximum."""
     size = int.from_bytes(head, "big")
     if size > MAX_FRAME:
         raise ValueError(f"a frame of {size} bytes")
@@ -150,10 +150,10 @@ def size_of(head: bytes) -> int:
 
 
 def read_frame(file: BinaryIO) -> ToProcess | None:
-    """Return the next message; None if the other side has ended."""
+    """Read the next message; None if the other process has ended."""
     head = file.read(4)
     if len(head) < 4:
         return None
-    body = file.read(size_of(head))
+    body = file.read(body_size(head))
     frame: ToProcess = msgspec.json.decode(body, type=ToProcess)
     return frame

@@ -1,11 +1,12 @@
-"""Errors that a tool may raise; ``run`` converts only these to an outcome.
+"""Errors that a tool may raise; the worker converts only these to an outcome.
 
     ToolError
-    ├── ConfigError        the call is wrong: a missing or unknown field, a bad value
+    ├── ConfigError        the call is invalid: a missing or unknown field, a wrong value
     ├── CredentialError    a named credential is unknown or lacks a field
     └── RefusedError       a guard refused the call (SSRF, path, size)
-    SinkError              a sink's own system failed; it carries the error outcome
-    SecretError            a secret store failed; it carries the error outcome
+    FailedError            has the error outcome of another system than that of the tool
+    ├── SinkError          the database or server of a sink failed
+    └── SecretError        a secret store failed
 
 Errors of libraries (httpx, asyncpg, duckdb ...) are mapped to an error outcome inside the tool, with their cause.
 """
@@ -38,25 +39,25 @@ class ToolError(Exception):
 
 
 class ConfigError(ToolError):
-    """The call is invalid: the message says which field, and what is expected."""
+    """The call is invalid: the message names the field, and what is expected."""
 
     kind = "config"
 
 
 class CredentialError(ToolError):
-    """A credential is missing or incomplete: see the README, Credentials."""
+    """A credential is missing or incomplete."""
 
     kind = "credential"
 
 
 class RefusedError(ToolError):
-    """A guard refused this call: the message says which setting allows it."""
+    """A guard refused this call: the message names the setting that would allow it."""
 
     kind = "refused"
 
 
 class FailedError(Exception):
-    """A system other than that of the tool failed: the outcome has its error, and whether to retry."""
+    """A system other than that of the tool failed: ``outcome`` has its error, and whether to retry."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.error.message if outcome.error else "")
@@ -64,8 +65,8 @@ class FailedError(Exception):
 
 
 class SinkError(FailedError):
-    """A sink failed to store."""
+    """A sink could not store the data."""
 
 
 class SecretError(FailedError):
-    """The provider of a secret failed to return it."""
+    """A secret could not be fetched from its store."""

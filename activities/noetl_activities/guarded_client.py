@@ -1,4 +1,4 @@
-"""An HTTP client behind the guards of addresses, which keeps nothing between calls."""
+"""An HTTP client that connects only to allowed addresses, and keeps nothing between calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["failure_kind", "guarded_client"]
 
 
 def guarded_client(timeout: httpx.Timeout, *, verify: bool = True) -> httpx.AsyncClient:
-    """A client that follows no redirect by itself. ``verify`` the certificates of servers."""
+    """Return a client that follows no redirects by itself. ``verify``: check the certificates of servers."""
     return httpx.AsyncClient(
         transport=GuardedTransport(AddressGuard.from_environment(), StackPorts.from_environment(), verify=verify),
         headers={"Accept-Encoding": ACCEPT_ENCODING},
@@ -28,7 +28,7 @@ def guarded_client(timeout: httpx.Timeout, *, verify: bool = True) -> httpx.Asyn
 
 
 def failure_kind(error: httpx.HTTPError) -> str:
-    """The kind of error of a request without a response."""
+    """Return the error kind of a request that got no response."""
     if isinstance(error, httpx.TimeoutException):
         return "timeout"
     if isinstance(error, UnknownHostError):

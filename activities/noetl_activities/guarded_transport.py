@@ -1,7 +1,7 @@
 """The transport of the http tool, which refuses addresses that the guards do not allow.
 
-A host is resolved once, every address is checked, and the connection is made to the checked address. So a name that
-resolves differently the second time (DNS rebinding) has no effect. Redirects are checked too.
+A host is resolved once, all its addresses are checked, and the connection is made to a checked address. So DNS
+rebinding, where a name resolves differently the second time, has no effect. Redirects are checked too.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ import httpx
 from noetl_activities.address_guard import AddressGuard
 from noetl_activities.address_ranges import Address
 from noetl_activities.errors import CONNECTION_REFUSED, RefusedError
-from noetl_activities.name_lookup import addresses_of
+from noetl_activities.name_lookup import resolve_host
 from noetl_activities.stack_ports import StackPorts
 
 __all__ = ["GuardedTransport", "is_caused_by"]
 
 
 @functools.cache
-def _tls(verify: bool) -> ssl.SSLContext:
+def _tls_context(verify: bool) -> ssl.SSLContext:
     """Return the TLS context, cached: reading the certificate authorities takes a tenth of a second."""
     return httpx.create_ssl_context(verify=verify, trust_env=False)
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """Resolves the name, checks its addresses, and connects to one; TLS and the Host header still use the name."""
+    """Resolves the host, checks its addresses, and connects to one. TLS and the Host header still use the host name."""
 
     def __init__(self, guard: AddressGuard, stack: StackPorts, verify: bool) -> None:
         self._guard = guard
         self._stack = stack
-        self._inner = httpx.AsyncHTTPTransport(verify=_tls(verify))
+        self._inner = httpx.AsyncHTTPTransport(verify=_tls_context(verify))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """See httpx.AsyncBaseTransport. Addresses are tried in order, as not all of them may accept connections."""
+        """See httpx.AsyncBaseTransport. Tries the addresses in order, as some may not accept connections."""
         url = request.url
         if url.scheme not in ("http", "https"):
             public_url = url.copy_with(query=None)
             raise RefusedError(f'"{public_url}" is not an http(s) address: begin it with http:// or https://')
         host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
-        addresses = await addresses_of(host, port)
+        addresses = await resolve_host(host, port)
         for address in addresses:
             self._guard.check(host, address)
             await self._stack.check(host, address, port)
         for address in addresses[:-1]:
             with contextlib.suppress(httpx.ConnectError, httpx.ConnectTimeout):
-                return await self._inner.handle_async_request(_pinned(request, host, address))
+                return await self._inner.handle_async_request(_request_to_address(request, host, address))
         try:
-            return await self._inner.handle_async_request(_pinned(request, host, addresses[-1]))
+            return await self._inner.handle_async_request(_request_to_address(request, host, addresses[-1]))
         except httpx.ConnectError as error:
             if is_caused_by(error, ConnectionRefusedError):
                 raise httpx.ConnectError(CONNECTION_REFUSED) from error
@@ -62,7 +62,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether the error has a cause of this kind: httpx only reports that all attempts failed."""
+    """Whether the error has a cause of this type, which httpx does not report: only that all attempts failed."""
     while error is not None:
         if isinstance(error, kind):
             return True
@@ -75,8 +75,8 @@ def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool
     return False
 
 
-def _pinned(request: httpx.Request, host: str, address: Address) -> httpx.Request:
-    """Return a copy of the request for an address: the client uses the original, with the name, to follow redirects."""
+def _request_to_address(request: httpx.Request, host: str, address: Address) -> httpx.Request:
+    """Return a copy of the request that connects to an address. The client needs the original for redirects."""
     return httpx.Request(
         request.method,
         request.url.copy_with(host=str(address)),

@@ -10,12 +10,12 @@ import httpx
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.guarded_client import failure_kind, guarded_client
-from noetl_activities.http_data import data_of
+from noetl_activities.http_data import parse_body
 from noetl_activities.http_exchange import MAX_ERROR_BYTES, MAX_ERROR_CHARS, HttpResponse, exchange
-from noetl_activities.http_request import build, key_headers, where
+from noetl_activities.http_request import build_request, key_headers, request_summary
+from noetl_activities.masked_url import masked_url
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
-from noetl_activities.shown_url import shown_url
 from noetl_activities.tool import Credential, Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_compiler.language.error_kinds import http_kind
@@ -32,43 +32,43 @@ class HttpTool:
     spec = built_in("http")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Return ``{status_code, headers, url, elapsed, data}``, also for error responses, that is, any but 2xx.
+        """Return ``{status_code, headers, url, elapsed, data}``, also for error responses: any status but 2xx.
 
         The timeout limits the whole exchange, so a server that sends single bytes cannot extend it.
         """
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
         limit = self.spec.timeout if request.timeout is None else request.timeout
-        as_text = _is_text(request.config)
+        as_text = _wants_text(request.config)
         started = time.monotonic()
         timer = asyncio.timeout(limit)
         try:
             async with timer:
-                answer = await _exchange(request, credential)
-                return await outcome_of(answer, time.monotonic() - started, context, as_text=as_text)
+                response = await _exchange(request, credential)
+                return await outcome_of(response, time.monotonic() - started, context, as_text=as_text)
         except TimeoutError:
             if not timer.expired():
                 raise
-            message = f"{where(request.config)}: the response was not complete after {limit:g} s"
+            message = f"{request_summary(request.config)}: the response was not complete after {limit:g} s"
             return Outcome("error", error=ErrorInfo("timeout", message))
         except httpx.HTTPError as error:
-            return _failed(error, request)
+            return _failure_outcome(error, request)
 
 
 async def _exchange(request: Request, credential: Credential) -> HttpResponse:
     config = request.config
     timeout = httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout)
-    async with guarded_client(timeout, verify=_flag(config, "verify_ssl", "verify", True)) as client:
-        made = build(client, config, credential, key_headers(request))
+    async with guarded_client(timeout, verify=_read_flag(config, "verify_ssl", "verify", True)) as client:
+        http_request = build_request(client, config, credential, key_headers(request))
         return await exchange(
-            client, made, follow_redirects=_flag(config, "follow_redirects", "allow_redirects", False)
+            client, http_request, follow_redirects=_read_flag(config, "follow_redirects", "allow_redirects", False)
         )
 
 
 _TRUE, _FALSE = TRUE_WORDS | {"on"}, FALSE_WORDS | {"off"}
 
 
-def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool:
-    """Read a boolean; refuse other words, so that a misspelling never disables the check of a certificate."""
+def _read_flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool:
+    """Read a boolean. Any other word is an error, so that a misspelling never disables the check of a certificate."""
     value = config.get(name, config.get(alias))
     if value is None or isinstance(value, bool):
         return default if value is None else value
@@ -78,47 +78,53 @@ def _flag(config: dict[str, Json], name: str, alias: str, default: bool) -> bool
     return word in _TRUE
 
 
-def _is_text(config: dict[str, Json]) -> bool:
-    wanted = config.get("response_type")
-    if wanted not in (None, "json", "text"):
-        raise ConfigError(f"response_type is {wanted!r:.40}: write json or text")
-    return wanted == "text"
+def _wants_text(config: dict[str, Json]) -> bool:
+    response_type = config.get("response_type")
+    if response_type not in (None, "json", "text"):
+        raise ConfigError(f"response_type is {response_type!r:.40}: write json or text")
+    return response_type == "text"
 
 
 # ---- the response -------------------------------------------------------------------------------------------------
 
 
-async def outcome_of(answer: HttpResponse, elapsed: float, context: ToolContext, *, as_text: bool = False) -> Outcome:
+async def outcome_of(
+    http_response: HttpResponse, elapsed: float, context: ToolContext, *, as_text: bool = False
+) -> Outcome:
     """Return the outcome of a response. ``elapsed``: in seconds; ``as_text``: do not parse a JSON body."""
-    response, body = answer
+    response, body = http_response
     headers = {name.lower(): value for name, value in response.headers.items()}
     result = {
         "status_code": response.status_code,
         "headers": headers,
-        "url": shown_url(response.url),
+        "url": masked_url(response.url),
         "elapsed": round(elapsed, 4),
-        "data": await _data(response, body, context, as_text=as_text),
+        "data": await _response_data(response, body, context, as_text=as_text),
     }
-    error = None if response.is_success else _error(response)
+    error = None if response.is_success else _response_error(response)
     return Outcome("error" if error else "ok", result, error, http={"status": response.status_code, "headers": headers})
 
 
-async def _data(response: httpx.Response, body: bytearray, context: ToolContext, *, as_text: bool) -> Json:
-    """Return the value of the body. That of an error response is text if it is truncated or exceeds the JSON limits."""
+async def _response_data(response: httpx.Response, body: bytearray, context: ToolContext, *, as_text: bool) -> Json:
+    """Return the value of the body. The body of an error response that is too large, for its size or as JSON, is
+    returned as text, truncated.
+    """
     content_type = response.headers.get("content-type", "")
     if response.is_success:
-        return await data_of(body, content_type, as_text=as_text)
+        return await parse_body(body, content_type, as_text=as_text)
     if len(body) <= MAX_ERROR_BYTES:
         with suppress(ConfigError):
-            return await data_of(body, content_type, as_text=as_text)
-    return context.cut(body.decode("utf-8", "replace"), MAX_ERROR_CHARS)
+            return await parse_body(body, content_type, as_text=as_text)
+    return context.truncate(body.decode("utf-8", "replace"), MAX_ERROR_CHARS)
 
 
-def _error(response: httpx.Response) -> ErrorInfo:
+def _response_error(response: httpx.Response) -> ErrorInfo:
     status, request = response.status_code, response.request
     message = f"{request.method} {_without_query(request.url)} returned {status} {response.reason_phrase}".rstrip()
     if response.has_redirect_location:
-        message += f", a redirect to {_without_query(_location(response))}: set follow_redirects: true to follow it"
+        message += (
+            f", a redirect to {_without_query(_redirect_target(response))}: set follow_redirects: true to follow it"
+        )
     return ErrorInfo(
         http_kind(status),
         message,
@@ -128,7 +134,7 @@ def _error(response: httpx.Response) -> ErrorInfo:
     )
 
 
-def _location(response: httpx.Response) -> httpx.URL | str:
+def _redirect_target(response: httpx.Response) -> httpx.URL | str:
     """Return the target of a redirect, as a URL if it is one."""
     try:
         return response.url.join(response.headers["location"])
@@ -141,18 +147,18 @@ def _without_query(url: httpx.URL | str) -> str:
     return str(url) if isinstance(url, str) else str(url.copy_with(query=None, fragment=None))
 
 
-def _failed(error: httpx.HTTPError, request: Request) -> Outcome:
+def _failure_outcome(error: httpx.HTTPError, request: Request) -> Outcome:
     """Return the outcome of a request without a response. Raises ConfigError if the request is invalid."""
-    call = where(request.config)
+    call = request_summary(request.config)
     if isinstance(error, httpx.LocalProtocolError):
         raise ConfigError(f"{call}: {error}") from error
     if isinstance(error, httpx.TimeoutException):
-        return Outcome("error", error=ErrorInfo("timeout", f"{call}: {_late(error, request)}"))
+        return Outcome("error", error=ErrorInfo("timeout", f"{call}: {_timeout_message(error, request)}"))
     return Outcome("error", error=ErrorInfo(failure_kind(error), f"{call}: {str(error) or type(error).__name__}"))
 
 
-def _late(error: httpx.TimeoutException, request: Request) -> str:
-    """Describe what timed out, and after how many seconds."""
+def _timeout_message(error: httpx.TimeoutException, request: Request) -> str:
+    """Return what timed out, and after how many seconds."""
     if isinstance(error, httpx.ConnectTimeout):
         return f"no connection after {request.connect_timeout or 0:g} s"
     return f"no data for {request.read_timeout or 0:g} s"

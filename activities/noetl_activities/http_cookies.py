@@ -1,4 +1,4 @@
-"""The cookies of one exchange: sent again on redirects to the same origin, and not kept for the next call."""
+"""The cookies of one exchange: sent on redirects to the same origin, and not kept for the next call."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["QuietCookieJar"]
 class QuietCookieJar(CookieJar):
     """Silently ignores invalid Set-Cookie headers.
 
-    For some of them, such as a year with five digits, Python's cookie jar warns with a traceback ("http.cookiejar
-    bug!"), so any server could write to the worker's log.
+    Python's cookie jar warns about some of them, such as a year with five digits, with a traceback ("http.cookiejar
+    bug!"), so any server could fill the worker's log.
     """
 
     def extract_cookies(self, response: HTTPResponse, request: Request) -> None:

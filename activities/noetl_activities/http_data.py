@@ -1,8 +1,8 @@
-"""Convert a response's body to a value: JSON, text, or else base64.
+"""Converts the body of a response to a value: parsed JSON, text, or base64 if the body is not text.
 
-The server controls the input, so all work is bounded, and codecs are allow-listed: some of Python's take quadratic time
-(punycode) or decompress (zlib). Bodies of more than 64 KB are converted in a thread. Most of that work holds the GIL,
-so its time is limited by json_limits.py and the size of the body.
+The server controls the input, so all work is bounded, and codecs are allow-listed: some of Python's codecs take
+quadratic time (punycode) or decompress (zlib). Bodies of more than 64 KB are converted in a thread. Most of that work
+holds the GIL, so json_limits.py and the maximum size of a body limit its time.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.json_limits import excess
+from noetl_activities.json_limits import exceeded_limit
 from noetl_activities.tool import Json
 
-__all__ = ["CHARSETS", "data_of"]
+__all__ = ["CHARSETS", "parse_body"]
 
-_AT_ONCE = 64 * 1024
-"""Bytes that are converted without a thread, in about a millisecond."""
+_INLINE_BYTES = 64 * 1024
+"""Maximum size of a body that is converted without a thread, in about a millisecond."""
 
 _THREADS = ThreadPoolExecutor(2, "http-data")
 """Separate from asyncio's default executor, whose threads a slow name server may occupy."""
 
 _CHARSET = re.compile(r"""charset\s*=\s*["']?([a-z0-9_.:-]{1,40})""", re.IGNORECASE)
 _MAX_TYPE_CHARS = 200
-"""Parsed characters of a Content-Type. ``email.message`` is not used, as it decodes parameters with any codec."""
+"""Characters of a Content-Type that are parsed. ``email.message`` is not used, as it decodes parameters with any codec.
+"""
 
-_DEFAULT = "utf-8"
+_DEFAULT_CODEC = "utf-8"
 CHARSETS = {
     "utf-8": "utf-8",
     "utf8": "utf-8",
@@ -57,21 +58,22 @@ CHARSETS = {
     "gb18030": "gb18030",
     "big5": "big5",
 }
-"""Charset (in lower case, with ``-`` for ``_``) -> Python's codec, implemented in C in linear time. Others are decoded
-as UTF-8."""
+"""Charset, in lower case with ``-`` instead of ``_`` -> Python codec that is implemented in C and takes linear time.
+Other charsets are decoded as UTF-8.
+"""
 
 
-async def data_of(body: bytes | bytearray, content_type: str, *, as_text: bool = False) -> Json:
-    """Return the value of a body; with ``as_text`` JSON stays text. Raises ConfigError for JSON beyond the limits."""
+async def parse_body(body: bytes | bytearray, content_type: str, *, as_text: bool = False) -> Json:
+    """Return the value of a body; ``as_text``: do not parse JSON. Raises ConfigError for JSON beyond the limits."""
     if not body:
         return None
-    if len(body) <= _AT_ONCE:
-        return _data(body, content_type[:_MAX_TYPE_CHARS], as_text)
+    if len(body) <= _INLINE_BYTES:
+        return _parse_body(body, content_type[:_MAX_TYPE_CHARS], as_text)
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_THREADS, _data, body, content_type[:_MAX_TYPE_CHARS], as_text)
+    return await loop.run_in_executor(_THREADS, _parse_body, body, content_type[:_MAX_TYPE_CHARS], as_text)
 
 
-def _data(body: bytes | bytearray, content_type: str, as_text: bool) -> Json:
+def _parse_body(body: bytes | bytearray, content_type: str, as_text: bool) -> Json:
     try:
         text = body.decode(_codec(content_type))
     except UnicodeDecodeError:
@@ -79,18 +81,18 @@ def _data(body: bytes | bytearray, content_type: str, as_text: bool) -> Json:
     if as_text:
         return text
     if "json" in content_type.lower():
-        return _json(text, is_declared=True)
-    return _json(text, is_declared=False) if text.lstrip()[:1] in ("{", "[") else text
+        return _parse_json(text, is_declared=True)
+    return _parse_json(text, is_declared=False) if text.lstrip()[:1] in ("{", "[") else text
 
 
 def _codec(content_type: str) -> str:
     match = _CHARSET.search(content_type)
-    return _DEFAULT if match is None else CHARSETS.get(match[1].lower().replace("_", "-"), _DEFAULT)
+    return _DEFAULT_CODEC if match is None else CHARSETS.get(match[1].lower().replace("_", "-"), _DEFAULT_CODEC)
 
 
-def _json(text: str, *, is_declared: bool) -> Json:
+def _parse_json(text: str, *, is_declared: bool) -> Json:
     """Parse JSON; return the text if it is not JSON, or if it exceeds the limits and was not declared as JSON."""
-    problem = excess(text)
+    problem = exceeded_limit(text)
     if problem is not None and is_declared:
         raise ConfigError(f"the response is JSON with {problem}: request less at a time")
     try:

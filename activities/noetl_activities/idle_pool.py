@@ -1,4 +1,4 @@
-"""Resources that are kept open between calls while a worker serves, and closed after being idle for a while."""
+"""Keeps resources open between calls while a worker runs, and closes them after they were idle for a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["IdlePool", "keep_open"]
 
 
 class IdlePool(Protocol):
-    """A pool of idle resources. ``keepers`` counts its users; nothing is kept without one."""
+    """A pool whose idle resources are kept while ``keepers``, the number of ``keep_open`` blocks, is not 0."""
 
     keepers: int
 
@@ -21,20 +21,20 @@ class IdlePool(Protocol):
 
 
 @asynccontextmanager
-async def keep_open(kept: IdlePool, seconds: float) -> AsyncGenerator[None]:
-    """Keep resources while the block runs, each until it was idle for ``seconds``; the last keeper closes all."""
-    kept.keepers += 1
-    sweeping = asyncio.create_task(_sweep(kept, seconds))
+async def keep_open(pool: IdlePool, seconds: float) -> AsyncGenerator[None]:
+    """Keep idle resources for ``seconds`` while the block runs. The end of the last block closes all."""
+    pool.keepers += 1
+    sweep = asyncio.create_task(_sweep(pool, seconds))
     try:
         yield
     finally:
-        sweeping.cancel()
-        kept.keepers -= 1
-        if not kept.keepers:
-            await kept.close_older(0)
+        sweep.cancel()
+        pool.keepers -= 1
+        if not pool.keepers:
+            await pool.close_older(0)
 
 
-async def _sweep(kept: IdlePool, seconds: float) -> None:
+async def _sweep(pool: IdlePool, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds / 2)
-        await kept.close_older(seconds)
+        await pool.close_older(seconds)

@@ -10,7 +10,7 @@ import httpx
 
 from noetl_activities.address_ranges import Address
 
-__all__ = ["UnknownHostError", "addresses_of"]
+__all__ = ["UnknownHostError", "resolve_host"]
 
 _UNKNOWN_HOST = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
@@ -19,8 +19,8 @@ class UnknownHostError(httpx.ConnectError):
     """A host name cannot be resolved."""
 
 
-async def addresses_of(host: str, port: int) -> list[Address]:
-    """Return the addresses of a host, at least one, in the order of the system. Raises UnknownHostError."""
+async def resolve_host(host: str, port: int) -> list[Address]:
+    """Return the addresses of a host, at least one, in the order of getaddrinfo. Raises UnknownHostError."""
     try:
         return [ipaddress.ip_address(host.strip("[]"))]
     except ValueError:

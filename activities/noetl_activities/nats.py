@@ -1,6 +1,6 @@
-"""The nats tool: one operation on a bucket, an object store or a stream of a NATS server with JetStream.
+"""The nats tool: one operation on a key-value bucket, an object store or a stream of a NATS server with JetStream.
 
-Each call opens a connection. The server and the login come from a credential; a playbook cannot name a server.
+Each call opens a connection. The server and the login come from a credential: a playbook cannot name a server.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["TOOL", "NatsTool"]
 
 CONNECT_SECONDS = 10
 _CLOSE_SECONDS = 2.0
-_ADDRESS = ("nats_url", "url", "servers")
-_USER, _PASSWORD = ("nats_user", "user", "username"), ("nats_password", "password")
+_ADDRESS_FIELDS = ("nats_url", "url", "servers")
+_USER_FIELDS, _PASSWORD_FIELDS = ("nats_user", "user", "username"), ("nats_password", "password")
 
 
 class NatsTool:
@@ -47,28 +47,28 @@ class NatsTool:
             )
         if credential_name(request.auth) is None:
             raise CredentialError("a nats task needs auth: the name of a credential of type nats")
-        return await _made(name, request, await context.credential(request.auth), context)
+        return await _perform(name, request, await context.credential(request.auth), context)
 
 
-async def _made(name: str, request: Request, credential: Credential, context: ToolContext) -> Outcome:
+async def _perform(name: str, request: Request, credential: Credential, context: ToolContext) -> Outcome:
     import nats.errors
 
     try:
-        client = await _connected(credential)
+        client = await _connect(credential)
         try:
-            answer = await OPERATIONS[name](client.jetstream(), request)  # pyright: ignore[reportUnknownMemberType]
+            result = await OPERATIONS[name](client.jetstream(), request)  # pyright: ignore[reportUnknownMemberType]
         finally:
             await _close(client)
     except (nats.errors.Error, OSError, TimeoutError) as error:
-        return Outcome("error", error=_failure(error, name, context))
-    return Outcome("ok", {"operation": name, **answer})
+        return Outcome("error", error=_error_info(error, name, context))
+    return Outcome("ok", {"operation": name, **result})
 
 
-async def _connected(credential: Credential) -> Client:
-    """Connect without automatic reconnects: a lost connection fails the call, and its policy decides about retries."""
+async def _connect(credential: Credential) -> Client:
+    """Connect without automatic reconnects: if the connection is lost, the call fails, and its policy may retry it."""
     from nats.aio.client import Client
 
-    address = _first(credential, _ADDRESS)
+    address = _first_field(credential, _ADDRESS_FIELDS)
     if not address:
         raise CredentialError("a credential of type nats needs a url: nats://HOST:PORT")
     client = Client()
@@ -76,13 +76,13 @@ async def _connected(credential: Credential) -> Client:
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.connect(
                 address.split(","),
-                user=_first(credential, _USER),
-                password=_first(credential, _PASSWORD),
-                token=_first(credential, ("token",)),
+                user=_first_field(credential, _USER_FIELDS),
+                password=_first_field(credential, _PASSWORD_FIELDS),
+                token=_first_field(credential, ("token",)),
                 allow_reconnect=False,
-                max_reconnect_attempts=1,  # 0 means without an end
+                max_reconnect_attempts=1,  # 0 means unlimited
                 reconnect_time_wait=0,
-                error_cb=_ignored,
+                error_cb=_ignore_error,
             )
     except BaseException:
         await _close(client)
@@ -90,11 +90,11 @@ async def _connected(credential: Credential) -> Client:
     return client
 
 
-def _first(credential: Credential, names: tuple[str, ...]) -> str | None:
+def _first_field(credential: Credential, names: tuple[str, ...]) -> str | None:
     return next((str(credential[name]) for name in names if credential.get(name)), None)
 
 
-async def _ignored(error: Exception) -> None:
+async def _ignore_error(error: Exception) -> None:
     """Ignore errors of the connection, as the operation raises them too."""
     del error
 
@@ -111,21 +111,21 @@ async def _close(client: Client) -> None:
 _MAX_MESSAGE = 500
 
 
-def _failure(error: Exception, name: str, context: ToolContext) -> ErrorInfo:
-    """Return the outcome of an error. Raises ConfigError for a name or value that NATS rejects."""
+def _error_info(error: Exception, name: str, context: ToolContext) -> ErrorInfo:
+    """Return an error of NATS as an ErrorInfo. Raises ConfigError for a name or value that NATS rejects."""
     from nats.js import errors as stream_errors
 
-    message = context.cut(f"{name}: {_words(error)}", _MAX_MESSAGE)
+    message = context.truncate(f"{name}: {_error_text(error)}", _MAX_MESSAGE)
     if isinstance(error, stream_errors.APIError):
-        number = getattr(error, "err_code", None)  # errors that the client makes itself have none
-        return ErrorInfo(_kind_of_answer(error), message, None if number is None else str(number))
-    kind = _kind(error)
+        code = getattr(error, "err_code", None)  # errors that the client raises itself have no code
+        return ErrorInfo(_api_error_kind(error), message, None if code is None else str(code))
+    kind = _client_error_kind(error)
     if kind == "config":
         raise ConfigError(message) from error
     return ErrorInfo(kind, message)
 
 
-def _kind_of_answer(error: Exception) -> str:
+def _api_error_kind(error: Exception) -> str:
     from nats.js import errors as stream_errors
 
     if isinstance(error, stream_errors.NotFoundError):
@@ -134,29 +134,29 @@ def _kind_of_answer(error: Exception) -> str:
     return "server_error" if is_busy else "client_error"
 
 
-def _kind(error: Exception) -> str:
+def _client_error_kind(error: Exception) -> str:
     import nats.errors
     from nats.js import errors as stream_errors
 
-    refused = (nats.errors.AuthorizationError, nats.errors.InvalidUserCredentialsError)
-    wrong = (
+    login_errors = (nats.errors.AuthorizationError, nats.errors.InvalidUserCredentialsError)
+    call_errors = (
         stream_errors.InvalidKeyError,
         stream_errors.InvalidBucketNameError,
         stream_errors.InvalidObjectNameError,
         nats.errors.BadSubjectError,
         nats.errors.MaxPayloadError,
     )
-    if isinstance(error, refused) or "authorization" in str(error).lower():
+    if isinstance(error, login_errors) or "authorization" in str(error).lower():
         return "auth"
-    if isinstance(error, wrong):
+    if isinstance(error, call_errors):
         return "config"
     if isinstance(error, stream_errors.NoStreamResponseError | nats.errors.NoRespondersError):
         return "not_found"
     return "timeout" if isinstance(error, TimeoutError) else "connection"
 
 
-def _words(error: Exception) -> str:
-    """Return the message of NATS; the name of the error if it has none."""
+def _error_text(error: Exception) -> str:
+    """Return the message of the error; its class name if it has no message."""
     description = getattr(error, "description", None)
     return str(description or error or type(error).__name__).removeprefix("nats: ")
 

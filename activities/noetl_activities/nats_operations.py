@@ -1,6 +1,6 @@
 """The operations of the nats tool on key-value buckets, object stores and streams, one function each.
 
-Each takes the JetStream context of a connection and the fields of the call, and returns the result.
+Each takes the JetStream context of a connection and the request, and returns the result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.http_data import data_of
+from noetl_activities.http_data import parse_body
 from noetl_activities.http_request import key_digest
 from noetl_activities.tool import Json, Request
 
@@ -31,89 +31,91 @@ _MESSAGE_ID = "Nats-Msg-Id"
 _BASE64 = "base64"
 
 
-async def _kv_get(stream: JetStreamContext, request: Request) -> Json:
-    bucket, key = _text(request, "bucket"), _text(request, "key")
-    entry = await (await stream.key_value(bucket)).get(key)
-    return {"key": entry.key, "value": await _value(entry.value), "revision": entry.revision}
+async def _kv_get(jetstream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _string_field(request, "bucket"), _string_field(request, "key")
+    entry = await (await jetstream.key_value(bucket)).get(key)
+    return {"key": entry.key, "value": await _decode_value(entry.value), "revision": entry.revision}
 
 
-async def _kv_put(stream: JetStreamContext, request: Request) -> Json:
-    bucket, key, value = _text(request, "bucket"), _text(request, "key"), _bytes(request, "value")
-    store = await stream.key_value(bucket)
+async def _kv_put(jetstream: JetStreamContext, request: Request) -> Json:
+    bucket, key, value = _string_field(request, "bucket"), _string_field(request, "key"), _bytes_field(request, "value")
+    store = await jetstream.key_value(bucket)
     if request.config.get("ttl") is None:
         return {"key": key, "revision": await store.put(key, value)}
     await store.status()
-    ack = await stream.publish(f"$KV.{bucket}.{_key(key)}", value, msg_ttl=_seconds(request.config["ttl"]))
+    ack = await jetstream.publish(f"$KV.{bucket}.{_check_key(key)}", value, msg_ttl=_ttl_seconds(request.config["ttl"]))
     return {"key": key, "revision": ack.seq}
 
 
-async def _kv_delete(stream: JetStreamContext, request: Request) -> Json:
-    bucket, key = _text(request, "bucket"), _text(request, "key")
-    return {"key": key, "deleted": await (await stream.key_value(bucket)).delete(key)}
+async def _kv_delete(jetstream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _string_field(request, "bucket"), _string_field(request, "key")
+    return {"key": key, "deleted": await (await jetstream.key_value(bucket)).delete(key)}
 
 
-async def _kv_keys(stream: JetStreamContext, request: Request) -> Json:
+async def _kv_keys(jetstream: JetStreamContext, request: Request) -> Json:
     from nats.js.errors import NoKeysError
 
-    bucket = await stream.key_value(_text(request, "bucket"))
+    bucket = await jetstream.key_value(_string_field(request, "bucket"))
     try:
         return {"keys": sorted(await bucket.keys())}  # pyright: ignore[reportUnknownMemberType]
     except NoKeysError:
         return {"keys": []}
 
 
-async def _object_put(stream: JetStreamContext, request: Request) -> Json:
-    bucket, key, value = _text(request, "bucket"), _text(request, "key"), _bytes(request, "value")
-    info = await (await stream.object_store(bucket)).put(key, value)
+async def _object_put(jetstream: JetStreamContext, request: Request) -> Json:
+    bucket, key, value = _string_field(request, "bucket"), _string_field(request, "key"), _bytes_field(request, "value")
+    info = await (await jetstream.object_store(bucket)).put(key, value)
     return {"key": info.name, "size": info.size, "digest": info.digest}
 
 
-async def _object_get(stream: JetStreamContext, request: Request) -> Json:
-    bucket, key = _text(request, "bucket"), _text(request, "key")
-    store = await stream.object_store(bucket)
+async def _object_get(jetstream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _string_field(request, "bucket"), _string_field(request, "key")
+    store = await jetstream.object_store(bucket)
     info = await store.get_info(key)
     if (info.size or 0) > MAX_OBJECT_BYTES:
         raise ConfigError(f"the object {info.name!r} has {info.size:,} bytes, over {MAX_OBJECT_BYTES >> 20} MB")
     object_ = await store.get(key)
-    return {"key": info.name, "value": await _value(object_.data), "size": info.size, "digest": info.digest}
+    return {"key": info.name, "value": await _decode_value(object_.data), "size": info.size, "digest": info.digest}
 
 
-async def _object_delete(stream: JetStreamContext, request: Request) -> Json:
-    bucket, key = _text(request, "bucket"), _text(request, "key")
-    await (await stream.object_store(bucket)).delete(key)
+async def _object_delete(jetstream: JetStreamContext, request: Request) -> Json:
+    bucket, key = _string_field(request, "bucket"), _string_field(request, "key")
+    await (await jetstream.object_store(bucket)).delete(key)
     return {"key": key, "deleted": True}
 
 
-async def _object_list(stream: JetStreamContext, request: Request) -> Json:
+async def _object_list(jetstream: JetStreamContext, request: Request) -> Json:
     from nats.js.errors import NotFoundError
 
-    store = await stream.object_store(_text(request, "bucket"))
+    store = await jetstream.object_store(_string_field(request, "bucket"))
     try:
         objects = await store.list(ignore_deletes=True)
     except NotFoundError:
         objects = []
-    named = sorted((str(object_.name), object_.size or 0) for object_ in objects)
-    return {"objects": [{"key": name, "size": size} for name, size in named]}
+    entries = sorted((str(object_.name), object_.size or 0) for object_ in objects)
+    return {"objects": [{"key": name, "size": size} for name, size in entries]}
 
 
-async def _js_publish(stream: JetStreamContext, request: Request) -> Json:
-    """All attempts of a call send the same id, so a stream stores the message once within its duplicate window."""
-    ack = await stream.publish(
-        _text(request, "subject"),
-        _bytes(request, "payload"),
+async def _js_publish(jetstream: JetStreamContext, request: Request) -> Json:
+    """Publish a message. All attempts of a call send the same id, so the stream stores it once within its duplicate
+    window.
+    """
+    ack = await jetstream.publish(
+        _string_field(request, "subject"),
+        _bytes_field(request, "payload"),
         stream=request.config.get("stream"),
         headers={_MESSAGE_ID: key_digest(request.key, request.n)},
     )
     return {"stream": ack.stream, "sequence": ack.seq, "duplicate": bool(ack.duplicate)}
 
 
-async def _js_get_msg(stream: JetStreamContext, request: Request) -> Json:
-    message = await stream.get_last_msg(_text(request, "stream"), _text(request, "subject"))
-    return {"subject": message.subject, "sequence": message.seq, "payload": await _value(message.data)}
+async def _js_get_msg(jetstream: JetStreamContext, request: Request) -> Json:
+    message = await jetstream.get_last_msg(_string_field(request, "stream"), _string_field(request, "subject"))
+    return {"subject": message.subject, "sequence": message.seq, "payload": await _decode_value(message.data)}
 
 
-async def _js_stream_info(stream: JetStreamContext, request: Request) -> Json:
-    info = await stream.stream_info(_text(request, "stream"))
+async def _js_stream_info(jetstream: JetStreamContext, request: Request) -> Json:
+    info = await jetstream.stream_info(_string_field(request, "stream"))
     state = info.state
     return {
         "stream": info.config.name,
@@ -147,21 +149,21 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType(
 # ---- fields ----------------------------------------------------------------------------------------------------------
 
 
-def _text(request: Request, name: str) -> str:
+def _string_field(request: Request, name: str) -> str:
     value: Json = request.config.get(name)
     if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
-        raise ConfigError(f"{request.config['operation']} needs a {name}: a text")
+        raise ConfigError(f"{request.config['operation']} needs a {name}: a string")
     return str(value)
 
 
-def _key(key: str) -> str:
-    """Check a key, which becomes part of a subject. Raises ConfigError if it would be a pattern."""
+def _check_key(key: str) -> str:
+    """Return a valid key. Raises ConfigError if it would be a pattern in the subject that it becomes part of."""
     if not all(part and not set(part) & set("*> \t\r\n") for part in key.split(".")):
         raise ConfigError(f"{key!r:.100} is not a key of a bucket")
     return key
 
 
-def _seconds(value: Json) -> float:
+def _ttl_seconds(value: Json) -> float:
     try:
         seconds = float(value)
     except (TypeError, ValueError):
@@ -171,8 +173,8 @@ def _seconds(value: Json) -> float:
     return seconds
 
 
-def _bytes(request: Request, name: str) -> bytes:
-    """Text as UTF-8, or decoded from base64; any other value as JSON."""
+def _bytes_field(request: Request, name: str) -> bytes:
+    """Return the bytes of a field: a string as UTF-8, or decoded from base64; any other value as JSON."""
     value: Json = request.config.get(name)
     if value is None:
         raise ConfigError(f"{request.config['operation']} needs a {name}")
@@ -184,6 +186,6 @@ def _bytes(request: Request, name: str) -> bytes:
     return (value if isinstance(value, str) else json.dumps(value)).encode()
 
 
-async def _value(data: Any) -> Json:
-    """Return the value of JSON, text, or other bytes as {base64}; null if there are none."""
-    return await data_of(cast("bytes", data or b""), "")
+async def _decode_value(data: Any) -> Json:
+    """Return the value of the data: parsed JSON, text, or ``{base64}`` for other bytes; None if there is no data."""
+    return await parse_body(cast("bytes", data or b""), "")

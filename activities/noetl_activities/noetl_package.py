@@ -1,9 +1,10 @@
-"""The package ``noetl`` for python tasks of older playbooks: VarsCache, backed by ctx, and the task's credentials.
+"""The package ``noetl`` that python tasks of older playbooks import: VarsCache, which reads and sets ctx, and the
+credentials of the task.
 
 It exists only in the process of a task. Uses only the standard library.
 """
 
-# The values are whatever the task makes of them, and the signatures are those of older NoETL.
+# The values have any type, and the signatures are those of older NoETL.
 # pyright: basic
 # ruff: noqa: ARG003
 
@@ -13,19 +14,19 @@ import re
 import sys
 import types
 
-TYPE_CHECKING = False  # as type checkers read it; ``typing`` itself would have to be imported
+TYPE_CHECKING = False  # type checkers treat it as true; importing it from ``typing`` is slow
 if TYPE_CHECKING:
     from typing import Any
 
 NAME = re.compile(r"[A-Za-z]\w*")
-"""The valid names of variables: what ``ctx.NAME`` can be in a playbook."""
+"""The valid names of variables, which playbooks read as ``ctx.NAME``."""
 
 
 _variables: dict[str, Any] = {}
-written: dict[str, Any] = {}
-"""What the task has set; null for a deleted variable."""
+changes: dict[str, Any] = {}
+"""The variables that the task has set; None for a deleted one."""
 
-_facts: dict[str, dict[str, Any]] = {}
+_metadata: dict[str, dict[str, Any]] = {}
 
 
 class VarsCache:
@@ -36,9 +37,9 @@ class VarsCache:
         """Return ``{value, type, source_step, access_count}``, counted within the task; None for an unknown name."""
         if var_name not in _variables:
             return None
-        facts = _facts_of(var_name)
-        facts["access_count"] += 1
-        return {"value": _variables[var_name], **facts}
+        metadata = _metadata_of(var_name)
+        metadata["access_count"] += 1
+        return {"value": _variables[var_name], **metadata}
 
     @classmethod
     async def set_cached(
@@ -51,8 +52,8 @@ class VarsCache:
     ) -> None:
         if not NAME.fullmatch(var_name):
             raise ValueError(f"{var_name!r} is not a variable name: use letters, digits and _, beginning with a letter")
-        _variables[var_name] = written[var_name] = var_value
-        _facts_of(var_name).update(type=var_type, source_step=source_step)
+        _variables[var_name] = changes[var_name] = var_value
+        _metadata_of(var_name).update(type=var_type, source_step=source_step)
 
     @classmethod
     async def set_multiple(
@@ -72,14 +73,14 @@ class VarsCache:
 
     @classmethod
     async def get_all_vars_with_metadata(cls, execution_id: Any = None) -> dict[str, dict[str, Any]]:
-        return {name: {"value": value, **_facts_of(name)} for name, value in _variables.items()}
+        return {name: {"value": value, **_metadata_of(name)} for name, value in _variables.items()}
 
     @classmethod
     async def delete_var(cls, var_name: str, execution_id: Any = None) -> bool:
         if var_name not in _variables:
             return False
         del _variables[var_name]
-        written[var_name] = None
+        changes[var_name] = None
         return True
 
     @classmethod
@@ -90,12 +91,12 @@ class VarsCache:
         return len(names)
 
 
-def _facts_of(name: str) -> dict[str, Any]:
-    return _facts.setdefault(name, {"type": "user_defined", "source_step": None, "access_count": 0})
+def _metadata_of(name: str) -> dict[str, Any]:
+    return _metadata.setdefault(name, {"type": "user_defined", "source_step": None, "access_count": 0})
 
 
 def install(variables: dict[str, Any], credentials: dict[str, dict[str, Any]]) -> None:
-    """Make the package importable. A variable that is null counts as deleted."""
+    """Make the package importable. A variable that is None counts as deleted."""
     _variables.update((name, value) for name, value in variables.items() if value is not None)
 
     def fetch_credential_by_key(key: str) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def install(variables: dict[str, Any], credentials: dict[str, dict[str, Any]]) -
 
 def add_module(name: str, **members: Any) -> types.ModuleType:
     module = types.ModuleType(name)
-    module.__path__ = []  # so that it may have modules below it
+    module.__path__ = []  # a package, which may have submodules
     vars(module).update(members)
     sys.modules[name] = module
     parent, _, last = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""NaN and infinity, which JSON cannot represent, from databases, response bodies or Python code.
+"""Replaces NaN and infinity, which JSON cannot represent, in results of databases, servers and Python code.
 
 They become null, with a warning in the log of the run: ``meta.warning`` of the outcome (semantics.md 19).
 """
@@ -15,30 +15,34 @@ __all__ = ["replace_non_finite"]
 
 
 def replace_non_finite(value: Json) -> dict[str, Json]:
-    """Replace them with null in lists and maps, in place. Returns ``meta`` for the outcome, empty if there are none."""
+    """Replace NaN and infinity with None in lists and mappings, in place. Returns the ``meta`` of the outcome, empty if
+    there are none.
+    """
     count = 0
     level: list[Any] = [value]
     while level:
-        inner: list[Any] = []
-        for outer in level:
+        next_level: list[Any] = []
+        for container in level:
             non_finite = [
-                key for key, value in _entries(outer) if value.__class__ is float and not math.isfinite(value)
+                key for key, value in _entries(container) if value.__class__ is float and not math.isfinite(value)
             ]
             for key in non_finite:
-                outer[key] = None
+                container[key] = None
             count += len(non_finite)
-            inner += [value for _, value in _entries(outer) if value.__class__ is dict or value.__class__ is list]
-        level = inner
-    return {"warning": _words(count)} if count else {}
+            next_level += [
+                value for _, value in _entries(container) if value.__class__ is dict or value.__class__ is list
+            ]
+        level = next_level
+    return {"warning": _warning_text(count)} if count else {}
 
 
-def _entries(outer: Any) -> Iterable[tuple[Any, Any]]:
-    if outer.__class__ is dict:
-        return cast("dict[str, Any]", outer).items()
-    return enumerate(cast("list[Any]", outer))
+def _entries(container: Any) -> Iterable[tuple[Any, Any]]:
+    if container.__class__ is dict:
+        return cast("dict[str, Any]", container).items()
+    return enumerate(cast("list[Any]", container))
 
 
-def _words(count: int) -> str:
+def _warning_text(count: int) -> str:
     if count == 1:
         return "a number of the result is NaN or infinite, which JSON cannot represent: it becomes null"
     return f"{count:,} numbers of the result are NaN or infinite, which JSON cannot represent: they become null"

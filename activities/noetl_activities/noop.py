@@ -10,12 +10,12 @@ __all__ = ["TOOL", "NoopTool"]
 
 
 class NoopTool:
-    """Its result is ``result`` if given, else ``{status: "noop", message?}``."""
+    """The tool noop. Its field: ``result``."""
 
     spec = built_in("noop")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Always ok."""
+        """Return ``result``; without it ``{status: "noop"}`` with the input and the other fields of the task."""
         del context
         if "result" in request.config:
             return Outcome("ok", request.config["result"])

@@ -1,7 +1,7 @@
 """Requests for objects in S3, Google Cloud Storage, and stores that are compatible with S3.
 
-obstore only signs the address (a presigned URL). The request is made by the client of the http tool, whose guards
-refuse addresses that are not public.
+obstore only signs the address (a presigned URL). The client of the http tool makes the request: its guards refuse
+addresses that are not public.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ Method: TypeAlias = Literal["GET", "PUT"]
 DEFAULT_REGION = "us-east-1"
 GOOGLE = "https://storage.googleapis.com"
 
-_VALID_FOR = timedelta(minutes=15)
-"""How long a signed address can be used: longer than a call may wait for its connection."""
+_SIGNATURE_LIFETIME = timedelta(minutes=15)
+"""How long a signed address is valid: longer than a call may wait for a connection."""
 
-_KEY_ID = ("access_key_id", "key_id", "aws_access_key_id")
-_SECRET_KEY = ("secret_access_key", "secret_key", "secret", "aws_secret_access_key")
-_SESSION = ("session_token", "aws_session_token")
-_TOKEN = ("token", "access_token")
-_ACCOUNT = ("service_account_json", "service_account_key")
+_KEY_ID_FIELDS = ("access_key_id", "key_id", "aws_access_key_id")
+_SECRET_KEY_FIELDS = ("secret_access_key", "secret_key", "secret", "aws_secret_access_key")
+_SESSION_FIELDS = ("session_token", "aws_session_token")
+_TOKEN_FIELDS = ("token", "access_token")
+_ACCOUNT_FIELDS = ("service_account_json", "service_account_key")
 
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
-_REGION = re.compile(r"[a-z0-9-]{1,40}")
+_BUCKET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}")
+_REGION_NAME = re.compile(r"[a-z0-9-]{1,40}")
 _MAX_KEY_BYTES = 1024
-_CODE = re.compile(rb"<Code>([A-Za-z]{1,60})</Code>")
+_ERROR_CODE = re.compile(rb"<Code>([A-Za-z]{1,60})</Code>")
 
 
 class StoredObject(NamedTuple):
@@ -53,15 +53,15 @@ class StoredObject(NamedTuple):
     key: str
 
     @classmethod
-    def at(cls, address: str) -> StoredObject:
+    def parse(cls, address: str) -> StoredObject:
         """Parse an address. Raises ConfigError."""
-        scheme, mark, rest = address.partition("://")
-        bucket, _, key = rest.partition("/")
-        if not mark or scheme not in ("s3", "gs"):
+        scheme, separator, path = address.partition("://")
+        bucket, _, key = path.partition("/")
+        if not separator or scheme not in ("s3", "gs"):
             raise ConfigError(
                 f'"{address:.200}" is not the address of an object: write s3://BUCKET/KEY or gs://BUCKET/KEY'
             )
-        if _BUCKET.fullmatch(bucket) is None:
+        if _BUCKET_NAME.fullmatch(bucket) is None:
             raise ConfigError(f'"{address:.200}": {bucket!r:.60} is not the name of a bucket')
         if not _is_key(key):
             raise ConfigError(f'"{address:.200}": {key!r:.60} is not the key of an object')
@@ -84,53 +84,53 @@ class ObjectRequest(NamedTuple):
 
 
 def object_request(
-    method: Method, stored: StoredObject, credential: Credential, region: str = "", endpoint: str = ""
+    method: Method, stored_object: StoredObject, credential: Credential, region: str = "", endpoint: str = ""
 ) -> ObjectRequest:
-    """A request for an object, without a signature if the credential is empty. ``region`` and ``endpoint`` apply if the
-    credential has none. Raises ConfigError, CredentialError.
+    """Return the request for an object, unsigned if the credential is empty. The ``region`` and ``endpoint`` of the
+    credential take precedence. Raises ConfigError, CredentialError.
     """
-    region = _region(str(credential.get("region") or region))
-    base = _base(stored, str(credential.get("endpoint") or endpoint), region)
+    region = _check_region(str(credential.get("region") or region))
+    store_url = _store_url(stored_object, str(credential.get("endpoint") or endpoint), region)
     if not credential:
-        return ObjectRequest(_unsigned(base, stored))
+        return ObjectRequest(_object_url(store_url, stored_object))
     if account := _service_account(credential):
-        if base != GOOGLE:
+        if store_url != GOOGLE:
             raise CredentialError(
                 "a service account key signs only for gs:// without an endpoint: set access_key_id and "
                 "secret_access_key instead"
             )
-        return ObjectRequest(_signed_by_google(method, stored, account))
-    if _first(credential, _KEY_ID) and _first(credential, _SECRET_KEY):
-        signing_region = region or ("auto" if stored.scheme == "gs" else DEFAULT_REGION)
-        return ObjectRequest(_signed(method, stored, credential, base, signing_region))
-    token = _first(credential, _TOKEN)
-    if token is None or stored.scheme != "gs":
-        needs = "access_key_id and secret_access_key"
-        more = ", service_account_json or token" if stored.scheme == "gs" else ""
-        raise CredentialError(f"a credential for {stored.scheme}:// needs {needs}{more}")
-    return ObjectRequest(_unsigned(base, stored), {"Authorization": f"Bearer {token}"})
+        return ObjectRequest(_sign_for_google(method, stored_object, account))
+    if _first_field(credential, _KEY_ID_FIELDS) and _first_field(credential, _SECRET_KEY_FIELDS):
+        signing_region = region or ("auto" if stored_object.scheme == "gs" else DEFAULT_REGION)
+        return ObjectRequest(_sign_for_s3(method, stored_object, credential, store_url, signing_region))
+    token = _first_field(credential, _TOKEN_FIELDS)
+    if token is None or stored_object.scheme != "gs":
+        keys = "access_key_id and secret_access_key"
+        alternatives = ", service_account_json or token" if stored_object.scheme == "gs" else ""
+        raise CredentialError(f"a credential for {stored_object.scheme}:// needs {keys}{alternatives}")
+    return ObjectRequest(_object_url(store_url, stored_object), {"Authorization": f"Bearer {token}"})
 
 
 def error_code(body: bytes | bytearray) -> str:
-    """The error code in the body of an error response, as `` (NoSuchKey)``; "" if there is none."""
-    match = _CODE.search(body)
+    """Return the error code in the body of an error response, as `` (NoSuchKey)``; "" if there is none."""
+    match = _ERROR_CODE.search(body)
     return "" if match is None else f" ({match[1].decode()})"
 
 
-def _first(credential: Credential, names: tuple[str, ...]) -> str | None:
+def _first_field(credential: Credential, names: tuple[str, ...]) -> str | None:
     return next((str(credential[name]) for name in names if credential.get(name)), None)
 
 
-def _region(given: str) -> str:
-    if given and _REGION.fullmatch(given) is None:
-        raise ConfigError(f"the region is {given!r:.60}: write one such as eu-central-1")
-    return given
+def _check_region(region: str) -> str:
+    if region and _REGION_NAME.fullmatch(region) is None:
+        raise ConfigError(f"the region is {region!r:.60}: write one such as eu-central-1")
+    return region
 
 
-def _base(stored: StoredObject, endpoint: str, region: str) -> str:
-    """The URL of the store, without the bucket."""
+def _store_url(stored_object: StoredObject, endpoint: str, region: str) -> str:
+    """Return the URL of the store, without the bucket."""
     if not endpoint:
-        return GOOGLE if stored.scheme == "gs" else f"https://s3.{region or DEFAULT_REGION}.amazonaws.com"
+        return GOOGLE if stored_object.scheme == "gs" else f"https://s3.{region or DEFAULT_REGION}.amazonaws.com"
     try:
         url = httpx.URL(endpoint)
     except httpx.InvalidURL as error:
@@ -140,52 +140,58 @@ def _base(stored: StoredObject, endpoint: str, region: str) -> str:
     return endpoint.rstrip("/")
 
 
-def _unsigned(base: str, stored: StoredObject) -> str:
-    return f"{base}/{stored.bucket}/{quote(stored.key)}"
+def _object_url(store_url: str, stored_object: StoredObject) -> str:
+    return f"{store_url}/{stored_object.bucket}/{quote(stored_object.key)}"
 
 
 def _service_account(credential: Credential) -> dict[str, Any] | None:
-    """The key of a service account: in a field of the credential, or its fields themselves."""
-    given: Any = next((credential[name] for name in _ACCOUNT if credential.get(name)), None)
-    if given is None:
+    """Return the key of a service account, from a field of the credential, or the credential itself; None if it has no
+    such key.
+    """
+    key: Any = next((credential[name] for name in _ACCOUNT_FIELDS if credential.get(name)), None)
+    if key is None:
         return dict(credential) if credential.get("private_key") and credential.get("client_email") else None
     try:
-        account = json.loads(given) if isinstance(given, str) else given
+        account = json.loads(key) if isinstance(key, str) else key
     except ValueError:
         account = None
     if not isinstance(account, dict):
-        raise CredentialError(f"{_ACCOUNT[0]} of the credential is not the JSON of a service account's key")
+        raise CredentialError(f"{_ACCOUNT_FIELDS[0]} of the credential is not the JSON of a service account's key")
     return cast("dict[str, Any]", account)
 
 
 # ---- signatures ------------------------------------------------------------------------------------------------------
 
 
-def _signed(method: Method, stored: StoredObject, credential: Credential, base: str, region: str) -> str:
-    """Everything is given: obstore would look for what is missing in the environment and at the cloud's metadata."""
+def _sign_for_s3(
+    method: Method, stored_object: StoredObject, credential: Credential, store_url: str, region: str
+) -> str:
+    """Sign a URL. Every argument is passed: obstore would read missing ones from the environment, and from the metadata
+    service of a cloud.
+    """
     _require_library()
     from obstore import sign
     from obstore.store import S3Store
 
-    key_id, secret = _first(credential, _KEY_ID) or "", _first(credential, _SECRET_KEY) or ""
+    key_id, secret = _first_field(credential, _KEY_ID_FIELDS) or "", _first_field(credential, _SECRET_KEY_FIELDS) or ""
 
-    def keys() -> S3Credential:
-        token = _first(credential, _SESSION)
+    def provide_keys() -> S3Credential:
+        token = _first_field(credential, _SESSION_FIELDS)
         return {"access_key_id": key_id, "secret_access_key": secret, "token": token, "expires_at": None}
 
     store = S3Store(
-        stored.bucket,
-        endpoint=base,
+        stored_object.bucket,
+        endpoint=store_url,
         region=region,
         virtual_hosted_style_request=False,
         skip_signature=False,
         client_options={"allow_http": True},
-        credential_provider=keys,
+        credential_provider=provide_keys,
     )
-    return sign(store, method, stored.key, _VALID_FOR)
+    return sign(store, method, stored_object.key, _SIGNATURE_LIFETIME)
 
 
-def _signed_by_google(method: Method, stored: StoredObject, account: dict[str, Any]) -> str:
+def _sign_for_google(method: Method, stored_object: StoredObject, account: dict[str, Any]) -> str:
     _require_library()
     from obstore import sign
     from obstore.exceptions import BaseError
@@ -194,8 +200,8 @@ def _signed_by_google(method: Method, stored: StoredObject, account: dict[str, A
     fields = {name: account.get(name, "") for name in ("client_email", "private_key", "private_key_id")}
     key = json.dumps({"type": "service_account", **fields})
     try:
-        store = GCSStore(stored.bucket, service_account_key=key, base_url=GOOGLE)
-        return sign(store, method, stored.key, _VALID_FOR)
+        store = GCSStore(stored_object.bucket, service_account_key=key, base_url=GOOGLE)
+        return sign(store, method, stored_object.key, _SIGNATURE_LIFETIME)
     except BaseError as error:
         reason = str(error).partition("\n")[0]
         raise CredentialError(f"the key of the service account cannot be used: {reason}") from None

@@ -17,12 +17,12 @@ from noetl_activities.tool import Request, Tool, ToolContext
 if TYPE_CHECKING:
     from noetl_activities.tool_spec import ToolSpec
 
-__all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "answer_from_ledger", "stores_outcomes"]
+__all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "result_from_ledger", "stores_outcomes"]
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
-    """A call's entry in the ledger, stored as JSON: the ``outcome``, and how many attempts had reported when it was
-    written, including this one. Failed attempts leave no other record.
+    """A call's entry in the ledger, stored as JSON: the ``outcome``, and in ``used`` the number of attempts that had
+    reported by then, including this one. Failed attempts leave no other record.
     """
 
     outcome: Json
@@ -30,9 +30,10 @@ class LedgerOutcome(msgspec.Struct, frozen=True):
 
 
 class LedgerSlot(NamedTuple):
-    """The ledger key of an outcome: the call's ``key``, and ``n``, which a repetition after success increments.
+    """Where a call stores its outcome in the ledger: under ``key`` and ``n`` (tool.Request).
 
-    ``text`` encodes the LedgerOutcome to store: secrets are masked, and a result that is too large becomes an error.
+    ``text`` returns the JSON of the LedgerOutcome to store: secrets are masked, and a result that is too large becomes
+    an error.
     """
 
     key: str
@@ -43,12 +44,12 @@ class LedgerSlot(NamedTuple):
 class OnceResult(NamedTuple):
     """The outcome of a call.
 
-    ``is_taken``: it was stored by an earlier attempt, the ``used``-th that reported, and nothing was executed.
-    ``is_in_ledger``: it is in the ledger now.
+    ``is_reused``: an earlier attempt stored it, and nothing was executed now; ``used`` is that of its LedgerOutcome.
+    ``is_in_ledger``: the outcome is in the ledger.
     """
 
     outcome: Outcome
-    is_taken: bool = False
+    is_reused: bool = False
     is_in_ledger: bool = False
     used: int = 0
 
@@ -65,16 +66,16 @@ class OnceTool(Protocol):
         ...
 
     async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
-        """Return the stored outcome, None if there is none; an error outcome if the ledger cannot be read."""
+        """Return the stored outcome; None if there is none. Returns an error outcome if the ledger cannot be read."""
         ...
 
 
 def stores_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
-    """Whether a tool stores outcomes. Called for every call, so without isinstance, which is slow for protocols."""
+    """Whether a tool stores outcomes. Checked for every call, so without isinstance, which is slow for protocols."""
     return hasattr(tool, "run_once")
 
 
-def answer_from_ledger(text: str) -> OnceResult:
-    """Decode the JSON of a stored outcome."""
+def result_from_ledger(text: str) -> OnceResult:
+    """Return the result for the JSON of a stored outcome."""
     outcome = msgspec.json.decode(text, type=LedgerOutcome)
-    return OnceResult(msgspec.convert(outcome.outcome, Outcome), is_taken=True, is_in_ledger=True, used=outcome.used)
+    return OnceResult(msgspec.convert(outcome.outcome, Outcome), is_reused=True, is_in_ledger=True, used=outcome.used)

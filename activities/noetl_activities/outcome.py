@@ -8,23 +8,24 @@ import msgspec
 
 from noetl_compiler.language.error_kinds import is_retryable
 
-__all__ = ["LEVELS", "TOO_DEEP", "ErrorInfo", "Json", "Outcome"]
+__all__ = ["MAX_LEVELS", "TOO_DEEP", "ErrorInfo", "Json", "Outcome"]
 
 Json: TypeAlias = Any
 
-LEVELS = 200
-"""Maximum nesting of lists and maps in a result: masking, templates and the log recurse through it, and Python limits
-recursion."""
+MAX_LEVELS = 200
+"""Maximum nesting of lists and mappings in a result: templates and the log recurse into it, and Python limits
+recursion.
+"""
 
-TOO_DEEP = f"the result has more than {LEVELS} levels of nested lists and maps"
+TOO_DEEP = f"the result has more than {MAX_LEVELS} levels of nested lists and mappings"
 
 
 class ErrorInfo(msgspec.Struct, frozen=True):
     """Why a call failed.
 
-    ``kind``: one of ``language.error_kinds``, or of the tool's own. ``code``: the system's error code (``HTTP_503``, an
-    SQLSTATE). ``status``: the HTTP status, if any. ``retryable`` is derived from kind and code; only tools with their
-    own kinds set it.
+    ``kind``: one of ``language.error_kinds``, or one that the tool defines. ``code``: the system's error code
+    (``HTTP_503``, an SQLSTATE). ``status``: the HTTP status, if any. ``retryable`` is derived from kind and code; only
+    tools that define kinds set it.
     """
 
     kind: str

@@ -1,8 +1,8 @@
 """The postgres tool: runs the statements of a task in one transaction.
 
 An attempt that fails half-way is rolled back, so its retry duplicates nothing. If a statement cannot run in a
-transaction (VACUUM, CREATE DATABASE ...), all are rolled back and run again without one. The transaction also stores
-the outcome (postgres_once.py); without one the statements may run twice.
+transaction (VACUUM, CREATE DATABASE ...), all are rolled back and run again without a transaction. The transaction also
+stores the outcome (postgres_once.py); without a transaction, the statements may run twice.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, cast
 import asyncpg
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import Connection, connected
+from noetl_activities.postgres_connect import Connection, open_connection
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_once import StatementsResult, run_once
 from noetl_activities.postgres_transaction import transaction
-from noetl_activities.postgres_values import bound, sendable, text_of
-from noetl_activities.rows import Statement, sql_result, statement
+from noetl_activities.postgres_values import bind_values, check_statement, postgres_text
+from noetl_activities.rows import Statement, sql_result, statement_result
 from noetl_activities.sinks import postgres_ledger
 from noetl_activities.sql import statements_of
 from noetl_activities.tool import Json, Request, ToolContext
@@ -31,13 +31,13 @@ from noetl_activities.tool_spec import built_in
 __all__ = ["TOOL", "PostgresTool"]
 
 MAX_ROWS = 1_000_000
-"""Maximum rows per statement: a row in memory is several times as large as on the wire."""
+"""Maximum rows per statement: a row is several times as large in memory as on the wire."""
 
 MAX_VALUES = 4_000_000
-"""Maximum values per statement: a NULL has 4 bytes on the wire, and 120 in memory."""
+"""Maximum values per statement: a NULL takes 4 bytes on the wire, and 120 in memory."""
 
-_COUNT = re.compile(r"(\d+)$")
-_REFUSES = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
+_ROW_COUNT = re.compile(r"(\d+)$")
+_TRANSACTION_REFUSALS = (asyncpg.ActiveSQLTransactionError, asyncpg.InvalidTransactionTerminationError)
 
 
 class PostgresTool:
@@ -60,25 +60,27 @@ class PostgresTool:
         """See noetl_activities.once.OnceTool."""
         auth, config, seconds = request.auth, request.config, request.connect_timeout
         try:
-            async with connected(auth, config, context, seconds) as connection:
+            async with open_connection(auth, config, context, seconds) as connection:
                 text = await postgres_ledger.find(connection, slot.key, slot.n)
         except SQL_ERRORS as error:
             return OnceResult(sql_error(error))
-        return None if text is None else answer_from_ledger(text)
+        return None if text is None else result_from_ledger(text)
 
     async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
         statements = statements_of(request.config, "postgres")
-        params = _params(request.config.get("params"), statements)
+        params = _bound_params(request.config.get("params"), statements)
         try:
-            async with connected(request.auth, request.config, context, request.connect_timeout) as connection:
-                return await _made(connection, lambda: _all(connection, statements, params), slot)
+            async with open_connection(request.auth, request.config, context, request.connect_timeout) as connection:
+                return await _run_in_transaction(
+                    connection, lambda: _run_statements(connection, statements, params), slot
+                )
         except RecursionError:
             raise ConfigError("a value of the result is nested too deeply: select its parts") from None
         except SQL_ERRORS as error:
             return OnceResult(sql_error(error, request.config))
 
 
-def _params(params: Json, statements: list[str]) -> list[Any]:
+def _bound_params(params: Json, statements: list[str]) -> list[Any]:
     if params is None:
         return []
     if not isinstance(params, list):
@@ -88,7 +90,7 @@ def _params(params: Json, statements: list[str]) -> list[Any]:
     return list(cast("list[Any]", params))
 
 
-async def _made(
+async def _run_in_transaction(
     connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot | None
 ) -> OnceResult:
     try:
@@ -96,23 +98,23 @@ async def _made(
             return await run_once(connection, run, slot)
         async with transaction(connection):
             return OnceResult((await run()).outcome)
-    except _REFUSES:
+    except _TRANSACTION_REFUSALS:
         return OnceResult((await run()).outcome)
 
 
-async def _all(connection: Connection, statements: list[str], params: list[Any]) -> StatementsResult:
-    ended = [await _one(connection, text, params) for text in statements]
-    result = sql_result([rows for rows, _ in ended])
-    return StatementsResult(Outcome("ok", result, pg={"code": None, "sqlstate": "00000"}), [tag for _, tag in ended])
+async def _run_statements(connection: Connection, statements: list[str], params: list[Any]) -> StatementsResult:
+    results = [await _run_statement(connection, text, params) for text in statements]
+    result = sql_result([rows for rows, _ in results])
+    return StatementsResult(Outcome("ok", result, pg={"code": None, "sqlstate": "00000"}), [tag for _, tag in results])
 
 
-async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[Statement, str]:
-    """Run one statement; return its result and command tag: ``INSERT 0 1``."""
-    sent = sendable(text)
-    with _readable():
-        prepared = await connection.prepare(sent)
-    values = bound(prepared, params)
-    with _readable():
+async def _run_statement(connection: Connection, text: str, params: list[Any]) -> tuple[Statement, str]:
+    """Run one statement, and return its result and its command tag, such as ``INSERT 0 1``."""
+    sql = check_statement(text)
+    with _report_unparsable():
+        prepared = await connection.prepare(sql)
+    values = bind_values(prepared, params)
+    with _report_unparsable():
         records = await prepared.fetch(*values)
     if len(records) > MAX_ROWS:
         raise ConfigError(f"the statement returns over {MAX_ROWS:,} rows: request less at a time")
@@ -121,14 +123,14 @@ async def _one(connection: Connection, text: str, params: list[Any]) -> tuple[St
         raise ConfigError(f"the statement returns over {MAX_VALUES:,} values: request fewer rows or columns at a time")
     tag = prepared.get_statusmsg() or ""
     if columns:
-        return statement(columns, (tuple(record.values()) for record in records), other=text_of), tag
-    count = _COUNT.search(tag)
-    return statement([], [], int(count.group(1)) if count else 0), tag
+        return statement_result(columns, (tuple(record.values()) for record in records), fallback=postgres_text), tag
+    count = _ROW_COUNT.search(tag)
+    return statement_result([], [], int(count.group(1)) if count else 0), tag
 
 
 @contextmanager
-def _readable() -> Generator[None]:
-    """The driver believes what a server says of its types and values. Raises ConfigError for what it stumbles over."""
+def _report_unparsable() -> Generator[None]:
+    """Raise ConfigError if the driver fails on the types and values that a server sends, which it does not validate."""
     try:
         yield
     except (*SQL_ERRORS, RecursionError, TimeoutError):

@@ -1,11 +1,11 @@
-"""Connections of the postgres tool and sink: from a credential.
+"""Opens the connections of the postgres tool and sink, with a credential.
 
-A call has a connection for itself, new or reset: it sees nothing of other playbooks (settings, temporary tables, an
+Each call has a connection for itself, new or reset, with no state of other playbooks (settings, temporary tables, an
 aborted transaction).
 
-All arguments of a connection come from the credential or the playbook. The driver would read missing ones from the
-environment: PGPASSWORD, ~/.pgpass, service files, client certificates. These belong to the worker, and a playbook may
-name any host. So every argument is passed explicitly, and missing ones are an error.
+All arguments of a connection come from the credential or the playbook. The driver would read missing ones from
+PGPASSWORD, ~/.pgpass, service files and client certificates. These belong to the worker, and a playbook may name any
+host. So every argument is passed explicitly, and missing ones are an error.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_errors import UnreachableError
-from noetl_activities.postgres_pool import Connection, closed, connection_pool
-from noetl_activities.postgres_protocol import guard_logins, receiving_at_most
+from noetl_activities.postgres_pool import Connection, close_quietly, connection_pool
+from noetl_activities.postgres_protocol import guard_logins, limit_received_bytes
 from noetl_activities.postgres_times import set_time_codecs
-from noetl_activities.postgres_tls import MODES, Attempt, declined, tls_attempts
+from noetl_activities.postgres_tls import MODES, Attempt, is_tls_refused, tls_attempts
 from noetl_activities.postgres_types import TypeLimitedConnection
 from noetl_activities.tool import Credential, Json, ToolContext
 from noetl_activities.variables import DEFAULT_CREDENTIAL_VARIABLE
 
-__all__ = ["CREDENTIAL_FIELDS", "Connection", "connected", "connected_to", "login"]
+__all__ = ["CREDENTIAL_FIELDS", "Connection", "login_arguments", "open_connection", "open_connection_with"]
 
 guard_logins()
 
@@ -40,7 +40,7 @@ MAX_RECEIVED_BYTES = 64 * 2**20
 """Maximum bytes that one call may receive. In memory, a result takes a multiple of that."""
 
 _CONNECT_TIMEOUT = 15.0
-_DSN = ("dsn", "connection_string", "url")
+_DSN_FIELDS = ("dsn", "connection_string", "url")
 _FIELDS = {
     "host": ("db_host", "host"),
     "port": ("db_port", "port"),
@@ -50,50 +50,52 @@ _FIELDS = {
     "sslmode": ("sslmode", "ssl"),
     "sslrootcert": ("sslrootcert",),
 }
-_OF_A_TASK = ("connection_string", "dsn", *(aliases[0] for aliases in _FIELDS.values()))
-"""Fields of a task that set the server and the account."""
+_TASK_FIELDS = ("connection_string", "dsn", *(aliases[0] for aliases in _FIELDS.values()))
+"""Fields with which a task sets the server and the account."""
 
-CREDENTIAL_FIELDS = frozenset({*_DSN, *(alias for aliases in _FIELDS.values() for alias in aliases)})
+CREDENTIAL_FIELDS = frozenset({*_DSN_FIELDS, *(alias for aliases in _FIELDS.values() for alias in aliases)})
 """Fields of a credential. A task that names a credential cannot set them."""
 
 _SSL_FLAGS = {"true": "require", "false": "disable"}
-_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @asynccontextmanager
-async def connected(
+async def open_connection(
     auth: Json,
     config: dict[str, Json],
     context: ToolContext,
     connect_timeout: float | None = None,
 ) -> AsyncGenerator[Connection]:
-    """A connection for the ``auth`` (a credential's name or fields), or for ``connection_string`` or ``db_*`` fields;
-    without any of these for the default credential of the deployment (semantics.md 31).
+    """Open a connection for ``auth`` (a credential's name or fields), or for the ``connection_string`` or ``db_*``
+    fields of the task; without any of these for the default credential of the deployment (semantics.md 31).
 
-    ``connect_timeout`` in seconds. JSON columns are values, times are text. If connections are kept (postgres_pool.py),
-    it may be one that was used before. Raises CredentialError, asyncpg's errors and OSError.
+    ``connect_timeout`` in seconds. JSON columns are decoded, times are text. May return a pooled connection
+    (postgres_pool.py). Raises CredentialError, asyncpg's errors and OSError.
     """
     try:
-        async with connected_to(await login(auth, config, context), connect_timeout) as connection:
-            with receiving_at_most(connection, MAX_RECEIVED_BYTES):
+        async with open_connection_with(await login_arguments(auth, config, context), connect_timeout) as connection:
+            with limit_received_bytes(connection, MAX_RECEIVED_BYTES):
                 yield connection
     except UnreachableError as error:
-        raise error.named(credential_name(_given(auth, config))) from error
+        raise error.with_credential(credential_name(_effective_auth(auth, config))) from error
 
 
-async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
-    """Return the arguments of a connection, equal for calls that may share one. Raises CredentialError, ConfigError."""
-    given = _given(auth, config)
-    if not given:
+async def login_arguments(auth: Json, config: dict[str, Json], context: ToolContext) -> dict[str, Any]:
+    """Return the arguments of a connection. Calls with equal arguments may share one. Raises CredentialError,
+    ConfigError.
+    """
+    effective_auth = _effective_auth(auth, config)
+    if not effective_auth:
         raise CredentialError(
             "a postgres task needs auth: the name of a credential. For tasks without it, set "
             f"{DEFAULT_CREDENTIAL_VARIABLE} to a name for the worker"
         )
-    beside = sorted(name for name in CREDENTIAL_FIELDS if config.get(name))
-    if beside and credential_name(given) is not None:
-        raise ConfigError(f"the task names a credential and also sets {', '.join(beside)}: remove one of them")
-    arguments = _arguments(await context.credential(given))
-    if credential_name(given) is None and any(host.startswith("/") for host in arguments["host"].split(",")):
+    extra_fields = sorted(name for name in CREDENTIAL_FIELDS if config.get(name))
+    if extra_fields and credential_name(effective_auth) is not None:
+        raise ConfigError(f"the task names a credential and also sets {', '.join(extra_fields)}: remove one of them")
+    arguments = _arguments(await context.credential(effective_auth))
+    if credential_name(effective_auth) is None and any(host.startswith("/") for host in arguments["host"].split(",")):
         raise ConfigError(
             "a playbook cannot connect to a Unix socket of Postgres, which may accept the worker's account without "
             "a password: register a credential for it, and name it in auth"
@@ -101,56 +103,61 @@ async def login(auth: Json, config: dict[str, Json], context: ToolContext) -> di
     return arguments
 
 
-def _given(auth: Json, config: dict[str, Json]) -> Json:
+def _effective_auth(auth: Json, config: dict[str, Json]) -> Json:
     if auth is not None:
         return auth
-    own = {name: config[name] for name in _OF_A_TASK if config.get(name)}
-    return config.get("credential") or own or os.environ.get(DEFAULT_CREDENTIAL_VARIABLE)
+    task_fields = {name: config[name] for name in _TASK_FIELDS if config.get(name)}
+    return config.get("credential") or task_fields or os.environ.get(DEFAULT_CREDENTIAL_VARIABLE)
 
 
 @asynccontextmanager
-async def connected_to(arguments: dict[str, Any], connect_timeout: float | None = None) -> AsyncGenerator[Connection]:
-    """A connection for these arguments of ``login``; see ``connected``."""
-    kept = connection_pool()
-    async with kept.slots(arguments) if kept else nullcontext():
-        connection = await kept.take(arguments) if kept else None
+async def open_connection_with(
+    arguments: dict[str, Any], connect_timeout: float | None = None
+) -> AsyncGenerator[Connection]:
+    """Open a connection with the arguments that ``login_arguments`` returned; see ``open_connection``."""
+    pool = connection_pool()
+    async with pool.slots(arguments) if pool else nullcontext():
+        connection = await pool.acquire(arguments) if pool else None
         if connection is None:
-            connection = await _opened(arguments, connect_timeout)
+            connection = await _create_connection(arguments, connect_timeout)
         try:
             yield connection
         except BaseException:
-            await closed(connection)
+            await close_quietly(connection)
             raise
-        await (kept.give_back(arguments, connection) if kept else closed(connection))
+        await (pool.release(arguments, connection) if pool else close_quietly(connection))
 
 
-async def _opened(arguments: dict[str, Any], seconds: float | None) -> Connection:
-    """Open a connection, without caching prepared statements: they are discarded between calls (postgres_pool.py)."""
+async def _create_connection(arguments: dict[str, Any], seconds: float | None) -> Connection:
+    """Create a connection that decodes JSON and times. Raises UnreachableError."""
     try:
-        connection = await _logged_in(arguments, seconds or _CONNECT_TIMEOUT)
+        connection = await _log_in(arguments, seconds or _CONNECT_TIMEOUT)
     except OSError as error:
-        raise UnreachableError.at(_place(arguments), error) from error
+        raise UnreachableError.from_error(_server_list(arguments), error) from error
     try:
         await _set_codecs(connection)
     except BaseException:
-        await closed(connection)
+        await close_quietly(connection)
         raise
     return connection
 
 
-async def _logged_in(arguments: dict[str, Any], seconds: float) -> Connection:
+async def _log_in(arguments: dict[str, Any], seconds: float) -> Connection:
     attempts = tls_attempts(arguments["sslmode"], arguments.get("sslrootcert"))
     for attempt in attempts[:-1]:
         try:
-            return await _connect(arguments, attempt, seconds)
+            return await _connect_with_tls(arguments, attempt, seconds)
         except OSError as error:
-            if not declined(error):
+            if not is_tls_refused(error):
                 raise
-    return await _connect(arguments, attempts[-1], seconds)
+    return await _connect_with_tls(arguments, attempts[-1], seconds)
 
 
-async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> Connection:
-    """Connect, passing every argument that asyncpg would otherwise read from the environment and the home folder."""
+async def _connect_with_tls(arguments: dict[str, Any], tls: Attempt, seconds: float) -> Connection:
+    """Connect, passing every argument that asyncpg would otherwise read from the environment and the home folder.
+
+    Prepared statements are not cached, because they are discarded between calls (postgres_pool.py).
+    """
     connection: Connection = await asyncpg.connect(
         host=arguments["host"].split(","),
         port=[int(port) for port in arguments["port"].split(",")],
@@ -170,24 +177,24 @@ async def _connect(arguments: dict[str, Any], tls: Attempt, seconds: float) -> C
     return connection
 
 
-def _place(arguments: dict[str, Any]) -> str:
-    """HOST:PORT, several separated by commas; a single port applies to all hosts."""
+def _server_list(arguments: dict[str, Any]) -> str:
+    """Return HOST:PORT of all servers, separated by commas. A single port applies to all hosts."""
     hosts, ports = arguments["host"].split(","), arguments["port"].split(",")
     return ", ".join(f"{host}:{ports[min(index, len(ports) - 1)]}" for index, host in enumerate(hosts))
 
 
 def _arguments(credential: Credential) -> dict[str, Any]:
-    """Return the arguments as text, so that calls with equal ones may share a connection."""
-    dsn = next((credential[name] for name in _DSN if credential.get(name)), None)
+    """Return the arguments as strings, so that calls with equal arguments may share a connection."""
+    dsn = next((credential[name] for name in _DSN_FIELDS if credential.get(name)), None)
     try:
-        fields = _of_fields(credential) if dsn is None else dsn_fields(str(dsn))
+        fields = _credential_fields(credential) if dsn is None else dsn_fields(str(dsn))
     except DsnError as error:
         raise CredentialError(f"the DSN of this postgres credential is not valid: {error}") from None
     for name, field in (("host", "db_host (or dsn)"), ("user", "db_user")):
         if name not in fields:
             raise CredentialError(f"a postgres credential needs {field}")
     host, user = fields["host"], fields["user"]
-    mode = fields.get("sslmode") or ("disable" if host in _HERE or host.startswith("/") else "prefer")
+    mode = fields.get("sslmode") or ("disable" if host in _LOCAL_HOSTS or host.startswith("/") else "prefer")
     if mode not in MODES:
         raise CredentialError(f"sslmode must be one of {', '.join(MODES)}")
     if not all(map(_is_port, fields.get("port", "5432").split(","))):
@@ -199,7 +206,7 @@ def _is_port(text: str) -> bool:
     return text.isdecimal() and len(text) <= len("65535") and 0 < int(text) < 2**16
 
 
-def _of_fields(credential: Credential) -> dict[str, str]:
+def _credential_fields(credential: Credential) -> dict[str, str]:
     fields: dict[str, str] = {}
     for name, aliases in _FIELDS.items():
         value = next((credential[alias] for alias in aliases if credential.get(alias) not in (None, "")), None)
@@ -213,21 +220,22 @@ def _of_fields(credential: Credential) -> dict[str, str]:
     return fields
 
 
-def _decoded(text: str) -> Json:
+def _decode_json(text: str) -> Json:
     """Return the value of a JSON column. Raises ConfigError if Python cannot parse it."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigError(f"a json value of the result is not valid JSON: {error}") from None
     except ValueError:
-        most = sys.get_int_max_str_digits()
+        max_digits = sys.get_int_max_str_digits()
         raise ConfigError(
-            f"a json value of the result has an integer of over {most:,} digits: select it as text, or its other parts"
+            f"a json value of the result has an integer of over {max_digits:,} digits: select it as text, or its other "
+            "parts"
         ) from None
 
 
 async def _set_codecs(connection: Connection) -> None:
     """Decode JSON columns as values, and times as text."""
     for name in ("json", "jsonb"):
-        await connection.set_type_codec(name, encoder=json.dumps, decoder=_decoded, schema="pg_catalog")
+        await connection.set_type_codec(name, encoder=json.dumps, decoder=_decode_json, schema="pg_catalog")
     await set_time_codecs(connection)

@@ -1,8 +1,8 @@
 """A strict parser of Postgres DSNs: ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require``.
 
-A DSN with a ``/``, ``@`` or ``#`` in its password that is not percent-encoded is ambiguous, and a part of the password
-may be taken for the host, port or database. So anything ambiguous is refused, and errors contain only the position, no
-part of the DSN. In what is accepted, no other part contains a part of the password.
+If a password contains ``/``, ``@`` or ``#`` without percent-encoding, the DSN is ambiguous, and a part of the password
+may be parsed as the host, port or database. So ambiguous DSNs are refused, and errors contain only the position, no
+part of the DSN. In an accepted DSN, no other part contains a part of the password.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, unquote
 
-__all__ = ["DsnError", "dsn_fields", "dsn_password", "dsn_place", "dsn_servers"]
+__all__ = ["DsnError", "dsn_fields", "dsn_location", "dsn_password", "dsn_servers"]
 
-_FORM = re.compile(
+_DSN_PATTERN = re.compile(
     r"""postgres(?:ql)?://
     (?:(?P<user>[^:@/?\#\s]*) (?: :(?P<password>[^@/?\#\s]*) )? @)?
     (?P<hosts>[^@/?\#\s]*)
@@ -25,10 +25,10 @@ _HOST_PARAMETER = re.compile(r"(?:^|&)host=([^&]*)")
 _ADVICE = "percent-encode all characters of the user and the password other than letters and digits"
 
 _DEFAULT_PORT = "5432"
-_NAMES = {"dbname": "database"}
+_PARAMETER_ALIASES = {"dbname": "database"}
 _PARAMETERS = frozenset({"host", "port", "user", "password", "database", "sslmode", "sslrootcert"})
 SETTINGS = frozenset({"application_name", "lock_timeout", "options", "search_path", "statement_timeout"})
-"""Settings of the session."""
+"""The parameters that are settings of the session."""
 
 
 class DsnError(ValueError):
@@ -39,26 +39,26 @@ def dsn_fields(dsn: str) -> dict[str, str]:
     """Return the parts of a DSN: host and port (several separated by commas), user, password, database, sslmode,
     sslrootcert, and settings of the session. Raises DsnError.
     """
-    parts = _read(dsn)
+    parts = _parse(dsn)
     hosts = _hosts(parts)
     fields = {
         "host": ",".join(host for host, _ in hosts),
         "port": ",".join(port or _DEFAULT_PORT for _, port in hosts),
         **{name: unquote(parts[name] or "") for name in ("user", "password", "database")},
     }
-    given = {name: value for name, value in fields.items() if value.strip(",")}
-    return {**_parameters(parts), **given}
+    present = {name: value for name, value in fields.items() if value.strip(",")}
+    return {**_parameters(parts), **present}
 
 
 def dsn_password(dsn: str) -> str | None:
-    """Return the password in the text, even if the rest is not a valid DSN; None if there is none."""
+    """Return the password in a DSN, even if the DSN is invalid; None if there is none."""
     match = re.search(r"://[^:/?#@\s]*:(.*)@", dsn, re.DOTALL)
     return match[1] if match else None
 
 
-def dsn_place(dsn: str) -> str:
-    """``HOST:PORT/DATABASE``, without missing parts. Raises DsnError."""
-    parts = _read(dsn)
+def dsn_location(dsn: str) -> str:
+    """Return ``HOST:PORT/DATABASE``, without the parts that are missing. Raises DsnError."""
+    parts = _parse(dsn)
     _hosts(parts)
     parameter = _HOST_PARAMETER.search(parts["query"] or "")
     host = parts["hosts"] or (parameter[1] if parameter else "")
@@ -66,21 +66,21 @@ def dsn_place(dsn: str) -> str:
 
 
 def dsn_servers(dsn: str) -> list[tuple[str, int]]:
-    """(host, port) of each server that it may connect to over TCP. Raises DsnError."""
-    parts = _read(dsn)
+    """Return (host, port) of each server that the DSN may connect to over TCP. Raises DsnError."""
+    parts = _parse(dsn)
     query = parse_qs(parts["query"] or "")
-    named = [(host, "") for host in ",".join(query.get("host", [])).split(",") if host]
-    elsewhere = [port for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()] or [_DEFAULT_PORT]
+    query_hosts = [(host, "") for host in ",".join(query.get("host", [])).split(",") if host]
+    default_ports = [port for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()] or [_DEFAULT_PORT]
     return [
         (host, int(port_text))
-        for host, port in [*_hosts(parts), *named]
+        for host, port in [*_hosts(parts), *query_hosts]
         if not host.startswith("/")
-        for port_text in ([port] if port else elsewhere)
+        for port_text in ([port] if port else default_ports)
     ]
 
 
-def _read(dsn: str) -> re.Match[str]:
-    match = _FORM.match(dsn)
+def _parse(dsn: str) -> re.Match[str]:
+    match = _DSN_PATTERN.match(dsn)
     if match is None:
         raise DsnError("it does not begin with postgresql://")
     if match.end() != len(dsn):
@@ -89,7 +89,7 @@ def _read(dsn: str) -> re.Match[str]:
 
 
 def _hosts(match: re.Match[str]) -> list[tuple[str, str]]:
-    """(host, port) of each host, with the port "" if missing; empty if the DSN has no hosts."""
+    """Return (host, port) of each host; a missing port is "". Empty if the DSN has no hosts."""
     if not match["hosts"]:
         return []
     hosts: list[tuple[str, str]] = []
@@ -107,7 +107,7 @@ def _parameters(match: re.Match[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
     for number, pair in enumerate((match["query"] or "").split("&") if match["query"] else (), 1):
         name, equals, value = pair.partition("=")
-        name = _NAMES.get(name, name)
+        name = _PARAMETER_ALIASES.get(name, name)
         if not equals or name not in _PARAMETERS | SETTINGS:
             known = ", ".join(sorted(_PARAMETERS | SETTINGS))
             raise DsnError(f"parameter {number} after the ? is unknown: there are {known}")

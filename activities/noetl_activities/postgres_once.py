@@ -1,7 +1,7 @@
 """A SQL call that commits its outcome together with its writes (semantics.md 26a).
 
     ledger ──► begin ──► statements ──► wrote something? ──► entry ──► commit
-      │ has the outcome: taken                                 │ a rival was first: roll back, take its outcome
+      │ has the outcome: reuse it                              │ another attempt was first: roll back, reuse its outcome
 
 The ledger is read before the transaction begins, and only created if something was written, so a database that is
 only read stays unchanged.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_connect import Connection
 from noetl_activities.postgres_errors import SQL_ERRORS
@@ -45,7 +45,7 @@ class _RivalError(Exception):
 
 
 class _LedgerError(Exception):
-    """The entry was refused, and the transaction with it."""
+    """The role may not write the entry, so the transaction failed."""
 
 
 async def run_once(
@@ -53,57 +53,57 @@ async def run_once(
 ) -> OnceResult:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise."""
     access = await ledger.access(connection)
-    text = await ledger.outcome(connection, slot.key, slot.n) if access == "usable" else None
+    text = await ledger.read_outcome(connection, slot.key, slot.n) if access == "usable" else None
     if text is not None:
-        return answer_from_ledger(text)
+        return result_from_ledger(text)
     try:
-        answer = await _run(connection, run, slot, access)
+        result = await _run_and_store(connection, run, slot, access)
     except _RivalError as rival:
-        return answer_from_ledger(rival.text)
+        return result_from_ledger(rival.text)
     except _LedgerError:
         await ledger.warn(connection)
         async with transaction(connection):
             return OnceResult((await run()).outcome)
     except asyncpg.PostgresError:
-        text = await _found(connection, slot)
+        text = await _find_outcome(connection, slot)
         if text is None:
             raise
-        return answer_from_ledger(text)
-    if answer.is_in_ledger and is_time_to_prune():
+        return result_from_ledger(text)
+    if result.is_in_ledger and is_time_to_prune():
         await ledger.prune(connection)
-    return answer
+    return result
 
 
-async def _run(
+async def _run_and_store(
     connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot, access: ledger.Access
 ) -> OnceResult:
     async with transaction(connection):
-        ran = await run()
-        is_in_ledger = await _store_outcome(connection, ran, slot, access)
-    return OnceResult(ran.outcome, is_in_ledger=is_in_ledger)
+        result = await run()
+        is_in_ledger = await _store_outcome(connection, result, slot, access)
+    return OnceResult(result.outcome, is_in_ledger=is_in_ledger)
 
 
 async def _store_outcome(
-    connection: Connection, ran: StatementsResult, slot: LedgerSlot, access: ledger.Access
+    connection: Connection, result: StatementsResult, slot: LedgerSlot, access: ledger.Access
 ) -> bool:
-    """Store the outcome in the running transaction if it wrote something."""
-    may_be_asked = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in ran.tags)
-    if may_be_asked and not await ledger.has_written(connection):
+    """Store the outcome in the running transaction if that wrote something. Returns whether the ledger has it."""
+    must_check = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in result.tags)
+    if must_check and not await ledger.has_written(connection):
         return False
-    if access == "forbidden" or (access == "missing" and not await ledger.make(connection)):
+    if access == "forbidden" or (access == "missing" and not await ledger.try_create(connection)):
         await ledger.warn(connection)
         return False
     try:
-        noted = await ledger.note(connection, slot.key, slot.n, slot.text(ran.outcome))
+        recorded = await ledger.record(connection, slot.key, slot.n, slot.text(result.outcome))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
         raise _LedgerError from error
-    if noted.rival is not None:
-        raise _RivalError(noted.rival)
-    return noted.is_in_ledger
+    if recorded.rival is not None:
+        raise _RivalError(recorded.rival)
+    return recorded.is_in_ledger
 
 
-async def _found(connection: Connection, slot: LedgerSlot) -> str | None:
-    """Look up the outcome after an error, which a concurrent attempt that committed first may have caused."""
+async def _find_outcome(connection: Connection, slot: LedgerSlot) -> str | None:
+    """Look up the outcome after an error: a concurrent attempt may have committed first, and caused the error."""
     with suppress(*SQL_ERRORS):
         return await ledger.find(connection, slot.key, slot.n)
     return None

@@ -1,11 +1,11 @@
 """A pool of Postgres connections, which a worker keeps open for later calls with the same credential.
 
 Connecting costs more than most statements. Before a connection is reused, settings, role, temporary tables, locks and
-prepared statements are discarded (DISCARD ALL), which is why asyncpg must not cache statements. A connection that may
-not be clean, because its call failed, was cancelled or left a transaction open, is closed instead.
+prepared statements are discarded (DISCARD ALL), which is why asyncpg must not cache statements. A connection whose call
+failed, was cancelled or left a transaction open is closed instead.
 
 At most ``MAX_OPEN`` connections per credential are open; calls that need another one wait. Postgres accepts 100
-connections by default. Fewer are kept idle, and only for a short time.
+connections by default. At most ``MAX_IDLE`` idle connections are kept, for ``IDLE_SECONDS``.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import asyncpg
 
 from noetl_activities.idle_pool import keep_open
 
-__all__ = ["Connection", "ConnectionPool", "closed", "connection_pool", "pooled_connections"]
+__all__ = ["Connection", "ConnectionPool", "close_quietly", "connection_pool", "pooled_connections"]
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 MAX_OPEN = 64
 MAX_IDLE = 16
-"""Maximum number of open connections per credential and worker."""
+"""Maximum number of open, and of idle connections per credential and worker."""
 
 IDLE_SECONDS = 10.0
 TRUSTED_SECONDS = 1.0
@@ -35,10 +35,10 @@ TRUSTED_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 CHECK_SECONDS = 5.0
 
-_BY_LOOP: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDictionary()
+_POOLS: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDictionary()
 
 
-class _Idle(NamedTuple):
+class _IdleConnection(NamedTuple):
     connection: Connection
     since: float
 
@@ -48,37 +48,37 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self.keepers = 0
-        self._idle: dict[frozenset[tuple[str, Any]], list[_Idle]] = {}
+        self._idle: dict[frozenset[tuple[str, Any]], list[_IdleConnection]] = {}
         self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
 
     def slots(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
-        """Return the semaphore that limits open connections with these arguments; hold it while one is open."""
+        """Return the semaphore that limits open connections with these arguments, to be held while one is in use."""
         name = frozenset(arguments.items())
         slots = self._slots.get(name)
         if slots is None:
             slots = self._slots[name] = asyncio.Semaphore(MAX_OPEN)
         return slots
 
-    async def take(self, arguments: Mapping[str, Any]) -> Connection | None:
-        """Return the most recently used connection that is still alive; None if there is none."""
+    async def acquire(self, arguments: Mapping[str, Any]) -> Connection | None:
+        """Return the connection that was used last and is still alive; None if there is none."""
         idle = self._idle.get(frozenset(arguments.items()), [])
         while idle:
             connection, since = idle.pop()
             if _now() - since < TRUSTED_SECONDS and not connection.is_closed():
                 return connection
-            if await _answers(connection):
+            if await _is_alive(connection):
                 return connection
         return None
 
-    async def give_back(self, arguments: Mapping[str, Any], connection: Connection) -> None:
+    async def release(self, arguments: Mapping[str, Any], connection: Connection) -> None:
         """Keep the connection for the next call, if it can be reset."""
-        if not await _cleaned(connection):
+        if not await _reset(connection):
             return
         idle = self._idle.setdefault(frozenset(arguments.items()), [])
         if self.keepers and len(idle) < MAX_IDLE:
-            idle.append(_Idle(connection, _now()))
+            idle.append(_IdleConnection(connection, _now()))
         else:
-            await closed(connection)
+            await close_quietly(connection)
 
     async def close_older(self, seconds: float) -> None:
         """Close connections that have been idle for at least ``seconds``."""
@@ -87,44 +87,45 @@ class ConnectionPool:
             idle[:] = [connection for connection in idle if connection not in old]
             if not idle:
                 del self._idle[arguments]
-            await asyncio.gather(*(closed(connection.connection) for connection in old), return_exceptions=True)
+            await asyncio.gather(*(close_quietly(connection.connection) for connection in old), return_exceptions=True)
 
 
 @asynccontextmanager
 async def pooled_connections() -> AsyncGenerator[None]:
-    """Keep connections while the block runs; without it each call has one of its own."""
-    kept = _BY_LOOP.setdefault(asyncio.get_running_loop(), ConnectionPool())
-    async with keep_open(kept, IDLE_SECONDS):
+    """Keep idle connections while the block runs. Without it, each call opens a connection."""
+    pool = _POOLS.setdefault(asyncio.get_running_loop(), ConnectionPool())
+    async with keep_open(pool, IDLE_SECONDS):
         yield
 
 
 def connection_pool() -> ConnectionPool | None:
-    """Return the pool of the running event loop; None if connections are not kept."""
-    kept = _BY_LOOP.get(asyncio.get_running_loop())
-    return kept if kept is not None and kept.keepers else None
+    """Return the pool of the running event loop; None outside of ``pooled_connections``."""
+    pool = _POOLS.get(asyncio.get_running_loop())
+    return pool if pool is not None and pool.keepers else None
 
 
-async def closed(connection: Connection) -> None:
-    """Close a connection, and ignore errors: if the server does not respond, asyncpg drops the connection and raises,
-    which would replace the original error or cancellation.
+async def close_quietly(connection: Connection) -> None:
+    """Close a connection and ignore errors. asyncpg raises if the server does not respond, which would replace the
+    original error or cancellation.
     """
     with suppress(Exception):
         await connection.close(timeout=CLOSE_SECONDS)
 
 
-async def _answers(connection: Connection) -> bool:
-    return await _done(connection, "select")
+async def _is_alive(connection: Connection) -> bool:
+    return await _execute(connection, "select")
 
 
-async def _cleaned(connection: Connection) -> bool:
+async def _reset(connection: Connection) -> bool:
     if connection.is_in_transaction():
-        await closed(connection)
+        await close_quietly(connection)
         return False
-    return await _done(connection, "discard all")
+    return await _execute(connection, "discard all")
 
 
-async def _done(connection: Connection, statement: str) -> bool:
-    """Whether the statement was executed; if not, the connection is gone."""
+async def _execute(connection: Connection, statement: str) -> bool:
+    """Execute a statement. Returns False if that failed; the connection is then closed."""
+
     if connection.is_closed():
         return False
     try:

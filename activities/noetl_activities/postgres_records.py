@@ -1,23 +1,23 @@
 """Limits nested records in results of Postgres.
 
-The driver decodes nested records by recursion in C without a limit: a server that sends 40,000 nested records, 480 KB,
-crashes the worker with a segmentation fault. Postgres itself stops at some thousand. The nesting is not known before
-decoding, but it is at most the number of occurrences of the record type.
+The driver decodes nested records by recursion in C without a limit: a server that sends 40,000 nested records (480 KB)
+crashes the worker with a segmentation fault. Postgres itself limits the nesting to a few thousand. The nesting is not
+known before decoding, but it is at most the number of occurrences of the record type.
 """
 
 from __future__ import annotations
 
 import struct
 
-__all__ = ["MOST_RECORDS", "RecordWatch"]
+__all__ = ["MAX_RECORDS", "RecordWatch"]
 
-MOST_RECORDS = 10_000
-"""Maximum records in one message, that is, in a row. Nested, they take 2 MB of the stack, which has 8."""
+MAX_RECORDS = 10_000
+"""Maximum number of records in one message, that is, in a row. If all are nested, they take 2 of the stack's 8 MB."""
 
-_RECORD = struct.pack("!I", 2249)
+_RECORD_TYPE = struct.pack("!I", 2249)
 """The type id that precedes each nested record."""
 
-_LARGE = MOST_RECORDS * 12
+_LARGE_MESSAGE = MAX_RECORDS * 12
 """The minimum size of a message with too many records."""
 
 _HEADER = struct.Struct("!xI")
@@ -28,32 +28,32 @@ class RecordWatch:
 
     def __init__(self, unread: bytes = b"") -> None:
         self._unread = unread
-        self._left = 0
-        self._found = 0
-        self._seen = b""  # the end of what was searched, where a name may begin
+        self._remaining_bytes = 0
+        self._record_count = 0
+        self._overlap = b""  # the end of the searched data, where a type id may begin
 
     def is_exceeded(self, data: bytes) -> bool:
-        """Whether a message has too many records, after these next bytes."""
+        """Read the next bytes, and return whether a message has too many records."""
         data, self._unread = self._unread + data, b""
-        place, size = 0, len(data)
-        while place < size:
-            if self._left:
-                end = min(size, place + self._left)
-                piece = self._seen + data[place:end]
-                self._found += piece.count(_RECORD)
-                self._seen = piece[1 - len(_RECORD) :]
-                if self._found > MOST_RECORDS:
+        position, size = 0, len(data)
+        while position < size:
+            if self._remaining_bytes:
+                end = min(size, position + self._remaining_bytes)
+                piece = self._overlap + data[position:end]
+                self._record_count += piece.count(_RECORD_TYPE)
+                self._overlap = piece[1 - len(_RECORD_TYPE) :]
+                if self._record_count > MAX_RECORDS:
                     return True
-                self._left -= end - place
-                place = end
-            elif size - place < _HEADER.size:
-                self._unread = data[place:]
+                self._remaining_bytes -= end - position
+                position = end
+            elif size - position < _HEADER.size:
+                self._unread = data[position:]
                 return False
             else:
-                length = max(_HEADER.unpack_from(data, place)[0], _HEADER.size - 1)
-                place += 1
-                if length <= _LARGE and place + length <= size:
-                    place += length
+                length = max(_HEADER.unpack_from(data, position)[0], _HEADER.size - 1)
+                position += 1
+                if length <= _LARGE_MESSAGE and position + length <= size:
+                    position += length
                 else:
-                    self._left, self._found, self._seen = length, 0, b""
+                    self._remaining_bytes, self._record_count, self._overlap = length, 0, b""
         return False

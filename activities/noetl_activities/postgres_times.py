@@ -1,8 +1,8 @@
 """Converts times of Postgres to and from ISO 8601 text without loss.
 
-The Python types that the driver uses have no infinity, no ``24:00:00`` and no year beyond 9999. So the driver passes on
-the numbers that Postgres sends (its ``tuple`` format), which are converted here. An interval is converted to seconds,
-with months of 30 and years of 365 days.
+The Python types of the driver cannot represent infinity, ``24:00:00`` and years after 9999. So the driver passes the
+numbers that Postgres sends (its ``tuple`` format) to the functions here. An interval is converted to seconds, with
+months of 30 and years of 365 days.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from noetl_activities.postgres_pool import Connection
 __all__ = ["INFINITIES", "set_time_codecs"]
 
 Numbers: TypeAlias = tuple[int, ...]
-When: TypeAlias = Any
-"""A value to send: one of the datetime module, or one of INFINITIES."""
+TimeValue: TypeAlias = Any
+"""A value to send: an object of the datetime module, or one of INFINITIES."""
 
 INFINITIES = ("infinity", "-infinity")
 
 _SECOND: Final = 1_000_000
 _DAY: Final = 24 * 60 * 60 * _SECOND
-_MOST_32, _MOST_64 = 2**31 - 1, 2**63 - 1
+_MAX_INT32, _MAX_INT64 = 2**31 - 1, 2**63 - 1
 _FIRST_DAY = datetime.date(2000, 1, 1).toordinal()
 _LOCAL_EPOCH = datetime.datetime(2000, 1, 1)
 _EPOCH = _LOCAL_EPOCH.replace(tzinfo=datetime.UTC)
@@ -32,78 +32,78 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 async def set_time_codecs(connection: Connection) -> None:
-    """Set the codecs of a connection. Needs no query, as the types are built in."""
+    """Set the codecs of a connection. This needs no query, as the types are built in."""
     for name, decode, encode in (
-        ("date", _date, _date_sent),
-        ("time", _time, _time_sent),
-        ("timestamp", _timestamp(_LOCAL_EPOCH), _timestamp_sent(_LOCAL_EPOCH)),
-        ("timestamptz", _timestamp(_EPOCH), _timestamp_sent(_EPOCH)),
-        ("interval", _interval, _interval_sent),
+        ("date", _decode_date, _encode_date),
+        ("time", _decode_time, _encode_time),
+        ("timestamp", _timestamp_decoder(_LOCAL_EPOCH), _timestamp_encoder(_LOCAL_EPOCH)),
+        ("timestamptz", _timestamp_decoder(_EPOCH), _timestamp_encoder(_EPOCH)),
+        ("interval", _decode_interval, _encode_interval),
     ):
         await connection.set_type_codec(name, schema="pg_catalog", decoder=decode, encoder=encode, format="tuple")
 
 
-def _infinity(number: int, most: int) -> str | None:
-    return {most: "infinity", -most - 1: "-infinity"}.get(number)
+def _decode_infinity(number: int, maximum: int) -> str | None:
+    return {maximum: "infinity", -maximum - 1: "-infinity"}.get(number)
 
 
-def _sent_infinity(text: str, most: int) -> Numbers:
-    return (most if text == "infinity" else -most - 1,)
+def _encode_infinity(text: str, maximum: int) -> Numbers:
+    return (maximum if text == "infinity" else -maximum - 1,)
 
 
-def _out_of_range(name: str) -> ConfigError:
+def _out_of_range_error(name: str) -> ConfigError:
     return ConfigError(f"a {name} of the result is outside the years 1 to 9999: cast it to text")
 
 
-def _date(days: Numbers) -> str:
+def _decode_date(days: Numbers) -> str:
     try:
-        return _infinity(days[0], _MOST_32) or datetime.date.fromordinal(_FIRST_DAY + days[0]).isoformat()
+        return _decode_infinity(days[0], _MAX_INT32) or datetime.date.fromordinal(_FIRST_DAY + days[0]).isoformat()
     except (ValueError, OverflowError) as error:
-        raise _out_of_range("date") from error
+        raise _out_of_range_error("date") from error
 
 
-def _date_sent(day: When) -> Numbers:
-    return _sent_infinity(day, _MOST_32) if isinstance(day, str) else (day.toordinal() - _FIRST_DAY,)
+def _encode_date(day: TimeValue) -> Numbers:
+    return _encode_infinity(day, _MAX_INT32) if isinstance(day, str) else (day.toordinal() - _FIRST_DAY,)
 
 
-def _time(microseconds: Numbers) -> str:
+def _decode_time(microseconds: Numbers) -> str:
     if microseconds[0] == _DAY:
         return "24:00:00"
     return (_LOCAL_EPOCH + _MICROSECOND * microseconds[0]).time().isoformat()
 
 
-def _time_sent(time: When) -> Numbers:
+def _encode_time(time: TimeValue) -> Numbers:
     return ((datetime.datetime.combine(_LOCAL_EPOCH, time) - _LOCAL_EPOCH) // _MICROSECOND,)
 
 
-def _timestamp(epoch: datetime.datetime) -> Callable[[Numbers], str]:
+def _timestamp_decoder(epoch: datetime.datetime) -> Callable[[Numbers], str]:
     def decode(microseconds: Numbers) -> str:
         try:
-            return _infinity(microseconds[0], _MOST_64) or (epoch + _MICROSECOND * microseconds[0]).isoformat()
+            return _decode_infinity(microseconds[0], _MAX_INT64) or (epoch + _MICROSECOND * microseconds[0]).isoformat()
         except OverflowError as error:
-            raise _out_of_range("timestamp") from error
+            raise _out_of_range_error("timestamp") from error
 
     return decode
 
 
-def _timestamp_sent(epoch: datetime.datetime) -> Callable[[When], Numbers]:
-    def encode(when: When) -> Numbers:
-        return _sent_infinity(when, _MOST_64) if isinstance(when, str) else ((when - epoch) // _MICROSECOND,)
+def _timestamp_encoder(epoch: datetime.datetime) -> Callable[[TimeValue], Numbers]:
+    def encode(value: TimeValue) -> Numbers:
+        return _encode_infinity(value, _MAX_INT64) if isinstance(value, str) else ((value - epoch) // _MICROSECOND,)
 
     return encode
 
 
-def _interval(parts: Numbers) -> float | str:
+def _decode_interval(parts: Numbers) -> float | str:
     months, days, microseconds = parts
-    if abs(months) >= _MOST_32 and abs(microseconds) >= _MOST_64:
+    if abs(months) >= _MAX_INT32 and abs(microseconds) >= _MAX_INT64:
         return "infinity" if months > 0 else "-infinity"
-    years, rest = divmod(abs(months), 12)
-    days += (years * 365 + rest * 30) * (1 if months > 0 else -1)
+    years, remaining_months = divmod(abs(months), 12)
+    days += (years * 365 + remaining_months * 30) * (1 if months > 0 else -1)
     return (days * _DAY + microseconds) / _SECOND
 
 
-def _interval_sent(length: When) -> Numbers:
-    if isinstance(length, str):
-        sign = 1 if length == "infinity" else -1
-        return tuple(sign * most - (sign < 0) for most in (_MOST_32, _MOST_32, _MOST_64))
-    return (0, length.days, length // _MICROSECOND - length.days * _DAY)
+def _encode_interval(interval: TimeValue) -> Numbers:
+    if isinstance(interval, str):
+        sign = 1 if interval == "infinity" else -1
+        return tuple(sign * maximum - (sign < 0) for maximum in (_MAX_INT32, _MAX_INT32, _MAX_INT64))
+    return (0, interval.days, interval // _MICROSECOND - interval.days * _DAY)

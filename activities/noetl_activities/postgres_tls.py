@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from noetl_activities.errors import CredentialError
 from noetl_compiler.regular_file import read_regular
 
-__all__ = ["MODES", "Attempt", "declined", "tls_attempts"]
+__all__ = ["MODES", "Attempt", "is_tls_refused", "tls_attempts"]
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
@@ -26,8 +26,8 @@ Attempt: TypeAlias = "ssl.SSLContext | Literal[False]"
 
 
 def tls_attempts(mode: str, authorities: str | None) -> Sequence[Attempt]:
-    """Return the TLS contexts to try, in order; a later one only if the server declined TLS. ``authorities`` is a PEM
-    file, by default that of the system. Raises CredentialError.
+    """Return the TLS contexts to try, in order; False is no TLS. A later one is used only if the server refused TLS.
+    ``authorities`` is a PEM file, by default that of the system. Raises CredentialError.
     """
     if mode == "disable":
         return (False,)
@@ -53,6 +53,6 @@ def _context(mode: str, authorities: str | None) -> ssl.SSLContext:
     return context
 
 
-def declined(error: OSError) -> bool:
+def is_tls_refused(error: OSError) -> bool:
     """Whether the server refused TLS, which asyncpg reports only in its message."""
     return type(error) is ConnectionError and "rejected SSL upgrade" in str(error)

@@ -18,13 +18,13 @@ __all__ = ["transaction"]
 @asynccontextmanager
 async def transaction(connection: Connection) -> AsyncGenerator[None]:
     """Like ``connection.transaction()``, but closes the connection if the rollback takes too long."""
-    begun = connection.transaction()
-    await begun.start()
+    inner = connection.transaction()
+    await inner.start()
     try:
         yield
     except BaseException:
         with suppress(Exception):
             async with asyncio.timeout(CLOSE_SECONDS):
-                await begun.rollback()
+                await inner.rollback()
         raise
-    await begun.commit()
+    await inner.commit()

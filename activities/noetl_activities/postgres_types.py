@@ -14,12 +14,12 @@ import asyncpg
 
 from noetl_activities.errors import ConfigError
 
-__all__ = ["MOST_NESTED_TYPES", "TypeDepths", "TypeLimitedConnection"]
+__all__ = ["MAX_NESTED_TYPES", "TypeDepths", "TypeLimitedConnection"]
 
-MOST_NESTED_TYPES = 1_000
-"""Maximum nesting of types, such as the row type of a table in that of another. A few levels are usual."""
+MAX_NESTED_TYPES = 1_000
+"""Maximum nesting of types, such as the row type of a table in the row type of another. A few levels are usual."""
 
-_INNER = ("basetype", "elemtype", "range_subtype")
+_INNER_TYPE_FIELDS = ("basetype", "elemtype", "range_subtype")
 
 if TYPE_CHECKING:
     _Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
@@ -28,17 +28,19 @@ else:
 
 
 class TypeDepths:
-    """The nesting of all types described so far: a later type may contain an earlier one, even one with the same id."""
+    """The nesting of all types that the server has described. A type may contain any that was described before it."""
 
     def __init__(self) -> None:
         self._depths: dict[int, int] = {}
 
     def is_exceeded(self, described: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether one of these types is nested too deeply. They are in the order in which the driver registers them."""
+        """Whether one of these types is nested too deeply. ``described``: in the order in which the driver registers
+        them.
+        """
         for field in described:
-            inner = [*(field[name] for name in _INNER), *(field["attrtypoids"] or ())]
+            inner = [*(field[name] for name in _INNER_TYPE_FIELDS), *(field["attrtypoids"] or ())]
             depth = 1 + max(self._depths.get(oid, 0) for oid in inner)
-            if depth > MOST_NESTED_TYPES:
+            if depth > MAX_NESTED_TYPES:
                 return True
             self._depths[field["oid"]] = depth
         return False
@@ -47,13 +49,13 @@ class TypeDepths:
 class TypeLimitedConnection(_Connection):
     """Raises ConfigError for types that are nested too deeply, before the driver registers them."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._depths = TypeDepths()
 
-    async def _introspect_types(self, typeoids: Any, *within: Any) -> Any:
-        introspect = getattr(super(), "_introspect_types")  # noqa: B009 - the stubs do not have it
-        described, statement = cast("tuple[list[Mapping[str, Any]], Any]", await introspect(typeoids, *within))
+    async def _introspect_types(self, typeoids: Any, *args: Any) -> Any:
+        introspect = getattr(super(), "_introspect_types")  # noqa: B009 - the type stubs lack it
+        described, statement = cast("tuple[list[Mapping[str, Any]], Any]", await introspect(typeoids, *args))
         if self._depths.is_exceeded(described):
-            raise ConfigError(f"the result has over {MOST_NESTED_TYPES:,} nested types: select their fields")
+            raise ConfigError(f"the result has over {MAX_NESTED_TYPES:,} nested types: select their fields")
         return described, statement

@@ -1,4 +1,4 @@
-"""Values that calls pass to programs: environment variables and arguments."""
+"""Validates the environment variables and arguments that calls pass to programs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def variable_name(field: str, name: object) -> str:
     return name
 
 
-def as_argument(value: Json, what: str) -> str:
-    """Return the value as text, with lists and mappings as JSON. Raises ConfigError, which calls the value ``what``."""
+def as_argument(value: Json, label: str) -> str:
+    """Return the value as a string, with lists and mappings as JSON. ``label`` names the value in the ConfigError."""
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value)
     if "\0" in text:
-        raise ConfigError(f"{what} has a NUL character, which cannot be passed to a program")
+        raise ConfigError(f"{label} has a NUL character, which cannot be passed to a program")
     return text

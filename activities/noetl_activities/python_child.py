@@ -4,12 +4,13 @@ The call is ``{code, input, libs, env, context, vars, credentials}`` as JSON. Wr
 ``{ok, type, message, traceback}`` or ``{ok, too_deep}`` to the descriptor named by argv[1]. Output of the code goes to
 stdout and stderr.
 
-A playbook's code has one of three forms: it sets ``result``, it defines ``main``, or it returns at top level. The last
-is not valid Python, so only then the code is compiled as the body of a function, with unchanged line numbers. Names
-that it assigns are then local, so globals with these names become its parameters: ``x = int(x)`` reads the input.
+A playbook's code has one of three forms: it sets ``result``, it defines ``main``, or it returns at top level. A return
+at top level is not valid Python, so such code is compiled as the body of a function, with unchanged line numbers. The
+names that it assigns are then local, so globals with these names become parameters of the function, and ``x = int(x)``
+reads the input.
 
-Every call pays for the imports of this file; importing everything would take twice as long as starting the interpreter.
-So modules that only some calls need are imported where they are used.
+Every call pays for the imports of this file, and importing everything would take twice as long as starting the
+interpreter. So modules that only some calls need are imported where they are used.
 """
 
 # Values come from the code of the task and have no static types.
@@ -27,7 +28,7 @@ from collections.abc import ItemsView, KeysView, Mapping, Sequence, Set, ValuesV
 from noetl_activities import noetl_package
 from noetl_activities.isolation.supervisor import start_task
 
-TYPE_CHECKING = False  # as type checkers read it; ``typing`` itself would have to be imported
+TYPE_CHECKING = False  # type checkers treat it as true; importing it from ``typing`` is slow
 if TYPE_CHECKING:
     import ast
     import traceback
@@ -36,39 +37,39 @@ if TYPE_CHECKING:
 
 FILE = "<python task>"
 VAR_KEYWORDS = 0x08
-"""The flag of a code object that takes ``**rest`` (inspect.CO_VARKEYWORDS)."""
+"""The flag of the code of a function that takes ``**kwargs`` (inspect.CO_VARKEYWORDS)."""
 
 
 def main() -> None:
-    """Called in the process that becomes the supervisor of the task."""
-    given, _ = start_task()
+    """Run the task and write its response. Called in the process that becomes the supervisor of the task."""
+    data, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
-    own = os.getpid()
-    call = json.loads(given)
+    pid = os.getpid()
+    call = json.loads(data)
     os.environ.update(call["env"])
     print_lines_at_once()
     if "logging" in call["code"]:
         show_logging()
     try:
-        text = answer(run(call))
+        text = success_response(run(call))
     except BaseException as error:
-        text = json.dumps(failure(error, call["code"]))
-    if os.getpid() != own:
-        os._exit(0)  # a fork made by the task's code: its parent sends the answer
+        text = json.dumps(failure_response(error, call["code"]))
+    if os.getpid() != pid:
+        os._exit(0)  # the task's code has forked this process: its parent writes the response
     sys.stdout.flush()
     out.write(text)
     out.close()
 
 
 def print_lines_at_once() -> None:
-    """Flush output after each line, so that it is logged immediately."""
+    """Flush stdout after each line, so that the line is logged immediately."""
     out: Any = sys.stdout
     out.reconfigure(line_buffering=True)
 
 
 def show_logging() -> None:
-    """Send the log of the code to stderr, from level INFO on, unless the code has configured logging."""
+    """Write log messages of the code to stderr, from level INFO on, unless the code configures logging."""
     import logging
 
     handler = logging.StreamHandler()
@@ -77,17 +78,17 @@ def show_logging() -> None:
     logging.root.setLevel(logging.INFO)
 
 
-def answer(result: Any) -> str:
+def success_response(result: Any) -> str:
     """Return the response for a result; ``too_deep`` if it is nested too deeply for JSON, or contains itself."""
     try:
-        return json.dumps({"ok": True, "result": plain(result), "set": plain(noetl_package.written)})
+        return json.dumps({"ok": True, "result": to_json(result), "set": to_json(noetl_package.changes)})
     except RecursionError:
         return json.dumps({"ok": False, "too_deep": True})
     except NotJsonError as error:
-        path = path_to(error.value, result, "result") or path_to(error.value, noetl_package.written, "ctx")
+        path = path_to(error.value, result, "result") or path_to(error.value, noetl_package.changes, "ctx")
         hint = "return its text, its fields as a dict, or list(...) of what it iterates over"
         raise TypeError(
-            f'"{path or "result"}" is of type {named(type(error.value))}, not a JSON value: {hint}'
+            f'"{path or "result"}" is of type {type_name(type(error.value))}, not a JSON value: {hint}'
         ) from None
 
 
@@ -96,16 +97,16 @@ def run(call: dict[str, Any]) -> Any:
     if "noetl" in call["code"]:
         noetl_package.install(call["vars"], call["credentials"])
     names = globals_of(call)
-    code = compiled(call["code"])
+    code = compile_code(call["code"])
     if code is None:
-        return call_returning(call["code"], names)
-    exec(code, names)  # noqa: S102 - what this process is for
+        return call_with_return(call["code"], names)
+    exec(code, names)  # noqa: S102 - this process is sandboxed
     function = names.get("main")
     if "result" in names and (not callable(function) or "result" not in call["input"]):
         return names["result"]
     if callable(function) and getattr(function, "__module__", "__main__") == "__main__":
-        positional, named = arguments(function, call)
-        return finished(function(*positional, **named))
+        positional, keywords = call_arguments(function, call)
+        return await_result(function(*positional, **keywords))
     return names.get("result")
 
 
@@ -133,13 +134,14 @@ def globals_of(call: dict[str, Any]) -> dict[str, Any]:
     if call["libs"]:
         import importlib
     for alias, module in call["libs"].items():
-        whole, _, part = module.partition(":")
-        user_module = importlib.import_module(whole)
-        names[alias] = getattr(user_module, part) if part else user_module
+        module_name, _, member = module.partition(":")
+        user_module = importlib.import_module(module_name)
+        names[alias] = getattr(user_module, member) if member else user_module
     return names
 
 
 def get_val(tree: Any, path: str, default: Any) -> Any:
+    """Return the value at a path such as ``data.items``, for code of older playbooks."""
     for part in str(path).split("."):
         if isinstance(tree, dict) and part in tree:
             tree = tree[part]
@@ -148,88 +150,92 @@ def get_val(tree: Any, path: str, default: Any) -> Any:
     return tree
 
 
-def deep_merge(under: Any, over: Any) -> Any:
-    if isinstance(under, dict) and isinstance(over, dict):
-        return {**under, **{key: deep_merge(under.get(key), value) for key, value in over.items()}}
-    return over
+def deep_merge(base: Any, override: Any) -> Any:
+    """Merge nested mappings; any other value of ``override`` replaces that of ``base``."""
+    if isinstance(base, dict) and isinstance(override, dict):
+        return {**base, **{key: deep_merge(base.get(key), value) for key, value in override.items()}}
+    return override
 
 
-def compiled(text: str) -> types.CodeType | None:
+def compile_code(text: str) -> types.CodeType | None:
     """Compile code; None if it returns at top level."""
     try:
         return compile(text, FILE, "exec")
     except SyntaxError:
         import ast
 
-        if not returns(ast.parse(text, FILE)):
+        if not has_top_level_return(ast.parse(text, FILE)):
             raise
         return None
 
 
-def returns(tree: ast.Module) -> bool:
+def has_top_level_return(tree: ast.Module) -> bool:
     """Whether the code returns outside of any function."""
     import ast
 
-    waiting: list[ast.AST] = list(tree.body)
-    while waiting:
-        node = waiting.pop()
+    pending: list[ast.AST] = list(tree.body)
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.Return):
             return True
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
-            waiting.extend(ast.iter_child_nodes(node))
+            pending.extend(ast.iter_child_nodes(node))
     return False
 
 
-def call_returning(text: str, names: dict[str, Any]) -> Any:
+def call_with_return(text: str, names: dict[str, Any]) -> Any:
+    """Run code that returns at top level, as a function, and return its result."""
     import ast
 
     tree = ast.parse(text, FILE)
-    future = [
+    future_imports = [
         statement
         for statement in tree.body
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
     ]
-    body = [statement for statement in tree.body if statement not in future]
-    assigned = define(body, [], future, dict(names)).__code__
-    inputs = sorted({*assigned.co_varnames, *assigned.co_cellvars} & names.keys())
-    return define(body, inputs, future, names)(**{name: names[name] for name in inputs})
+    body = [statement for statement in tree.body if statement not in future_imports]
+    function_code = define_task(body, [], future_imports, dict(names)).__code__
+    inputs = sorted({*function_code.co_varnames, *function_code.co_cellvars} & names.keys())
+    return define_task(body, inputs, future_imports, names)(**{name: names[name] for name in inputs})
 
 
-def define(body: list[ast.stmt], inputs: list[str], future: list[ast.ImportFrom], names: dict[str, Any]) -> Any:
+def define_task(
+    body: list[ast.stmt], inputs: list[str], future_imports: list[ast.ImportFrom], names: dict[str, Any]
+) -> Any:
     import ast
 
     tree = ast.parse("def __task__(*, " + ", ".join(inputs) + "): pass" if inputs else "def __task__(): pass")
     function: Any = tree.body[0]
     function.body = body
-    tree.body[:0] = future
+    tree.body[:0] = future_imports
     exec(compile(ast.fix_missing_locations(tree), FILE, "exec"), names)  # noqa: S102
     return names["__task__"]
 
 
-def arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return the arguments by name, from the inputs; ``context``, ``input_data`` and ``args`` are special unless an
-    input has that name.
+def call_arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return (positional, by name) arguments for ``main`` from the input of the task. ``context``, ``input_data`` and
+    ``args`` are special, unless an input has that name.
     """
-    given, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
-    positional, named, optional, takes_all = parameters(function)
-    values = {**{name: special[name] for name in special if name in named}, **given}
-    wanted = values if takes_all else {name: values[name] for name in named if name in values}
-    missing = [name for name in named if name not in wanted and name not in optional]
-    if len(missing) == 1 and not given:
-        wanted[missing[0]] = call["context"]
-    return [given[name] for name in positional if name in given], wanted
+    inputs, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
+    positional, by_name, optional, takes_all = function_parameters(function)
+    values = {**{name: special[name] for name in special if name in by_name}, **inputs}
+    arguments = values if takes_all else {name: values[name] for name in by_name if name in values}
+    missing = [name for name in by_name if name not in arguments and name not in optional]
+    if len(missing) == 1 and not inputs:
+        arguments[missing[0]] = call["context"]
+    return [inputs[name] for name in positional if name in inputs], arguments
 
 
-def parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], set[str], bool]:
-    """(positional-only names, other names, names with a default, whether there is ``**rest``): from the code object of
-    a plain function, from ``inspect`` for other callables.
+def function_parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], set[str], bool]:
+    """Return (positional-only names, other names, names with a default, whether it takes ``**kwargs``). Reads the code
+    object of a plain function; ``inspect``, which is slow to import, is only used for other callables.
     """
-    if type(function) is type(parameters) and not vars(function):  # a wrapper has its function's __wrapped__
-        code, some_default = function.__code__, function.__defaults__ or ()
-        count, only = code.co_argcount, code.co_posonlyargcount
+    if type(function) is type(function_parameters) and not vars(function):  # a wrapper has the attribute __wrapped__
+        code, defaults = function.__code__, function.__defaults__ or ()
+        count, positional_only = code.co_argcount, code.co_posonlyargcount
         names = list(code.co_varnames[: count + code.co_kwonlyargcount])
-        optional = {*names[count - len(some_default) : count], *(function.__kwdefaults__ or ())}
-        return names[:only], names[only:], optional, bool(code.co_flags & VAR_KEYWORDS)
+        optional = {*names[count - len(defaults) : count], *(function.__kwdefaults__ or ())}
+        return names[:positional_only], names[positional_only:], optional, bool(code.co_flags & VAR_KEYWORDS)
     import inspect
 
     signature_parameters = inspect.signature(function).parameters.values()
@@ -245,7 +251,8 @@ def parameters(function: Callable[..., Any]) -> tuple[list[str], list[str], set[
     )
 
 
-def finished(value: Any) -> Any:
+def await_result(value: Any) -> Any:
+    """Return the value, or the result of a coroutine."""
     if isinstance(value, types.CoroutineType):
         import asyncio
 
@@ -257,95 +264,98 @@ class NotJsonError(TypeError):
     """A part of a result is not a JSON value."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(f"{named(type(value))} is not a JSON value")
+        super().__init__(f"{type_name(type(value))} is not a JSON value")
         self.value = value
 
 
-def plain(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
-    """JSON of what tasks commonly return: dates, decimals, sets, bytes, numpy's values. ``other`` converts anything
-    else; without it that raises NotJsonError. NaN and infinity stay for the worker to find (non_finite.py).
+def to_json(value: Any, fallback: Callable[[Any], Any] | None = None) -> Any:
+    """Convert the types that tasks commonly return to JSON: dates, decimals, sets, bytes, values of numpy. ``fallback``
+    converts values of other types; without it they raise NotJsonError. The worker replaces NaN and infinity
+    (non_finite.py).
     """
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (dict, Mapping)):
-        return {text_of_key(key, other): plain(item, other) for key, item in value.items()}
+        return {key_to_text(key, fallback): to_json(item, fallback) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(item, other) for item in value]
+        return [to_json(item, fallback) for item in value]
     if isinstance(value, (bytes, bytearray)):
         import base64
 
         return base64.b64encode(value).decode()
     if callable(getattr(value, "tolist", None)):
-        return plain(value.tolist(), other)
+        return to_json(value.tolist(), fallback)
     if isinstance(value, (Sequence, KeysView, ValuesView, ItemsView)):
-        return [plain(item, other) for item in value]
+        return [to_json(item, fallback) for item in value]
     if isinstance(value, Set):
-        return [plain(item, other) for item in sorted(value, key=repr)]
-    return scalar(value, other)
+        return [to_json(item, fallback) for item in sorted(value, key=repr)]
+    return scalar_to_json(value, fallback)
 
 
-def scalar(value: Any, other: Callable[[Any], Any] | None) -> Any:
+def scalar_to_json(value: Any, fallback: Callable[[Any], Any] | None) -> Any:
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, (datetime.timedelta, *text_types())):
+    if isinstance(value, (datetime.timedelta, *types_with_text())):
         return str(value)
-    if isinstance(value, loaded("enum", "Enum")):
-        return plain(value.value, other)
+    if isinstance(value, loaded_type("enum", "Enum")):
+        return to_json(value.value, fallback)
     if hasattr(type(value), "__float__") or hasattr(type(value), "__index__"):
         return float(value)
-    if other is None:
+    if fallback is None:
         raise NotJsonError(value)
-    return other(value)
+    return fallback(value)
 
 
-def text_of_key(key: Any, other: Callable[[Any], Any] | None) -> str:
+def key_to_text(key: Any, fallback: Callable[[Any], Any] | None) -> str:
     if isinstance(key, str):
         return key
-    plain(key, other)
+    to_json(key, fallback)
     return str(key)
 
 
-def text_types() -> list[type]:
-    """Types whose text is their value. What the code has not imported it cannot return."""
-    return [loaded(*name) for name in (("uuid", "UUID"), ("pathlib", "PurePath"), ("ipaddress", "_IPAddressBase"))]
+def types_with_text() -> list[type]:
+    """Return the types that are converted with ``str``. Modules that the code has not imported are not needed."""
+    return [loaded_type(*name) for name in (("uuid", "UUID"), ("pathlib", "PurePath"), ("ipaddress", "_IPAddressBase"))]
 
 
-def loaded(module: str, name: str) -> Any:
+def loaded_type(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-def named(kind: type) -> str:
+def type_name(kind: type) -> str:
     return (
         kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
     )
 
 
 def path_to(part: Any, value: Any, path: str) -> str:
-    """Return the path of a part of a value, such as ``result.rows[2].when``; "" if it is not there."""
+    """Return the path of a part in a value, such as ``result.rows[2].when``; "" if the value does not contain it."""
     if value is part:
         return path
     if isinstance(value, Mapping):
-        below = [(key if key is part else item, f"{path}.{key}") for key, item in value.items()]
+        children = [(key if key is part else item, f"{path}.{key}") for key, item in value.items()]
     elif isinstance(value, (Sequence, Set, ValuesView)) and not isinstance(value, (str, bytes)):
-        below = [(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        children = [(item, f"{path}[{index}]") for index, item in enumerate(value)]
     else:
         return ""
-    return next(filter(None, (path_to(part, item, at) for item, at in below)), "")
+    return next(filter(None, (path_to(part, item, child_path) for item, child_path in children)), "")
 
 
 def serializable(value: Any) -> Any:
-    """The value for code that writes JSON itself: null for NaN and infinity, text for values without a JSON type."""
-    return json.loads(json.dumps(plain(value, str)), parse_constant=lambda _name: None)
+    """Return the value for code that writes JSON itself, with None for NaN and infinity, and strings for values without
+    a JSON type.
+    """
+    return json.loads(json.dumps(to_json(value, str)), parse_constant=lambda _name: None)
 
 
-def failure(error: BaseException, code: str) -> dict[str, Any]:
+def failure_response(error: BaseException, code: str) -> dict[str, Any]:
     """Return the response for an exception, with a traceback that starts in the code of the task."""
     import linecache
     import traceback
 
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
     exception = traceback.TracebackException.from_exception(error, compact=True)
-    leave_out_own_frames(exception)
+    remove_own_frames(exception)
     lines = [frame.lineno for frame in exception.stack if frame.filename == FILE]
     return {
         "ok": False,
@@ -356,12 +366,12 @@ def failure(error: BaseException, code: str) -> dict[str, Any]:
     }
 
 
-def leave_out_own_frames(exception: traceback.TracebackException | None) -> None:
-    """Those that called the code, of this exception, its causes and the parts of a group."""
+def remove_own_frames(exception: traceback.TracebackException | None) -> None:
+    """Remove the frames of this file from an exception, its causes and the members of an exception group."""
     if exception is None:
         return
     first = next((index for index, frame in enumerate(exception.stack) if frame.filename == FILE), 0)
     del exception.stack[:first]
     exception.stack[:] = [frame for frame in exception.stack if frame.filename != __file__]
-    for below in (exception.__cause__, exception.__context__, *(getattr(exception, "exceptions", None) or ())):
-        leave_out_own_frames(below)
+    for related in (exception.__cause__, exception.__context__, *(getattr(exception, "exceptions", None) or ())):
+        remove_own_frames(related)

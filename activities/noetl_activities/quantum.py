@@ -1,4 +1,4 @@
-"""The quantum tool: runs a circuit on a machine of IBM Quantum, or on a simulation of one in the worker.
+"""The quantum tool: runs a circuit on a machine of IBM Quantum, or on a simulated machine.
 
 Qiskit runs in a sandboxed process, which ends with the call (quantum_child.py).
 """
@@ -24,8 +24,8 @@ MAX_SHOTS = 10_000_000
 """The maximum that IBM Quantum accepts."""
 
 _CHILD = "noetl_activities.quantum_child"
-_LIBRARY = "qiskit_ibm_runtime"
-_MOST_SEED = 2**32 - 1
+_QISKIT_RUNTIME = "qiskit_ibm_runtime"
+_MAX_SEED = 2**32 - 1
 _MAX_MESSAGE = 2_000
 
 
@@ -40,7 +40,7 @@ class QuantumTool:
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Return ``{job_id, counts, metadata}``."""
         call = _call(request.config)
-        if find_spec(_LIBRARY) is None:
+        if find_spec(_QISKIT_RUNTIME) is None:
             raise ConfigError('Qiskit is not installed on the worker: pip install "noetl-temporal[quantum]" there')
         if call["provider"] != LOCAL:
             if request.auth is None:
@@ -50,35 +50,35 @@ class QuantumTool:
 
 
 def _call(config: dict[str, Json]) -> dict[str, Json]:
-    """Raises ConfigError."""
+    """Return the validated call for quantum_child.py. Raises ConfigError."""
     provider = config.get("provider") or LOCAL
     if provider not in PROVIDERS:
         raise ConfigError(f"provider is {provider!r:.60}: write {' or '.join(PROVIDERS)}")
     for name in ("circuit", "backend"):
         if not isinstance(config.get(name), str) or not config[name].strip():
-            raise ConfigError(f"a quantum task needs a {name}: a text")
+            raise ConfigError(f"a quantum task needs a {name}: a string")
     seed: Json = config.get("seed")
     return {
         "provider": provider,
         "backend": config["backend"].strip(),
         "circuit": config["circuit"],
-        "shots": _whole("shots", config.get("shots") or DEFAULT_SHOTS, MAX_SHOTS),
+        "shots": _whole_number("shots", config.get("shots") or DEFAULT_SHOTS, MAX_SHOTS),
         "params": _params(config.get("params")),
-        "seed": None if seed is None else _whole("seed", seed, _MOST_SEED, least=0),
+        "seed": None if seed is None else _whole_number("seed", seed, _MAX_SEED, minimum=0),
         "tags": _tags(config.get("tags")),
         "login": {},
     }
 
 
-def _whole(name: str, value: Json, most: int, least: int = 1) -> int:
-    """Return a number, or text with a number, which templates may yield."""
+def _whole_number(name: str, value: Json, maximum: int, minimum: int = 1) -> int:
+    """Return a whole number. Accepts a string with a number, which templates may yield. Raises ConfigError."""
     try:
         number = int(value)
     except (ValueError, TypeError, OverflowError):
         number = -1
-    is_part = isinstance(value, float) and not value.is_integer()
-    if isinstance(value, bool) or is_part or not least <= number <= most:
-        raise ConfigError(f"{name} is {value!r:.60}: write a whole number from {least} to {most:,}")
+    is_fraction = isinstance(value, float) and not value.is_integer()
+    if isinstance(value, bool) or is_fraction or not minimum <= number <= maximum:
+        raise ConfigError(f"{name} is {value!r:.60}: write a whole number from {minimum} to {maximum:,}")
     return number
 
 
@@ -104,21 +104,21 @@ def _angle(value: Json) -> float:
 
 def _tags(value: Json) -> list[str]:
     if value is not None and not isinstance(value, list):
-        raise ConfigError("tags must be a list of texts")
+        raise ConfigError("tags must be a list of strings")
     return [str(tag) for tag in cast("list[Json]", value or [])]
 
 
-def _outcome(ended: ProcessExit, context: ToolContext) -> Outcome:
-    answer: Json = json.loads(ended.answer) if ended.answer else None
-    if answer is None:
-        last = context.cut((ended.printed.strip().splitlines() or [""])[-1], _MAX_MESSAGE)
-        message = f"the process that runs Qiskit ended ({exit_text(ended.status)}): {last}".rstrip(": ")
+def _outcome(process_exit: ProcessExit, context: ToolContext) -> Outcome:
+    response: Json = json.loads(process_exit.response) if process_exit.response else None
+    if response is None:
+        last_line = context.truncate((process_exit.printed.strip().splitlines() or [""])[-1], _MAX_MESSAGE)
+        message = f"the process that runs Qiskit ended ({exit_text(process_exit.status)}): {last_line}".rstrip(": ")
         return Outcome("error", error=ErrorInfo("exception", message))
-    if "result" in answer:
-        return Outcome("ok", answer["result"])
-    if answer["kind"] == "config":
-        raise ConfigError(context.cut(answer["message"], _MAX_MESSAGE))
-    return Outcome("error", error=ErrorInfo(answer["kind"], context.cut(answer["message"], _MAX_MESSAGE)))
+    if "result" in response:
+        return Outcome("ok", response["result"])
+    if response["kind"] == "config":
+        raise ConfigError(context.truncate(response["message"], _MAX_MESSAGE))
+    return Outcome("error", error=ErrorInfo(response["kind"], context.truncate(response["message"], _MAX_MESSAGE)))
 
 
 TOOL = QuantumTool()

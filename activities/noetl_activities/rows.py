@@ -1,4 +1,4 @@
-"""Result sets of SQL tools as JSON."""
+"""Converts the rows and values of databases to JSON."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any, TypeAlias, cast
 
 from noetl_activities.tool import Json
 
-__all__ = ["Statement", "json_of", "sql_result", "statement"]
+__all__ = ["Statement", "sql_result", "statement_result", "to_json"]
 
 _NETWORKS = (ipaddress.IPv4Network, ipaddress.IPv6Network)
-"""Types that are iterable, but converted to text like other database types."""
+"""Types that are iterable, but are converted to text."""
 
-_INFINITE = {
+_INFINITE_TIMES = {
     id(pattern): text
     for pattern, text in (
         (datetime.date.max, "infinity"),
@@ -27,32 +27,36 @@ _INFINITE = {
         (datetime.datetime.min, "-infinity"),
     )
 }
-"""The objects that DuckDB returns for infinite times, compared by identity: the last day of 9999 is another object."""
+"""The id of each object that DuckDB returns for an infinite time. They are compared by identity, because the last day
+of 9999 is equal to one of them.
+"""
 
 Statement: TypeAlias = dict[str, Json]
-"""{rows: [map], columns: [name], row_count}"""
+"""The result of a statement: ``{rows: [mapping], columns: [name], row_count}``."""
 
 
-def statement(
-    columns: list[str], rows: Iterable[Iterable[Any]], row_count: int | None = None, other: Callable[[Any], str] = str
+def statement_result(
+    columns: list[str],
+    rows: Iterable[Iterable[Any]],
+    row_count: int | None = None,
+    fallback: Callable[[Any], str] = str,
 ) -> Statement:
-    """Return the result of a statement; for one without rows, ``row_count`` is the number of changed rows. ``other``:
-    see json_of.
+    """Return the result of a statement. ``row_count`` is the number of changed rows of one that returns no rows.
+    ``fallback``: see to_json.
     """
-    maps = [dict(zip(columns, (json_of(value, other) for value in row), strict=True)) for row in rows]
-    return {"rows": maps, "columns": columns, "row_count": len(maps) if row_count is None else row_count}
+    mappings = [dict(zip(columns, (to_json(value, fallback) for value in row), strict=True)) for row in rows]
+    return {"rows": mappings, "columns": columns, "row_count": len(mappings) if row_count is None else row_count}
 
 
 def sql_result(statements: list[Statement]) -> dict[str, Json]:
-    """Return the result of the last statement; if there are several, with a list of all of them."""
+    """Return the result of the last statement; if there are several, with the list of all results."""
     result: dict[str, Json] = {"status": "success", **statements[-1], "statement_count": len(statements)}
     return {**result, "statements": statements} if len(statements) > 1 else result
 
 
-def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
-    """Return a database value as JSON: numbers stay numbers, times become ISO text, instants in UTC whatever the time
-    zone of the session, bytes base64. NaN and infinity are left to non_finite.py. ``other`` converts values of types
-    that only the database has.
+def to_json(value: Any, fallback: Callable[[Any], str] = str) -> Json:
+    """Return a database value as JSON: times as ISO text, timestamps with a zone in UTC, bytes as base64. Does not
+    replace NaN and infinity (non_finite.py). ``fallback`` converts values of types that only the database has.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -61,7 +65,7 @@ def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).isoformat()
     if isinstance(value, datetime.date | datetime.time):
-        return _INFINITE.get(id(value)) or value.isoformat()
+        return _INFINITE_TIMES.get(id(value)) or value.isoformat()
     if isinstance(value, datetime.timedelta):
         return value.total_seconds()
     if isinstance(value, uuid.UUID):
@@ -69,15 +73,15 @@ def json_of(value: Any, other: Callable[[Any], str] = str) -> Json:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(cast("bytes", value))).decode()
     if isinstance(value, Mapping):
-        return {_name(key): json_of(item, other) for key, item in cast("Mapping[Any, Any]", value).items()}
+        return {_key_text(key): to_json(item, fallback) for key, item in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, Iterable) and not isinstance(value, _NETWORKS):
-        return [json_of(item, other) for item in cast("Iterable[Any]", value)]
-    return other(value)
+        return [to_json(item, fallback) for item in cast("Iterable[Any]", value)]
+    return fallback(value)
 
 
-def _name(key: Any) -> str:
+def _key_text(key: Any) -> str:
     """Return the key of a mapping as text."""
-    name = json_of(key)
+    name = to_json(key)
     return name if isinstance(name, str) else json.dumps(name)
 
 

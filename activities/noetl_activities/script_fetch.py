@@ -21,32 +21,32 @@ from noetl_compiler.script_requests import Download, redacted_address
 
 __all__ = ["fetch_script"]
 
-_OWN = "scripts are fetched by the process that submits the playbook"
+_FETCHED_BY = "scripts are fetched by the process that submits the playbook"
 
 
 def fetch_script(download: Download, source: CredentialSource) -> bytes:
-    """The body of the response. Raises ScriptError. Must not be called in a thread with a running event loop."""
+    """Return the script. Raises ScriptError. Must not be called in a thread with a running event loop."""
     public_url = redacted_address(download.url)
     try:
-        url, headers = _request(download, source)
+        url, headers = _build_request(download, source)
     except CredentialError as error:
         raise ScriptError(
-            f"cannot fetch {public_url}: {error}", f"{_OWN}, with the credentials of that process"
+            f"cannot fetch {public_url}: {error}", f"{_FETCHED_BY}, with the credentials of that process"
         ) from None
     except ToolError as error:
         raise ScriptError(f"cannot fetch {public_url}: {error}") from None
-    return asyncio.run(_fetched(public_url, url, headers, download.timeout))
+    return asyncio.run(_fetch(public_url, url, headers, download.timeout))
 
 
-def _request(download: Download, source: CredentialSource) -> tuple[str, Mapping[str, str]]:
-    """Raises ToolError."""
+def _build_request(download: Download, source: CredentialSource) -> tuple[str, Mapping[str, str]]:
+    """Return the URL and the headers of the request. Raises ToolError."""
     credential: Credential = source.find(download.auth) if download.auth else {}
     if download.url.partition("://")[0] not in STORES.values():
         return download.url, {**dict(download.headers), **credential_headers(credential)}
-    return object_request("GET", StoredObject.at(download.url), credential, download.region, download.endpoint)
+    return object_request("GET", StoredObject.parse(download.url), credential, download.region, download.endpoint)
 
 
-async def _fetched(public_url: str, url: str, headers: Mapping[str, str], seconds: float) -> bytes:
+async def _fetch(public_url: str, url: str, headers: Mapping[str, str], seconds: float) -> bytes:
     try:
         async with asyncio.timeout(seconds), guarded_client(httpx.Timeout(seconds)) as client:
             request = client.build_request("GET", url, headers=headers)
@@ -54,7 +54,9 @@ async def _fetched(public_url: str, url: str, headers: Mapping[str, str], second
     except TimeoutError:
         raise ScriptError(f"cannot fetch {public_url}: no complete response after {seconds:g} s") from None
     except RefusedError as error:
-        raise ScriptError(f"cannot fetch {public_url}: {error}", f"{_OWN}: set {ALLOW_VARIABLE} there") from error
+        raise ScriptError(
+            f"cannot fetch {public_url}: {error}", f"{_FETCHED_BY}: set {ALLOW_VARIABLE} there"
+        ) from error
     except (httpx.HTTPError, httpx.InvalidURL, ToolError, ValueError) as error:
         raise ScriptError(f"cannot fetch {public_url}: {str(error) or type(error).__name__}") from error
     if not response.is_success:

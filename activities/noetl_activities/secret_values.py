@@ -1,5 +1,5 @@
-"""Which values of a credential are secret: all except those of the fields listed here, where only the password and the
-query of a URL are.
+"""Selects the secret values of a credential: all values, except those of the public fields listed here. In a URL in a
+public field, the password and the values of the query are secret.
 """
 
 from __future__ import annotations
@@ -16,31 +16,33 @@ __all__ = ["MAX_CHARACTERS", "MAX_SECRETS", "secrets_of"]
 
 MAX_SECRETS = 64
 MAX_CHARACTERS = 16 * 1024
-"""Maximum total length of the secrets of a call: its outputs are searched for all of them."""
+"""Maximum total length of the secrets of a call, because all its outputs are searched for them."""
 
-_SHORTEST_IN_QUERY = 8
-"""Shorter values are numbers and words such as "true", which occur in many texts."""
+_MIN_QUERY_CHARS = 8
+"""Shorter values are often numbers or words such as "true", which occur in many texts."""
 
-_PLACES = "db_host db_port db_name db_user host port database dbname user schema"
-_USES = "type source inject header header_name oauth_credential scope provider service sslmode ssl sslrootcert"
-_OF_STORES = "region endpoint project_id client_email auth_uri token_uri universe_domain"
-_PUBLIC = frozenset(f"{_PLACES} {_USES} {_OF_STORES}".split())
+_LOCATION_FIELDS = "db_host db_port db_name db_user host port database dbname user schema"
+_USE_FIELDS = "type source inject header header_name oauth_credential scope provider service sslmode ssl sslrootcert"
+_STORE_FIELDS = "region endpoint project_id client_email auth_uri token_uri universe_domain"
+_PUBLIC_FIELDS = frozenset(f"{_LOCATION_FIELDS} {_USE_FIELDS} {_STORE_FIELDS}".split())
 
 
 def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
-    """The secrets ``known`` and those of the credential. Raises CredentialError if they are too many or too long."""
+    """Return the ``known`` secrets and those of the credential. Raises CredentialError if they are too many or too
+    long.
+    """
     secrets = set(known)
-    waiting: list[tuple[str, Any]] = list(credential.items())
-    while waiting:
-        name, value = waiting.pop()
+    pending: list[tuple[str, Any]] = list(credential.items())
+    while pending:
+        name, value = pending.pop()
         if isinstance(value, Mapping):
-            waiting.extend(cast("Mapping[str, Any]", value).items())
+            pending.extend(cast("Mapping[str, Any]", value).items())
         elif isinstance(value, list | tuple):
-            waiting.extend((name, item) for item in cast("list[Any]", value))
+            pending.extend((name, item) for item in cast("list[Any]", value))
         elif isinstance(value, str | int | float) and not isinstance(value, bool):
-            parts = _parts(str(value))
-            secrets.update(parts - {str(value)} if name in _PUBLIC else parts)
-    secrets.update(_login(credential))
+            parts = _secret_parts(str(value))
+            secrets.update(parts - {str(value)} if name in _PUBLIC_FIELDS else parts)
+    secrets.update(_basic_login(credential))
     secrets.discard("")
     if len(secrets) > MAX_SECRETS or sum(map(len, secrets)) > MAX_CHARACTERS:
         raise CredentialError(
@@ -50,23 +52,23 @@ def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
     return frozenset(secrets)
 
 
-def _parts(value: str) -> set[str]:
-    """The value; if it is a URL, also its password and the values in its query."""
+def _secret_parts(value: str) -> set[str]:
+    """Return the value; if it is a URL, also its password and the values in its query."""
     password = dsn_password(value)
     parts = {value} if password is None else {value, password, unquote(password)}
-    return parts | _in_query(value)
+    return parts | _query_values(value)
 
 
-def _in_query(value: str) -> set[str]:
-    """The values in the query, encoded and decoded."""
+def _query_values(value: str) -> set[str]:
+    """Return the values in the query of a URL, encoded and decoded."""
     if "://" not in value:
         return set()
     fields = (field.partition("=") for field in value.partition("?")[2].partition("#")[0].split("&")[: MAX_SECRETS + 1])
-    given = {text for name, _, text in fields if name not in _PUBLIC and len(text) >= _SHORTEST_IN_QUERY}
-    return {*given, *map(unquote, given), *map(unquote_plus, given)}
+    values = {text for name, _, text in fields if name not in _PUBLIC_FIELDS and len(text) >= _MIN_QUERY_CHARS}
+    return {*values, *map(unquote, values), *map(unquote_plus, values)}
 
 
-def _login(credential: Credential) -> set[str]:
-    """User and password as in Basic authentication: their base64 is secret even if the password is short."""
+def _basic_login(credential: Credential) -> set[str]:
+    """Return ``user:password`` as in Basic authentication: its base64 is secret even if the password is short."""
     user, password = credential.get("username", credential.get("user")), credential.get("password")
     return {f"{user}:{password}"} if user and password else set()

@@ -12,9 +12,9 @@ from noetl_activities.program_arguments import as_argument, variable_name
 from noetl_activities.tool import Credential, Json, Request
 from noetl_compiler.language.tool_fields import DEFAULT_SHELL, SHELLS
 
-__all__ = ["LONGEST_TEXT", "ShellCall", "shell_call"]
+__all__ = ["MAX_TEXT_BYTES", "ShellCall", "shell_call"]
 
-LONGEST_TEXT = 128 * 1024 - 1
+MAX_TEXT_BYTES = 128 * 1024 - 1
 """Maximum bytes of a command, or of a variable with its name: the limit of Linux (MAX_ARG_STRLEN)."""
 
 
@@ -35,56 +35,58 @@ def shell_call(request: Request, credential: Credential | None) -> ShellCall:
         raise ConfigError(f'"shell" must be one of {", ".join(SHELLS)}')
     cwd = config.get("cwd") or ""
     if not isinstance(cwd, str):
-        raise ConfigError('"cwd" must be text')
-    return ShellCall(shell, _commands(config), _environment(request, credential), _passed(cwd, '"cwd"'))
+        raise ConfigError('"cwd" must be a string')
+    return ShellCall(shell, _commands(config), _environment(request, credential), _check_size(cwd, '"cwd"'))
 
 
 def _commands(config: Mapping[str, Json]) -> list[str]:
-    given = config.get("cmds", config.get("command"))
-    listed = cast("list[Json]", given) if isinstance(given, list) else [given]
-    texts = [command for command in listed if command is not None]
-    if not all(isinstance(text, str) for text in texts):
-        raise ConfigError('"cmds" must be text or a list of texts')
-    if not any(text.strip() for text in texts):
+    value = config.get("cmds", config.get("command"))
+    commands = cast("list[Json]", value) if isinstance(value, list) else [value]
+    strings = [command for command in commands if command is not None]
+    if not all(isinstance(text, str) for text in strings):
+        raise ConfigError('"cmds" must be a string or a list of strings')
+    if not any(text.strip() for text in strings):
         raise ConfigError('a shell task needs "cmds" or "command"')
-    return [_passed(text, f"command {number}") for number, text in enumerate(texts, 1)]
+    return [_check_size(text, f"command {number}") for number, text in enumerate(strings, 1)]
 
 
 def _environment(request: Request, credential: Credential | None) -> dict[str, str]:
     """Return the variables of the call. Later ones override earlier ones."""
-    named = [
-        *_variables_of(credential or {}),
-        *_items("input", request.input),
-        *_items("env", request.config.get("env")),
+    variables = [
+        *_credential_variables(credential or {}),
+        *_variables_of_field("input", request.input),
+        *_variables_of_field("env", request.config.get("env")),
     ]
-    return dict(named)
+    return dict(variables)
 
 
-def _variables_of(credential: Credential) -> Iterator[tuple[str, str]]:
+def _credential_variables(credential: Credential) -> Iterator[tuple[str, str]]:
     """Yield the fields of the credential as variables: ``token`` becomes ``TOKEN``."""
     for name, value in credential.items():
         if name not in METADATA and name != "type" and isinstance(value, str | int | float):
             variable = re.sub(r"\W", "_", name, flags=re.ASCII).upper()
-            yield variable, _passed(value, f"the field {name} of the credential", f"{variable}=")
+            yield variable, _check_size(value, f"the field {name} of the credential", f"{variable}=")
 
 
-def _items(field: str, given: Json) -> Iterator[tuple[str, str]]:
-    if given is None:
+def _variables_of_field(field: str, value: Json) -> Iterator[tuple[str, str]]:
+    if value is None:
         return
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise ConfigError(f'"{field}" must be a mapping of variables')
-    for name, value in cast("dict[Any, Json]", given).items():
-        checked = variable_name(field, name)
-        yield checked, _passed(value, f'the variable {checked} of "{field}"', f"{checked}=")
+    for name, item in cast("dict[Any, Json]", value).items():
+        variable = variable_name(field, name)
+        yield variable, _check_size(item, f'the variable {variable} of "{field}"', f"{variable}=")
 
 
-def _passed(value: Json, what: str, beside: str = "") -> str:
-    """Return the value as text for a program, with lists and mappings as JSON. ``beside`` is added to its size."""
-    text = as_argument(value, what)
+def _check_size(value: Json, label: str, prefix: str = "") -> str:
+    """Return the value as a string for a program, with lists and mappings as JSON. Raises ConfigError, which names the
+    value with ``label``, if the string is too long after ``prefix``.
+    """
+    text = as_argument(value, label)
     try:
-        size = len(text.encode()) + len(beside)
+        size = len(text.encode()) + len(prefix)
     except UnicodeEncodeError:
-        raise ConfigError(f"{what} has a lone surrogate, which is not a character") from None
-    if size > LONGEST_TEXT:
-        raise ConfigError(f"{what} has {size:,} bytes, over {LONGEST_TEXT:,}: write it to a file, or pass less")
+        raise ConfigError(f"{label} has a lone surrogate, which is not a character") from None
+    if size > MAX_TEXT_BYTES:
+        raise ConfigError(f"{label} has {size:,} bytes, over {MAX_TEXT_BYTES:,}: write it to a file, or pass less")
     return text

@@ -2,8 +2,8 @@
 library, and little of it, because every call pays for its imports.
 
 The call is ``{shell, commands, environment, cwd}`` as JSON. Writes ``{status, command}`` to the descriptor named by
-argv[1]: how the last command ended (-9 for signal 9), and its number, from 1. If one cannot be started, writes
-``{problem}``, a text. Output of the commands goes to stdout and stderr.
+argv[1]: the exit status of the last command (-9 for signal 9), and its number, from 1. If a command cannot be started,
+writes ``{problem}``, a message. Output of the commands goes to stdout and stderr.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores; child processes would inherit that, and ``yes | head`` would report an error."""
+"""Signals that Python ignores. If the commands ignored them too, ``yes | head`` would report an error."""
 
 
 def main() -> None:
-    """Called in the process that becomes the supervisor of the task."""
-    given, _ = start_task()
+    """Run the commands and write the report. Called in the process that becomes the supervisor of the task."""
+    data, _ = start_task()
     out = os.fdopen(int(sys.argv[1]), "w")
     os.set_inheritable(out.fileno(), False)
-    out.write(json.dumps(run(json.loads(given))))
+    out.write(json.dumps(run(json.loads(data))))
     out.close()
 
 

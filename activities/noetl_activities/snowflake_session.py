@@ -1,7 +1,7 @@
-"""A Snowflake session. The driver is synchronous, so each session has a thread of its own.
+"""A Snowflake session. The driver is synchronous, so each session has its own thread.
 
-The login comes only from a credential: by default, the driver would read configuration files and the environment of the
-worker.
+The login comes only from a credential. For missing arguments, the driver would read configuration files and the
+environment of the worker.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Credential, Json, ToolContext
 from noetl_compiler.language.error_kinds import sql_kind
 
-__all__ = ["LOGIN", "Session", "session"]
+__all__ = ["LOGIN", "Session", "open_session"]
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 _DRIVER = "snowflake.connector"
 _LOGIN_SECONDS = 30
 _CLOSE_SECONDS = 10.0
 _MAX_MESSAGE = 2_000
-_WRONG_LOGIN = range(390100, 390200)
+_LOGIN_ERRORS = range(390100, 390200)
 """Error numbers of Snowflake's authenticators."""
 
 LOGIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -48,12 +48,12 @@ LOGIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Argument of the driver -> the fields of a credential for it."""
 
-_OF_A_TASK = ("role", "warehouse", "database", "schema")
-"""Fields that a task may set; the account and the user are those of the credential."""
+_TASK_FIELDS = ("role", "warehouse", "database", "schema")
+"""Fields that a task may set, unlike the account and the user."""
 
 
 class Session:
-    """One connection, whose calls run one after the other in its thread."""
+    """One connection. Its calls run one after the other in its thread."""
 
     def __init__(self, arguments: Mapping[str, Any], context: ToolContext) -> None:
         self._arguments = arguments
@@ -61,36 +61,36 @@ class Session:
         self._thread = ThreadPoolExecutor(1, "snowflake")
         self._connection: Any = None
 
-    async def call(self, make: Callable[[Any], Found]) -> Found:
-        """Return the result of ``make`` for the connection. Raises FailedError. Cancellation ends the query."""
+    async def call(self, use: Callable[[Any], Result]) -> Result:
+        """Return the result of ``use(connection)``. Raises FailedError. Cancellation ends the query."""
         loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._thread, self._made, make)
+        future = loop.run_in_executor(self._thread, self._call_in_thread, use)
         try:
-            return await asyncio.shield(running)
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
-            await self._stop(running)
+            await self._stop(future)
             raise
 
     async def close(self) -> None:
-        """End the session. If it does not end in time, it is left to its thread."""
+        """End the session. If that takes too long, its thread continues in the background."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.to_thread(self._close)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _made(self, make: Callable[[Any], Found]) -> Found:
+    def _call_in_thread(self, use: Callable[[Any], Result]) -> Result:
         driver: Any = import_module(_DRIVER)
         try:
             if self._connection is None:
                 self._connection = driver.connect(**self._arguments)
-            return make(self._connection)
+            return use(self._connection)
         except driver.errors.Error as error:
-            raise FailedError(_failure(error, driver.errors, self._context)) from error
+            raise FailedError(_error_outcome(error, driver.errors, self._context)) from error
 
-    async def _stop(self, running: asyncio.Future[Any]) -> None:
+    async def _stop(self, future: asyncio.Future[Any]) -> None:
         """Close the connection, which ends its query."""
         await self.close()
-        await asyncio.wait([running], timeout=_CLOSE_SECONDS)
+        await asyncio.wait([future], timeout=_CLOSE_SECONDS)
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -98,7 +98,7 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def session(auth: Json, config: Mapping[str, Json], context: ToolContext) -> AsyncGenerator[Session]:
+async def open_session(auth: Json, config: Mapping[str, Json], context: ToolContext) -> AsyncGenerator[Session]:
     """Open a session. Raises ConfigError, CredentialError; FailedError for errors of the driver."""
     if credential_name(auth) is None:
         raise CredentialError("a snowflake task needs auth: the name of a credential of type snowflake")
@@ -106,11 +106,11 @@ async def session(auth: Json, config: Mapping[str, Json], context: ToolContext) 
         raise ConfigError(
             'the driver of Snowflake is not installed on the worker: pip install "noetl-temporal[snowflake]"'
         )
-    opened = Session(_arguments(await context.credential(auth), config), context)
+    snowflake = Session(_arguments(await context.credential(auth), config), context)
     try:
-        yield opened
+        yield snowflake
     finally:
-        await opened.close()
+        await snowflake.close()
 
 
 def _arguments(credential: Credential, config: Mapping[str, Json]) -> dict[str, Any]:
@@ -121,15 +121,15 @@ def _arguments(credential: Credential, config: Mapping[str, Json]) -> dict[str, 
     for name in ("account", "user", "password"):
         if not arguments[name]:
             raise CredentialError(f"a credential of type snowflake needs {LOGIN[name][0]}")
-    chosen = {name: config[name] for name in _OF_A_TASK if config.get(name)}
-    given = {name: value for name, value in {**arguments, **chosen}.items() if value is not None}
-    return {**given, "login_timeout": _LOGIN_SECONDS, "client_session_keep_alive": False}
+    task_fields = {name: config[name] for name in _TASK_FIELDS if config.get(name)}
+    present = {name: value for name, value in {**arguments, **task_fields}.items() if value is not None}
+    return {**present, "login_timeout": _LOGIN_SECONDS, "client_session_keep_alive": False}
 
 
-def _failure(error: Any, errors: Any, context: ToolContext) -> Outcome:
-    message = context.cut(" ".join(str(error.msg or error).split()), _MAX_MESSAGE)
+def _error_outcome(error: Any, errors: Any, context: ToolContext) -> Outcome:
+    message = context.truncate(" ".join(str(error.msg or error).split()), _MAX_MESSAGE)
     state, number = str(error.sqlstate or ""), error.errno
-    if number in _WRONG_LOGIN or isinstance(error, errors.ForbiddenError):
+    if number in _LOGIN_ERRORS or isinstance(error, errors.ForbiddenError):
         kind = "auth"
     elif isinstance(error, errors.ProgrammingError):
         kind = sql_kind(state)

@@ -1,11 +1,11 @@
-"""Blocks connections of playbooks to the ports of the stack itself, whatever else is allowed.
+"""Blocks connections of playbooks to the ports of the stack itself, even to allowed addresses.
 
-Temporal, Postgres and their web pages accept commands from this machine without a login, so a playbook could end or
-start runs. These are refused:
+Temporal and its web UI accept commands from this machine without a login, so a playbook could start or end runs. These
+are refused:
 
-* the ports of NOETL_STACK_PORTS (numbers separated by commas) at every address that is not public: this machine has
-  more addresses than loopback;
-* the ports of TEMPORAL_ADDRESS and NOETL_POSTGRES at the same addresses, and at the addresses of these hosts.
+* the ports in NOETL_STACK_PORTS (numbers separated by commas) at all addresses that are not public, because this
+  machine has other addresses than loopback;
+* the ports in TEMPORAL_ADDRESS and NOETL_POSTGRES at these addresses, and at the addresses of the hosts in them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from contextlib import suppress
 
 import msgspec
 
-from noetl_activities.address_ranges import Address, is_public, plain
+from noetl_activities.address_ranges import Address, canonical_address, is_public
 from noetl_activities.errors import RefusedError
-from noetl_activities.name_lookup import addresses_of
+from noetl_activities.name_lookup import resolve_host
 from noetl_activities.postgres_dsn import DsnError, dsn_servers
 from noetl_activities.variables import ADDRESS_VARIABLE, DSN_VARIABLE, PORTS_VARIABLE
 
 __all__ = ["StackPorts"]
 
 _TEMPORAL_PORT = 7233
-"""The default port if the address has none."""
+"""The port of Temporal if TEMPORAL_ADDRESS has none."""
 
 _HOST_AND_PORT = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>\d{1,5}))?")
 
 
 class Service(msgspec.Struct, frozen=True):
-    """The address of a server of the stack, and the ``variable`` that contains it."""
+    """The address of a server of the stack, and the environment ``variable`` that contains it."""
 
     variable: str
     host: str
@@ -40,7 +40,7 @@ class Service(msgspec.Struct, frozen=True):
 
 
 class StackPorts(msgspec.Struct, frozen=True):
-    """The blocked ``ports`` of this machine, and ``services`` anywhere."""
+    """The blocked ``ports`` of this machine, and the blocked ``services`` on any machine."""
 
     ports: frozenset[int] = frozenset()
     services: tuple[Service, ...] = ()
@@ -48,16 +48,21 @@ class StackPorts(msgspec.Struct, frozen=True):
     @classmethod
     def from_environment(cls) -> StackPorts:
         """Read the environment. Raises RefusedError if NOETL_STACK_PORTS is not a list of numbers."""
-        listed = [port.strip() for port in os.environ.get(PORTS_VARIABLE, "").split(",") if port.strip()]
-        if not all(port.isdecimal() for port in listed):
+        port_texts = [port.strip() for port in os.environ.get(PORTS_VARIABLE, "").split(",") if port.strip()]
+        if not all(port.isdecimal() for port in port_texts):
             raise RefusedError(f"{PORTS_VARIABLE} of the worker must be a list of port numbers, such as 7233, 8233")
         temporal = os.environ.get(ADDRESS_VARIABLE, "").strip()
-        services = [*([_service(ADDRESS_VARIABLE, temporal, _TEMPORAL_PORT)] if temporal else []), *_of_postgres()]
-        return cls(frozenset(map(int, listed)), tuple(services))
+        services = [
+            *([_service(ADDRESS_VARIABLE, temporal, _TEMPORAL_PORT)] if temporal else []),
+            *_postgres_services(),
+        ]
+        return cls(frozenset(map(int, port_texts)), tuple(services))
 
     async def check(self, host: str, address: Address, port: int) -> None:
-        """Raises RefusedError; httpx.ConnectError if a service with this port cannot be resolved."""
-        address = plain(address)
+        """Check that a call to ``host`` may connect to its ``address`` and ``port``. Raises RefusedError;
+        httpx.ConnectError if the host of a service with this port cannot be resolved.
+        """
+        address = canonical_address(address)
         if port in self.ports and not is_public(address):
             raise _refusal(host, port, PORTS_VARIABLE)
         for service in self.services:
@@ -69,14 +74,14 @@ async def _is_at(service: Service, host: str, address: Address) -> bool:
     """Whether the service is at this host or address."""
     if service.host.lower() == host.lower():
         return True
-    return address in {plain(host) for host in await addresses_of(service.host, service.port)}
+    return address in {canonical_address(host) for host in await resolve_host(service.host, service.port)}
 
 
 def _refusal(host: str, port: int, variable: str) -> RefusedError:
     return RefusedError(f"port {port} of {host} belongs to the stack ({variable}): playbooks cannot connect to it")
 
 
-def _of_postgres() -> Iterator[Service]:
+def _postgres_services() -> Iterator[Service]:
     """Yield the servers in NOETL_POSTGRES; none if it is not a valid DSN, which is reported when connecting."""
     with suppress(DsnError):
         for host, port in dsn_servers(os.environ.get(DSN_VARIABLE, "")):

@@ -1,4 +1,4 @@
-"""A tool for tests: a function instead of a real system."""
+"""A tool for tests, which calls a function instead of a real system."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["FakeTool"]
 
 
 class FakeTool:
-    """Answers each request with ``answer(request, context)``, sync or async: an Outcome, or a successful result.
+    """Returns ``answer(request, context)`` for each request: an Outcome, or a successful result. It may be async.
 
-    ``requests`` has all requests in order.
+    ``requests`` are all requests, in order.
     """
 
     def __init__(self, kind: str, answer: Callable[[Request, ToolContext], Any]) -> None:

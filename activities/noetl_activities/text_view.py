@@ -1,9 +1,9 @@
 r"""A text with its escapes decoded, and the original position of each character.
 
-Percent-encoding of UTF-8 (``%C3%BC``), character references of HTML (``&uuml;``, ``&#252;``, ``&#xfc;``) and escapes
-with a backslash as JSON and most languages write them (``\u00fc``, ``\xfc``, ``\/``), in any mixture.
+Decodes percent-encoding of UTF-8 (``%C3%BC``), character references of HTML (``&uuml;``, ``&#252;``, ``&#xfc;``) and
+escapes with a backslash as in JSON and most languages (``\u00fc``, ``\xfc``, ``\/``), in any mixture.
 
-A text is split at its escapes; the positions of the parts are computed only when needed.
+A text is split at its escapes. The positions of the parts are computed only when needed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from html.entities import html5
 from itertools import accumulate
 from urllib.parse import unquote_to_bytes
 
-__all__ = ["ESCAPE_STARTS", "MAX_ESCAPES", "TextView", "decoded"]
+__all__ = ["ESCAPE_STARTS", "MAX_ESCAPES", "TextView", "decode_level"]
 
 MAX_ESCAPES = 1_000_000
 """Maximum number of escapes in a text: decoding them takes about 0.5 s and 100 MB."""
@@ -37,39 +37,39 @@ _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class TextView:
-    """A text, or another view with one level of escapes decoded. ``origin`` maps positions to the original text.
+    """A text, or the text of another view with one level of escapes decoded.
 
-    ``parts`` are those of the text of the other view: every second one is an escape.
+    ``parts`` are the parts of the text of the other view: every second one is an escape.
     """
 
-    def __init__(self, text: str, other: TextView | None = None, parts: list[str] | None = None) -> None:
+    def __init__(self, text: str, source: TextView | None = None, parts: list[str] | None = None) -> None:
         self.text = text
-        self._other = other
+        self._source = source
         self._parts = parts or []
 
     @classmethod
-    def of_parts(cls, other: TextView, parts: list[str]) -> TextView:
+    def of_parts(cls, source: TextView, parts: list[str]) -> TextView:
         """Return the view in which the escapes among the parts are decoded."""
-        masked = parts.copy()
-        masked[1::2] = map(_character, parts[1::2])
-        return cls("".join(masked), other, parts)
+        decoded_parts = parts.copy()
+        decoded_parts[1::2] = map(_character, parts[1::2])
+        return cls("".join(decoded_parts), source, parts)
 
     @cached_property
     def _starts(self) -> tuple[list[int], list[int]]:
-        """The start of each part: in this view, and in the other."""
+        """The start of each part in this view, and in the other view."""
         sizes = (len(part) if index % 2 == 0 else len(_character(part)) for index, part in enumerate(self._parts))
         return list(accumulate(sizes, initial=0)), list(accumulate(map(len, self._parts), initial=0))
 
     def origin(self, position: int) -> int:
-        """Return the position in the original text."""
-        if self._other is None:
+        """Return the position in the original text for a position in this view."""
+        if self._source is None:
             return position
-        here, there = self._starts
-        index = bisect_right(here, position) - 1
-        return self._other.origin(there[index] + position - here[index])
+        starts, other_starts = self._starts
+        index = bisect_right(starts, position) - 1
+        return self._source.origin(other_starts[index] + position - starts[index])
 
 
-def decoded(view: TextView) -> TextView | None:
+def decode_level(view: TextView) -> TextView | None:
     """Return the view with one more level of escapes decoded; None if there are none. Raises ValueError over
     MAX_ESCAPES.
     """

@@ -1,7 +1,7 @@
 """The interface of tools.
 
-A tool is an object with a ``spec`` (tool_spec.py) and an async ``run(request, context)``. It knows requests and
-outcomes, but not workflows. Built-in tools and those of other packages are registered in the same entry-point group,
+A tool is an object with a ``spec`` (tool_spec.py) and an async ``run(request, context)``, which returns an outcome. It
+knows nothing of workflows. Built-in tools and those of other packages are registered in the same entry-point group,
 ``noetl.tools``.
 """
 
@@ -29,9 +29,9 @@ __all__ = [
     "Tool",
     "ToolContext",
     "load_problem",
+    "load_tool",
     "load_tools",
-    "loaded",
-    "owner",
+    "package_name",
     "registrations",
     "tool_names",
 ]
@@ -56,10 +56,12 @@ OutputStream: TypeAlias = Literal["stdout", "stderr"]
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One rendered call. ``timeout`` in seconds, by default that of the tool; the caller enforces it.
-    ``key`` identifies the call for exactly-once effects and is the same for all attempts:
-    ``<execution>/<step run>/<iteration>/<task>/<page>``; ``n`` is one more than its successful attempts, so a call
-    that is repeated after a success differs. ``idempotency_key`` is the name of the header to send both in.
+    """One call, with its templates rendered.
+
+    ``timeout`` is in seconds, by default that of the tool; the caller enforces it. ``key`` identifies the call for
+    exactly-once effects: it is the same for all attempts, ``<execution>/<step run>/<iteration>/<task>/<page>``. ``n``
+    is one more than the number of successful attempts, so a call that is repeated after a success differs.
+    ``idempotency_key`` is the name of the header in which to send a digest of ``key`` and ``n``.
     """
 
     kind: str
@@ -80,45 +82,45 @@ class ToolContext(Protocol):
 
     @property
     def attempt(self) -> int:
-        """1-based number of this attempt."""
+        """The number of this attempt, from 1."""
         ...
 
     def heartbeat(self) -> None:
-        """Report that the call is alive; cheap."""
+        """Report that the call is alive. This is cheap."""
         ...
 
     async def credential(self, auth: Json) -> Credential:
-        """Resolve a credential name, an ``{type, credential|key, ...}`` map or an inline map.
+        """Resolve the name of a credential, a mapping ``{type, credential|key, ...}``, or the fields themselves.
 
-        All its values are masked in outcomes and errors. Raises CredentialError.
+        All secret values of the credential are masked in outcomes and errors. Raises CredentialError.
         """
         ...
 
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        """A reference to an existing secret: the text that represents it in results.
+        """Return a reference to an existing secret: the text that represents the secret in results.
 
-        ``kind`` and ``config`` say where it is, as in an entry of the keychain. Raises CredentialError, SecretError.
+        ``kind`` and ``config`` are those of a keychain entry. Raises CredentialError, SecretError.
         """
         ...
 
-    def cut(self, text: str, limit: int) -> str:
-        """The first ``limit`` characters of a text from outside, with the secrets of the call masked.
+    def truncate(self, text: str, limit: int) -> str:
+        """Return the first ``limit`` characters of a received text, with the secrets of the call masked.
 
-        Tools must truncate received text with this: otherwise the first half of a secret could remain. A text that was
-        truncated before must have ``scrub.CUT_MARGIN`` characters more than the limit.
+        Tools must truncate received text with this: otherwise the first half of a secret could remain. A text that is
+        already truncated must have ``scrub.TRUNCATION_MARGIN`` more characters than the limit.
         """
         ...
 
     def output(self, stream: OutputStream, text: str) -> None:
-        """Log output of the task's code; cheap, and never fails.
+        """Log output of the task's code. This is cheap, and never raises.
 
-        A text may end anywhere in a line. The log masks the secrets of the call and limits the size.
+        A text may end anywhere in a line. The secrets of the call are masked, and the size of the log is limited.
         """
         ...
 
 
 class Tool(Protocol):
-    """One tool kind."""
+    """A tool."""
 
     @property
     def spec(self) -> ToolSpec: ...
@@ -133,24 +135,24 @@ class Tool(Protocol):
 
 def load_tools() -> Mapping[str, Tool]:
     """Return all registered tools by kind, as a new immutable mapping. A tool of another package that cannot be loaded
-    is logged and left out, so that others still work.
+    is logged and left out, so that the other tools still work.
 
-    Raises ValueError that names both distributions if two register the same kind.
+    Raises ValueError, which names both packages, if two register the same kind.
     """
     tools: dict[str, Tool] = {}
-    for kind, point in _registered().items():
+    for kind, point in _entry_points().items():
         try:
-            tools[kind] = loaded(point)
+            tools[kind] = load_tool(point)
         except Exception as error:
             if kind in BUILT_IN:
                 raise
-            import logging  # slow to import, and a DuckDB child seldom needs it
+            import logging  # slow to import, and a DuckDB process seldom needs it
 
             logging.getLogger(__name__).error("the tool %s is left out: %s", kind, load_problem(point, error))
     return MappingProxyType(tools)
 
 
-def loaded(point: EntryPoint) -> Tool:
+def load_tool(point: EntryPoint) -> Tool:
     """Return the tool of an entry point. Raises the errors of its module; ValueError if the tool has another kind."""
     tool = cast("Tool", point.load())
     if tool.spec.kind != point.name:
@@ -161,25 +163,25 @@ def loaded(point: EntryPoint) -> Tool:
 
 
 def load_problem(point: EntryPoint, error: Exception) -> str:
-    """Return the package and its error, in one line."""
-    return " ".join(f"{owner(point)}: {type(error).__name__}: {error}".split())
+    """Return the name of the package and its error, in one line."""
+    return " ".join(f"{package_name(point)}: {type(error).__name__}: {error}".split())
 
 
 def tool_names() -> frozenset[str]:
     """Return the kinds of ``load_tools``, without importing the tools. Raises ValueError if two have the same kind."""
-    return frozenset(_registered())
+    return frozenset(_entry_points())
 
 
-def _registered() -> dict[str, EntryPoint]:
+def _entry_points() -> dict[str, EntryPoint]:
     entry_points_by_kind = registrations()
     for kind, (point, *others) in entry_points_by_kind.items():
         if others:
-            raise ValueError(f"tool {kind!r} is registered by both {owner(point)} and {owner(others[0])}")
+            raise ValueError(f"tool {kind!r} is registered by both {package_name(point)} and {package_name(others[0])}")
     return {kind: points[0] for kind, points in entry_points_by_kind.items()}
 
 
 def registrations() -> Mapping[str, Sequence[EntryPoint]]:
-    """Return the entry points of each kind; more than one is an error."""
+    """Return the entry points of each kind. More than one for a kind is an error, which the caller reports."""
     from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
 
     by_kind: dict[str, list[EntryPoint]] = {}
@@ -188,6 +190,6 @@ def registrations() -> Mapping[str, Sequence[EntryPoint]]:
     return by_kind
 
 
-def owner(point: EntryPoint) -> str:
-    """The name of the package that registers a tool."""
+def package_name(point: EntryPoint) -> str:
+    """Return the name of the package that registers a tool."""
     return point.dist.name if point.dist else "?"

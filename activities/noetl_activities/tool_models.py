@@ -12,7 +12,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Request
 from noetl_compiler.language.tool_description import FieldType, ToolField
 
-__all__ = ["field_table", "needed_fields", "read_fields"]
+__all__ = ["field_table", "read_fields", "required_fields"]
 
 Model = TypeVar("Model", bound=BaseModel)
 _Schema = Mapping[str, Any]
@@ -38,12 +38,13 @@ def read_fields(model: type[Model], request: Request) -> Model:
         return model.model_validate({name: value for name, value in request.config.items() if value is not None})
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        wrong = (f'"{".".join(map(str, problem["loc"]))}": {problem["msg"]}' for problem in errors)
-        raise ConfigError("; ".join(wrong)) from None
+        messages = (f'"{".".join(map(str, problem["loc"]))}": {problem["msg"]}' for problem in errors)
+        raise ConfigError("; ".join(messages)) from None
 
 
 def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
-    """Return the fields by name, without what the compiler does not check, such as the keys of a mapping."""
+    """Return the fields by name, without details that the compiler does not check, such as the keys of a mapping."""
+
     schema = model.model_json_schema()
     return MappingProxyType(
         {
@@ -53,44 +54,46 @@ def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
     )
 
 
-def needed_fields(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of fields; a call must have one field of each."""
+def required_fields(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
+    """Return groups of fields, of each of which a call must have one: here each group is one required field."""
     return tuple((name,) for name in model.model_json_schema().get("required", ()))
 
 
 def _field(name: str, schema: _Schema, definitions: Mapping[str, _Schema]) -> ToolField:
     shapes = [shape for shape in _shapes(schema, definitions) if shape.get("type") != "null"]
-    words = [_words(shape) for shape in shapes]
+    choices_by_shape = [_choices(shape) for shape in shapes]
     return ToolField(
         str(schema.get("description") or f'The field "{name}".'),
         _types(shapes),
-        choices=tuple(word for choices_of_shape in words for word in choices_of_shape) if all(words) else (),
+        choices=tuple(word for choices_of_shape in choices_by_shape for word in choices_of_shape)
+        if all(choices_by_shape)
+        else (),
         default=schema.get("default"),
         examples=tuple(schema.get("examples", ())),
     )
 
 
 def _shapes(schema: _Schema, definitions: Mapping[str, _Schema]) -> Iterator[_Schema]:
-    """Yield the alternatives that a value may be, with references followed."""
+    """Yield the alternative schemas of a value, with references resolved."""
     if "$ref" in schema:
         yield from _shapes(definitions[str(schema["$ref"]).rpartition("/")[2]], definitions)
-    elif several := [alternative for key in ("anyOf", "oneOf", "allOf") for alternative in schema.get(key, ())]:
-        for definition in several:
+    elif alternatives := [alternative for key in ("anyOf", "oneOf", "allOf") for alternative in schema.get(key, ())]:
+        for definition in alternatives:
             yield from _shapes(definition, definitions)
     else:
         yield schema
 
 
 def _types(shapes: list[_Schema]) -> tuple[FieldType, ...]:
-    """Return the types of a value; empty if it may be anything."""
-    named: dict[FieldType, None] = {}
+    """Return the types that a value may have; empty if it may have any type."""
+    types: dict[FieldType, None] = {}
     for shape in shapes:
         name = _TYPES.get(str(shape.get("type")))
         if name is None:
             return ()
-        named[name] = None
-    return tuple(named)
+        types[name] = None
+    return tuple(types)
 
 
-def _words(schema: _Schema) -> list[str]:
+def _choices(schema: _Schema) -> list[str]:
     return [str(choice) for choice in schema.get("enum", [schema["const"]] if "const" in schema else [])]

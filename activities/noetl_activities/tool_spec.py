@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-if TYPE_CHECKING:  # processes of single calls import this module, and need neither
+if TYPE_CHECKING:  # processes of single calls import this module, but need neither import
     from pydantic import BaseModel
 
     from noetl_compiler.language.tool_description import HowOften, ToolDescription
@@ -23,13 +23,13 @@ class ToolSpec:
     ``summary`` is a sentence about what a call does.
 
     ``fields`` is a model of the fields of a call: the compiler checks and editors display their names, types, defaults
-    and descriptions; with None a call may have any fields. ``result`` is a model of the result if it is a mapping.
-    ``effects`` is False if calls change nothing outside. ``guarantee`` says how often a call takes effect despite
-    crashes, and why; the default is at least once.
+    and descriptions. With None, a call may have any fields. ``result`` is a model of the result if it is a mapping.
+    ``effects`` is False if a call changes nothing outside of the worker. ``guarantee`` is how often a call takes effect
+    despite crashes, and why; the default is at least once.
 
-    ``timeout`` is the default timeout of a call with its sinks in seconds, None for no limit (semantics.md 21).
-    ``at_once`` is the number of calls that may run in one process; ``cores`` for one per processor, None for no limit.
-    ``description`` is that of a built-in tool.
+    ``timeout`` is the default timeout of a call with its sinks in seconds; None for no limit (semantics.md 21).
+    ``at_once`` is the maximum number of concurrent calls in one process; ``cores`` for one per processor, None for no
+    limit. Built-in tools have a ``description``, which replaces the other fields for the compiler.
 
     Raises ValueError if the kind is not a lower-case word.
     """
@@ -52,19 +52,19 @@ class ToolSpec:
         """Return the spec as plain data. Raises ValueError if the kind or a field has a reserved name."""
         if self.description is not None:
             return self.description
-        from noetl_activities.tool_models import field_table, needed_fields
+        from noetl_activities.tool_models import field_table, required_fields
         from noetl_compiler.language.tool_description import Guarantee, ToolDescription
-        from noetl_compiler.language.tools import KEYS_OF_CALLS, WORDS_OF_KINDS
+        from noetl_compiler.language.tools import RESERVED_FIELDS, RESERVED_KINDS
 
-        if self.kind in WORDS_OF_KINDS:
+        if self.kind in RESERVED_KINDS:
             raise ValueError(f"the kind {self.kind!r} is reserved: choose another")
         fields = None if self.fields is None else field_table(self.fields)
-        if taken := sorted(KEYS_OF_CALLS & (fields or {}).keys()):
-            raise ValueError(f"every call may have {', '.join(taken)}: give the field of the tool another name")
+        if reserved := sorted(RESERVED_FIELDS & (fields or {}).keys()):
+            raise ValueError(f"every call may have {', '.join(reserved)}: give the field of the tool another name")
         return ToolDescription(
             self.summary,
             fields,
-            needed_fields(self.fields) if self.fields else (),
+            required_fields(self.fields) if self.fields else (),
             result=field_table(self.result) if self.result else {},
             effect="code" if self.effects else "none",
             guarantee=Guarantee(*self.guarantee) if self.guarantee else None,
@@ -74,8 +74,8 @@ class ToolSpec:
 
 
 def built_in(kind: str, at_once: int | Literal["cores"] | None = None) -> ToolSpec:
-    """Return the spec of a built-in tool, whose description is part of the language: the compiler need not import the
-    tool.
+    """Return the spec of a built-in tool. Its description is part of the language, so that the compiler does not import
+    the tool.
     """
     from noetl_compiler.language.tools import KINDS
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from noetl_activities.errors import FailedError
-from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import find
 from noetl_activities.tool import Request, ToolContext
@@ -22,14 +22,16 @@ from noetl_compiler.language.transfers import SNOWFLAKE_TRANSFER, TRANSFER
 __all__ = ["SNOWFLAKE_TOOL", "TOOL", "TransferTool"]
 
 AT_ONCE = 16
-"""A transfer needs two connections, possibly of the same credential. With fewer transfers than half its connections,
-they cannot deadlock by all waiting for their second one."""
+"""A transfer may need two connections of one credential. If the number of transfers is less than half of
+postgres_pool.MAX_OPEN, they cannot deadlock by all waiting for their second connection.
+"""
 
 
 class TransferTool:
     """The tools transfer and snowflake_transfer. Their fields:
 
-    ``source, target, chunk_size, mode, mapping``; older playbooks have a ``direction`` instead of types.
+    ``source, target, chunk_size, mode, mapping``. Older playbooks have a ``direction`` instead of the types of the
+    ends.
     """
 
     def __init__(self, kind: str) -> None:
@@ -52,7 +54,7 @@ class TransferTool:
             text = await find(target.kind, target.config, target.auth, slot.key, slot.n, context)
         except FailedError as error:
             return OnceResult(error.outcome)
-        return None if text is None else answer_from_ledger(text)
+        return None if text is None else result_from_ledger(text)
 
     async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
         call = transfer_call(request.config, request.auth)

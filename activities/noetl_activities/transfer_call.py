@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
-from noetl_activities.credentials import NAMES, credential_name
+from noetl_activities.credentials import NAME_KEYS, credential_name
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
 from noetl_compiler.language.transfers import DEFAULT_CHUNK, DIRECTIONS, END_AUTH, KIND_KEYS, SOURCES, TARGETS, kind_of
@@ -14,9 +14,9 @@ from noetl_compiler.language.words import SINK_MODES
 
 __all__ = ["TransferCall", "TransferEnd", "transfer_call"]
 
-_MOST_AT_ONCE = 100_000
+_MAX_BATCH = 100_000
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
-_OF_THE_TRANSFER = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
+_NOT_OF_THE_TOOL = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
 
 
 class TransferEnd(NamedTuple):
@@ -42,7 +42,7 @@ class TransferCall(NamedTuple):
 def transfer_call(config: Mapping[str, Json], auth: Json) -> TransferCall:
     """Validate the call. Raises ConfigError."""
     kinds = DIRECTIONS.get(str(config.get("direction")), (None, None))
-    source, target = _fields(config, "source", kinds[0]), _fields(config, "target", kinds[1])
+    source, target = _end_fields(config, "source", kinds[0]), _end_fields(config, "target", kinds[1])
     if config.get("mapping") and not target.get("mapping"):
         target = {**target, "mapping": config["mapping"]}
     mode = str(target.get("mode") or config.get("mode") or "append").lower()
@@ -51,17 +51,17 @@ def transfer_call(config: Mapping[str, Json], auth: Json) -> TransferCall:
     return TransferCall(
         _end("source", source, SOURCES, auth),
         _end("target", target, TARGETS, auth),
-        _size(config.get("chunk_size")),
+        _batch_size(config.get("chunk_size")),
         SINK_MODES[mode],
     )
 
 
-def _fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str, Json]:
-    """Return the fields of an end. ``kind`` is its default type, from the direction of the transfer."""
-    given: Json = config.get(name)
-    if not isinstance(given, dict):
+def _end_fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str, Json]:
+    """Return the fields of the source or the target. ``kind`` is the default type, from the direction."""
+    value: Json = config.get(name)
+    if not isinstance(value, dict):
         raise ConfigError(f"a transfer needs a {name}: a mapping with a type")
-    fields = cast("dict[str, Json]", given)
+    fields = cast("dict[str, Json]", value)
     return fields if kind is None or kind_of(fields) else {**fields, KIND_KEYS[0]: kind}
 
 
@@ -69,33 +69,37 @@ def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json)
     kind = kind_of(fields)
     if kind is None or kind not in kinds:
         raise ConfigError(f"the type of the {name} is {kind!r:.60}: write one of {', '.join(kinds)}")
-    own: Json = next((fields[key] for key in END_AUTH if fields.get(key)), None) or _shared(name, kind, auth)
-    config = {key: value for key, value in fields.items() if key not in _OF_THE_TRANSFER}
-    return TransferEnd(kind, config, _without_tool(own))
+    credential: Json = next((fields[key] for key in END_AUTH if fields.get(key)), None) or _task_credential(
+        name, kind, auth
+    )
+    config = {key: value for key, value in fields.items() if key not in _NOT_OF_THE_TOOL}
+    return TransferEnd(kind, config, _type_from_tool(credential))
 
 
-def _shared(name: str, kind: str, auth: Json) -> Json:
-    """Return the credential of the task for one end: by its alias, or the only one."""
+def _task_credential(name: str, kind: str, auth: Json) -> Json:
+    """Return the credential of the task for the source or the target: the one with its alias, or the only one."""
     if not isinstance(auth, dict):
         return auth
-    named = cast("dict[str, Json]", auth)
-    credential: Json = next((named[key] for key in (name, kind, *_ALIASES.get(kind, ())) if named.get(key)), None)
-    return credential or credential_name({key: named[key] for key in NAMES if key in named})
+    credentials = cast("dict[str, Json]", auth)
+    credential: Json = next(
+        (credentials[key] for key in (name, kind, *_ALIASES.get(kind, ())) if credentials.get(key)), None
+    )
+    return credential or credential_name({key: credentials[key] for key in NAME_KEYS if key in credentials})
 
 
-def _without_tool(auth: Json) -> Json:
-    """``auth`` without ``tool``, the type of the credential in older playbooks."""
+def _type_from_tool(auth: Json) -> Json:
+    """Return ``auth`` with ``type`` instead of ``tool``, its name in older playbooks."""
     if not isinstance(auth, dict) or "tool" not in auth:
         return cast("Json", auth)
-    named = cast("dict[str, Json]", auth)
-    return {"type": named["tool"], **{key: value for key, value in named.items() if key != "tool"}}
+    fields = cast("dict[str, Json]", auth)
+    return {"type": fields["tool"], **{key: value for key, value in fields.items() if key != "tool"}}
 
 
-def _size(value: Json) -> int:
+def _batch_size(value: Json) -> int:
     try:
         size = int(value or DEFAULT_CHUNK)
     except (TypeError, ValueError):
         size = 0
-    if not 1 <= size <= _MOST_AT_ONCE:
-        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MOST_AT_ONCE:,}")
+    if not 1 <= size <= _MAX_BATCH:
+        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MAX_BATCH:,}")
     return size

@@ -11,13 +11,13 @@ from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
 from noetl_activities.errors import ConfigError, FailedError, SinkError
-from noetl_activities.once import LedgerSlot, OnceResult, answer_from_ledger
+from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import Connection, connected
+from noetl_activities.postgres_connect import Connection, open_connection
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_once import StatementsResult, run_once
 from noetl_activities.postgres_transaction import transaction
-from noetl_activities.sinks.data import Row, keys_of, parts_of, rows_of
+from noetl_activities.sinks.data import Row, key_columns, sink_rows, table_parts
 from noetl_activities.sinks.duckdb import store_duckdb
 from noetl_activities.sinks.ledger import Entry
 from noetl_activities.sinks.postgres_statement import Statements
@@ -27,7 +27,7 @@ from noetl_activities.sql import has_statement, statements_of
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.transfer_call import TransferCall
 from noetl_activities.transfer_snowflake import store_in_snowflake
-from noetl_activities.transfer_source import entry_fields
+from noetl_activities.transfer_source import name_end
 
 __all__ = ["Batches", "store_batches"]
 
@@ -40,21 +40,23 @@ _PLACEHOLDER = re.compile(r"""(?P<other>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/
 async def store_batches(
     call: TransferCall, batches: Batches, request: Request, context: ToolContext, slot: LedgerSlot | None
 ) -> OnceResult:
-    """Return ``{status, rows_transferred, chunks, source, target}``. Raises FailedError and ToolError."""
+    """Store all batches, and return ``{status, rows_transferred, chunks, source, target}``. Raises FailedError and
+    ToolError.
+    """
     try:
         match call.target.kind:
             case "postgres":
-                return await _into_postgres(call, batches, context, slot)
+                return await _store_in_postgres(call, batches, context, slot)
             case "duckdb":
-                return await _into_duckdb(call, batches, request, context, slot)
+                return await _store_in_duckdb(call, batches, request, context, slot)
             case "snowflake":
                 return OnceResult(_outcome(call, *await store_in_snowflake(call, batches, context)))
             case _:
-                return await _into_http(call, batches, request, context)
+                return await _send_batches(call, batches, request, context)
     except SinkError as error:
-        raise FailedError(entry_fields("target", error.outcome)) from error
+        raise FailedError(name_end("target", error.outcome)) from error
     except SQL_ERRORS as error:
-        raise FailedError(entry_fields("target", sql_error(error))) from error
+        raise FailedError(name_end("target", sql_error(error))) from error
 
 
 def _outcome(call: TransferCall, rows: int, chunks: int) -> Outcome:
@@ -65,13 +67,13 @@ def _outcome(call: TransferCall, rows: int, chunks: int) -> Outcome:
 # ---- Postgres --------------------------------------------------------------------------------------------------------
 
 
-async def _into_postgres(
+async def _store_in_postgres(
     call: TransferCall, batches: Batches, context: ToolContext, slot: LedgerSlot | None
 ) -> OnceResult:
-    async with connected(call.target.auth, call.target.config, context) as connection:
+    async with open_connection(call.target.auth, call.target.config, context) as connection:
 
         async def run() -> StatementsResult:
-            write = _by_statement if has_statement(call.target.config) else _by_table
+            write = _run_statement if has_statement(call.target.config) else _write_to_table
             return StatementsResult(_outcome(call, *await write(connection, call, batches, context)), ["INSERT"])
 
         if slot is not None:
@@ -80,48 +82,48 @@ async def _into_postgres(
             return OnceResult((await run()).outcome)
 
 
-async def _by_table(
+async def _write_to_table(
     connection: Connection, call: TransferCall, batches: Batches, context: ToolContext
 ) -> tuple[int, int]:
-    config, keys = call.target.config, keys_of(call.target.config, call.mode, _TARGET)
-    table = await Table.find(connection, parts_of(config.get("table")))
+    config, keys = call.target.config, key_columns(call.target.config, call.mode, _TARGET)
+    table = await Table.find(connection, table_parts(config.get("table")))
     if call.mode == "replace":
         await table.write([], call.mode, keys)
     rows = chunks = 0
     async for batch in batches:
-        rows += await table.write(rows_of({"mapping": config.get("mapping")}, batch), _mode_of_a_batch(call.mode), keys)
+        rows += await table.write(sink_rows({"mapping": config.get("mapping")}, batch), _batch_mode(call.mode), keys)
         chunks += 1
         context.heartbeat()
     return rows, chunks
 
 
-def _mode_of_a_batch(mode: str) -> str:
+def _batch_mode(mode: str) -> str:
     return "append" if mode == "replace" else mode
 
 
-async def _by_statement(
+async def _run_statement(
     connection: Connection, call: TransferCall, batches: Batches, context: ToolContext
 ) -> tuple[int, int]:
-    """Run the statement of the target for each row: ``:name`` is the column of that name, ``%s`` the next column."""
+    """Run the statement of the target for each row: ``:name`` is the column with that name, ``%s`` the next column."""
     config = call.target.config
     texts = statements_of({**config, "mapping": None}, "postgres")
-    positional = [_numbered(text) for text in texts]
+    positional = [_number_placeholders(text) for text in texts]
     is_positional = positional != texts
     statements = Statements(connection, positional)
     rows = chunks = 0
     async for batch in batches:
-        given = rows_of({"mapping": config.get("mapping")}, batch)
+        mapped_rows = sink_rows({"mapping": config.get("mapping")}, batch)
         if is_positional:
-            for row in given:
+            for row in mapped_rows:
                 await statements.run(list(row.values()), [])
         else:
-            await statements.run(None, given)
-        rows, chunks = rows + len(given), chunks + 1
+            await statements.run(None, mapped_rows)
+        rows, chunks = rows + len(mapped_rows), chunks + 1
         context.heartbeat()
     return rows, chunks
 
 
-def _numbered(text: str) -> str:
+def _number_placeholders(text: str) -> str:
     """Replace ``%s``, as in older playbooks, by ``$1``, ``$2`` ..."""
     count = 0
 
@@ -138,13 +140,13 @@ def _numbered(text: str) -> str:
 # ---- DuckDB ----------------------------------------------------------------------------------------------------------
 
 
-async def _into_duckdb(
+async def _store_in_duckdb(
     call: TransferCall, batches: Batches, request: Request, context: ToolContext, slot: LedgerSlot | None
 ) -> OnceResult:
     """Store all rows at once: the DuckDB process performs a sink as a whole."""
     if has_statement(call.target.config):
         raise ConfigError("a transfer into DuckDB needs a table: it takes no statement")
-    keys_of(call.target.config, call.mode, _TARGET)
+    key_columns(call.target.config, call.mode, _TARGET)
     rows: list[Row] = []
     chunks = 0
     async for batch in batches:
@@ -157,14 +159,14 @@ async def _into_duckdb(
         entry = Entry(f"{slot.key}/rows", slot.n, slot.key, slot.text(outcome))
     stored = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
     if stored.rival is not None:
-        return answer_from_ledger(stored.rival)
+        return result_from_ledger(stored.rival)
     return OnceResult(outcome, is_in_ledger=slot is not None)
 
 
 # ---- http ------------------------------------------------------------------------------------------------------------
 
 
-async def _into_http(call: TransferCall, batches: Batches, request: Request, context: ToolContext) -> OnceResult:
+async def _send_batches(call: TransferCall, batches: Batches, request: Request, context: ToolContext) -> OnceResult:
     rows = chunks = 0
     async for batch in batches:
         entry = Entry(f"{request.key}/{chunks}", request.n)

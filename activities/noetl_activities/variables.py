@@ -1,5 +1,5 @@
-"""Names of environment variables that several parts of a deployment read. Separate, so that commands can mention them
-without importing the modules that use them.
+"""Names of environment variables that several modules read. They are separate, so that commands can mention them
+without importing the modules that read them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
 """The file with the credentials that playbooks name."""
 
 CREDENTIAL_PREFIX = "NOETL_CREDENTIAL_"
-"""The beginning of a variable with one credential; its name follows, in capital letters."""
+"""The beginning of a variable with one credential; the name of the credential follows in capital letters."""
 
 DEFAULT_CREDENTIAL_VARIABLE = "NOETL_DEFAULT_CREDENTIAL"
-"""The name of the credential of postgres tasks and sinks that name none."""
+"""The name of the credential for postgres tasks and sinks that name none."""
 
 DSN_VARIABLE = "NOETL_POSTGRES"
 """The DSN of the event log's Postgres."""
@@ -35,10 +35,11 @@ DUCKDB_DIRECTORIES_VARIABLE = "NOETL_DUCKDB_DIRECTORIES"
 """Absolute directories that DuckDB's SQL may access, separated by ``:``."""
 
 HOME_VARIABLE = "NOETL_HOME"
-"""The folder of the stack, which also has the files of executions."""
+"""The folder of the stack, which also contains the DuckDB files of executions."""
 
 HTTP_ALLOW_VARIABLE = "NOETL_HTTP_ALLOW"
-"""Hosts and networks that are not public, and to which http calls may connect, separated by commas."""
+"""Hosts and networks to which http calls may connect although they are not public, separated by commas."""
+
 
 PORTS_VARIABLE = "NOETL_STACK_PORTS"
 """The ports of the stack: numbers separated by commas."""

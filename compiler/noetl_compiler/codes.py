@@ -143,7 +143,7 @@ _MEANINGS: dict[Code, str] = {
     Code.DEAD_RULE: "A rule can never match, because an earlier one always does.",
     Code.ENDLESS_JUMP: "A task jumps back, or is called again, and no condition ends the repetition.",
     Code.UNBOUNDED_PAGES: "Pagination has no limit on the number of pages.",
-    Code.LOOP_OVER_TEXT: "The collection of a loop is text or a number, so the loop runs once.",
+    Code.LOOP_OVER_TEXT: "The collection of a loop is a string or a number, so the loop runs once.",
     Code.LOST_ASSIGNMENT: "A name of an iteration is set where there is no iteration, and nothing reads it.",
     Code.SHARED_ROUTE: "A step is on the route of a loop's items, and is reached from elsewhere too.",
     Code.UNKNOWN_TOOL: "No installed package provides a tool kind, or the one that does cannot be loaded.",

@@ -20,7 +20,7 @@ from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
 from noetl_compiler.graph.calls import Task
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language import keys
-from noetl_compiler.language.keychain import ENTRY_CREDENTIAL, SECRETS_ENTRY, SECRETS_TOOL, origin_of
+from noetl_compiler.language.keychain import CREDENTIAL_FIELDS, SECRETS_ENTRY, SECRETS_TOOL, origin_of
 from noetl_compiler.language.scripts import source_of
 from noetl_compiler.language.transfers import END_AUTH, ENDS, TRANSFERS
 from noetl_compiler.value_merge import mapping_of
@@ -101,7 +101,7 @@ def _names_of_entry(entry: KeychainEntry, defaults: _Defaults) -> Iterator[Crede
             for field, name in cast("dict[str, Json]", config["map"]).items():
                 yield from _read_name(str(name), pointer("/map", field), entry.config, defaults)
         case "credential":
-            key = next((key for key in ENTRY_CREDENTIAL if config.get(key)), None)
+            key = next((key for key in CREDENTIAL_FIELDS if config.get(key)), None)
             credential = str(config[key]) if key else entry.name
             yield from _read_name(credential, f"/{key}", entry.config, defaults)
         case "elsewhere":

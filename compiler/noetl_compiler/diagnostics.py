@@ -26,6 +26,7 @@ __all__ = [
     "Severity",
     "columns",
     "excerpt",
+    "most_similar",
     "nearest",
     "nearest_or_all",
     "one_line",
@@ -142,7 +143,7 @@ def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
     similarity, from 0 for any to 1 for the same. As comparing is slow, of many candidates only the alphabetical
     neighbours are compared.
     """
-    similar = _most_similar(name, candidates, cutoff)
+    similar = most_similar(name, candidates, cutoff)
     return f'did you mean "{similar}"?' if similar else ""
 
 
@@ -150,13 +151,14 @@ def nearest_name(name: str, candidates: Iterable[str], within: str = "", cutoff:
     """Return the same hint for a name in a template. It reads a name that is not an identifier, such as a step with a
     hyphen, as an item of ``within``, by default of the results of all steps.
     """
-    similar = _most_similar(name, candidates, cutoff)
+    similar = most_similar(name, candidates, cutoff)
     if not similar or similar.isidentifier():
         return f'did you mean "{similar}"?' if similar else ""
     return f'write {within or "results"}["{similar}"] for "{similar}"'
 
 
-def _most_similar(name: str, candidates: Iterable[str], cutoff: float) -> str:
+def most_similar(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
+    """Return the candidate that is most similar to ``name``; "" if none is similar enough."""
     if len(name) > _MAX_NAME_LENGTH:
         return ""
     sorted_names = _sort_names(frozenset(candidates))

@@ -203,7 +203,7 @@ def _read_rows(fields: ConstructFields) -> list[dict[str, Json]]:
 
 
 def _read_http(fields: ConstructFields) -> StubResponse | None:
-    response = ConstructFields.below(fields, "http", tables.HTTP_ANSWER)
+    response = ConstructFields.below(fields, "http", tables.HTTP_RESPONSE)
     if response is None:
         return None
     status, headers, body = read_index(response, "status"), response.mapping("headers"), response.node_of("body")

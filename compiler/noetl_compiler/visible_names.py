@@ -14,23 +14,23 @@ from functools import cached_property
 from noetl_compiler.graph import Assign, Value
 from noetl_compiler.language.names import (
     ALL_RESULTS,
-    BEFORE,
     BELOW_EVENT,
     BELOW_JOB,
     CLAIM,
     COUNTS,
-    ENDS,
     EVENT,
+    FINAL_STEP_NAMES,
     ITERATION,
     LEASE,
+    LOOP_SINK,
     OUTCOME,
     PIPELINE,
+    PREVIOUS_OUTCOME,
     ROW,
     RUN,
-    SAVED,
-    START,
     VARS_MODULE,
     WORKLOAD,
+    WORKLOAD_DEFAULTS,
     results_name,
 )
 from noetl_compiler.language.names_profile import PROFILES
@@ -66,7 +66,7 @@ class VisibleNames:
     def knows(self, use: TemplateUse, name: str) -> bool:
         """Whether a bare name is or may be bound for this use."""
         if use.place is RenderedAt.WORKLOAD:
-            return name in START or name in self.workload
+            return name in WORKLOAD_DEFAULTS or name in self.workload
         if name in self._global_names or name in self._engine_names(use):
             return True
         bound = self._bound_names(use)
@@ -103,7 +103,7 @@ class VisibleNames:
     def at(self, use: TemplateUse) -> frozenset[str]:
         """Return all bare names that are known to be bound for this use."""
         if use.place is RenderedAt.WORKLOAD:
-            return START | self.workload
+            return WORKLOAD_DEFAULTS | self.workload
         bound = self._bound_names(use)
         return self._global_names if bound is None else self._global_names | bound | self._engine_names(use)
 
@@ -221,13 +221,15 @@ class VisibleNames:
         names = _set_under("iter", _set_by(self._steps_of(use)))
         if use.place in (RenderedAt.TASK, RenderedAt.OUTCOME):
             tasks = _tasks_of(self._steps_of(use))
-            names |= PIPELINE | {task.label.text for task in tasks} | (BEFORE if len(tasks) > 1 else _NO_NAMES)
+            names |= (
+                PIPELINE | {task.label.text for task in tasks} | (PREVIOUS_OUTCOME if len(tasks) > 1 else _NO_NAMES)
+            )
         if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
             names |= OUTCOME.keys() | _names_in_sinks(use)
         if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps_of(use)):
-            names |= SAVED
+            names |= LOOP_SINK
         if use.step is not None and use.step.name.text == self._final:
-            names |= ENDS
+            names |= FINAL_STEP_NAMES
         if use.step is not None and use.step.ends is not None and use.place is RenderedAt.AFTER:
             names |= {results_name(use.step.ends.text), ALL_RESULTS}
         return names | EVENT if self._has_event(use) else names

@@ -133,8 +133,8 @@ def _gets_through(given: Arguments) -> bool:
 @contextmanager
 def _unguarded() -> Generator[None]:
     """Without what is counted before parsing, and with anything taken for a file."""
-    excess = patch.object(json_limits, "excess", _nothing_is_too_much)
-    refuse = patch.object(regular_file, "refuse_others", _refuse_nothing)
+    excess = patch.object(json_limits, "exceeded_limit", _nothing_is_too_much)
+    refuse = patch.object(regular_file, "require_regular", _refuse_nothing)
     with excess, refuse:
         yield
 

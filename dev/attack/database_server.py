@@ -22,8 +22,8 @@ from noetl_activities import postgres_connect, postgres_transaction
 from noetl_activities.errors import ToolError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres import TOOL
-from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
-from noetl_activities.postgres_types import MOST_NESTED_TYPES, TypeDepths
+from noetl_activities.postgres_records import MAX_RECORDS, RecordWatch
+from noetl_activities.postgres_types import MAX_NESTED_TYPES, TypeDepths
 
 __all__ = ["CLASS", "deep_types"]
 
@@ -45,19 +45,19 @@ def _composite(oid: int, inner: int) -> bytes:
 
 
 def deep_types(levels: int) -> Script:
-    """Composite types of which each has the next in it, and a value of the outermost."""
+    """Return nested composite types and a value of the outermost."""
     types = [_composite(FIRST + n, FIRST + n - 1 if n else INT4) for n in range(levels)]
     named = [*range(FIRST + levels - 2, FIRST - 1, -1), INT4]
     return Script(columns=(("a", FIRST + levels - 1),), types=types, rows=[row(nested(named))])
 
 
 def _types(chance: random.Random) -> tuple[str, Script]:
-    levels = chance.randint(MOST_NESTED_TYPES + 1, 60_000)
+    levels = chance.randint(MAX_NESTED_TYPES + 1, 60_000)
     return f"{levels} types in each other", deep_types(levels)
 
 
 def _records(chance: random.Random) -> tuple[str, Script]:
-    return _of_records(chance.randint(MOST_RECORDS + 1, 500_000))
+    return _of_records(chance.randint(MAX_RECORDS + 1, 500_000))
 
 
 def _of_records(levels: int) -> tuple[str, Script]:
@@ -94,7 +94,7 @@ def _rows(chance: random.Random) -> tuple[str, Script]:
 
 
 def _silent(chance: random.Random) -> tuple[str, Script]:
-    """At some statement, or beside a COPY that never ends."""
+    """Return silence at some statement, or a COPY that never ends."""
     copy = message(b"G" if chance.random() < 0.5 else b"H", b"\0\0\0")
     ways = (("begin", None), ("rollback", b""), ("select what", None), ("commit", None), ("", copy), ("", b""))
     silent_at, ending = chance.choice(ways)
@@ -145,20 +145,20 @@ def _reads(file: str) -> bool:
 
 
 def _gets_through(script: Script) -> bool:
-    return asyncio.run(_obeyed(script))
+    return asyncio.run(_is_obeyed(script))
 
 
-async def _obeyed(script: Script) -> bool:
+async def _is_obeyed(script: Script) -> bool:
     """Whether the response was accepted, or the call exceeded its timeout. Other exceptions than refusals count too."""
     began = time.monotonic()
     try:
-        outcome = await _called(script)
+        outcome = await _call(script)
     except (ToolError, TimeoutError):
         return time.monotonic() - began > LATE
     return outcome.status == "ok" or len(str(outcome)) > LARGE
 
 
-async def _called(script: Script) -> Outcome:
+async def _call(script: Script) -> Outcome:
     async with serving_postgres(script) as port:
         login = {"type": "postgres", "db_host": "127.0.0.1", "db_port": port, "db_user": "u", "db_password": "x"}
         # A worker cancels the call when its time is over.
@@ -178,14 +178,14 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
             yield Attack(f"{MAKERS[place].__name__.strip('_')}: {what}", partial(_gets_through, script))
 
 
-def _is_within(*_: object) -> bool:
+def _is_never_exceeded(*_: object) -> bool:
     return False
 
 
 def _unguarded() -> AbstractContextManager[object]:
     guards = ExitStack()
-    guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_within))
-    guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_within))
+    guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_never_exceeded))
+    guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_never_exceeded))
     guards.enter_context(patch.object(postgres_connect, "MAX_RECEIVED_BYTES", 2**31))
     guards.enter_context(patch.object(postgres_transaction, "CLOSE_SECONDS", LATE))
     return guards

@@ -79,11 +79,11 @@ def _write(chance: random.Random) -> Attack:
     return _of_sql(chance.choice(WRITERS).replace("{}", chance.choice(TARGETS)))
 
 
-def _known(chance: random.Random) -> Attack:
+def _known_sql(chance: random.Random) -> Attack:
     return _of_sql(chance.choice((*READS, *WRITES, *(LOGGED for _ in range(HAS_LANDLOCK)))))
 
 
-def _locked(chance: random.Random) -> Attack:
+def _locked_setting(chance: random.Random) -> Attack:
     """A setting or an extension, in other letters too: it must be refused whether it reaches anything or not."""
     text = chance.choice(LOCKED)
     if text.startswith("set ") and chance.random() < 0.5:
@@ -105,17 +105,17 @@ def _of_sql(sql: str) -> Attack:
 
 def _gets_through(sql: str, database: str | None) -> bool:
     """Whether anything from outside was read, or changed."""
-    with _laid_out() as site:
-        answer = _said(site, sql, database)
+    with _files_for_attack() as site:
+        answer = _rows_or_empty(site, sql, database)
         return SECRET in answer or "secret.csv" in answer or "PATH=" in answer or site.content() != site.before
 
 
 def _is_accepted(sql: str) -> bool:
-    with _laid_out() as site:
-        return bool(_said(site, sql, None)) or site.content() != site.before
+    with _files_for_attack() as site:
+        return bool(_rows_or_empty(site, sql, None)) or site.content() != site.before
 
 
-def _said(site: Site, sql: str, database: str | None) -> str:
+def _rows_or_empty(site: Site, sql: str, database: str | None) -> str:
     """The rows in words; ``""`` where it was refused."""
     if not _Guard.is_on:
         return f"done: {plain(site, sql)}"
@@ -132,7 +132,7 @@ def _said(site: Site, sql: str, database: str | None) -> str:
 
 
 @contextmanager
-def _laid_out() -> Generator[Site]:
+def _files_for_attack() -> Generator[Site]:
     """Files for one attack."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
         site = Site(Path(root))
@@ -143,7 +143,7 @@ def _laid_out() -> Generator[Site]:
 
 def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
     for index in range(count):
-        yield (_read, _write, _known, _locked, _read, _database)[index % 6](chance)
+        yield (_read, _write, _known_sql, _locked_setting, _read, _database)[index % 6](chance)
 
 
 def _unguarded() -> AbstractContextManager[object]:

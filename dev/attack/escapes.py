@@ -20,7 +20,7 @@ from dev.attack.attack import Attack, AttackClass
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import render
 from noetl_compiler.printable import printable, printable_json
-from noetl_temporal.cli.console import PrintableConsole, styled
+from noetl_temporal.cli.console import PrintableConsole, styled_text
 from noetl_temporal.cli.printable_stream import PrintableStream
 
 __all__ = ["CLASS"]
@@ -64,7 +64,7 @@ def _to_console(text: str, written: io.BytesIO) -> None:
 
 
 def _to_styled(text: str, written: io.BytesIO) -> None:
-    line = styled((text, "red"), text) if _Guard.is_on else text
+    line = styled_text((text, "red"), text) if _Guard.is_on else text
     _Guard.console(_text_stream(written)).print(line, soft_wrap=True)
 
 
@@ -100,7 +100,7 @@ def _attack(text: str, way: Callable[[str, io.BytesIO], None]) -> Attack:
 
 
 def _gets_through(text: str, way: Callable[[str, io.BytesIO], None]) -> bool:
-    written = _Kept()
+    written = _KeptBytes()
     way(text, written)
     return OBEYED.search(written.getvalue().decode(errors="surrogatepass")) is not None
 
@@ -109,7 +109,7 @@ def _text_stream(written: io.BytesIO) -> io.TextIOWrapper:
     return io.TextIOWrapper(written, encoding="utf-8", errors="surrogatepass", write_through=True)
 
 
-class _Kept(io.BytesIO):
+class _KeptBytes(io.BytesIO):
     """Bytes that outlive the streams that write to them."""
 
     def close(self) -> None:

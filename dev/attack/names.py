@@ -13,7 +13,7 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
-from noetl_temporal.cli.output import below
+from noetl_temporal.cli.output import path_below
 
 __all__ = ["CLASS"]
 
@@ -60,7 +60,7 @@ def _compiles(text: str) -> bool:
 
 
 def _leads_out(path: str) -> bool:
-    target = below(FOLDER, path) if _Guard.is_on else FOLDER / path
+    target = path_below(FOLDER, path) if _Guard.is_on else FOLDER / path
     resolved = Path("/")
     for part in target.parts[1:]:
         resolved = resolved.parent if part == ".." else resolved / part

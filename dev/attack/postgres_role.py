@@ -27,8 +27,8 @@ __all__ = ["CLASS"]
 SECONDS = 30
 """Of one statement."""
 
-BEFORE = "SET default_transaction_read_only = off; SET search_path = public, pg_catalog"
-"""What every account may do first, whatever an attack before has made its defaults."""
+RESET_STATEMENTS = "SET default_transaction_read_only = off; SET search_path = public, pg_catalog"
+"""Statements that reset the defaults of an account, which an earlier attack may have changed."""
 
 DATABASES = {"playbooks": "playbooks", "reader": "noetl", "noetl": "noetl"}
 _BODY = "LANGUAGE plpgsql AS $x$ BEGIN EXECUTE $q${}$q$; END $x$"
@@ -44,7 +44,7 @@ WRAPPERS = {
     "BEGIN EXECUTE $q${}$q$; RETURN NEW; END $x$; CREATE TRIGGER one BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION "
     "pg_temp.f(); INSERT INTO t VALUES (1)",
 }
-BY_ITSELF = (
+OUTSIDE_TRANSACTION = (
     "CREATE DATABASE",
     "DROP DATABASE",
     "ALTER SYSTEM",
@@ -52,7 +52,7 @@ BY_ITSELF = (
     "CREATE SUBSCRIPTION",
     "CHECKPOINT",
 )
-"""Statements that Postgres refuses in a transaction, before it asks for rights."""
+"""Statements that Postgres refuses in a transaction, before it checks privileges."""
 
 REFUSALS = (asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedTableError)
 NO_LOGIN = (
@@ -80,12 +80,12 @@ async def _connected(user: str, database: str, password: str, *, by_socket: bool
 
 
 async def _is_performed(statement: str, account: str) -> bool:
-    """With a session of the owner beside it, which some statements look for."""
+    """Run the statement beside a session of the owner, which some statements look for."""
     user = account if _Stack.is_guarded else "noetl"
     owners = await _connected("noetl", "noetl", _Stack.password("noetl"), by_socket=True)
     attacker = await _connected(user, DATABASES[user], _Stack.password(user), by_socket=True)
     try:
-        await attacker.execute(BEFORE)
+        await attacker.execute(RESET_STATEMENTS)
         await attacker.execute(statement)
     except REFUSALS:
         return False
@@ -102,15 +102,15 @@ def _statement(chance: random.Random) -> Attack:
         text, wrapper = chance.choice(own), chance.choice(("plain", "in a block", "after a reset of the role"))
     else:
         text, wrapper = chance.choice(REFUSED), chance.choice(list(WRAPPERS))
-    return _of_statement(text, "plain" if text.startswith(BY_ITSELF) else wrapper, account)
+    return _of_statement(text, "plain" if text.startswith(OUTSIDE_TRANSACTION) else wrapper, account)
 
 
 def _of_statement(text: str, wrapper: str, account: str) -> Attack:
     statement = WRAPPERS[wrapper].format(text)
-    return Attack(f"{account}, {wrapper}: {text}", partial(_ran, statement, account))
+    return Attack(f"{account}, {wrapper}: {text}", partial(_is_performed_by, statement, account))
 
 
-def _ran(statement: str, account: str) -> bool:
+def _is_performed_by(statement: str, account: str) -> bool:
     return asyncio.run(_is_performed(statement, account))
 
 
@@ -139,10 +139,10 @@ def _login(chance: random.Random) -> Attack:
 
 def _of_login(user: str, database: str, password: str, by_socket: bool) -> Attack:
     what = f"{user} at {database} by {'socket' if by_socket else 'TCP'} with the password {password!r}"
-    return Attack(what, partial(_gets_in, user, database, password, by_socket))
+    return Attack(what, partial(_logs_in, user, database, password, by_socket))
 
 
-def _gets_in(user: str, database: str, password: str, by_socket: bool) -> bool:
+def _logs_in(user: str, database: str, password: str, by_socket: bool) -> bool:
     """``password`` is a guess, or ``@`` and whose password it is."""
 
     async def attempt() -> bool:
@@ -162,7 +162,7 @@ def _gets_in(user: str, database: str, password: str, by_socket: bool) -> bool:
 # ---- what an account does to itself --------------------------------------------------------------------------------
 
 
-def _spoiling(chance: random.Random) -> Attack:
+def _self_harm(chance: random.Random) -> Attack:
     account, text = chance.choice(("playbooks", "reader")), chance.choice(SPOILING)
     return Attack(f"{account}: {text}", partial(_keeps_others_out, account, text))
 
@@ -170,7 +170,7 @@ def _spoiling(chance: random.Random) -> Attack:
 def _keeps_others_out(account: str, text: str) -> bool:
     async def attempt() -> bool:
         connection = await _connected(account, DATABASES[account], "", by_socket=True)
-        await connection.execute(BEFORE)
+        await connection.execute(RESET_STATEMENTS)
         with suppress(asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedObjectError):
             await connection.execute(text)
         await connection.close()
@@ -185,7 +185,7 @@ def _keeps_others_out(account: str, text: str) -> bool:
 def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
     """Of six, one is a login and one does something to itself."""
     for index in range(count):
-        yield {4: _login, 5: _spoiling}.get(index % 6, _statement)(chance)
+        yield {4: _login, 5: _self_harm}.get(index % 6, _statement)(chance)
 
 
 def _unguarded() -> AbstractContextManager[object]:

@@ -214,11 +214,11 @@ def _attack(made: Response, kind: str) -> Attack:
 
 async def _gets_through(made: Response) -> bool:
     async with serving(made.answer) as url:
-        outcome = await _called(url, made.limit)
+        outcome = await _call(url, made.limit)
     return outcome is not None and made.is_obeyed(outcome)
 
 
-async def _called(url: str, limit: float, credentials: dict[str, dict[str, Any]] | None = None) -> Outcome | None:
+async def _call(url: str, limit: float, credentials: dict[str, dict[str, Any]] | None = None) -> Outcome | None:
     """None where the call was refused."""
     if not _Guard.is_on:
         return await plain_call(url, {"X-Thing": SECRET} if credentials else {})
@@ -255,23 +255,23 @@ def _redirect(chance: random.Random) -> Attack:
 
 async def _is_followed(status: str, target: str) -> bool:
     async with serving(answering(b"", f"Location: {target}", status=status)) as url:
-        outcome = await _called(url, PATIENCE * 10)
+        outcome = await _call(url, PATIENCE * 10)
     return outcome is not None and _is_ok(outcome)
 
 
 async def _reaches(status: str, host: str, way: str) -> bool:
     """Whether the other server was reached, which is the stack's, or got a secret, when it is not."""
-    async with _asked() as (other, seen):
+    async with _recording_server() as (other, seen):
         port = other.rpartition(":")[2]
         sends = answering(b"", f"Location: http://{host}:{port}/", f"Set-Cookie: a={SECRET}", status=status)
         with patch.dict(os.environ, {PORTS_VARIABLE: port if way == "port" else ""}):
             async with serving(sends) as url:
-                await _called(url, PATIENCE * 10, CREDENTIAL if way == "secret" else None)
+                await _call(url, PATIENCE * 10, CREDENTIAL if way == "secret" else None)
     return bool(seen) if way == "port" else any(SECRET in text for text in seen)
 
 
 @asynccontextmanager
-async def _asked() -> AsyncGenerator[tuple[str, list[str]]]:
+async def _recording_server() -> AsyncGenerator[tuple[str, list[str]]]:
     """A server on all of this machine's loopback addresses that keeps the heads of requests."""
     seen: list[str] = []
 

@@ -28,7 +28,7 @@ from dev.attack.attack import THROUGH, Attack, AttackClass
 __all__ = ["CPU_SECONDS", "Tally", "run_class"]
 
 CPU_SECONDS = 10.0
-"""What one attack may take: the slowest that is stopped takes a second on an idle machine."""
+"""The CPU limit of one attack: the slowest one that is stopped takes a second on an idle machine."""
 
 SILENT_SECONDS = 120.0
 MEMORY_BYTES = 3 * 1024**3
@@ -38,9 +38,9 @@ class _SlowError(BaseException):
     """Raised inside an attack that has used up its time; a BaseException, so that no guard takes it for a failure."""
 
 
-class _Told(NamedTuple):
-    """What the process says: an attack has ended, ``problem`` is why it counts as having got through. ``effect`` is
-    what a control has to show, ``""`` of an attack.
+class _Message(NamedTuple):
+    """A message of the process: an attack has ended. ``problem`` is the reason why it counts as successful; ``effect``
+    is the expected effect of a control, ``""`` for an attack.
     """
 
     what: str
@@ -75,7 +75,7 @@ class Tally:
         """Every attack was stopped and every control had its effect, or none could be run."""
         return bool(self.missing) or (not (self.through or self.held or self.broken) and self.controls > 0)
 
-    def add(self, result: _Told) -> None:
+    def add(self, result: _Message) -> None:
         """One more has ended."""
         self.peak_bytes = max(self.peak_bytes, result.peak_bytes)
         problem = f"{result.what}: {result.problem}"
@@ -109,14 +109,14 @@ def run_class(attacked: AttackClass, seed: int, count: int, cpu_seconds: float =
     if tally.missing:
         return tally
     order = _Order(attacked, seed, count, cpu_seconds)
-    while not _from(tally.tried + tally.controls, order, tally):
+    while not _continue_from(tally.tried + tally.controls, order, tally):
         pass
     tally.seconds = time.monotonic() - began
     return tally
 
 
-def _from(first: int, order: _Order, tally: Tally) -> bool:
-    """Go on with the attack of that number in a new process; whether it has come to the end."""
+def _continue_from(first: int, order: _Order, tally: Tally) -> bool:
+    """Continue with the attack of that number in a new process; return whether all have run."""
     with tempfile.TemporaryDirectory(prefix="noetl-attack-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # accounts of tasks and of Postgres have theirs below it
         return _results_of_process(folder, first, order, tally)
@@ -128,10 +128,10 @@ def _results_of_process(folder: str, first: int, order: _Order, tally: Tally) ->
     process = context.Process(target=_attack, args=(theirs, order, first, folder))
     process.start()
     theirs.close()
-    at: _Told | None = None
+    at: _Message | None = None
     try:
         while ours.poll(SILENT_SECONDS):
-            result: _Told | None = ours.recv()
+            result: _Message | None = ours.recv()
             if result is None:
                 return True
             if result.peak_bytes:
@@ -167,7 +167,7 @@ def _attack(pipe: Connection, order: _Order, first: int, folder: str) -> None:
 def _run(pipe: Connection, attack: Attack, order: _Order, is_control: bool) -> None:
     """What fails before the attack begins, such as the switch of its guard, ends the process between two attacks."""
     with order.attacked.unguarded() if is_control else nullcontext():
-        begun = _Told(attack.what, attack.effect if is_control else "")
+        begun = _Message(attack.what, attack.effect if is_control else "")
         pipe.send(begun)
         pipe.send(begun._replace(problem=_problem(attack, order.cpu_seconds), peak_bytes=_peak_bytes()))
 

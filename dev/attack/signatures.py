@@ -24,7 +24,7 @@ from noetl_temporal.loop_run import LoopEnd
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.events import ChunkReport, PayloadRef
 from noetl_temporal.run_input import RunInput, RunReport
-from noetl_temporal.signed_converter import Refused
+from noetl_temporal.signed_converter import RefusedValue
 from noetl_temporal.signing import SIGNATURE
 from noetl_temporal.stored_values import reference
 
@@ -93,34 +93,34 @@ class Lists(NamedTuple):
     value: Any
 
 
-def _carrying(payloads: list[Payload], signature: bytes) -> list[Payload]:
+def _with_signature(payloads: list[Payload], signature: bytes) -> list[Payload]:
     payloads[0].metadata[SIGNATURE] = signature
     return payloads
 
 
 def _of_honest(lists: Lists, _chance: random.Random) -> list[Payload]:
-    return _carrying(lists.bare, lists.honest[0].metadata[SIGNATURE])
+    return _with_signature(lists.bare, lists.honest[0].metadata[SIGNATURE])
 
 
-def _cut(lists: Lists, chance: random.Random) -> list[Payload]:
-    return _carrying(lists.bare, lists.honest[0].metadata[SIGNATURE][: chance.randrange(16)])
+def _truncated_signature(lists: Lists, chance: random.Random) -> list[Payload]:
+    return _with_signature(lists.bare, lists.honest[0].metadata[SIGNATURE][: chance.randrange(16)])
 
 
 def _random_bytes(lists: Lists, chance: random.Random) -> list[Payload]:
-    return _carrying(lists.bare, chance.randbytes(chance.choice((1, 15, 16, 17, 32, 64))))
+    return _with_signature(lists.bare, chance.randbytes(chance.choice((1, 15, 16, 17, 32, 64))))
 
 
-def _flipped(lists: Lists, chance: random.Random) -> list[Payload]:
+def _flipped_bit(lists: Lists, chance: random.Random) -> list[Payload]:
     """Correct except for one bit, which a partial comparison would accept."""
     signature = bytearray(_signed(lists.value)[0].metadata[SIGNATURE])
     signature[chance.randrange(len(signature))] ^= 1 << chance.randrange(8)
-    return _carrying(lists.bare, bytes(signature))
+    return _with_signature(lists.bare, bytes(signature))
 
 
 def _plain_digest(lists: Lists, chance: random.Random) -> list[Payload]:
     """A signature without a key, which anyone who knows the algorithm can compute."""
     data = lists.bare[0].data
-    return _carrying(lists.bare, chance.choice((hashlib.sha256(data).digest()[:16], hashlib.md5(data).digest())))
+    return _with_signature(lists.bare, chance.choice((hashlib.sha256(data).digest()[:16], hashlib.md5(data).digest())))
 
 
 def _with_one_more(lists: Lists, _chance: random.Random) -> list[Payload]:
@@ -128,7 +128,7 @@ def _with_one_more(lists: Lists, _chance: random.Random) -> list[Payload]:
     return [*_of_honest(lists, _chance), *lists.honest]
 
 
-def _beside(lists: Lists, _chance: random.Random) -> list[Payload]:
+def _beside_honest(lists: Lists, _chance: random.Random) -> list[Payload]:
     """A forged argument behind an honest one."""
     return [*lists.honest, *lists.bare]
 
@@ -150,16 +150,16 @@ def _named_as_stored(lists: Lists, _chance: random.Random) -> list[Payload]:
 
 FORGERIES: dict[str, Callable[[Lists, random.Random], list[Payload]]] = {
     "unsigned": lambda lists, _chance: lists.bare,
-    "with an empty signature": lambda lists, _chance: _carrying(lists.bare, b""),
+    "with an empty signature": lambda lists, _chance: _with_signature(lists.bare, b""),
     "with the signature of another value": _of_honest,
-    "with a part of a signature": _cut,
+    "with a part of a signature": _truncated_signature,
     "with random bytes for a signature": _random_bytes,
-    "with a signature in which one bit is wrong": _flipped,
+    "with a signature in which one bit is wrong": _flipped_bit,
     "with a digest for a signature": _plain_digest,
     "signed with another key": lambda lists, _chance: lists.another_key,
     "signed for another place": lambda lists, _chance: lists.elsewhere,
     "before a signed value": _with_one_more,
-    "behind a signed value": _beside,
+    "behind a signed value": _beside_honest,
     "of another encoding": _of_another_encoding,
     "named as a stored value": _named_as_stored,
 }
@@ -185,7 +185,7 @@ def _gets_through(number: int, forgery: str, place: int, seed: int) -> bool:
         _signed(forged, converter=_converter(ANOTHER_KEY)),
         forged,
     )
-    return _is_believed(_converter(_Guard.key), FORGERIES[forgery](lists, random.Random(seed)), hint)
+    return _is_accepted(_converter(_Guard.key), FORGERIES[forgery](lists, random.Random(seed)), hint)
 
 
 def _forged(value: Any) -> Any:
@@ -196,7 +196,7 @@ def _forged(value: Any) -> Any:
     return decoded
 
 
-def _is_believed(converter: DataConverter, payloads: Sequence[Payload], hint: Any) -> bool:
+def _is_accepted(converter: DataConverter, payloads: Sequence[Payload], hint: Any) -> bool:
     """Whether any of it reaches the worker's code."""
     try:
         value = converter.payload_converter.from_payloads(payloads, None if hint is None else [hint])
@@ -204,7 +204,7 @@ def _is_believed(converter: DataConverter, payloads: Sequence[Payload], hint: An
         if not error.non_retryable:
             raise
         return False
-    return not isinstance(value[0], Refused)
+    return not isinstance(value[0], RefusedValue)
 
 
 # ---- what is signed as one kind, and words of failures --------------------------------------------------------------
@@ -213,16 +213,16 @@ def _is_believed(converter: DataConverter, payloads: Sequence[Payload], hint: An
 def _other_kind(given: int, requested: int) -> Attack:
     """A signed value where one of another kind is asked for, with the fields that both have."""
     what = f"value {given} for value {requested}, signed here"
-    return Attack(what, partial(_passes_for, given, requested))
+    return Attack(what, partial(_is_accepted_as, given, requested))
 
 
-def _passes_for(given: int, requested: int) -> bool:
+def _is_accepted_as(given: int, requested: int) -> bool:
     [payload] = _signed(VALUES[given][0])
     converter = _converter(_Guard.key)
     hint = VALUES[requested][1]
     if _Guard.key is None:
         payload = _unsigned(VALUES[requested][0])[0]
-    return _is_believed(converter, [payload], hint)
+    return _is_accepted(converter, [payload], hint)
 
 
 WORDS = ("; rm -rf /", "'; DROP TABLE event; --", "{{ ''.__class__ }}", "$(id)", "\x1b[2J")

@@ -19,11 +19,11 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.files import UnsafeFileError, open_log, read_text, replace_text, write_whole
+from noetl_temporal.stack.files import UnsafeFileError, open_log, read_text, replace_text, write_atomically
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.leftovers import end_leftovers, recorded_processes
-from noetl_temporal.stack.locks import is_locked, locked
+from noetl_temporal.stack.locks import hold_lock, is_locked
 
 __all__ = ["CLASS"]
 
@@ -38,7 +38,7 @@ ADDRESSES = json.dumps(
 """The content of a victim file: a reader that trusts it reveals the secret."""
 
 NOTE = json.dumps([[2**22 - 1, SECRET, True, 0, "1"]])
-NAMES = ("stack.json", "servers.json", "postgres.log", "temporal.log", "postgres.password", "owner.lock", "fall.txt")
+NAMES = ("stack.json", "servers.json", "postgres.log", "temporal.log", "postgres.password", "owner.lock", "crash.txt")
 ANOTHER_UID = 65534
 
 
@@ -51,11 +51,11 @@ class Place(NamedTuple):
     absent: Path
 
     def outside(self) -> tuple[str, int, bool]:
-        """What no use of the stack's folder changes."""
+        """Return the state outside, which no use of the stack's folder may change."""
         return self.victim.read_text(), stat.S_IMODE(self.victim.stat().st_mode), self.absent.exists()
 
 
-# ---- what lies there -----------------------------------------------------------------------------------------------
+# ---- traps ---------------------------------------------------------------------------------------------------------
 
 
 def _forged(place: Place, mode: int = 0o600) -> None:
@@ -122,7 +122,7 @@ FOREIGN: dict[str, Callable[[Place], object]] = {
 """Only root can lay them."""
 
 
-# ---- who uses it ---------------------------------------------------------------------------------------------------
+# ---- uses of files -------------------------------------------------------------------------------------------------
 
 
 class Use(NamedTuple):
@@ -132,17 +132,17 @@ class Use(NamedTuple):
     plain: Callable[[Path], object]
 
 
-def _logged(path: Path) -> None:
+def _write_log(path: Path) -> None:
     with open_log(path) as log:
         log.write("written")
 
 
-def _written_plainly(path: Path) -> None:
+def _write_plainly(path: Path) -> None:
     path.write_text("written")
 
 
 def _prepared(path: Path) -> str:
-    """A folder with a trap in it is used for nothing."""
+    """Check the folder, which is refused if it contains a trap."""
     Home(path.parent).prepare()
     return SECRET
 
@@ -151,12 +151,12 @@ def _password(path: Path) -> str:
     return Home(path.parent).password(path.stem)
 
 
-def _locked(path: Path) -> None:
-    with locked(path, fcntl.LOCK_EX, 0):
-        _emptied(path)
+def _lock_and_truncate(path: Path) -> None:
+    with hold_lock(path, fcntl.LOCK_EX, 0):
+        _truncate(path)
 
 
-def _emptied(path: Path) -> None:
+def _truncate(path: Path) -> None:
     os.truncate(path, 0)
 
 
@@ -164,12 +164,12 @@ def _is_locked(path: Path) -> bool:
     return is_locked(path, fcntl.LOCK_EX)
 
 
-def _opened(path: Path) -> None:
+def _open_plainly(path: Path) -> None:
     path.open("r+").close()
 
 
-def _written(path: Path) -> None:
-    write_whole(path, "written")
+def _write_guarded(path: Path) -> None:
+    write_atomically(path, "written")
 
 
 def _replaced(path: Path) -> None:
@@ -178,22 +178,22 @@ def _replaced(path: Path) -> None:
 
 USES: dict[str, Use] = {
     "read": Use(read_text, Path.read_text),
-    "logged to": Use(_logged, _written_plainly),
-    "written": Use(_written, _written_plainly),
+    "logged to": Use(_write_log, _write_plainly),
+    "written": Use(_write_guarded, _write_plainly),
     "prepared": Use(_prepared, Path.read_text),
     "addresses": Use(Addresses.read, Path.read_text),
     "password": Use(_password, Path.read_text),
-    "locked": Use(_locked, _emptied),
-    "asked for a lock": Use(_is_locked, _opened),
+    "locked": Use(_lock_and_truncate, _truncate),
+    "asked for a lock": Use(_is_locked, _open_plainly),
     "processes": Use(recorded_processes, Path.read_text),
-    "a draft replaced": Use(_replaced, _written_plainly),
+    "a draft replaced": Use(_replaced, _write_plainly),
 }
 A_PERSONS = ("a draft replaced",)
 """May lie in a shared folder, and belong to a group: only what leads elsewhere is an attack on it."""
 
 
 class _Guard:
-    """What looks at a file before it is used."""
+    """The check of a file before it is used."""
 
     is_on = True
 
@@ -221,13 +221,13 @@ def _file_of(use: str, name: str) -> str:
     return "postgres.password" if use == "password" else name
 
 
-# ---- notes of processes --------------------------------------------------------------------------------------------
+# ---- process records -----------------------------------------------------------------------------------------------
 
 PROCESSES = ("this process", "its parent", "init", "all", "its group", "a number", "a text")
 
 
-def _note(chance: random.Random) -> Attack:
-    """A note whose process is another by now, or was never one."""
+def _forged_record(chance: random.Random) -> Attack:
+    """A process record whose process has been replaced, or never existed."""
     process = chance.choice(PROCESSES)
     changed = chance.choice((("uid", 4_000_000), ("uid", -1), ("started", "1"), ("marker", "noetl.home=/nowhere")))
     wanted = chance.choice((True, False, None, "yes"))
@@ -254,7 +254,7 @@ def _signals(process: str, changed: tuple[str, object]) -> bool:
 
     with tempfile.TemporaryDirectory() as folder, patch.object(os, "kill", send), patch.object(os, "killpg", send):
         note = Path(folder, "servers.json")
-        write_whole(note, json.dumps([list(record.values())]))
+        write_atomically(note, json.dumps([list(record.values())]))
         if _Guard.is_on:
             end_leftovers(note)
         else:
@@ -267,7 +267,7 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
     traps = [*TRAPS, *(FOREIGN if os.geteuid() == 0 else ())]
     for index in range(count):
         if index % 5 == 4:
-            yield _note(chance)
+            yield _forged_record(chance)
             continue
         trap = traps[index % len(traps)]
         others = trap.startswith(("a file", "a folder"))
@@ -287,7 +287,7 @@ CLASS = AttackClass(
         _attack("a link", "read", "stack.json"),
         _attack("a link", "logged to", "postgres.log"),
         _attack("a hard link", "written", "postgres.password"),
-        _attack("a link to nothing", "written", "fall.txt"),
+        _attack("a link to nothing", "written", "crash.txt"),
         _attack("a file that all may write", "addresses", "stack.json"),
         _attack("a folder that is a link", "password", "postgres.password"),
         Attack("a note of all processes", partial(_signals, "all", ("uid", 0))),

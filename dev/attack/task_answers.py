@@ -1,4 +1,4 @@
-"""What the code of a python task writes in place of its answer: too many values, too deep, none, wrong ones."""
+"""Forged reports that the code of a python task writes: too many values, too deep, none, or invalid ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ while data:
     data = data[os.write(descriptor, data):]
 os._exit(0)
 """
-"""Written before the call's own answer could be, to the descriptor of that."""
+"""Code that writes to the descriptor of the report before the real report."""
 
 
 class Answer(NamedTuple):
@@ -90,7 +90,7 @@ def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
 
 
 def _gets_through(made: Answer) -> bool:
-    """Whether the answer is taken for a result. What is raised but no refusal counts as well."""
+    """Whether the report is accepted as a result. Exceptions other than refusals count as well."""
     try:
         outcome = asyncio.run(call(TOOL, {"code": WRITES}, given=made._asdict()))
         json.dumps(outcome.result)
@@ -107,7 +107,7 @@ def _unguarded() -> AbstractContextManager[object]:
     """Without a limit on values and on bytes."""
     guards = ExitStack()
     guards.enter_context(patch.object(python, "has_more_values", _is_within))
-    guards.enter_context(patch.object(processes, "_MAX_ANSWER", 2**30))
+    guards.enter_context(patch.object(processes, "_MAX_RESPONSE", 2**30))
     return guards
 
 

@@ -1,4 +1,4 @@
-"""Python code that reaches for what is none of a task's business. It raises where it is kept from that."""
+"""Python code that tries to access what a task must not access. It raises an error if it is prevented."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CONNECTS = {
 
 
 def unconfined(code: str, python_path: str = "", **given: Any) -> str:
-    """The same in a process of our own account that nothing confines."""
+    """Run the same code in an unsandboxed process of our account."""
     program = f"import json, os, sys\nglobals().update(json.loads(sys.argv[1]))\n{code}"
     command, environment = [sys.executable, "-c", program, json.dumps(given)], {**os.environ, "PYTHONPATH": python_path}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

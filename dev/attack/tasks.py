@@ -1,4 +1,4 @@
-"""Code of python tasks that reaches for processes, files and sockets, in ways that a single look does not see, or
+"""Code of python tasks that tries to access processes, files and sockets, in ways that a single check would miss, or
 leaves processes behind.
 """
 
@@ -24,7 +24,7 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, first_address
 from dev.attack.tool_calls import call
-from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.probe import describe_isolation
 from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
 from noetl_activities.python import TOOL
 
@@ -104,7 +104,7 @@ LEFT = {
     "three of them": "for _ in range(3): left(start_new_session=True)",
     "from a thread": "import threading\nthread = threading.Thread(target=left)\nthread.start()\nthread.join()",
 }
-"""Each ends by itself after a while, wherever it gets through."""
+"""Processes that are left behind; each ends by itself after a while."""
 
 LEAVE = """
 import os, subprocess
@@ -119,7 +119,7 @@ def left(**options):
 
 
 class Target(NamedTuple):
-    """What is out of a task's reach."""
+    """The processes, ports and files that a task must not access."""
 
     victim: int
     port: int
@@ -141,7 +141,7 @@ class Target(NamedTuple):
 
 
 class _Site:
-    """What is attacked, and whether tasks are confined."""
+    """The target of the attacks, and whether tasks are sandboxed."""
 
     target: Target
     is_confined = True
@@ -156,13 +156,15 @@ def _gets_through(way: str, code: str, victim: str) -> bool:
     given = _Site.target.given(victim)
     if victim == "the supervisor":
         code = f"victim = supervisor\n{code}"
-    answer = _said(f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given})
+    answer = _value_of_said(
+        f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given}
+    )
     if answer != THROUGH and answer not in REFUSALS:
         raise ValueError(f"this is no refusal: {answer}")
     return answer == THROUGH
 
 
-def _said(code: str, given: dict[str, Any]) -> str:
+def _value_of_said(code: str, given: dict[str, Any]) -> str:
     """The variable ``said``, of a task or of a process that nothing confines."""
     if not _Site.is_confined:
         program = f"import json, os, sys\nglobals().update(json.loads(sys.argv[1]))\n{code}\nprint(said)"
@@ -179,7 +181,7 @@ def _leaving(what: str, number: int) -> Attack:
 def _stays(code: str, number: int) -> bool:
     """Whether a process is left when the call has ended."""
     mark = f"noetl-left-{os.getpid()}-{number}"
-    answer = _said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
+    answer = _value_of_said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
     processes = list(_marked(mark.encode()))
     for pid in processes:
         with suppress(ProcessLookupError):
@@ -199,7 +201,7 @@ def _marked(mark: bytes) -> Iterator[int]:
 @functools.cache
 def _held() -> str:
     """What keeps tasks from what, on this machine."""
-    return asyncio.run(isolation())
+    return asyncio.run(describe_isolation())
 
 
 def _missing() -> str:

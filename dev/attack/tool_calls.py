@@ -36,8 +36,8 @@ class Context:
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         return await self._credentials.reference(name, kind, config)
 
-    def cut(self, text: str, limit: int) -> str:
-        return self._credentials.cut(text, limit)
+    def truncate(self, text: str, limit: int) -> str:
+        return self._credentials.truncate(text, limit)
 
     def output(self, stream: OutputStream, text: str) -> None:
         """Nobody reads it."""

@@ -1,4 +1,4 @@
-"""What compiling costs, against the libraries below it doing only their part.
+"""Compares compiling with the libraries below it doing only their part.
 
     python dev/bench/compile.py [--rounds 8] [--steps 1000 5000 20000]
 
@@ -104,13 +104,13 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def pairs(rounds: int, ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float]:
-    """The least of each; the sides alternate, so that what else the machine does strikes both."""
+    """Return the minimum of each; the sides alternate, so that other load affects both."""
     timings = [(ours(), theirs()) for _ in range(rounds)]
     return min(own for own, _ in timings), min(other for _, other in timings)
 
 
 def compilation(step: str, count: int, rounds: int) -> tuple[float, float]:
-    """A compilation and its parts done by others, of a text that nobody has seen before."""
+    """Measure a compilation, and PyYAML and Jinja, of a new text."""
     environment = jinja2.Environment()
     salts = (f"x{index}" for index in itertools.count())
 
@@ -136,7 +136,7 @@ def compiled(text: str) -> None:
 
 
 def condition(expression: str, rounds: int) -> tuple[float, float]:
-    """A predicate as the machine asks it, against the text Jinja makes of it."""
+    """Measure a predicate as the machine evaluates it, and its rendering by Jinja."""
     source = f"{{{{ {expression} }}}}"
     template = jinja2.Environment().from_string(source)
     predicate(source, SCOPE)
@@ -153,7 +153,7 @@ def condition(expression: str, rounds: int) -> tuple[float, float]:
 
 
 def process(folder: str, *arguments: str) -> float:
-    """Seconds on the clock, as of a program that is installed: with its bytecode, which is kept in the folder."""
+    """Measure seconds of wall time as of an installed program, with its bytecode in the folder."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     began = time.perf_counter()

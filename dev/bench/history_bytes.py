@@ -1,4 +1,4 @@
-"""What runs cost in bytes of history, against workflows written by hand: `python -m dev.bench.history_bytes`.
+"""Compares bytes of history of runs with those of hand-written workflows: `python -m dev.bench.history_bytes`.
 
 On a server and a Postgres of its own. By hand in two ways: an activity that has the argument and the result of ours,
 and one that takes a number and gives it back. Each of a sequence, a fan-out and a sequential loop of COUNT noop calls;
@@ -39,7 +39,7 @@ from noetl_temporal.worker import serving
 
 COUNT = 50
 EXECUTION = 754318462739161088
-"""An id as long as any."""
+"""An id of maximum length."""
 SHAPES = ("sequence", "fan-out", "loop")
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/bytes}\n"
 
@@ -49,7 +49,7 @@ result_bytes = 0
 
 
 def result_of(number: int) -> Any:
-    """The result of a call: the number, or a text of the size that was asked for, which hardly compresses."""
+    """Return the result of a call: the number, or a text of the requested size that hardly compresses."""
     return random.Random(number).randbytes(result_bytes // 2).hex() if result_bytes else number
 
 
@@ -66,7 +66,7 @@ async def same(number: int) -> Any:
 
 
 async def one(index: int, is_ours: bool) -> Any:
-    """The result of a call as our interpreter makes it, or of the smallest there is."""
+    """Return the result of a call with the argument of our interpreter, or with the smallest one."""
     if not is_ours:
         return await workflow.execute_activity(same, index, start_to_close_timeout=timedelta(minutes=5))
     call = ToolCall(

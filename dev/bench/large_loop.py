@@ -1,4 +1,4 @@
-"""What a very large loop costs: rate, memory of the worker, and histories, at sizes one after the other.
+"""Measures very large loops of several sizes: rate, memory of the worker, and histories.
 
     python dev/bench/large_loop.py [--items 1000 10000 100000] [--in-flight 100] [--frame | --compare] [--sink]
 
@@ -76,7 +76,7 @@ class Histories(NamedTuple):
 
 
 async def histories(client: Client, workflow_id: str) -> Histories:
-    """Read by visibility, once all have ended."""
+    """Return the sizes of all workflows of a run after they have ended, from visibility."""
     query = f"WorkflowId = '{workflow_id}' OR RootWorkflowId = '{workflow_id}'"
     workflows = [workflow async for workflow in client.list_workflows(query)]
     infos = [workflow.raw_info for workflow in workflows]
@@ -99,13 +99,13 @@ async def longest_task(client: Client, run: WorkflowExecution) -> float:
 
 
 def _resident() -> int:
-    """Bytes of memory that this process holds."""
+    """Return the resident memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @asynccontextmanager
 async def peak_memory() -> AsyncGenerator[list[int]]:
-    """The most that this process, the worker, has held meanwhile, in bytes."""
+    """Yield the peak memory of this process, the worker, during the block, in bytes."""
     peak = [0]
 
     async def watch() -> None:
@@ -127,11 +127,11 @@ class Rows:
         self._dsn = dsn
 
     async def emptied(self) -> None:
-        """Make it, and leave nothing in it."""
+        """Create the table, or empty it."""
         await self._value(f"create table if not exists {TABLE} (n int); truncate {TABLE}")
 
     async def table_row(self, size: int) -> str:
-        """In how many transactions the rows were stored. Raises SystemExit unless each item has one."""
+        """Return the number of transactions that stored the rows. Raises SystemExit unless each item has one row."""
         count = await self._value(f"select count(*) from {TABLE} join generate_series(0, {size - 1}) g on g = n")
         if count != size:
             raise SystemExit(f"{count} rows of {size} items")
@@ -187,11 +187,11 @@ async def _submitted(temporal: str, postgres: str, playbook: str, size: int) -> 
 
 
 async def measure_one(noetl: NoetlClient, addresses: Addresses, playbook: str, size: int) -> float:
-    """Print what one run costs; its items a second."""
-    given, cpu = (addresses.temporal, addresses.postgres, playbook, size), time.process_time()
+    """Print the measurements of one run; return its items per second."""
+    options, cpu = (addresses.temporal, addresses.postgres, playbook, size), time.process_time()
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as client:
         async with peak_memory() as peak:
-            ran = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *given)
+            ran = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *options)
     seconds, cpu = ran.seconds, time.process_time() - cpu
     await asyncio.sleep(1)
     measured = await histories(noetl.temporal, ran.workflow_id)
@@ -211,12 +211,12 @@ def main() -> None:
     framing.add_argument("--frame", action="store_true")
     framing.add_argument("--compare", action="store_true")
     parser.add_argument("--sink", action="store_true")
-    given = parser.parse_args()
-    playbook = PLAYBOOK.replace("IN_FLIGHT", str(given.in_flight)).replace("SINK", SINK if given.sink else "")
-    frames = ["", FRAME] if given.compare else [FRAME if given.frame else ""]
+    options = parser.parse_args()
+    playbook = PLAYBOOK.replace("IN_FLIGHT", str(options.in_flight)).replace("SINK", SINK if options.sink else "")
+    frames = ["", FRAME] if options.compare else [FRAME if options.frame else ""]
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
-        rows = Rows(addresses.playbooks) if given.sink else None
-        asyncio.run(measure(addresses, given.items, [playbook.replace("FRAME", frame) for frame in frames], rows))
+        rows = Rows(addresses.playbooks) if options.sink else None
+        asyncio.run(measure(addresses, options.items, [playbook.replace("FRAME", frame) for frame in frames], rows))
 
 
 if __name__ == "__main__":

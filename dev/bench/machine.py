@@ -1,4 +1,4 @@
-"""What the pure machine and a replay cost: microseconds a fact, and history events a second.
+"""Measures the machine and replays: microseconds per fact, and history events per second.
 
     python dev/bench/machine.py [--only loop] [--profile] [--histories FOLDER]
 
@@ -31,7 +31,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
-from noetl_temporal.machine.commands import CallTool, Command, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.commands import CallTool, Command, Finish, LoadValue, RunChunk, StoreValues
 from noetl_temporal.machine.events import (
     ChunkFinished,
     Continued,
@@ -39,7 +39,7 @@ from noetl_temporal.machine.events import (
     Started,
     ToolFinished,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -70,7 +70,7 @@ def fan(count: int) -> str:
 
 
 def loop(rule: str = "") -> str:
-    """The items come with the request, so that a long loop is no long text to compile."""
+    """Return a loop over items of the request, so that a long loop needs no long text."""
     return (
         f"{HEAD}workload: {{items: []}}\nworkflow:\n  - step: each\n"
         '    loop:\n      in: "{{ workload.items }}"\n      iterator: item\n'
@@ -146,8 +146,8 @@ class Meter:
                     self.drive(machine)
                     if machine.report is not None:
                         yield partial(ChunkFinished, chunk_id=chunk_id, report=machine.report)
-                case KeepValues(id_, values=values):
-                    yield partial(ValuesKept, keep_id=id_, kept=tuple(map(self._values.keep, values)))
+                case StoreValues(id_, values=values):
+                    yield partial(ValuesStored, store_id=id_, kept=tuple(map(self._values.keep, values)))
                 case LoadValue(id_, stored):
                     yield partial(ValueLoaded, load_id=id_, value=self._values.load(stored))
                 case Finish(status, failures=failures) if status != "completed":
@@ -157,7 +157,7 @@ class Meter:
 
 
 def _report(call: ToolCall, at: int) -> ToolReport:
-    """What the worker answers where nothing goes wrong: a rule that says ``again`` matches until page 3."""
+    """Return the report of a successful call: a rule with ``again`` matches until page 3."""
     again = call.page is not None and call.page < 3
     attempt = AttemptRecord(1, at, "ok", at + 1, worker="1@bench")
     result = {"data": [call.page]} if call.page else call.config.get("result")

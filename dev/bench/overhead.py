@@ -1,4 +1,4 @@
-"""The cost of the interpreter: playbooks compared with the best workflows written by hand for the same work.
+"""Measures the interpreter: playbooks compared with the best hand-written workflows for the same work.
 
     python dev/bench/overhead.py [--rounds 5] [--only sequence fan pages loop]
 
@@ -176,7 +176,7 @@ class Sides(NamedTuple):
 
 
 def family() -> Iterator[list[str]]:
-    """The fields of /proc/PID/stat from the state on, of this process and of all below it."""
+    """Yield the fields of /proc/PID/stat from the state on, for this process and its descendants."""
     stats: dict[int, list[str]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -273,10 +273,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", nargs="+", choices=SHAPES, default=list(SHAPES))
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         os.environ.update(addresses.environment())
-        asyncio.run(run(addresses.temporal, [SHAPES[name] for name in given.only], given.rounds))
+        asyncio.run(run(addresses.temporal, [SHAPES[name] for name in options.only], options.rounds))
 
 
 if __name__ == "__main__":

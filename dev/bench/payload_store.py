@@ -28,7 +28,7 @@ TITLES = ("", "stored/s", "loaded/s", "loaded again/s")
 
 
 async def rate(work: Sequence[Callable[[], Awaitable[object]]], at_once: int) -> float:
-    """Of these, a second."""
+    """Return how many calls of ``work`` end per second."""
     free = asyncio.Semaphore(at_once)
 
     async def one(what: Callable[[], Awaitable[object]]) -> None:
@@ -41,7 +41,7 @@ async def rate(work: Sequence[Callable[[], Awaitable[object]]], at_once: int) ->
 
 
 async def measure(dsn: str, count: int, size: int, at_once: int) -> list[float]:
-    """The three rates, of values that nobody has stored before."""
+    """Return the three rates for new values."""
     payloads = [Payload(data=os.urandom(size)) for _ in range(count)]
     claims: list[StorageDriverClaim] = []
 
@@ -70,9 +70,9 @@ def main() -> None:
     parser.add_argument("--values", type=int, default=300)
     parser.add_argument("--bytes", type=int, default=100_000)
     parser.add_argument("--at-once", type=int, default=16)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
-        asyncio.run(measure_all(addresses.postgres, given.values, given.bytes, given.at_once))
+        asyncio.run(measure_all(addresses.postgres, options.values, options.bytes, options.at_once))
 
 
 if __name__ == "__main__":

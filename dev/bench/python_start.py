@@ -1,4 +1,4 @@
-"""What a python call costs beyond its code: ``python dev/bench/python_start.py``.
+"""Measures the overhead of a python call: ``python dev/bench/python_start.py``.
 
 Milliseconds a call, in a row, and for comparison those of an interpreter that runs nothing.
 """
@@ -32,7 +32,7 @@ class Context:
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         raise NotImplementedError
 
-    def cut(self, text: str, limit: int) -> str:
+    def truncate(self, text: str, limit: int) -> str:
         """No secret is known here."""
         return text[:limit]
 

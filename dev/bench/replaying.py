@@ -1,4 +1,4 @@
-"""What a replay costs: history events a second, beside those of a workflow written by hand (dev/decisions/0039).
+"""Measures replays in history events per second, compared with a hand-written workflow (dev/decisions/0040).
 
 Replayed are the histories of ``tests/replay`` and, recorded by an embedded stack, a loop of LONG items and a sequence,
 each as a playbook and by hand (dev/bench/overhead.py). The last column is how fast a playbook's history replays
@@ -38,7 +38,7 @@ __all__ = ["replays"]
 LONG = 2_000
 STEPS = 200
 IN_FLIGHT = 50
-"""Of the calls of one chunk."""
+"""The number of concurrent calls in one chunk."""
 MANY = 1_000
 """Events from which a history says something of a replay's speed: below, most of the time is the beginning."""
 ROUNDS = 5
@@ -79,7 +79,7 @@ async def by_hand(client: Client) -> list[WorkflowHistory]:
 
 
 async def recorded(address: str) -> list[WorkflowHistory]:
-    """All runs of both sides. Those by hand have no converter of ours."""
+    """Record all runs of both sides. Hand-written workflows use Temporal's own converter."""
     noetl = await NoetlClient.connect(address, tools={"noop": TOOL})
     recorded_histories = await by_hand(await Client.connect(address))
     async with serving(noetl.temporal, {"noop": TOOL}, CredentialSource()):

@@ -25,18 +25,18 @@ from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 
 
 def main() -> int:
-    """Exit status."""
-    given = _arguments()
-    parts = given.match.split(",")
+    """Return the exit status."""
+    options = _arguments()
+    parts = options.match.split(",")
     expected = expected_runs()
     chosen = [run for run in expected.values() if run.status != NOT_RUN and any(part in run.file for part in parts)]
     with tempfile.TemporaryDirectory(prefix="noetl-corpus-") as name, Api() as api:
         folder = Path(name)
-        copy_corpus(given.corpus, folder / "corpus", api.url)
+        copy_corpus(options.corpus, folder / "corpus", api.url)
         stack = Stack(folder)
         stack.up()
         try:
-            ended = asyncio.run(_all(given, chosen, expected, folder / "corpus", stack, api))
+            ended = asyncio.run(_run_all(options, chosen, expected, folder / "corpus", stack, api))
         finally:
             stack.down()
             wait_until(lambda: stack.home.owner() is None, 60, "the stack is down")
@@ -45,8 +45,8 @@ def main() -> int:
     return int(bool(different))
 
 
-async def _all(
-    given: argparse.Namespace,
+async def _run_all(
+    options: argparse.Namespace,
     chosen: list[Expected],
     expected: dict[str, Expected],
     folder: Path,
@@ -56,11 +56,11 @@ async def _all(
     addresses = stack.addresses
     os.environ[SIGNING_KEY_VARIABLE] = addresses.signing_key_file
     client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres)
-    corpus = Corpus(client, folder, addresses.playbooks, api.url, expected, given.limit)
+    corpus = Corpus(client, folder, addresses.playbooks, api.url, expected, options.limit)
     ended: list[Ended] = []
     for wanted in chosen:
         ended.append(await corpus.compare(wanted))
-        _print(ended[-1], verbose=given.verbose)
+        _print(ended[-1], verbose=options.verbose)
     return ended
 
 

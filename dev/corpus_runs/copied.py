@@ -1,4 +1,4 @@
-"""A copy of the corpus that can run here: with our test server, and with the scripts that its playbooks name."""
+"""Copies the corpus so that it can run here: with our test server, and with the scripts that its playbooks name."""
 
 from __future__ import annotations
 

@@ -72,7 +72,13 @@ class Corpus:
             began = time.monotonic()
             status, why = await self._run(wanted)
             seconds = time.monotonic() - began
-            return Ended(wanted.file, status, seconds, why, [*_of(wanted, status), *await _of_rows(wanted, database)])
+            return Ended(
+                wanted.file,
+                status,
+                seconds,
+                why,
+                [*differences_in_status(wanted, status), *await differences_in_rows(wanted, database)],
+            )
         finally:
             await database.close()
 
@@ -100,11 +106,11 @@ def _playbook_folder(era: Path, file: Path) -> Path:
     return file.parent if "path: ./" in file.read_text(encoding="utf-8") else era
 
 
-def _of(wanted: Expected, status: str) -> list[str]:
+def differences_in_status(wanted: Expected, status: str) -> list[str]:
     return [] if status == wanted.status else [f"{status}, not {wanted.status}"]
 
 
-async def _of_rows(wanted: Expected, database: asyncpg.Connection) -> list[str]:
+async def differences_in_rows(wanted: Expected, database: asyncpg.Connection) -> list[str]:
     """Tables with another number of rows."""
     problems: list[str] = []
     for table, count in wanted.rows.items():

@@ -1,4 +1,4 @@
-"""Feed the compiler what nobody writes, for some minutes, and keep what it cannot take.
+"""Feed the compiler generated input for some minutes, and keep the input that it cannot handle.
 
     python -m dev.fuzz reader --minutes 10                 mutated text
     python -m dev.fuzz templates --minutes 10              random templates, checked and rendered
@@ -30,15 +30,15 @@ MEMORY_BYTES = 2 * 1024**3
 
 Subject = tuple[Callable[[random.Random, list[str]], str], Callable[[str], None], float]
 SUBJECTS: dict[str, Subject] = {
-    "reader": (texts.mutated, texts.compiled, 3.0),
-    "templates": (templates.generated, templates.examined, 2.0),
-    "playbooks": (playbooks.mutated, playbooks.shown, 5.0),
+    "reader": (texts.mutated_seed, texts.check_compiling, 3.0),
+    "templates": (templates.random_template, templates.check_template, 2.0),
+    "playbooks": (playbooks.mutated_seed, playbooks.check_views, 5.0),
 }
-"""What makes a case, what must take it, and the seconds it may take."""
+"""The functions that make and process a case, and the seconds that it may take."""
 
 
 def main() -> int:
-    """The number of kinds of findings is zero or the exit status is 1."""
+    """Return the exit status: 1 if there is a finding."""
     given = _arguments()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     make, take, limit = SUBJECTS[given.subject]
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def _finding(take: Callable[[str], None], case: str, limit: float) -> str:
-    """What went wrong; its last line names the kind."""
+    """Return the problem, whose last line names its kind, or the empty string."""
     began = time.process_time()
     try:
         take(case)

@@ -1,4 +1,4 @@
-"""Playbooks whose parts are left out, replaced, exchanged and put where they do not belong."""
+"""Generates playbooks whose parts are removed, replaced, exchanged and moved to wrong places."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl_compiler.migration import migrate
 from noetl_compiler.preview import dot, explain, forecast_table, mermaid, page, svg, tree
 from noetl_compiler.source import SourceFile
 
-__all__ = ["mutated", "shown"]
+__all__ = ["check_views", "mutated_seed"]
 
 VALUES: tuple[Any, ...] = (
     *(None, "", 0, -1, 1.5, 10**30, True, [], {}, [[]], [None], {"": 1}, ["a"], {"a": 1}, "x", "end", "😀", "a/b~c"),
@@ -45,7 +45,7 @@ Spot = tuple[Any, Any]
 """A mapping or a list, and a key or an index in it."""
 
 
-def mutated(chance: random.Random, seeds: list[str]) -> str:
+def mutated_seed(chance: random.Random, seeds: list[str]) -> str:
     """One of the seeds after one to three changes of its structure."""
     while True:
         try:
@@ -84,8 +84,8 @@ def _change(chance: random.Random, spot: Spot, other: Spot) -> None:
             holder.append(copy.deepcopy(holder[place]))
 
 
-def shown(text: str) -> None:
-    """What compiles can be shown, forecast, and migrated to what migrates to itself."""
+def check_views(text: str) -> None:
+    """Check that a playbook that compiles can be displayed, forecast, and migrated to a form that stays the same."""
     result = compile_text(text, "case.yaml")
     graph = result.graph
     if graph is None:

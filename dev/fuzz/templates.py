@@ -1,4 +1,4 @@
-"""Templates out of a grammar: sound ones mostly, with what is costly, unsafe or broken among them."""
+"""Generates templates from a grammar: most are valid, some are expensive, unsafe or broken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_compiler.conditions import read_condition
 from noetl_compiler.graph import Span, Template, Value
 from noetl_compiler.templating.filters import FILTERS, TESTS
 
-__all__ = ["examined", "generated"]
+__all__ = ["check_template", "random_template"]
 
 SPAN = Span(1, 1, 1, 2)
 SCOPE: dict[str, Any] = {
@@ -59,8 +59,8 @@ METHODS = (
 )
 
 
-def generated(chance: random.Random, seeds: list[str]) -> str:
-    """One expression, a text with two, or a statement around one; now and then with a piece missing."""
+def random_template(chance: random.Random, seeds: list[str]) -> str:
+    """Return one expression, a text with two, or a statement around one, sometimes with a piece missing."""
     del seeds
     left, other = _expression(chance, 5), _expression(chance, 3)
     text = chance.choice(
@@ -104,8 +104,8 @@ def _arguments(chance: random.Random, depth: int) -> str:
     return f"({named}{_expression(chance, depth - 1)})"
 
 
-def examined(source: str) -> None:
-    """Check a template, describe it in words, and render it as a condition, alone and inside of data."""
+def check_template(source: str) -> None:
+    """Check a template, describe it in words, and render it as a condition, alone and inside data."""
     templates.check(source)
     read_condition(Template(source, SPAN))
     for run in (

@@ -1,4 +1,4 @@
-"""Playbooks with pieces cut out, moved, doubled and put in."""
+"""Generates playbooks with pieces of text removed, moved, repeated and inserted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 from noetl_compiler import compile_text
 
-__all__ = ["compiled", "mutated"]
+__all__ = ["check_compiling", "mutated_seed"]
 
 PIECES = (
     *(
@@ -29,17 +29,17 @@ PIECES = (
 )
 
 
-def mutated(chance: random.Random, seeds: list[str]) -> str:
+def mutated_seed(chance: random.Random, seeds: list[str]) -> str:
     """One of the seeds after one to six changes."""
     text = chance.choice(seeds)
     for _ in range(chance.randint(1, 6)):
         start = chance.randrange(len(text) + 1)
         end = min(len(text), start + int(chance.expovariate(1 / 20)))
-        text = text[:start] + _instead(chance, seeds, text[start:end]) + text[end:]
+        text = text[:start] + _replacement(chance, seeds, text[start:end]) + text[end:]
     return text
 
 
-def _instead(chance: random.Random, seeds: list[str], cut: str) -> str:
+def _replacement(chance: random.Random, seeds: list[str], cut: str) -> str:
     match chance.randrange(5):
         case 0:
             return ""
@@ -55,6 +55,6 @@ def _instead(chance: random.Random, seeds: list[str], cut: str) -> str:
             return "".join(chance.choice((char, char, chr(chance.randrange(1, 0x3000)))) for char in cut)
 
 
-def compiled(text: str) -> None:
-    """Its findings must be made."""
+def check_compiling(text: str) -> None:
+    """Compile the text and format its diagnostics."""
     compile_text(text, "case.yaml")

@@ -3,7 +3,7 @@
     python -m dev.histories [NAME...]
 
 By default all of them. Until the first release they are recorded anew when formats change; after it, a recorded file
-is a promise that workflows in flight go on. Needs the embedded stack's wheels.
+is a promise that open workflows continue. Needs the embedded stack's wheels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowHistory
 from dev.histories.everything import RECORDINGS
 from dev.histories.files import remove, write
 from dev.histories.limits import limited
-from dev.histories.recording import Recording, whole
+from dev.histories.recording import Recording, playbook_text
 from dev.histories.session import KINDS, Session, running
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
@@ -40,11 +40,11 @@ RUN_SECONDS = 90.0
 
 
 class NotShownError(AssertionError):
-    """A run that does not show what it was recorded for."""
+    """A run does not have the events that it was recorded for."""
 
 
 async def record(addresses: Addresses, names: list[str]) -> list[str]:
-    """Record these; the lines about those that could not be."""
+    """Record these; return a line about each that could not be recorded."""
     await _make_table(addresses.playbooks)
     login = addresses.environment()["NOETL_CREDENTIAL_PG_LOCAL"]
     source = CredentialSource(environment={"NOETL_CREDENTIAL_PG": login})
@@ -61,12 +61,12 @@ async def record(addresses: Addresses, names: list[str]) -> list[str]:
 
 
 def _batches(names: list[str]) -> Iterator[list[str]]:
-    """Those that may be recorded beside each other, as limits hold in the whole process."""
+    """Yield groups that can be recorded concurrently, as limits apply to the whole process."""
 
-    def beside(name: str) -> tuple[bool, bool, str]:
+    def process_settings(name: str) -> tuple[bool, bool, str]:
         return RECORDINGS[name].early, RECORDINGS[name].alone, repr(RECORDINGS[name].limits)
 
-    for _, group in groupby(sorted(names, key=beside), beside):
+    for _, group in groupby(sorted(names, key=process_settings), process_settings):
         yield list(group)
 
 
@@ -90,7 +90,7 @@ async def _record(client: NoetlClient, source: CredentialSource, name: str, slot
 async def _histories(
     client: NoetlClient, source: CredentialSource, name: str, recording: Recording
 ) -> list[WorkflowHistory]:
-    graph = compile_or_raise(whole(recording), f"{name}.yaml")
+    graph = compile_or_raise(playbook_text(recording), f"{name}.yaml")
     async with running(client, source, name, graph, scheduled=recording.scheduled) as session:
         if recording.script is not None:
             await recording.script(session)
@@ -134,7 +134,7 @@ async def _make_table(dsn: str) -> None:
 
 
 def main() -> int:
-    """Exit status: 1 when something could not be recorded."""
+    """Return the exit status: 1 if a recording failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(RECORDINGS))
     names: list[str] = parser.parse_args().names

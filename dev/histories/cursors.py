@@ -25,7 +25,7 @@ def cursor(message: str, more: str = "") -> str:
 
 
 async def cancel(session: Session) -> None:
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await session.handle.cancel("enough")
 
 

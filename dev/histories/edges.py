@@ -58,13 +58,13 @@ ENDLESS = ROUNDS % ("", 100_000)
 
 
 async def open_after_a_run(session: Session) -> None:
-    """The branch beside holds up the rest until the hard limit is reached."""
-    await session.holding()
+    """Keep the other branch open until the hard limit is reached."""
+    await session.wait_until_holding()
     session.gate.set()
 
 
 async def cancel_in_a_later_run(session: Session) -> None:
-    await session.called("round", 8)
+    await session.wait_for_calls("round", 8)
     await session.handle.cancel("enough")
 
 

@@ -22,7 +22,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "tests" / "replay" / "histories"
 
 
 def write(name: str, histories: Sequence[WorkflowHistory]) -> int:
-    """The bytes written. The histories are in the order of their files' numbers."""
+    """Write the histories in the order of their files' numbers; return the number of bytes."""
     size = 0
     for number, history in enumerate(histories, 1):
         started = history.events[0].workflow_execution_started_event_attributes
@@ -43,7 +43,7 @@ def recording_of(file: Path) -> str:
 
 
 def pretty(text: str) -> str:
-    """Without the machine it was recorded on: no host, no paths."""
+    """Format a history, one event a line, without host names and paths of the recording machine."""
     text = _PAYLOAD.sub(_without_worker, text)
     text = re.sub(r'"\d+@[^"]+"', '"recorder"', text)
     text = re.sub(r'"stackTrace": *"(?:[^"\\]|\\.)*"', '"stackTrace": ""', text)

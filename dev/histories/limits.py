@@ -21,7 +21,7 @@ active: dict[str, Any] = {}
 
 @contextmanager
 def limited(limits: Limits) -> Generator[None]:
-    """Under these limits, in this process and in the sandboxes that it makes."""
+    """Apply these limits inside the block, in this process and in the sandboxes that it creates."""
     before = {name: getattr(_module(name), _constant(name)) for name in limits}
     active.update(limits)
     lower(limits)

@@ -56,12 +56,12 @@ REPAIR = """\
 
 
 async def cancel_child(session: Session) -> None:
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await session.loop("start").cancel()
 
 
 async def terminate_child(session: Session) -> None:
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await session.loop("start").terminate("recorded")
 
 

@@ -39,10 +39,10 @@ async def until(session: Session, holds: Callable[[OpenWaits], bool]) -> None:
 
 
 async def pause(session: Session) -> None:
-    await session.called("gate")
+    await session.wait_for_calls("gate")
     await session.handle.pause(by="ann", reason="recorded")
     await until(session, lambda status: status.pause is not None)
-    await asyncio.sleep(0.5)  # until a loop has heard of it
+    await asyncio.sleep(0.5)  # until a loop has received it
     session.gate.set()
     await asyncio.sleep(0.5)
     await session.handle.resume(by="bob")

@@ -1,4 +1,4 @@
-"""What is recorded: a playbook, who interferes with its run, and what its histories have to show."""
+"""The description of a recording: a playbook, a script that interferes with its run, and the expected events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from dev.histories.session import Session
 
-__all__ = ["HEAD", "Recording", "Script", "whole"]
+__all__ = ["HEAD", "Recording", "Script", "playbook_text"]
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: replay, path: tests/replay}\n"
 
@@ -32,15 +32,15 @@ class Recording:
     first: tuple[str, str] | None = None
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     early: bool = False
-    """Whether the script comes before the workers: what it does stands in the run's first workflow task."""
+    """Whether the script runs before the workers start, so that its requests are in the run's first workflow task."""
     alone: bool = False
-    """Whether it must be the only one that is recorded: it holds up the whole process."""
+    """Whether nothing else may be recorded at the same time, since it blocks the whole process."""
     scheduled: bool = False
     """Whether a schedule starts the run."""
 
 
-def whole(recording: Recording) -> str:
-    """The playbook's text."""
+def playbook_text(recording: Recording) -> str:
+    """Return the text of the playbook."""
     if recording.workflow.startswith("apiVersion"):
         return recording.workflow
     return f"{HEAD}{recording.head}workflow:\n{recording.workflow}"

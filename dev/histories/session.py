@@ -1,4 +1,4 @@
-"""One run that is recorded: its tools, which answer as their message says, and what a script may do to it."""
+"""A run that is recorded: its tools, whose results follow from their message, and the operations of scripts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.schedule_facts import CATCH_UP, ScheduleTimes
+from noetl_temporal.schedule_types import CATCH_UP, ScheduleTimes
 from noetl_temporal.schedules import TemporalSchedules
 from noetl_temporal.worker import tool_worker
 from noetl_temporal.worker_options import WorkerOptions
@@ -55,12 +55,12 @@ class Session:
         return {kind: f"replay-{kind}-{self._name}" for kind in KINDS}
 
     async def submit(self, graph: Graph) -> None:
-        """Start the run. It may call itself."""
+        """Start the run of a playbook, which may call itself."""
         playbooks = {graph.source.path: graph}
         self._handle = await self.client.submit(graph, content="", playbooks=playbooks, queues=self.queues)
 
     async def schedule(self, graph: Graph) -> None:
-        """Have a schedule start the run."""
+        """Start the run by a schedule."""
         schedules, source = TemporalSchedules(self.client.temporal), graph.source
         given = RunInput(0, source.path, source.version, graph.digest, queues=self.queues, schedule=self._name)
         await schedules.add(
@@ -87,16 +87,16 @@ class Session:
         return self._handle
 
     def loop(self, step: str, number: int = 1) -> WorkflowHandle[Any, Any]:
-        """The workflow of a loop: of the step's run with this number."""
+        """Return the workflow of a loop in the step run with this number."""
         return self.client.temporal.get_workflow_handle(f"{self.handle.workflow_id}/{step}/{number}")
 
-    async def called(self, message: str, count: int = 1) -> None:
-        """Until tools have been called with this message so often."""
+    async def wait_for_calls(self, message: str, count: int = 1) -> None:
+        """Wait until tools have been called ``count`` times with this message."""
         async with self._news:
             await asyncio.wait_for(self._news.wait_for(lambda: self._told.count(message) >= count), WAIT_SECONDS)
 
-    async def recorded(self, kind: str, workflow: WorkflowHandle[Any, Any] | None = None) -> int:
-        """Until a history has an event of this type, without ``EVENT_TYPE_``; its id. By default the playbook's."""
+    async def wait_for_event(self, kind: str, workflow: WorkflowHandle[Any, Any] | None = None) -> int:
+        """Wait until a history, by default the playbook's, has an event of this type; return its id."""
         wanted = EventType.Value(f"EVENT_TYPE_{kind}")
         async with asyncio.timeout(WAIT_SECONDS):
             async for event in (workflow or self.handle.workflow).fetch_history_events(wait_new_event=True):
@@ -104,14 +104,14 @@ class Session:
                     return event.event_id
         raise AssertionError(f"the run has ended without {kind}")
 
-    async def holding(self) -> None:
-        """Until the run waits for what is in flight, so that it can continue as new."""
+    async def wait_until_holding(self) -> None:
+        """Wait until the run holds, so that it can continue as new when its calls in flight have ended."""
         async with asyncio.timeout(WAIT_SECONDS):
             while not (await self.handle.workflow.query("state")).get("holding"):  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.1)
 
     async def reset(self, event_id: int) -> None:
-        """As a person does it in the UI: again from this completed workflow task."""
+        """Reset the run to this completed workflow task, as a person does in the UI."""
         temporal = self.client.temporal
         run = await self.handle.workflow.describe()
         await temporal.workflow_service.reset_workflow_execution(
@@ -126,8 +126,8 @@ class Session:
 
     # ---- its tools ------------------------------------------------------------------------------------------------
 
-    async def serve(self) -> None:
-        """Workers of the tools come."""
+    async def start_workers(self) -> None:
+        """Start the workers of the tools."""
         for kind, queue in self.queues.items():
             tool: Tool = FakeTool(kind, self._answer)
             worker = tool_worker(
@@ -135,7 +135,7 @@ class Session:
             )
             await self._workers.enter_async_context(worker)
 
-    async def leave(self) -> None:
+    async def stop_workers(self) -> None:
         """Stop the workers of the tools, and wait for their end."""
         await self._workers.aclose()
 
@@ -160,7 +160,7 @@ class Session:
             case "gate":
                 await self.gate.wait()
             case "lost" if context.attempt == 1:
-                hold_up()
+                block_process()
             case "wait":
                 await asyncio.Event().wait()
             case _:
@@ -176,8 +176,8 @@ class Session:
         return {"rows": rows, "columns": ["id"], "row_count": len(rows)}
 
 
-def hold_up() -> None:
-    """Nothing of this process answers, heartbeats included, until Temporal takes its calls for lost."""
+def block_process() -> None:
+    """Block this process, heartbeats included, until Temporal considers its calls lost."""
     time.sleep(2.5)
 
 
@@ -196,12 +196,12 @@ def _page(request: Request) -> dict[str, Any]:
 async def running(
     client: NoetlClient, source: CredentialSource, name: str, graph: Graph, *, scheduled: bool = False
 ) -> AsyncGenerator[Session]:
-    """A run whose tools are served while the block runs."""
+    """Start a run whose tools are served inside the block."""
     session = Session(client, source, name)
-    await session.serve()
+    await session.start_workers()
     try:
         await (session.schedule if scheduled else session.submit)(graph)
         yield session
     finally:
         session.gate.set()
-        await session.leave()
+        await session.stop_workers()

@@ -1,4 +1,4 @@
-"""Recordings of steps: the ways between them, what they set, and how they fail."""
+"""Recordings of steps: the routes between them, the values they set, and their failures."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Recordings of runs that are stopped from outside, or whose workers go."""
+"""Recordings of runs that are stopped from outside, or whose workers stop."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from dev.histories.recording import Recording, Script
-from dev.histories.session import Session, hold_up
+from dev.histories.session import Session, block_process
 
 __all__ = ["STOPS"]
 
@@ -45,77 +45,77 @@ async def cancel(session: Session) -> None:
 
 def cancel_after(message: str, count: int = 1) -> Script:
     async def script(session: Session) -> None:
-        await session.called(message, count)
+        await session.wait_for_calls(message, count)
         await cancel(session)
 
     return script
 
 
 async def cancel_between_calls(session: Session) -> None:
-    """While no call is in flight: the workers of the tools have gone."""
-    await session.called("slow")
-    await session.leave()
+    """Cancel while no call is in flight, because the workers of the tools have stopped."""
+    await session.wait_for_calls("slow")
+    await session.stop_workers()
     await cancel(session)
-    await session.recorded("ACTIVITY_TASK_CANCEL_REQUESTED")
-    await session.serve()
+    await session.wait_for_event("ACTIVITY_TASK_CANCEL_REQUESTED")
+    await session.start_workers()
 
 
 async def cancel_in_a_delay(session: Session) -> None:
-    await session.recorded("TIMER_STARTED")
+    await session.wait_for_event("TIMER_STARTED")
     await cancel(session)
 
 
 async def cancel_in_a_retry(session: Session) -> None:
-    await session.called("down", 2)
+    await session.wait_for_calls("down", 2)
     await cancel(session)
 
 
 async def cancel_twice(session: Session) -> None:
-    await session.called("gate")
+    await session.wait_for_calls("gate")
     await cancel(session)
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await cancel(session)
 
 
 async def signal(session: Session) -> None:
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await session.handle.workflow.signal("cancel", "enough")
 
 
 async def cancel_as_the_call_ends(session: Session) -> None:
-    """Its end comes after the cancel, and it ends well."""
-    await session.called("gate")
+    """Cancel just before the call succeeds."""
+    await session.wait_for_calls("gate")
     await cancel(session)
     session.gate.set()
 
 
 async def terminate(session: Session) -> None:
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await session.handle.terminate("enough")
 
 
 async def cancel_a_lost_call(session: Session) -> None:
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await cancel(session)
-    await session.recorded("ACTIVITY_TASK_CANCEL_REQUESTED")
-    hold_up()
+    await session.wait_for_event("ACTIVITY_TASK_CANCEL_REQUESTED")
+    block_process()
 
 
 async def deploy(session: Session) -> None:
-    await session.called("gate")
-    await session.leave()
+    await session.wait_for_calls("gate")
+    await session.stop_workers()
     session.gate.set()
-    await session.serve()
+    await session.start_workers()
 
 
 async def reset_in_a_loop(session: Session) -> None:
-    await session.called("gate", 2)
-    await session.reset(await session.recorded("WORKFLOW_TASK_COMPLETED"))
+    await session.wait_for_calls("gate", 2)
+    await session.reset(await session.wait_for_event("WORKFLOW_TASK_COMPLETED"))
     session.gate.set()
 
 
 async def reset_at_the_end(session: Session) -> None:
-    event_id = await session.recorded("WORKFLOW_TASK_COMPLETED")
+    event_id = await session.wait_for_event("WORKFLOW_TASK_COMPLETED")
     await session.handle.result()
     await session.reset(event_id)
 

@@ -10,8 +10,8 @@ __all__ = ["SUB_PLAYBOOKS"]
 HEAD = "workload: {inner: false}\n"
 
 
-def calling(message: str, more: str = "", loop: str = "") -> str:
-    """The caller goes to ``call``, and what it calls to ``work``."""
+def caller_and_called(message: str, more: str = "", loop: str = "") -> str:
+    """Return a playbook that runs the step ``call`` as the caller, and ``work`` when it is called."""
     return f"""\
   - step: start
     next: {{arcs: [{{step: work, when: "{{{{ workload.inner }}}}"}}, {{step: call}}]}}
@@ -33,30 +33,35 @@ LOOP = "    loop: {in: [1, 2, 3], iterator: item, spec: {mode: parallel, max_in_
 
 async def cancel_in_the_child(session: Session) -> None:
     """The child waits in a call."""
-    await session.called("wait")
+    await session.wait_for_calls("wait")
     await session.handle.cancel("recorded")
 
 
 SUB_PLAYBOOKS: dict[str, Recording] = {
-    "called": Recording(calling("a"), HEAD, shows=("CHILD_WORKFLOW_EXECUTION_COMPLETED",)),
+    "called": Recording(caller_and_called("a"), HEAD, shows=("CHILD_WORKFLOW_EXECUTION_COMPLETED",)),
     "called_and_failed": Recording(
-        calling("broken", RETRIED), HEAD, ends="failed", shows=("CHILD_WORKFLOW_EXECUTION_FAILED", "TIMER_FIRED")
+        caller_and_called("broken", RETRIED),
+        HEAD,
+        ends="failed",
+        shows=("CHILD_WORKFLOW_EXECUTION_FAILED", "TIMER_FIRED"),
     ),
     "called_and_cancelled": Recording(
-        calling("wait"),
+        caller_and_called("wait"),
         HEAD,
         script=cancel_in_the_child,
         ends="cancelled",
         shows=("CHILD_WORKFLOW_EXECUTION_CANCELED",),
     ),
     "called_and_timed_out": Recording(
-        calling("wait", ", timeout: 0.5"),
+        caller_and_called("wait", ", timeout: 0.5"),
         HEAD,
         ends="failed",
         shows=("TIMER_FIRED", "CHILD_WORKFLOW_EXECUTION_CANCELED"),
     ),
     "called_without_waiting": Recording(
-        calling("a", ", wait: false"), HEAD, shows=("CHILD_WORKFLOW_EXECUTION_STARTED",)
+        caller_and_called("a", ", wait: false"), HEAD, shows=("CHILD_WORKFLOW_EXECUTION_STARTED",)
     ),
-    "called_in_a_loop": Recording(calling("a", loop=LOOP), HEAD, shows=("CHILD_WORKFLOW_EXECUTION_COMPLETED",)),
+    "called_in_a_loop": Recording(
+        caller_and_called("a", loop=LOOP), HEAD, shows=("CHILD_WORKFLOW_EXECUTION_COMPLETED",)
+    ),
 }

@@ -52,7 +52,7 @@ async def answer(session: Session) -> None:
     assert sum(isinstance(answer, RequestRefusedError) for answer in answers) == 1
 
 
-async def hand_on(session: Session) -> None:
+async def hand_on_signal(session: Session) -> None:
     await session.handle.signal("paid", "kept", key="b")
     await until_waiting(session, "start[0]", "start[2]")
     await session.handle.signal("paid", "c", key="c")
@@ -80,10 +80,10 @@ WAITS: dict[str, Recording] = {
     "wait_cancelled": Recording(
         PAID % "1h", script=cancel_waiting, ends="cancelled", shows=("TIMER_CANCELED", "MARKER_RECORDED")
     ),
-    "wait_of_items": Recording(ITEMS, script=hand_on, shows=(*ACCEPTED, *HANDED)),
+    "wait_of_items": Recording(ITEMS, script=hand_on_signal, shows=(*ACCEPTED, *HANDED)),
     "wait_of_items_continued": Recording(
         ITEMS,
-        script=hand_on,
+        script=hand_on_signal,
         shows=(*ACCEPTED, *HANDED, "WORKFLOW_EXECUTION_CONTINUED_AS_NEW"),
         limits={"noetl_temporal.workflow_host.SOFT_EVENTS": 10},
     ),

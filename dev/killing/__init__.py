@@ -1,1 +1,1 @@
-"""Kill parts of the embedded stack while a loop of HTTP calls with a sink runs, and count what came of it."""
+"""Kill parts of the embedded stack while a loop of HTTP calls with a sink runs, and check the result."""

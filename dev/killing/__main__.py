@@ -1,15 +1,15 @@
-"""Kill the embedded stack's processes at random moments of loops of HTTP calls, and count what came of it.
+"""Kill the embedded stack's processes at random times during loops of HTTP calls, and check the results.
 
     python -m dev.killing --kills 20                           worker, mirror, Postgres and Temporal in turn
-    python -m dev.killing --kills 50 --which worker,postgres   these apart
+    python -m dev.killing --kills 50 --which worker,postgres   only these
     python -m dev.killing --items 500 --minutes 3              a shorter loop; no kill after so many minutes
     python -m dev.killing --framed --kills 20                  the items run in frames, many in one activity
     python -m dev.killing --cursor --kills 20                  the items are rows that the loop claims
     python -m dev.killing --cursor --steps --kills 20          each row runs several steps
-    python -m dev.killing --cursor --freeze --kills 3          a worker is frozen past its leases, and goes on
+    python -m dev.killing --cursor --freeze --kills 3          a worker is frozen past its leases, and continues
     python -m dev.killing --sub-playbooks --items 100          each item is a call of a playbook
-    python -m dev.killing --pauses --kills 10                  the run is paused, killed at, and resumed
-    python -m dev.killing --resets --kills 10                  the run is reset, too, just before or after each kill
+    python -m dev.killing --pauses --kills 10                  the run is paused around each kill
+    python -m dev.killing --resets --kills 10                  the run is also reset, just before or after each kill
 
 Runs follow each other until enough kills fell between loop.started and loop.done. Each item must have its row once or
 a recorded failure, and no call that reported may be made again: of a framed item, none that a heartbeat had named
@@ -32,12 +32,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dev.killing import cursor, sub_playbooks
-from dev.killing.named import Named, calls_by_item
-from dev.killing.pauses import paused
+from dev.killing.named import NamedItems, calls_by_item
+from dev.killing.pauses import paused_run
 from dev.killing.playbook import plain_loop
 from dev.killing.resets import has_ended, reset
 from dev.killing.stack import PARTS, Api, Stack, wait_until
-from dev.killing.verdict import Verdict, judged, loop_times
+from dev.killing.verdict import Verdict, loop_times, verdict_of
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
@@ -53,11 +53,11 @@ FROZEN_SECONDS = (25.0, 35.0)
 
 
 class Killing:
-    """Runs, and the kills that fell into their loops by the log's own times."""
+    """All runs, and the kills during their loops according to the times in the log."""
 
-    def __init__(self, given: argparse.Namespace, stack: Stack, api: Api) -> None:
-        self.given, self.stack, self.api = given, stack, api
-        self.chance = random.Random(given.seed)
+    def __init__(self, options: argparse.Namespace, stack: Stack, api: Api) -> None:
+        self.options, self.stack, self.api = options, stack, api
+        self.chance = random.Random(options.seed)
         self.within: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.resets = 0
@@ -65,81 +65,81 @@ class Killing:
         self.text = self._text()
 
     def _text(self) -> str:
-        if self.given.cursor:
-            lease = SHORT_LEASE_SECONDS if self.given.freeze else LEASE_SECONDS
-            return cursor.cursor_loop(lease, over_steps=self.given.steps)
-        return plain_loop(framed=self.given.framed)
+        if self.options.cursor:
+            lease = SHORT_LEASE_SECONDS if self.options.freeze else LEASE_SECONDS
+            return cursor.cursor_loop(lease, over_steps=self.options.steps)
+        return plain_loop(framed=self.options.framed)
 
-    async def go(self) -> None:
-        """Until enough kills fell into a loop, or the time is over."""
-        until = time.monotonic() + self.given.minutes * 60
-        while self.within.total() < self.given.kills and time.monotonic() < until:
-            named = Named(self.api, PROBE)
-            run = await self._submitted()
+    async def run_until_killed(self) -> None:
+        """Run playbooks until enough kills fell into a loop, or the time is over."""
+        until = time.monotonic() + self.options.minutes * 60
+        while self.within.total() < self.options.kills and time.monotonic() < until:
+            named = NamedItems(self.api, PROBE)
+            run = await self._submit()
             execution_id = run.execution_id
-            kills = await self._killed(run, named, until)
-            await self._ended(run)
+            kills = await self._kill_during_loop(run, named, until)
+            await self._wait_for_end(run)
             began, ended = await loop_times(self._dsn, execution_id)
             for part, at in kills:
                 fell = began is not None and began <= at and (ended is None or at <= ended)
                 (self.within if fell else self.outside)[part] += 1
-            verdict = await self._judged(execution_id, named)
+            verdict = await self._verdict(execution_id, named)
             verdict.wrong += [f"the log: {what}" for what in await audit_execution(self._dsn, execution_id)]
             self.verdicts.append(verdict)
             print(f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.wrong)} wrong", flush=True)
 
-    async def _judged(self, execution_id: int, named: Named) -> Verdict:
-        addresses, items, calls = self.stack.addresses, self.given.items, self.api.calls(PROBE)
-        if self.given.sub_playbooks:
+    async def _verdict(self, execution_id: int, named: NamedItems) -> Verdict:
+        addresses, items, calls = self.stack.addresses, self.options.items, self.api.calls(PROBE)
+        if self.options.sub_playbooks:
             calls_of_item = calls_by_item(calls, execution_id)
-            return await sub_playbooks.judged_calls(addresses, execution_id, items, calls_of_item)
-        if self.given.cursor:
-            return await cursor.judged_rows(addresses, execution_id, items, calls_by_item(calls, execution_id))
-        are_all_logged = not (self.given.framed or self.given.resets)
-        return await judged(addresses, execution_id, items, calls, named, are_all_logged=are_all_logged)
+            return await sub_playbooks.verdict_of_calls(addresses, execution_id, items, calls_of_item)
+        if self.options.cursor:
+            return await cursor.verdict_of_rows(addresses, execution_id, items, calls_by_item(calls, execution_id))
+        are_all_logged = not (self.options.framed or self.options.resets)
+        return await verdict_of(addresses, execution_id, items, calls, named, are_all_logged=are_all_logged)
 
     @property
     def _dsn(self) -> str:
         return self.stack.addresses.postgres
 
-    async def _submitted(self) -> RunHandle:
+    async def _submit(self) -> RunHandle:
         os.environ[SIGNING_KEY_VARIABLE] = self.stack.addresses.signing_key_file
         client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
-        payload = {"api": self.api.url + PROBE, "items": self.given.items}
-        if self.given.sub_playbooks:
-            return await client.submit(str(sub_playbooks.written(self.stack.folder)), payload)
+        payload = {"api": self.api.url + PROBE, "items": self.options.items}
+        if self.options.sub_playbooks:
+            return await client.submit(str(sub_playbooks.write_playbooks(self.stack.folder)), payload)
         return await client.submit(compile_or_raise(self.text), payload, content=self.text)
 
-    async def _killed(self, run: RunHandle, named: Named, until: float) -> list[tuple[str, datetime]]:
-        """Kill while the loop runs: each part in turn, 2 to 6 s apart."""
+    async def _kill_during_loop(self, run: RunHandle, named: NamedItems, until: float) -> list[tuple[str, datetime]]:
+        """Kill processes while the loop runs: each part in turn, 2 to 6 s apart."""
         kills: list[tuple[str, datetime]] = []
-        while self.within.total() + len(kills) < self.given.kills and time.monotonic() < until:
-            await asyncio.sleep(self.chance.uniform(*self.given.pause))
+        while self.within.total() + len(kills) < self.options.kills and time.monotonic() < until:
+            await asyncio.sleep(self.chance.uniform(*self.options.pause))
             began, ended = await self._times(run.execution_id)
-            if ended is not None and (not self.given.resets or await self._has_ended(run)):
+            if ended is not None and (not self.options.resets or await self._has_ended(run)):
                 break
             if began is None:
                 continue
-            if self.given.framed:
-                await named.look(self.stack, run)
-            part, at = self.chance.choice(self.given.which), datetime.now(UTC)
-            if await self._struck(run, part):
+            if self.options.framed:
+                await named.read_heartbeats(self.stack, run)
+            part, at = self.chance.choice(self.options.which), datetime.now(UTC)
+            if await self._strike(run, part):
                 kills.append((part, at))
         return kills
 
-    async def _struck(self, run: RunHandle, part: str) -> bool:
-        """Kill the part, or freeze it, or kill it while the run is paused; False when it does not run just now."""
-        if self.given.freeze:
+    async def _strike(self, run: RunHandle, part: str) -> bool:
+        """Kill the part, or freeze it, or kill it while the run is paused; return False if it is not running."""
+        if self.options.freeze:
             return await asyncio.to_thread(self.stack.freeze, part, self.chance.uniform(*FROZEN_SECONDS))
-        if self.given.resets:
-            return await self._struck_and_reset(run, part)
-        if not self.given.pauses:
+        if self.options.resets:
+            return await self._strike_and_reset(run, part)
+        if not self.options.pauses:
             return self.stack.kill(part)
-        async with paused(run, self.chance) as is_paused:
+        async with paused_run(run, self.chance) as is_paused:
             return is_paused and self.stack.kill(part)
 
-    async def _struck_and_reset(self, run: RunHandle, part: str) -> bool:
-        """Reset the run at about the moment of the kill, whichever comes first."""
+    async def _strike_and_reset(self, run: RunHandle, part: str) -> bool:
+        """Reset the run at about the time of the kill, in any order."""
         is_reset_first, is_struck = self.chance.random() < 0.5, False
         if is_reset_first:
             await self._reset(run)
@@ -163,8 +163,8 @@ class Killing:
         client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
         return await has_ended(client, run.workflow_id)
 
-    async def _ended(self, run: RunHandle) -> None:
-        """What a reset superseded has ended before."""
+    async def _wait_for_end(self, run: RunHandle) -> None:
+        """Wait for the end of the run; a run that a reset superseded may have ended before."""
         execution_id, deadline = run.execution_id, time.monotonic() + END_SECONDS
         while time.monotonic() < deadline:
             if await self._has_ended(run) and (await self._times(execution_id))[1] is not None:
@@ -173,14 +173,14 @@ class Killing:
             await asyncio.sleep(0.5)
         raise TimeoutError(f"run {execution_id} has not ended {END_SECONDS:g} s after the last kill")
 
-    def table(self) -> int:
-        """Print what came of it; the number of things that are wrong."""
+    def print_table(self) -> int:
+        """Print the results; return the number of problems."""
         wrong = [f"run {verdict.execution_id}: {what}" for verdict in self.verdicts for what in verdict.wrong]
         print(f"\n{'part':10} {'in a loop':>10} {'outside':>8}")
-        for part in self.given.which:
+        for part in self.options.which:
             print(f"{part:10} {self.within[part]:10} {self.outside[part]:8}")
         print(f"{'all':10} {self.within.total():10} {self.outside.total():8}\n")
-        if self.given.resets:
+        if self.options.resets:
             print(f"{self.resets} resets\n")
         print(
             f"{'run':20} {'status':10} {'items':>6} {'rows':>6} {'failed':>6} {'calls':>6} {'lost':>5}"
@@ -191,7 +191,7 @@ class Killing:
                 f"{verdict.rows:6} {verdict.failed:6} {verdict.calls:6} {verdict.lost:5}"
                 f" {verdict.named:6} {verdict.again:6} {len(verdict.wrong):6}"
             )
-            print(f"{verdict.execution_id:20} {verdict.status:10} {self.given.items:6} {counts}")
+            print(f"{verdict.execution_id:20} {verdict.status:10} {self.options.items:6} {counts}")
         totals = Counter[str]()
         for verdict in self.verdicts:
             totals.update(verdict.failures)
@@ -205,16 +205,16 @@ class Killing:
 
 def main() -> int:
     """Exit status."""
-    given = _arguments()
+    options = _arguments()
     with tempfile.TemporaryDirectory(prefix="noetl-killing-") as folder, Api() as api:
         stack = Stack(Path(folder))
         stack.up()
-        killing = Killing(given, stack, api)
+        killing = Killing(options, stack, api)
         try:
-            with stack.spare_worker() if given.freeze else nullcontext():
-                asyncio.run(killing.go())
+            with stack.spare_worker() if options.freeze else nullcontext():
+                asyncio.run(killing.run_until_killed())
         finally:
-            wrong = killing.table()
+            wrong = killing.print_table()
             stack.down()
             wait_until(lambda: stack.home.owner() is None, 60, "the stack is down")
     return int(bool(wrong))
@@ -235,10 +235,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--resets", action="store_true", help="reset the run at about the moment of each kill")
     parser.add_argument("--freeze", action="store_true", help="freeze a worker past its leases, and let it go on")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
-    if given.freeze:
-        given.which = ["worker"]
-    return given
+    options = parser.parse_args()
+    if options.freeze:
+        options.which = ["worker"]
+    return options
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The same loop over the rows of a table, and whether each was acknowledged once (``--cursor``)."""
+"""The loop of ``--cursor`` over the rows of a table, and the check that each row is acknowledged once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 
 import asyncpg
 
-from dev.killing.playbook import calls_item, playbook
-from dev.killing.verdict import STANDING, Verdict
+from dev.killing.playbook import playbook, tool_for_item
+from dev.killing.verdict import NOT_SUPERSEDED, Verdict
 from noetl_temporal.stack.addresses import Addresses
 
-__all__ = ["cursor_loop", "judged_rows"]
+__all__ = ["cursor_loop", "verdict_of_rows"]
 
 SETUP = """
 CREATE TABLE IF NOT EXISTS killed_jobs
@@ -59,14 +59,14 @@ CALL    next: {arcs: [{step: check}]}
 
 
 def cursor_loop(lease_seconds: int, *, over_steps: bool) -> str:
-    """Over the rows of a table that a run fills itself; ``over_steps``: each row runs several steps."""
+    """Return a loop over a table that the run fills itself; with ``over_steps`` each row runs several steps."""
     loop = LOOP.replace("LEASE", str(lease_seconds))
-    call = calls_item("{{ execution_id }}", "{{ iter.job.item }}", stores=False)
+    call = tool_for_item("{{ execution_id }}", "{{ iter.job.item }}", stores=False)
     return playbook(SETUP, loop + (STEPS.replace("CALL", call) if over_steps else call))
 
 
-async def judged_rows(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:
-    """``calls`` counts those of each row."""
+async def verdict_of_rows(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:
+    """Check a run; ``calls`` has the number of calls of each row."""
     acks = await _fetched(addresses.playbooks, "SELECT item, status FROM killed_acks WHERE run = $1", execution_id)
     status = await _fetched(
         addresses.postgres, "SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id
@@ -76,7 +76,8 @@ async def judged_rows(addresses: Addresses, execution_id: int, items: int, calls
     verdict = Verdict(execution_id, str(status[0]["status"]), counts.total(), failed, calls.total())
     errors = await _fetched(
         addresses.postgres,
-        f"SELECT error FROM noetl.event WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {STANDING}",
+        "SELECT error FROM noetl.event WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'"
+        f" {NOT_SUPERSEDED}",
         execution_id,
     )
     verdict.failures = Counter(str(row["error"]) for row in errors)

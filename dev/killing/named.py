@@ -1,4 +1,4 @@
-"""What heartbeats of frames had named before a kill: items that ended, and how often each had been called by then."""
+"""The items that heartbeats of frames named as ended before a kill, and how often each had been called by then."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import msgspec
 from dev.killing.stack import Api, Stack
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
-from noetl_temporal.frames.segments import read
+from noetl_temporal.frames.segments import read_segment
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["Named", "calls_by_item"]
+__all__ = ["NamedItems", "calls_by_item"]
 
 ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
 
-class Named:
-    """Of one run; ``path`` is that of the calls. ``calls``: named item -> its calls when it was first seen named."""
+class NamedItems:
+    """The named items of one run. ``path`` is that of its calls; ``calls`` counts those of an item when first named."""
 
     def __init__(self, api: Api, path: str) -> None:
         self.calls: dict[int, int] = {}
         self._api, self._path = api, path
 
-    async def look(self, stack: Stack, run: RunHandle) -> None:
-        """Read what the server knows now. Where it, or the store of segments, is away nothing is learned."""
+    async def read_heartbeats(self, stack: Stack, run: RunHandle) -> None:
+        """Read the current heartbeats; if the server or the payload store is unavailable, do nothing."""
         try:
             items = await _items(stack.addresses.temporal, stack.addresses.postgres, run.workflow_id)
         except Exception as error:
@@ -46,7 +46,7 @@ async def _items(address: str, dsn: str, workflow_id: str) -> set[int]:
         for payload in pending.heartbeat_details.payloads:
             key = msgspec.json.decode(payload.data, type=FrameDetails).head
             while key is not None:
-                segment = await read(values, key)
+                segment = await read_segment(values, key)
                 entries = [msgspec.json.decode(entry) for entry in segment.entries]
                 events = [entry["event"] for entry in entries if "event" in entry]
                 items |= {event["meta"]["iteration"] for event in events if event["type"] in ENDS}

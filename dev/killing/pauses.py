@@ -1,4 +1,4 @@
-"""A pause of the run around a kill: it goes on after it is resumed, although its worker was killed meanwhile."""
+"""Pauses a run around a kill: it must continue when it is resumed, although its worker was killed meanwhile."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from temporalio.service import RPCError
 from noetl_temporal.client import RunHandle
 from noetl_temporal.request_sending import NoAnswerError, RequestRefusedError
 
-__all__ = ["paused"]
+__all__ = ["paused_run"]
 
 AGAIN_SECONDS = 1.0
 TRIES = 120
 
 
 @asynccontextmanager
-async def paused(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
-    """Pause the run, sometimes with its calls, for the block; sometimes it is resumed at the same moment, which of the
-    two is first is not known then. False when it cannot be paused, as when it has ended.
+async def paused_run(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
+    """Pause the run for the block, sometimes with its calls, and sometimes with a concurrent resume.
+
+    Yields False if it cannot be paused, for example because it has ended.
     """
     try:
         await _pause(run, chance)
@@ -51,7 +52,7 @@ async def _pause(run: RunHandle, chance: random.Random) -> None:
 
 
 async def _resume(run: RunHandle) -> None:
-    """Resume it, as often as it takes: what was killed may still be away. A run that is not paused any more is."""
+    """Resume the run, with retries while killed processes are unavailable. A run that is not paused is resumed."""
     for _ in range(TRIES):
         try:
             await asyncio.wait_for(run.resume(by="killing"), 30)

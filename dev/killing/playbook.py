@@ -1,8 +1,8 @@
-"""The playbooks whose runs are killed at: what is the same for all of them, and the loop of HTTP calls with a sink."""
+"""The parts that all killed playbooks share, and the loop of HTTP calls with a sink."""
 
 from __future__ import annotations
 
-__all__ = ["calls_item", "plain_loop", "playbook"]
+__all__ = ["plain_loop", "playbook", "tool_for_item"]
 
 HEAD = """apiVersion: noetl.io/v10
 kind: Playbook
@@ -42,19 +42,19 @@ FRAME = ", frame: {max_rows: 400, max_seconds: 30, row_concurrency: 10}"
 
 
 def playbook(setup: str, loop: str) -> str:
-    """A step that runs the SQL of ``setup``, then the step ``each`` of this ``loop`` with its tool."""
+    """Return a playbook with a step that runs the SQL of ``setup``, and the step ``each`` with this loop and tool."""
     return HEAD.replace("SETUP", setup.strip().replace("\n", "\n        ")).replace("LOOP", loop.rstrip())
 
 
-def calls_item(run: str, item: str, *, stores: bool = True) -> str:
-    """The tool that calls the service for an item of a run, both as templates give them, and ``stores`` a row."""
+def tool_for_item(run: str, item: str, *, stores: bool = True) -> str:
+    """Return the tool that calls the service for an item of a run (both are templates) and ``stores`` a row."""
     text = CALL.replace("SINK", SINK) if stores else CALL.replace("      SINK\n", "")
     return text.replace("RUN", run).replace("ITEM", item)
 
 
 def plain_loop(*, framed: bool) -> str:
-    """Over a list, whose items run in frames where it is ``framed``."""
+    """Return a loop over a list, whose items run in frames if it is ``framed``."""
     frame = FRAME if framed else ""
     items = "{{ range(workload['items']) | list }}"
     loop = f'    loop: {{in: "{items}", iterator: item, spec: {{mode: parallel, max_in_flight: 20{frame}}}}}\n'
-    return playbook(ROWS, loop + calls_item("{{ execution_id }}", "{{ iter.item }}"))
+    return playbook(ROWS, loop + tool_for_item("{{ execution_id }}", "{{ iter.item }}"))

@@ -1,4 +1,4 @@
-"""Resets of a run beside kills: it goes back to one of its workflow tasks, and continues from there."""
+"""Resets a run around a kill: it continues from one of its earlier workflow tasks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def reset(client: NoetlClient, workflow_id: str, chance: random.Random) ->
 
 
 async def _tasks(handle: WorkflowHandle[Any, Any]) -> list[int]:
-    """The ids of the events with which the workflow tasks of a run were completed."""
+    """Return the ids of the events that completed the workflow tasks of a run."""
     history = await handle.fetch_history()
     return [one.event_id for one in history.events if one.HasField("workflow_task_completed_event_attributes")]
 

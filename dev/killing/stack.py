@@ -18,7 +18,7 @@ from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import recorded_processes
 from noetl_temporal.stack.process import free_port
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 
 __all__ = ["PARTS", "Api", "Stack", "wait_until"]
 
@@ -29,7 +29,7 @@ PARTS = {
     "postgres": "unix_socket_directories=",
     "temporal": "temporal.db",
 }
-"""What the command line of each part has, as it is noted in servers.json."""
+"""The marker in the command line of each part, as recorded in servers.json."""
 
 OWNED = ("postgres", "temporal")
 """Without these the stack ends, and ``noetl dev up`` starts it again."""
@@ -53,14 +53,14 @@ class Stack:
 
     @property
     def addresses(self) -> Addresses:
-        """Where it is reached. Raises RuntimeError when it is down."""
-        addresses = running(self.home)
+        """Return the addresses of the stack. Raises RuntimeError if it is down."""
+        addresses = running_stack(self.home)
         if addresses is None:
             raise RuntimeError("the stack is down")
         return addresses
 
     def up(self) -> None:
-        """Start it, or start it again; three tries, since another stack may take a port at the same moment."""
+        """Start it; in three attempts, since another stack may take a port at the same time."""
         for attempt in range(3):
             completed = self._noetl("dev", "up")
             if completed.returncode == 0:
@@ -70,11 +70,11 @@ class Stack:
             time.sleep(1)
 
     def down(self) -> None:
-        """Stop it, with what is left of it."""
+        """Stop it and all its processes."""
         self._noetl("dev", "down")
 
     def kill(self, part: str) -> bool:
-        """SIGKILL one of its processes; False when it does not run just now. What owns data is started again."""
+        """Send SIGKILL to one of its processes, and restart the stack if it ends; return False if it is not running."""
         pid = self._pid(part)
         if pid is None:
             return False
@@ -86,7 +86,7 @@ class Stack:
 
     @contextmanager
     def spare_worker(self) -> Generator[None]:
-        """Inside of the block a second worker serves the stack, which nobody kills."""
+        """Inside the block a second worker serves the stack, which is not killed."""
         environment = {**self._environment(), **self.addresses.environment()}
         command = [sys.executable, "-m", "noetl_temporal.cli", "worker", "--grace", "1"]
         process = subprocess.Popen(command, cwd=self.folder, env=environment, stderr=subprocess.DEVNULL)
@@ -97,7 +97,7 @@ class Stack:
             process.wait()
 
     def freeze(self, part: str, seconds: float) -> bool:
-        """SIGSTOP one of its processes for so long, then SIGCONT; False when it does not run just now."""
+        """Stop one of its processes with SIGSTOP for ``seconds``; return False if it is not running."""
         pid = self._pid(part)
         if pid is None:
             return False
@@ -113,7 +113,7 @@ class Stack:
             (process for process in reversed(recorded_processes(self.home.servers)) if PARTS[part] in process.marker),
             None,
         )
-        return process.pid if process and process.runs() else None
+        return process.pid if process and process.is_running() else None
 
     def _noetl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "noetl_temporal.cli", *arguments]
@@ -145,7 +145,7 @@ class Api:
         self._process.wait()
 
     def calls(self, path: str) -> dict[str, int]:
-        """query string -> how often it was asked."""
+        """Return the number of requests for each query string."""
         answer = self._answers("/__calls")
         return dict(answer["calls"][path]["queries"]) if answer and path in answer["calls"] else {}
 

@@ -1,4 +1,4 @@
-"""The same loop whose items are calls of another playbook, and whether each ran once (``--sub-playbooks``)."""
+"""The loop of ``--sub-playbooks`` whose items are calls of a playbook, and the check that each playbook runs once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import asyncpg
 
-from dev.killing.playbook import ROWS, calls_item, playbook
-from dev.killing.verdict import STANDING, Verdict, stored_rows
+from dev.killing.playbook import ROWS, playbook, tool_for_item
+from dev.killing.verdict import NOT_SUPERSEDED, Verdict, stored_rows
 from noetl_temporal.stack.addresses import Addresses
 
-__all__ = ["judged_calls", "written"]
+__all__ = ["verdict_of_calls", "write_playbooks"]
 
 LOOP = """    loop:
       in: "{{ range(workload['items']) | list }}"
@@ -36,17 +36,18 @@ workflow:
 """
 
 
-def written(folder: Path) -> Path:
-    """Both playbooks as files; the path of the one that is submitted."""
-    (folder / "item.yaml").write_text(CALLED + calls_item("{{ workload.run }}", "{{ workload.item }}"))
+def write_playbooks(folder: Path) -> Path:
+    """Write both playbooks, and return the path of the one to submit."""
+    (folder / "item.yaml").write_text(CALLED + tool_for_item("{{ workload.run }}", "{{ workload.item }}"))
     caller = folder / "killing.yaml"
     caller.write_text(playbook(ROWS, LOOP))
     return caller
 
 
-async def judged_calls(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:
-    """Each item has its row once or a recorded failure, and one run of the playbook that it calls. ``calls`` counts
-    those of each item at the service.
+async def verdict_of_calls(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:
+    """Check that each item has one row or a recorded failure, and one run of the playbook that it calls.
+
+    ``calls`` has the number of requests of each item at the service.
     """
     rows = await stored_rows(addresses.playbooks, execution_id)
     connection = await asyncpg.connect(addresses.postgres)
@@ -73,7 +74,7 @@ ENDED = ("COMPLETED", "FAILED")
 CHILDREN = "SELECT execution_id, status FROM noetl.execution WHERE parent_execution_id = $1"
 FAILED = (
     "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
-    f" WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {STANDING}"
+    f" WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {NOT_SUPERSEDED}"
 )
 AGAIN = (
     "SELECT execution_id FROM noetl.event WHERE event_type = 'task.attempt.done'"

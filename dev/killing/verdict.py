@@ -1,4 +1,4 @@
-"""What the log, the table and the HTTP service say of a run that was killed at: does each item have its row once?"""
+"""Checks a run with kills against the log, the table and the HTTP service: each item must have its row once."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 
 import asyncpg
 
-from dev.killing.named import Named, calls_by_item
+from dev.killing.named import NamedItems, calls_by_item
 from noetl_temporal.stack.addresses import Addresses
 
-__all__ = ["STANDING", "Verdict", "judged", "loop_times", "stored_rows"]
+__all__ = ["NOT_SUPERSEDED", "Verdict", "loop_times", "stored_rows", "verdict_of"]
 
 ENDS = ("loop.done", "loop.failed", "loop.cancelled")
 REPORTED = ("ok", "error")
-STANDING = "AND event_id NOT IN (SELECT event_id FROM noetl.superseded_events($1))"
-"""Without what resets superseded."""
+NOT_SUPERSEDED = "AND event_id NOT IN (SELECT event_id FROM noetl.superseded_events($1))"
+"""A condition that excludes superseded rows."""
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Verdict:
 
 
 async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, datetime | None]:
-    """When the run's loop began and ended, in UTC; None for what the log does not have (yet)."""
+    """Return when the run's loop began and ended, in UTC; None if the log does not have it (yet)."""
     connection = await asyncpg.connect(dsn)
     try:
         rows = await connection.fetch(
@@ -53,8 +53,14 @@ async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, date
     return times.get("loop.started"), next((times[name] for name in ENDS if name in times), None)
 
 
-async def judged(
-    addresses: Addresses, execution_id: int, items: int, calls: dict[str, int], named: Named, *, are_all_logged: bool
+async def verdict_of(
+    addresses: Addresses,
+    execution_id: int,
+    items: int,
+    calls: dict[str, int],
+    named: NamedItems,
+    *,
+    are_all_logged: bool,
 ) -> Verdict:
     """``calls``: query string -> how often the service was called. ``are_all_logged``: the log has each of them, which
     it need not have of framed items, nor of calls that were in progress when a reset terminated their workflow.
@@ -65,7 +71,7 @@ async def judged(
         status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
         failed = await _failed(connection, execution_id)
         attempts = await _attempts(connection, execution_id, "")
-        standing = await _attempts(connection, execution_id, STANDING)
+        standing = await _attempts(connection, execution_id, NOT_SUPERSEDED)
     finally:
         await connection.close()
     calls_of_item = calls_by_item(calls, execution_id)
@@ -80,7 +86,7 @@ async def judged(
         failures=Counter(failed.values()),
     )
     for item in range(items):
-        verdict.wrong += _wrong(item, stored, failed, standing)
+        verdict.wrong += _problems_of_item(item, stored, failed, standing)
         unknown = calls_of_item[item] - sum(count for (of, _), count in attempts.items() if of == item)
         verdict.again += max(0, unknown) * (not are_all_logged)
         if unknown > 0 and are_all_logged:
@@ -93,7 +99,9 @@ async def judged(
     return verdict
 
 
-def _wrong(item: int, stored: Counter[int], failed: dict[int, str], standing: Counter[tuple[int, str]]) -> list[str]:
+def _problems_of_item(
+    item: int, stored: Counter[int], failed: dict[int, str], standing: Counter[tuple[int, str]]
+) -> list[str]:
     problems: list[str] = []
     if stored[item] > 1:
         problems.append(f"item {item} has {stored[item]} rows")
@@ -105,7 +113,7 @@ def _wrong(item: int, stored: Counter[int], failed: dict[int, str], standing: Co
 
 
 async def stored_rows(dsn: str, execution_id: int) -> Counter[int]:
-    """Item -> its rows in the playbooks' database."""
+    """Return the number of rows of each item in the playbooks' database."""
     connection = await asyncpg.connect(dsn)
     try:
         rows = await connection.fetch("SELECT item FROM killed WHERE run = $1", execution_id)
@@ -115,10 +123,10 @@ async def stored_rows(dsn: str, execution_id: int) -> Counter[int]:
 
 
 async def _failed(connection: asyncpg.Connection, execution_id: int) -> dict[int, str]:
-    """Item -> why it failed."""
+    """Return the reason of each failed item."""
     rows = await connection.fetch(
         "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
-        f" WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {STANDING}",
+        f" WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {NOT_SUPERSEDED}",
         execution_id,
     )
     return {row["item"]: str(row["error"]) for row in rows}

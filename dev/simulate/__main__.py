@@ -1,12 +1,12 @@
-"""Run random playbooks in a random world for some minutes, and report which laws do not hold.
+"""Run random playbooks in a random world for some minutes, and report which invariants are broken.
 
     python -m dev.simulate --minutes 10              seeds from 1 on
-    python -m dev.simulate --seed 42                 one seed, with its playbook and its facts where a law is broken
+    python -m dev.simulate --seed 42                 one seed, with its playbook and its facts if an invariant is broken
     python -m dev.simulate --seed 1000 --count 500   these seeds
     python -m dev.simulate --temporal 20             20 playbooks on Temporal, compared with the machine alone
-    python -m dev.simulate --mutations --minutes 2   each safeguard disabled, for at most so long of CPU
+    python -m dev.simulate --mutations --minutes 2   each safeguard disabled, for at most 2 minutes of CPU
 
-A kind of finding is reported once, with the first seed that shows it; the exit status is 1 when there is any.
+A kind of finding is reported once, with the first seed that shows it; the exit status is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ KEPT_FACTS = 60
 
 def main() -> int:
     """Exit status."""
-    given = _arguments()
-    if given.mutations:
-        return _mutate(given.minutes or 2.0, given.seed or 1, given.only)
-    if given.temporal:
-        return compare(given.temporal, given.seed or 1)
+    options = _arguments()
+    if options.mutations:
+        return _test_mutations(options.minutes or 2.0, options.seed or 1, options.only)
+    if options.temporal:
+        return compare(options.temporal, options.seed or 1)
     began = time.monotonic()
     runs: Counter[str] = Counter()
-    seeds_by_law: dict[str, list[int]] = {}
+    seeds_by_invariant: dict[str, list[int]] = {}
     with contextlib.suppress(KeyboardInterrupt):
-        for seed in _seeds(given, began):
+        for seed in _seeds(options, began):
             result = simulate(seed)
-            runs[_kind(result)] += 1
+            runs[_kind_of_finding(result)] += 1
             if result.finding is not None:
-                seeds = seeds_by_law.setdefault(result.finding.law, [])
+                seeds = seeds_by_invariant.setdefault(result.finding.invariant, [])
                 seeds.append(seed)
                 if len(seeds) == 1:
-                    _print(result, time.monotonic() - began, whole=not given.brief)
-    _sum_up(runs, seeds_by_law, time.monotonic() - began)
-    return int(bool(seeds_by_law))
+                    _print(result, time.monotonic() - began, whole=not options.brief)
+    _print_summary(runs, seeds_by_invariant, time.monotonic() - began)
+    return int(bool(seeds_by_invariant))
 
 
-def _mutate(minutes: float, first: int, only: str) -> int:
-    """Check that every mutation is detected, within so many minutes of CPU each."""
+def _test_mutations(minutes: float, first: int, only: str) -> int:
+    """Check that every mutation is detected within the given minutes of CPU."""
     survived = 0
     for mutation in MUTATIONS:
         if only not in mutation.safeguard:
@@ -67,23 +67,23 @@ def _is_detected(mutation: Mutation, first: int, seconds: float) -> bool:
     except MissingTargetError as error:
         print(f"{mutation.safeguard:47} TARGET MISSING: {error}", flush=True)
         return False
-    detection = f"{verdict.law} (seed {verdict.seed})" if verdict.law else "SURVIVED"
+    detection = f"{verdict.invariant} (seed {verdict.seed})" if verdict.invariant else "SURVIVED"
     print(f"{mutation.safeguard:47} {verdict.seeds:5} seeds {verdict.seconds:4.0f} s  {detection}", flush=True)
-    return bool(verdict.law)
+    return bool(verdict.invariant)
 
 
-def _seeds(given: argparse.Namespace, began: float) -> Iterator[int]:
-    first = 1 if given.seed is None else given.seed
-    if given.minutes is None:
-        yield from range(first, first + (given.count or 1))
+def _seeds(options: argparse.Namespace, began: float) -> Iterator[int]:
+    first = 1 if options.seed is None else options.seed
+    if options.minutes is None:
+        yield from range(first, first + (options.count or 1))
         return
     seed = first
-    while time.monotonic() < began + given.minutes * 60 and (given.count is None or seed < first + given.count):
+    while time.monotonic() < began + options.minutes * 60 and (options.count is None or seed < first + options.count):
         yield seed
         seed += 1
 
 
-def _kind(result: Result) -> str:
+def _kind_of_finding(result: Result) -> str:
     if result.run_trace is None:
         return "refused by the compiler"
     finish = result.run_trace.main.finish
@@ -110,11 +110,11 @@ def _print_facts(trace: MachineTrace) -> None:
             print(f"{'':10} -> {str(command)[:220]}")
 
 
-def _sum_up(runs: Counter[str], seeds_by_law: dict[str, list[int]], seconds: float) -> None:
+def _print_summary(runs: Counter[str], seeds_by_invariant: dict[str, list[int]], seconds: float) -> None:
     counts = ", ".join(f"{count:,} {kind}" for kind, count in runs.most_common())
     print(f"\n{sum(runs.values()):,} playbooks in {seconds:.0f} s: {counts or 'none'}")
-    for law, seeds in sorted(seeds_by_law.items(), key=lambda entry: -len(entry[1])):
-        print(f"{len(seeds):6} {law}: seeds {', '.join(map(str, seeds[:5]))}")
+    for invariant, seeds in sorted(seeds_by_invariant.items(), key=lambda entry: -len(entry[1])):
+        print(f"{len(seeds):6} {invariant}: seeds {', '.join(map(str, seeds[:5]))}")
 
 
 def _arguments() -> argparse.Namespace:
@@ -126,10 +126,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--mutations", action="store_true", help="check that every mutation is detected")
     parser.add_argument("--temporal", type=int, metavar="N", help="compare N playbooks with the same on Temporal")
     parser.add_argument("--only", default="", help="those mutations whose name has this text")
-    given = parser.parse_args()
-    if not (given.mutations or given.temporal or given.minutes or given.seed is not None or given.count):
-        given.minutes = 10.0
-    return given
+    options = parser.parse_args()
+    if not (options.mutations or options.temporal or options.minutes or options.seed is not None or options.count):
+        options.minutes = 10.0
+    return options
 
 
 if __name__ == "__main__":

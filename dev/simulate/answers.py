@@ -1,5 +1,5 @@
-"""What a simulated tool answers: a function of the seed and the call's key alone, so that every host of the same
-playbook gets the same answers.
+"""The outcomes of simulated tools: a function of the seed and the key of the call, so that every host of the same
+playbook gets the same outcomes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from noetl_temporal.machine.call import PlainOutcome
 __all__ = ["QUIET_AFTER", "Answers"]
 
 QUIET_AFTER = 12
-"""Calls of one run of a step (of one item) after which they succeed and request no more: so every run ends."""
+"""The number of calls in a step run (for one item) after which all succeed and request no more, so every run ends."""
 
 KINDS = ("server_error", "timeout", "connection", "auth", "rate_limit", "exception")
 ODD_RESULTS: tuple[Any, ...] = (None, [], "text", 7, {"more": True}, {"items": "none"}, {"n": "x", "wait": "5s"})
@@ -28,7 +28,7 @@ class Answers:
         self.odd = mood.choice((0.0, 0.0, 0.05))
 
     def answer(self, kind: str, key: str, attempt: int) -> PlainOutcome:
-        """The outcome of one attempt of the call with this key, whatever its execution."""
+        """Return the outcome of one attempt of the call with this key, in any execution."""
         place = key.partition("/")[2]
         chance = random.Random(f"{self._seed}/{place}/{attempt}")
         quiet = int(place.rpartition("/")[2]) > QUIET_AFTER

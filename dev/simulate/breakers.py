@@ -1,6 +1,6 @@
-"""Circuit breakers in random playbooks, and whether an open circuit lets no call through but its probes.
+"""Adds circuit breakers to random playbooks, and checks that an open circuit lets no call through but its probes.
 
-They have a random order of their own, so that a playbook without circuits stays the same. The law counts the calls of
+They have random numbers of their own, so that playbooks without circuits do not change. The check counts the calls of
 each task itself, from their outcomes: it does not use the machine's own report (semantics.md 22b).
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
-from dev.simulate.tasks import Chance, an_amount, some_seconds
+from dev.simulate.tasks import Chance, random_amount, random_seconds
 from noetl_compiler.graph import Circuit, Graph
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.circuit_state import CircuitState, Limits
@@ -25,11 +25,11 @@ from noetl_temporal.machine.ids import escaped
 __all__ = ["check_breakers", "has_breakers", "with_breakers"]
 
 LIKELY = 0.2
-"""Of a playbook: that some of its tasks have a circuit."""
+"""The probability that some tasks of a playbook have a circuit."""
 
 WAITS = ("wait", "approval")
 REFUSED = "the circuit breaker of"
-"""In the message of a call that is not made."""
+"""A part of the message of a refused call."""
 
 
 # ---- playbooks -------------------------------------------------------------------------------------------------------
@@ -46,30 +46,30 @@ def with_breakers(text: str, seed: int) -> str:
         return text
     if chance.once(0.15):
         spec = made.setdefault("executor", {}).setdefault("spec", {})
-        spec.setdefault("policy", {})["circuit"] = _a_circuit(chance)
+        spec.setdefault("policy", {})["circuit"] = _random_circuit(chance)
     for step in made["workflow"]:
         if chance.once(0.1):
-            step.setdefault("spec", {}).setdefault("policy", {})["circuit"] = _a_circuit(chance)
+            step.setdefault("spec", {}).setdefault("policy", {})["circuit"] = _random_circuit(chance)
         for task in step["tool"] if isinstance(step.get("tool"), list) else ():
             if task["kind"] not in WAITS and chance.once(0.5):
-                task.setdefault("spec", {}).setdefault("policy", {})["circuit"] = _a_circuit(chance)
+                task.setdefault("spec", {}).setdefault("policy", {})["circuit"] = _random_circuit(chance)
     return json.dumps(made, ensure_ascii=False, indent=1)
 
 
-def _a_circuit(chance: Chance) -> dict[str, Any]:
-    made: dict[str, Any] = {"failures": an_amount(chance, 1, 3)}
+def _random_circuit(chance: Chance) -> dict[str, Any]:
+    made: dict[str, Any] = {"failures": random_amount(chance, 1, 3)}
     if chance.once(0.3):
-        made["window"] = some_seconds(chance, 20)
+        made["window"] = random_seconds(chance, 20)
     if chance.once(0.7):
-        made["probe"] = some_seconds(chance, 10)
+        made["probe"] = random_seconds(chance, 10)
     return made
 
 
-# ---- the law ---------------------------------------------------------------------------------------------------------
+# ---- the invariant ---------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Seen:
+class ObservedCircuit:
     """One circuit in one machine: the times of the failures that count, since when it is open, and the call that
     probes. ``announced``: the log has just said that the next call is the probe. ``expected`` is the type of the event
     that must follow.
@@ -83,7 +83,7 @@ class Seen:
     expected: str = ""
 
     def ended(self, call: str, at: int, *, failed: bool) -> None:
-        """A call ended: what the log must have now is ``expected``."""
+        """Note the end of a call; ``expected`` becomes the event that the log must have next."""
         if self.opened:
             if call == self.probing:
                 self.expected = "circuit.opened" if failed else "circuit.closed"
@@ -98,7 +98,7 @@ class Seen:
             self.expected = "circuit.opened" * (len(self.failures) >= self.limits.failures)
 
     def refuses(self, at: int) -> bool:
-        """Whether a call that is about to begin must not be made."""
+        """Whether a call that is about to begin must be refused."""
         probe = self.limits.probe
         return bool(self.opened) and (bool(self.probing) or probe is None or at < self.opened + probe)
 
@@ -115,7 +115,7 @@ def check_breakers(run_trace: RunTrace) -> None:
         if not any(isinstance(command, LoadValue) for turn in trace.turns for command in turn.commands):
             for (step, label), circuit in circuits.items():
                 _check(trace, step, label, _limits(circuit, scope))
-    _handed_on(run_trace)
+    _check_handover(run_trace)
 
 
 def has_breakers(graph: Graph) -> bool:
@@ -134,7 +134,7 @@ def _circuits(graph: Graph) -> dict[tuple[str, str], Circuit]:
 
 
 def _limits(circuit: Circuit, scope: dict[str, Any]) -> Limits | None:
-    """None where the numbers cannot be used: then no call is made."""
+    """Return None if the numbers are invalid: then no call is made."""
     try:
         return limits_of(circuit, scope)
     except TemplateFailure:
@@ -150,71 +150,73 @@ def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) ->
             raise Finding("a call is made whose circuit has no limits", place)
         return
     refused = {event.ends for event in trace.events if REFUSED in str(event.error)}
-    seen = _seen_before(trace, f"{step}/{escaped(label)}", limits)
+    observed = _circuit_before(trace, f"{step}/{escaped(label)}", limits)
     for number, turn in enumerate(trace.turns):
-        _ended(seen, turn.fact, calls)
+        _apply_end(observed, turn.fact, calls)
         for command in turn.commands:
             if isinstance(command, CallTool) and command.call.id in calls:
-                _call_begins(seen, command.call.id, turn.fact.at, f"{command.call.id}, in turn {number}")
+                _check_call(observed, command.call.id, turn.fact.at, f"{command.call.id}, in turn {number}")
             elif isinstance(command, Emit) and command.event.node == label and command.event.meta["step"] == step:
-                _logged(seen, command.event, refused, f"{command.event.type} of {place}, in turn {number}")
-        if seen.expected:
-            raise Finding("a change of a circuit is not logged", f"{seen.expected} of {place}, in turn {number}")
-    _reported(trace, f"{step}/{escaped(label)}", seen)
+                _check_event(observed, command.event, refused, f"{command.event.type} of {place}, in turn {number}")
+        if observed.expected:
+            raise Finding("a change of a circuit is not logged", f"{observed.expected} of {place}, in turn {number}")
+    _check_report(trace, f"{step}/{escaped(label)}", observed)
 
 
-def _ended(seen: Seen, fact: Any, calls: set[str]) -> None:
+def _apply_end(observed: ObservedCircuit, fact: Any, calls: set[str]) -> None:
     """A call that a stop cancelled counts as nothing, and is no longer a probe."""
     if not isinstance(fact, ToolFinished) or fact.call_id not in calls:
         return
     if not fact.cancelled:
-        seen.ended(fact.call_id, fact.at, failed=fact.report.outcome["status"] == "error")
-    elif seen.probing == fact.call_id:
-        seen.probing = ""
+        observed.ended(fact.call_id, fact.at, failed=fact.report.outcome["status"] == "error")
+    elif observed.probing == fact.call_id:
+        observed.probing = ""
 
 
-def _seen_before(trace: MachineTrace, name: str, limits: Limits) -> Seen:
-    """As the chunks before left it."""
+def _circuit_before(trace: MachineTrace, name: str, limits: Limits) -> ObservedCircuit:
+    """Return the circuit as earlier chunks reported it."""
     known: CircuitState | None = trace.given.circuits.get(name) if trace.name else None
-    return Seen(limits) if known is None else Seen(limits, list(known.failures), known.opened)
+    return ObservedCircuit(limits) if known is None else ObservedCircuit(limits, list(known.failures), known.opened)
 
 
-def _call_begins(seen: Seen, call: str, at: int, place: str) -> None:
-    if seen.refuses(at):
+def _check_call(observed: ObservedCircuit, call: str, at: int, place: str) -> None:
+    if observed.refuses(at):
         raise Finding("an open circuit lets a call through", place)
-    if bool(seen.opened) != seen.announced:
+    if bool(observed.opened) != observed.announced:
         raise Finding("a probe is not logged", place)
-    seen.probing, seen.announced = call if seen.opened else "", False
+    observed.probing, observed.announced = call if observed.opened else "", False
 
 
-def _logged(seen: Seen, event: DomainEvent, refused: set[int | None], place: str) -> None:
+def _check_event(observed: ObservedCircuit, event: DomainEvent, refused: set[int | None], place: str) -> None:
     match event.type:
         case "circuit.opened" | "circuit.closed":
-            if event.type != seen.expected:
-                raise Finding("a circuit changes without a cause", f"{place}, expected {seen.expected or 'nothing'}")
-            seen.opened = event.at if event.type == "circuit.opened" else 0
-            seen.failures = seen.failures if seen.opened else []
-            seen.probing = seen.expected = ""
+            if event.type != observed.expected:
+                raise Finding(
+                    "a circuit changes without a cause", f"{place}, expected {observed.expected or 'nothing'}"
+                )
+            observed.opened = event.at if event.type == "circuit.opened" else 0
+            observed.failures = observed.failures if observed.opened else []
+            observed.probing = observed.expected = ""
         case "circuit.probed":
-            seen.announced = True
-        case "task.started" if event.id in refused and not seen.refuses(event.at):
+            observed.announced = True
+        case "task.started" if event.id in refused and not observed.refuses(event.at):
             raise Finding("a circuit refuses a call that it may not", place)
         case _:
             pass
 
 
-def _reported(trace: MachineTrace, name: str, seen: Seen) -> None:
-    """A chunk reports its circuits as they are when it ends."""
+def _check_report(trace: MachineTrace, name: str, observed: ObservedCircuit) -> None:
+    """Check that a chunk reports the state that its circuits have at its end."""
     if trace.name and trace.report is not None and not trace.terminated:
         circuit = trace.report.circuits.get(name)
-        if (0 if circuit is None else circuit.opened) != seen.opened:
+        if (0 if circuit is None else circuit.opened) != observed.opened:
             raise Finding(
-                "a chunk reports another circuit", f"{name} of {trace.name}: {circuit}, open since {seen.opened}"
+                "a chunk reports another circuit", f"{name} of {trace.name}: {circuit}, open since {observed.opened}"
             )
 
 
-def _handed_on(run_trace: RunTrace) -> None:
-    """A chunk begins with the circuits of the chunks of its loop that have ended: of each circuit, the latest."""
+def _check_handover(run_trace: RunTrace) -> None:
+    """Check that a chunk begins with the latest circuits that ended chunks of its loop have reported."""
     known: dict[str, dict[str, CircuitState]] = {}
     loops: dict[str, str] = {}
     for turn in run_trace.main.turns:
@@ -227,10 +229,12 @@ def _handed_on(run_trace: RunTrace) -> None:
         for command in turn.commands:
             if isinstance(command, RunChunk):
                 loops[command.chunk_id] = command.input.loop_id
-                if command.input.circuits != known.get(command.input.loop_id, {}) and not _is_repeated(command.input):
+                if command.input.circuits != known.get(command.input.loop_id, {}) and not _repeats_a_loop(
+                    command.input
+                ):
                     raise Finding("a chunk begins with other circuits than those before it left", command.chunk_id)
 
 
-def _is_repeated(given: ChunkInput) -> bool:
+def _repeats_a_loop(given: ChunkInput) -> bool:
     """A loop that repeats another continues with its circuits."""
     return not given.run.endswith("#1")

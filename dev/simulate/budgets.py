@@ -1,4 +1,4 @@
-"""What a machine begins in one workflow task, and at once, stays within its budget (noetl_temporal/machine/budget.py).
+"""Checks the budget of what a machine begins in one workflow task, and concurrently (noetl_temporal/machine/budget.py).
 
 The limits are drawn per seed (limits.py), since few playbooks reach the real ones. A budget ends at each Continued;
 between two of them, this counts the calls begun and the bytes of the commands.
@@ -49,7 +49,7 @@ def _check_calls_begun(trace: MachineTrace) -> None:
 
 
 def _check_command_bytes(trace: MachineTrace, inline: int) -> None:
-    """No call or chunk begins after one with which the bytes were spent."""
+    """Check that no call or chunk begins after the bytes are spent."""
     size, is_spent = 0, False
     for number, turn in enumerate(trace.turns):
         if turn.anew or isinstance(turn.fact, Continued):

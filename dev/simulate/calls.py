@@ -1,4 +1,4 @@
-"""A call as its activity performs it, in simulated time: attempts, losses, sinks, rules, what is reported."""
+"""Performs a call as its activity does, in simulated time: attempts, losses, sinks, rules and the report."""
 
 from __future__ import annotations
 
@@ -17,10 +17,20 @@ from noetl_temporal.machine.scope import Chain, call_names, sink_config
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
 from noetl_temporal.run_tool import MAX_LOST
 
-__all__ = ["CALM", "WHOLLY_LOST", "Performed", "Weather", "broken", "cancelled", "decision_on", "lost", "perform"]
+__all__ = [
+    "NO_FAULTS",
+    "UNREPORTED_LOSS",
+    "FaultRates",
+    "Performed",
+    "broken",
+    "cancelled",
+    "decision_on",
+    "lost",
+    "perform",
+]
 
-WHOLLY_LOST = 0.3
-"""How likely the shell hears of a lost attempt only that the call has ended."""
+UNREPORTED_LOSS = 0.3
+"""The probability that the shell learns of a lost attempt only that the call has ended."""
 
 
 class Performed(NamedTuple):
@@ -31,7 +41,7 @@ class Performed(NamedTuple):
     stored: list[str]
 
 
-class Weather(NamedTuple):
+class FaultRates(NamedTuple):
     """How likely an attempt is lost with its worker, or meets a shutdown, and the longest a tool takes."""
 
     lost: float
@@ -41,36 +51,36 @@ class Weather(NamedTuple):
     outage: float = 0.0
 
 
-CALM = Weather(lost=0.0, shutdown=0.0, longest_ms=20)
+NO_FAULTS = FaultRates(lost=0.0, shutdown=0.0, longest_ms=20)
 
 
-def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
-    """What becomes of a call that begins now, if nobody cancels it."""
+def perform(call: ToolCall, at: int, answers: Answers, chance: random.Random, fault_rates: FaultRates) -> Performed:
+    """Return how a call that begins now ends, if nobody cancels it."""
     if call.kind == PLAYBOOK:
-        return _called(call, answers, chance, weather)
-    return _Activity(call, at, answers, chance, weather).run()
+        return _called(call, answers, chance, fault_rates)
+    return _Activity(call, at, answers, chance, fault_rates).run()
 
 
-def _called(call: ToolCall, answers: Answers, chance: random.Random, weather: Weather) -> Performed:
-    """A playbook, which runs in a workflow of its own: no worker loses it, and it asks no rules of its caller."""
-    ms = max(1, int(weather.longest_ms * chance.random() ** 3))
+def _called(call: ToolCall, answers: Answers, chance: random.Random, fault_rates: FaultRates) -> Performed:
+    """Perform the call of a playbook: no worker loses it, and the machine evaluates its rules."""
+    ms = max(1, int(fault_rates.longest_ms * chance.random() ** 3))
     outcome, is_waited = outcome_of(call, answers)
     return Performed(ms if is_waited else 1, ToolReport(outcome, is_decided=False), [])
 
 
 def cancelled() -> ToolReport:
-    """A call that was cancelled before it reported."""
+    """Return the report of a call that was cancelled before it reported."""
     return ToolReport({"status": "error", "error": {"kind": "cancelled", "message": "cancelled", "retryable": False}})
 
 
 def lost(attempts: tuple[AttemptRecord, ...]) -> ToolReport:
-    """The shell's account of a call that no worker finished."""
+    """Return the report that the shell makes for a call that no worker finished."""
     error = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
     return ToolReport({"status": "error", "error": error}, attempts=attempts, is_decided=False)
 
 
 def decision_on(call: ToolCall, outcome: PlainOutcome, used: int, jitter: float) -> Decision:
-    """What the call's rules say of the outcome of its attempt number ``used``. Raises TemplateFailure."""
+    """Evaluate the rules of the call for the outcome of its attempt number ``used``. Raises TemplateFailure."""
     return decide(call.rules or (), outcome["status"], _scope_of(call, outcome, used), max(1, used), jitter=jitter)
 
 
@@ -80,14 +90,16 @@ def _scope_of(call: ToolCall, outcome: PlainOutcome, used: int) -> Chain:
 
 
 def broken(outcome: PlainOutcome, attempts: tuple[AttemptRecord, ...], failure: TemplateFailure) -> ToolReport:
-    """The report of a call whose rules could not be asked."""
+    """Return the report of a call whose rules could not be evaluated."""
     return ToolReport(outcome, attempts=attempts, failed=RuleFailure(failure.message, getattr(failure, "rule", None)))
 
 
 class _Activity:
-    def __init__(self, call: ToolCall, at: int, answers: Answers, chance: random.Random, weather: Weather) -> None:
+    def __init__(
+        self, call: ToolCall, at: int, answers: Answers, chance: random.Random, fault_rates: FaultRates
+    ) -> None:
         self.call, self.at, self.now = call, at, at
-        self.answers, self.chance, self.weather = answers, chance, weather
+        self.answers, self.chance, self.fault_rates = answers, chance, fault_rates
         self.records: list[AttemptRecord] = []
         self.used = 0
         self.stored: list[str] = []
@@ -96,7 +108,7 @@ class _Activity:
         while True:
             report = self._attempt()
             if report is not None:
-                if self.chance.random() < self.weather.outage:
+                if self.chance.random() < self.fault_rates.outage:
                     self.now += 60_000
                 return Performed(
                     self.now - self.at, msgspec.convert(msgspec.to_builtins(report), ToolReport), self.stored
@@ -104,10 +116,10 @@ class _Activity:
 
     def _attempt(self) -> ToolReport | None:
         started, fate = self.now, self.chance.random()
-        self.now += max(1, int(self.weather.longest_ms * self.chance.random() ** 3))
-        if fate < self.weather.lost:
+        self.now += max(1, int(self.fault_rates.longest_ms * self.chance.random() ** 3))
+        if fate < self.fault_rates.lost:
             return self._lost(started)
-        if fate < self.weather.lost + self.weather.shutdown:
+        if fate < self.fault_rates.lost + self.fault_rates.shutdown:
             self._record(started, "shutdown")
             return None
         self.used += 1
@@ -126,7 +138,7 @@ class _Activity:
             except TemplateFailure as failure:
                 return self._broken(outcome, failure)
         too_often = sum(record.status == "lost" for record in self.records) >= MAX_LOST
-        return lost(tuple(self.records)) if too_often or self.chance.random() < WHOLLY_LOST else None
+        return lost(tuple(self.records)) if too_often or self.chance.random() < UNREPORTED_LOSS else None
 
     def _reported(self, started: int, outcome: PlainOutcome) -> ToolReport | None:
         sinks, outcome = self._sinks(outcome)
@@ -144,7 +156,7 @@ class _Activity:
         return None
 
     def _sinks(self, outcome: PlainOutcome) -> tuple[tuple[SinkRecord, ...], PlainOutcome]:
-        """What was stored, and the outcome: an error where one of them fails, and then nothing is kept."""
+        """Return what the sinks stored, and the outcome: if one of them fails, an error, and nothing is stored."""
         made: list[SinkRecord] = []
         rows: list[str] = []
         scope = self._scope(outcome)
@@ -154,7 +166,7 @@ class _Activity:
                     continue
                 config = sink_config(sink.config, scope)
                 error = {"kind": "sql_integrity", "message": "the sink failed", "retryable": False}
-                bad = self.chance.random() < self.weather.sink_fails
+                bad = self.chance.random() < self.fault_rates.sink_fails
             except TemplateFailure as failure:
                 error, bad, config = {"kind": "template", "message": failure.message, "retryable": False}, True, {}
             made.append(SinkRecord(sink.kind, sink.key, "error" if bad else "ok", self.now, self.now))

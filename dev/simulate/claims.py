@@ -1,7 +1,8 @@
-"""Whether every claimed row is logged, settled once, and settled as its iteration ended (semantics.md 24).
+"""Checks that every claimed row is logged, and settled once according to the end of its iteration (semantics.md 24).
 
-What the database did (tables.py) is compared with what the log has of the iterations. Where a statement was given up,
-because its workers were lost or the database was away, nobody knows what became of its rows: they are *in doubt*.
+The statements in the database (tables.py) are compared with the iterations in the log. If all attempts of a statement
+failed, because its workers were lost or the database was unavailable, the state of its rows is unknown: they are
+*in doubt*.
 """
 
 from __future__ import annotations
@@ -51,20 +52,20 @@ class Claimed(NamedTuple):
         return self.loop.cursor
 
     def has(self, token: str) -> bool:
-        """Whether a token is of a claim of this loop."""
+        """Whether a token belongs to a claim of this loop."""
         return token.startswith(self.prefix) and "/" not in token[len(self.prefix) :]
 
     @property
     def doubtful(self) -> set[int | None]:
-        """Iterations with a statement that was given up."""
+        """Return the iterations with a statement in doubt."""
         return {call.iteration for call, result in self.calls if result is None}
 
     def acknowledged(self, action: str) -> set[int | None]:
-        """Iterations whose rows the database has as such, by them."""
+        """Return the iterations whose rows were changed by this action."""
         return {
             change.iteration
             for change in self.row_changes
-            if change.action == "ack" and change.rows and change.said == action
+            if change.action == "ack" and change.rows and change.ack_status == action
         }
 
 
@@ -72,14 +73,21 @@ def check_claims(run_trace: RunTrace) -> None:
     """Raises Finding."""
     for trace in run_trace.traces.values():
         for claimed in () if trace.terminated else _loops(run_trace, trace):
-            for law in (_all_logged, _settled_once, _as_they_ended, _none_is_kept, _given_back, _until_none_is_left):
-                law(claimed)
-            _in_bounds(claimed)
-    _within_limit(run_trace)
+            for invariant in (
+                _check_all_logged,
+                _check_settled_once,
+                _check_acknowledgements,
+                _check_none_is_kept,
+                _check_releases,
+                _check_all_claimed,
+            ):
+                invariant(claimed)
+            _check_limits(claimed)
+    _check_limit_of_loop(run_trace)
 
 
 def _loops(run_trace: RunTrace, trace: MachineTrace) -> Iterator[Claimed]:
-    """The loop of a chunk, and those inside its iterations, where they claim rows."""
+    """Yield the loop of a chunk and those inside its iterations, if they claim rows."""
     if not trace.name:
         return
     given = trace.given
@@ -129,13 +137,13 @@ def _claimed(
 
 
 def _token_of(call: ToolCall) -> str:
-    """The token of a statement, empty for any other call."""
+    """Return the token of a statement, empty for any other call."""
     given: Any = call.config.get("params")
     return str(given[0 if call.task == "claim" else 1]) if is_statement(call) else ""
 
 
-def _all_logged(claimed: Claimed) -> None:
-    """Every row that a claim returned becomes an iteration, or all rows of a claim do."""
+def _check_all_logged(claimed: Claimed) -> None:
+    """Check that every row that a claim returned, or the claim as a whole, becomes an iteration."""
     whole = claimed.cursor.process == "frame"
     sizes = [len(result["rows"]) for call, result in claimed.calls if call.task == "claim" and result is not None]
     rows = sum(min(1, size) if whole else size for size in sizes)
@@ -143,7 +151,7 @@ def _all_logged(claimed: Claimed) -> None:
         raise Finding("a claimed row is not logged", f"{rows} rows, {len(claimed.ends)} iterations")
 
 
-def _settled_once(claimed: Claimed) -> None:
+def _check_settled_once(claimed: Claimed) -> None:
     changed = Counter(
         change.iteration for change in claimed.row_changes if change.action in ("ack", "release") and change.rows
     )
@@ -158,8 +166,8 @@ def _settled_once(claimed: Claimed) -> None:
         raise Finding("a row is settled again after that was reported", f"iteration {again[0]} of {claimed.trace.name}")
 
 
-def _as_they_ended(claimed: Claimed) -> None:
-    """A row is acknowledged as done if and only if its iteration succeeded."""
+def _check_acknowledgements(claimed: Claimed) -> None:
+    """Check that a row is acknowledged as done if and only if its iteration succeeded."""
     if claimed.cursor.ack is None:
         return
     done = {index for index, end in claimed.ends.items() if ENDS[end.type] == "ok"}
@@ -174,8 +182,8 @@ def _as_they_ended(claimed: Claimed) -> None:
         raise Finding("a row is acknowledged as failed that is not", str(claimed.acknowledged("error") - failed))
 
 
-def _none_is_kept(claimed: Claimed) -> None:
-    """Rows that came with a claim are settled, have another claimer, or nothing could settle them."""
+def _check_none_is_kept(claimed: Claimed) -> None:
+    """Check that claimed rows are settled, unless another claimer has them or they cannot be settled."""
     if _skips_cleanup(claimed.trace):
         return
     reached: set[tuple[str, int]] = set()
@@ -193,7 +201,7 @@ def _none_is_kept(claimed: Claimed) -> None:
 
 
 def _may_be_kept(claimed: Claimed) -> bool:
-    """Whether some row of the chunk had no statement for its end, one that was given up, or had lost its lease."""
+    """Whether a row of the chunk had no settling statement, one in doubt, or a lost lease."""
     lost = any("lease" in str(end.error) for end in claimed.ends.values())
     return claimed.cursor.ack is None or claimed.cursor.release is None or bool(claimed.doubtful) or lost
 
@@ -202,8 +210,8 @@ def _skips_cleanup(trace: MachineTrace) -> bool:
     return sum(isinstance(turn.fact, CancelRequested) for turn in trace.turns) > 1
 
 
-def _given_back(claimed_rows: Claimed) -> None:
-    """A row whose iteration failed is given back as often as it may be, and no more often."""
+def _check_releases(claimed_rows: Claimed) -> None:
+    """Check that a row whose iteration failed is released as often as allowed, and not more often."""
     claimed = {
         (change.token, row): count
         for change in claimed_rows.row_changes
@@ -215,7 +223,7 @@ def _given_back(claimed_rows: Claimed) -> None:
     is_told = releases and claimed_rows.cursor.process == "row"
     for change in claimed_rows.row_changes:
         counts = [claimed[change.token, row] for row in change.rows]
-        if change.action == "ack" and change.said == "error" and is_told and counts and counts[0] < most:
+        if change.action == "ack" and change.ack_status == "error" and is_told and counts and counts[0] < most:
             raise Finding("a failed row is not given back", f"{change}, claimed {counts[0]} of {most} times")
         if (
             change.action == "release"
@@ -230,18 +238,22 @@ def _is_stopped(claimed: Claimed) -> bool:
     loop, trace = claimed.loop, claimed.trace
     failed = any(end.type == "loop.iteration.failed" for end in claimed.ends.values())
     is_stopped = any(isinstance(turn.fact, CancelRequested | LimitReached) for turn in trace.turns)
-    return is_stopped or (loop.on_error == "fail_fast" and failed) or (claimed.is_inside and _is_cut_off(claimed))
+    return (
+        is_stopped
+        or (loop.on_error == "fail_fast" and failed)
+        or (claimed.is_inside and _is_stopped_from_outside(claimed))
+    )
 
 
-def _is_cut_off(claimed: Claimed) -> bool:
-    """Whether a loop inside an iteration was stopped with it, or because its time was over."""
+def _is_stopped_from_outside(claimed: Claimed) -> bool:
+    """Whether a loop inside an iteration was stopped with it, or by its timeout."""
     ends = ("loop.done", "loop.failed")
     own = [event for event in claimed.trace.events if event.type in ends and event.meta["loop_id"] == claimed.loop_id]
     return not own or "timed out" in str(own[0].error)
 
 
-def _until_none_is_left(claimed: Claimed) -> None:
-    """The last claim found nothing, after the last row was given back; or the limit of rows was reached."""
+def _check_all_claimed(claimed: Claimed) -> None:
+    """Check that the last claim, after the last release, found no row, or that the limit of rows was reached."""
     trace = claimed.trace
     ended_early = _is_stopped(claimed) or any(isinstance(turn.fact, ReturnRequested) for turn in trace.turns)
     if ended_early or trace.report is None or (trace.report.failure is not None and not claimed.is_inside):
@@ -249,19 +261,19 @@ def _until_none_is_left(claimed: Claimed) -> None:
     if any(call.task == "claim" and result is None for call, result in claimed.calls):
         return
     claims = [(call, result) for call, result in claimed.calls if call.task == "claim" and result is not None]
-    taken = sum(len(result["rows"]) for _, result in claims)
-    if taken == claimed.limits.rows:
+    claimed_count = sum(len(result["rows"]) for _, result in claims)
+    if claimed_count == claimed.limits.rows:
         return
     own = [change for change in claimed.row_changes if change.action in ("claim", "release")]
     if not claims or claims[-1][1]["rows"] or (own and own[-1].action == "release" and own[-1].rows):
-        raise Finding("a cursor is left before it is empty", f"{taken} rows taken, the last row_changes {own[-2:]}")
+        raise Finding("a cursor is left before it is empty", f"{claimed_count} rows, the last changes {own[-2:]}")
 
 
 # ---- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def _in_bounds(claimed: Claimed) -> None:
-    """max_rows of a claim; max_in_flight claimers; row_concurrency rows of a claim at once."""
+def _check_limits(claimed: Claimed) -> None:
+    """Check max_rows of a claim, max_in_flight claimers, and row_concurrency concurrent rows of a claim."""
     limits, claimers = claimed.limits, claimed.claimers
     for call, result in claimed.calls:
         if call.task == "claim" and result is not None and len(result["rows"]) > limits.max_rows:
@@ -301,14 +313,14 @@ def _running(claimed: Claimed) -> Iterator[tuple[dict[str, tuple[str, str]], set
         yield tokens, set(claiming.values())
 
 
-def _within_limit(run_trace: RunTrace) -> None:
-    """All chunks of a loop together take no more rows than ``limit``."""
-    taken: Counter[str] = Counter()
+def _check_limit_of_loop(run_trace: RunTrace) -> None:
+    """Check that all chunks of a loop together claim at most ``limit`` rows."""
+    claimed_count: Counter[str] = Counter()
     limits: dict[str, int] = {}
     for trace in run_trace.traces.values():
         for claimed in _loops(run_trace, trace):
             limits.setdefault(claimed.loop_id, claimed.limits.rows)
-            taken[claimed.loop_id] += sum(len(result["rows"]) for _, result in claimed.calls if result)
-    for loop, count in taken.items():
+            claimed_count[claimed.loop_id] += sum(len(result["rows"]) for _, result in claimed.calls if result)
+    for loop, count in claimed_count.items():
         if count > limits[loop]:
             raise Finding("a loop claims more rows than its limit", f"{count} of {limits[loop]}, by {loop[:80]}")

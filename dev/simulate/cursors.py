@@ -1,6 +1,6 @@
-"""Loops over a cursor in random playbooks: steps that claim rows of a table in the place of the items of a list.
+"""Adds loops over a cursor to random playbooks: steps claim rows of a table instead of using the items of a list.
 
-They have a random order of their own, so that a playbook without cursors is what it was.
+They have random numbers of their own, so that playbooks without cursors do not change.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import json
 import random
 from typing import Any
 
-from dev.simulate.tasks import Chance, an_amount, some_seconds
+from dev.simulate.tasks import Chance, random_amount, random_seconds
 
-__all__ = ["a_cursor_loop", "with_cursors"]
+__all__ = ["random_cursor_loop", "with_cursors"]
 
 LIKELY = 0.2
-"""Of a playbook: that some of its steps claim rows."""
+"""The probability that some steps of a playbook claim rows."""
 
 TABLES = ("jobs", "jobs", "mails")
 """Two steps, or two runs of one, may claim rows of the same table."""
@@ -32,43 +32,43 @@ def with_cursors(text: str, seed: int) -> str:
         return text
     for step in steps:
         if step["step"] != "end" and isinstance(step.get("tool"), list) and chance.once(0.5):
-            step["loop"] = a_cursor_loop(chance)
+            step["loop"] = random_cursor_loop(chance)
     return json.dumps(made, ensure_ascii=False, indent=1)
 
 
-def a_cursor_loop(chance: Chance) -> dict[str, Any]:
+def random_cursor_loop(chance: Chance) -> dict[str, Any]:
     """A loop that claims rows."""
-    spec: dict[str, Any] = {"mode": "cursor", "frame": _a_frame(chance)}
+    spec: dict[str, Any] = {"mode": "cursor", "frame": _random_frame(chance)}
     if chance.once(0.8):
-        spec["max_in_flight"] = an_amount(chance, 1, 4)
+        spec["max_in_flight"] = random_amount(chance, 1, 4)
     if chance.once(0.2):
         spec["on_error"] = "fail_fast"
     if chance.once(0.3):
         spec["policy"] = {"failure": {"mode": "best_effort"}}
     if chance.once(0.1):
-        spec["timeout"] = some_seconds(chance, 10)
-    made: dict[str, Any] = {"cursor": _a_cursor(chance), "iterator": "item", "spec": spec}
+        spec["timeout"] = random_seconds(chance, 10)
+    made: dict[str, Any] = {"cursor": _random_cursor(chance), "iterator": "item", "spec": spec}
     if chance.once(0.3):
-        made["limit"] = an_amount(chance, 0, 8)
+        made["limit"] = random_amount(chance, 0, 8)
     return made
 
 
-def _a_frame(chance: Chance) -> dict[str, Any]:
-    made: dict[str, Any] = {"lease_seconds": chance.of(1, 5, 30, 120, some_seconds(chance, 30))}
+def _random_frame(chance: Chance) -> dict[str, Any]:
+    made: dict[str, Any] = {"lease_seconds": chance.of(1, 5, 30, 120, random_seconds(chance, 30))}
     if chance.once(0.8):
-        made["max_rows"] = an_amount(chance, 1, 5)
+        made["max_rows"] = random_amount(chance, 1, 5)
     if chance.once(0.6):
-        made["row_concurrency"] = an_amount(chance, 1, 3)
+        made["row_concurrency"] = random_amount(chance, 1, 3)
     if chance.once(0.3):
-        made["heartbeat_seconds"] = some_seconds(chance, 5)
+        made["heartbeat_seconds"] = random_seconds(chance, 5)
     if chance.once(0.5):
-        made["max_attempts"] = an_amount(chance, 1, 3)
+        made["max_attempts"] = random_amount(chance, 1, 3)
     if chance.once(0.15):
         made["process"] = "frame"
     return made
 
 
-def _a_cursor(chance: Chance) -> dict[str, Any]:
+def _random_cursor(chance: Chance) -> dict[str, Any]:
     """Statements that tables.py understands, in place of SQL."""
     table = chance.of(*TABLES)
     made: dict[str, Any] = {"kind": "postgres", "auth": "pg"}

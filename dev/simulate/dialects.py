@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-__all__ = ["older"]
+__all__ = ["older_playbook"]
 
 _HEAD = "kind: Playbook\nmetadata: {name: sim, path: sim/older}\nworkload: {go: true}\n"
 
@@ -69,8 +69,8 @@ _LOOPS = ("", "loop: {collection: [1, 2, 3], element: item, mode: sequential}", 
 _SINKS = ("", 'sink: {tool: postgres, auth: pg, table: t, data: {n: "{{ result }}"}}')
 
 
-def older(source: random.Random) -> str:
-    """The text of one."""
+def older_playbook(source: random.Random) -> str:
+    """Return the text of a random playbook in an older dialect."""
     return source.choice((_LEGACY, _CASE, _V1)).format(
         head=_HEAD,
         loop=source.choice(_LOOPS),

@@ -22,7 +22,7 @@ __all__ = ["Database", "SegmentContents", "SimulatedPayloadStore", "current_proc
 
 
 class Chances(Protocol):
-    """The part of the world that both use."""
+    """The part of the world that store and database use."""
 
     now: int
     store: SimulatedValues
@@ -40,7 +40,7 @@ def current_process() -> ProcessLoop:
 
 
 class SegmentContents(msgspec.Struct):
-    """What a segment and those before it record: keys of ended calls, ended items, and all events in order."""
+    """The contents of a segment and those before it: keys of ended calls, ended items, and all events in order."""
 
     calls: frozenset[str] = frozenset()
     items: frozenset[int] = frozenset()
@@ -97,7 +97,7 @@ class SimulatedPayloadStore(ValueStore):
             raise OSError("the payload store is away")
 
     def contents(self, key: str | None) -> SegmentContents:
-        """What the segment with this key, and those before it, record; nothing for None."""
+        """Return the contents of the segment with this key and those before it; empty for None."""
         return self._contents[key]
 
     def _read(self, data: bytes) -> SegmentContents:

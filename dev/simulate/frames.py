@@ -65,7 +65,7 @@ PATIENCE_MS = int(segment_writer.SEGMENT_SECONDS * 2_600)
 
 
 class FrameWorld:
-    """What the frames of one world share. A tool takes up to ``longest_ms``; ``finding`` is the first broken law."""
+    """Shared by the frames of a world. A tool takes up to ``longest_ms``; ``finding`` is the first one."""
 
     def __init__(self, world: Any, answers: Answers, longest_ms: int, sink_fails: float, rows: list[str]) -> None:
         self.world, self.answers, self.longest_ms = world, answers, longest_ms
@@ -163,7 +163,7 @@ class _Attempt:
     def machine_of(self, given: ChunkInput, state: Any, limit: int) -> LoopMachine:
         """The attempt's machine; truncates the trace to its state."""
         machine = _RecordingMachine(self, given, state, limit)
-        self.owner.cut_back(None if state is None else machine.digest)
+        self.owner.truncate_trace(None if state is None else machine.digest)
         self._anew = state is not None
         return machine
 
@@ -201,7 +201,7 @@ class _Attempt:
     def _beat(self, details: FrameDetails) -> None:
         if not self.loop.is_dead:
             self.last = details
-            self.owner.received_later(self, details)
+            self.owner.deliver_heartbeat(self, details)
 
 
 class Frame:
@@ -245,20 +245,20 @@ class Frame:
         self._attempt.start(self.given, self._attempt_ended)
 
     def _attempt_ended(self, task: asyncio.Task[Any]) -> None:
-        attempt, error = self._left(), None if task.cancelled() else task.exception()
+        attempt, error = self._take_attempt(), None if task.cancelled() else task.exception()
         if isinstance(error, Finding):
             self.shared.finding = error
         elif isinstance(error, ApplicationError):
             self._details = attempt.last
             self._name(attempt.last)
             delay = error.next_retry_delay.total_seconds() if error.next_retry_delay else 1.0
-            self._again(int(delay * 1000))
+            self._retry_later(int(delay * 1000))
         elif task.cancelled() or error is not None:
             self.shared.finding = Finding("a frame raises", f"{type(error).__name__}: {error}")
         else:
             self._finish(task.result())
 
-    def _left(self) -> _Attempt:
+    def _take_attempt(self) -> _Attempt:
         attempt, self._attempt = self._attempt, None
         assert attempt is not None
         attempt.loop.die()
@@ -267,9 +267,9 @@ class Frame:
     def close(self) -> None:
         """Kill the attempt that is running, if any."""
         if self._attempt is not None:
-            self._left()
+            self._take_attempt()
 
-    def _again(self, ms: int) -> None:
+    def _retry_later(self, ms: int) -> None:
         """Retry after ``ms``; a cancelled activity is not retried, and fails."""
         if self._is_cancelled:
             self._end_without_report("error", "loop_lost")
@@ -298,7 +298,7 @@ class Frame:
 
     # ---- reported by an attempt -------------------------------------------------------------------------------------
 
-    def cut_back(self, digest: str | None) -> None:
+    def truncate_trace(self, digest: str | None) -> None:
         """Truncate the trace to the turn after which the machine had this digest; None for a new machine."""
         if digest is None:
             count = 0
@@ -308,16 +308,16 @@ class Frame:
             raise Finding("a frame goes on from where it never was", f"attempt {self._number}")
         del self.trace.turns[count:], self.digests[count:]
 
-    def received_later(self, attempt: _Attempt, details: FrameDetails) -> None:
+    def deliver_heartbeat(self, attempt: _Attempt, details: FrameDetails) -> None:
         """Deliver a heartbeat after a delay; the server keeps the latest."""
         number = next(self._beats)
 
-        def heard() -> None:
+        def deliver() -> None:
             if attempt is self._attempt and number > self._heard:
                 self._heard, self._details = number, details
                 self._name(details)
 
-        self.world.later(self.world.draw(0, LONGEST_BEAT_MS), heard)
+        self.world.later(self.world.draw(0, LONGEST_BEAT_MS), deliver)
 
     def _name(self, details: FrameDetails | None) -> None:
         if details is not None:
@@ -353,8 +353,8 @@ class Frame:
     def kill(self) -> None:
         """Kill the worker; the server retries after the heartbeat timeout."""
         if self._attempt is not None:
-            self._left()
-            self._again(int(HEARTBEAT_TIMEOUT.total_seconds() * 1000) + self.world.draw(1, LONGEST_RETRY_MS))
+            self._take_attempt()
+            self._retry_later(int(HEARTBEAT_TIMEOUT.total_seconds() * 1000) + self.world.draw(1, LONGEST_RETRY_MS))
 
     def stop_worker(self) -> None:
         """Shut down the worker; some time later its grace period is over."""
@@ -370,9 +370,9 @@ class Frame:
             return
         self._is_paused = True
         self._later(attempt, LONGEST_BEAT_MS, lambda: attempt.interrupt("paused"))
-        self.world.later(LONGEST_BEAT_MS + self.world.draw(0, LONGEST_PAUSE_MS), self._go_on)
+        self.world.later(LONGEST_BEAT_MS + self.world.draw(0, LONGEST_PAUSE_MS), self._unpause)
 
-    def _go_on(self) -> None:
+    def _unpause(self) -> None:
         self._is_paused = False
         if self._attempt is None and not self.is_over:
             self._begin()

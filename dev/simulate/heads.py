@@ -1,6 +1,6 @@
-"""What stands at the head of some random playbooks: a final step by another name, a workbook, a priority.
+"""Adds to some random playbooks a final step with another name, a workbook, or a priority.
 
-Each has a random order of its own, so that a playbook without them is what it was.
+Each has random numbers of its own, so that playbooks without them do not change.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ __all__ = ["with_final_step", "with_priority", "with_workbook"]
 
 LIKELY = 0.1
 IN_WORKBOOK = ("kind", "url", "code", "input", "spec", "sink", "set")
-"""What a task of a workbook has besides its name."""
+"""The keys of a workbook task besides its name."""
 
 
 def with_final_step(text: str, seed: int) -> str:
-    """The playbook whose ``end`` has another name."""
+    """Return the playbook with another name for its ``end``."""
     made = _changed(text, f"{seed}/final step")
     if made is None or not any(step["step"] == "end" for step in made["workflow"]):
         return text
@@ -28,7 +28,7 @@ def with_final_step(text: str, seed: int) -> str:
 
 
 def with_workbook(text: str, seed: int) -> str:
-    """The playbook whose tasks stand in its workbook where their step has one that is no part of a frame."""
+    """Return the playbook with the tasks of some steps in its workbook; frames keep theirs."""
     made = _changed(text, f"{seed}/workbook")
     if made is None:
         return text
@@ -52,7 +52,7 @@ def with_priority(text: str, seed: int) -> str:
 
 
 def _changed(text: str, order: str) -> dict[str, Any] | None:
-    """The playbook, if it is to have the part."""
+    """Return the parsed playbook if it is chosen for the change, else None."""
     if random.Random(order).random() >= LIKELY or not text.startswith("{"):
         return None
     made: dict[str, Any] = json.loads(text)

@@ -1,4 +1,4 @@
-"""What becomes of failed steps that are held, also inside loops (semantics.md 42)."""
+"""Checks how held steps end, also inside loops (semantics.md 42)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def check_holds(run_trace: RunTrace) -> None:
     """Raises Finding."""
     for trace in run_trace.traces.values():
         if not trace.terminated:
-            _let_go_once(trace)
-            _as_decided(trace)
-            _logged(trace)
-    _timeouts_wait(run_trace.main)
+            _check_each_hold_ends_once(trace)
+            _check_decisions(trace)
+            _check_reports(trace)
+    _check_timeouts_are_suspended(run_trace.main)
 
 
-def _let_go_once(trace: MachineTrace) -> None:
-    """A run is held and let go equally often."""
+def _check_each_hold_ends_once(trace: MachineTrace) -> None:
+    """Check that a step run is held and released equally often."""
     counts: dict[str, Counter[str]] = {"step.held": Counter(), "step.released": Counter()}
     for event in trace.events:
         if event.type in counts:
@@ -41,8 +41,8 @@ def _let_go_once(trace: MachineTrace) -> None:
         raise Finding("a held step is not let go once", f"held {counts['step.held']}, let go {counts['step.released']}")
 
 
-def _as_decided(trace: MachineTrace) -> None:
-    """A decision that reaches a chunk while the step is held has its effect, unless the chunk stops before."""
+def _check_decisions(trace: MachineTrace) -> None:
+    """Check that a decision that reaches a chunk while the step is held takes effect, unless the chunk stops first."""
     decided: dict[str, str] = {}
     for turn in trace.turns:
         fact: Any = turn.fact
@@ -60,8 +60,8 @@ def _as_decided(trace: MachineTrace) -> None:
                 decided.pop(event.meta["step_run_id"], None)
 
 
-def _logged(trace: MachineTrace) -> None:
-    """A chunk reports each held step of its items to the playbook."""
+def _check_reports(trace: MachineTrace) -> None:
+    """Check that a chunk reports each held step of its items to the playbook."""
     if not trace.name or trace.given.frame is not None:
         return
     for number, turn in enumerate(trace.turns):
@@ -80,8 +80,8 @@ def _logged(trace: MachineTrace) -> None:
             raise Finding("a held step is not reported to the playbook", f"{sorted(untold)[:3]}, in turn {number}")
 
 
-def _timeouts_wait(main: MachineTrace) -> None:
-    """The timeout of the playbook does not count while it has a held step, or knows of one in a loop."""
+def _check_timeouts_are_suspended(main: MachineTrace) -> None:
+    """Check that the playbook's timeout is suspended while a step is held, or a loop has reported one."""
     held: set[str] = set()
     for number, turn in enumerate(main.turns):
         fact: Any = turn.fact

@@ -1,4 +1,4 @@
-"""A machine in the simulated world: what it is fed, what it asks for, and what it waits for."""
+"""Hosts a machine in the simulated world: feeds facts, performs commands, and keeps what it waits for."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from noetl_temporal.machine.commands import (
     CloseWait,
     Command,
     Finish,
-    KeepValues,
     LoadValue,
     OpenWait,
     PauseChildren,
     RunChunk,
     StartTimer,
+    StoreValues,
 )
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -46,7 +46,7 @@ from noetl_temporal.machine.events import (
     ToolFinished,
     UnpauseRequested,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -60,7 +60,7 @@ Make = Callable[[Any], "Machine | LoopMachine"]
 
 
 class Alarm(Protocol):
-    """Something that will happen unless ``off``."""
+    """A scheduled event, which is dropped if it is ``off``."""
 
     off: bool
 
@@ -72,7 +72,7 @@ class Child(Protocol):
 
 
 class HostWorld(Protocol):
-    """What a host asks of the world."""
+    """The part of the world that a host uses."""
 
     now: int
     store: SimulatedValues
@@ -109,7 +109,7 @@ class Host:
     # ---- facts ----------------------------------------------------------------------------------------------------
 
     def feed(self, fact: Event) -> None:
-        """Give a fact to the machine and perform what it asks for."""
+        """Feed a fact to the machine and perform its commands."""
         if self.is_over:
             return
         fact = msgspec.convert(msgspec.to_builtins(fact), FACT)
@@ -159,7 +159,7 @@ class Host:
     # ---- continue-as-new ------------------------------------------------------------------------------------------
 
     def ask_anew(self, how: str) -> None:
-        """Continue as new at the next idle moment; ``hold``: and let nothing begin until then."""
+        """Continue as new as soon as the machine is idle; with ``hold``, nothing begins until then."""
         if self.is_over or self.wants_anew or not self.trace.turns:
             return
         self.wants_anew = how
@@ -179,7 +179,7 @@ class Host:
         self.feed(Resumed(self.world.now))
 
     def snapshot(self) -> Any:
-        """The machine's, as it stands in history."""
+        """Return the machine's snapshot as it is in history."""
         try:
             return json.loads(json.dumps(self.machine.snapshot(), allow_nan=False))
         except Exception as error:
@@ -195,8 +195,8 @@ class Host:
                 self._wait_for(command.timer_id, self._timer(command))
             case RunChunk():
                 self._run_chunk(command)
-            case KeepValues():
-                self._wait_for(command.id, self._values("keep", ValuesKept, command.id, self._keep(command)))
+            case StoreValues():
+                self._wait_for(command.id, self._values("store", ValuesStored, command.id, self._keep(command)))
             case LoadValue():
                 value = self.world.store.load(command.stored)
                 self._wait_for(command.id, self._values("load", ValueLoaded, command.id, value))
@@ -226,14 +226,14 @@ class Host:
 
     @property
     def calls(self) -> list[Pending]:
-        """All calls in flight, those of its chunks too."""
+        """Return all calls in flight, including those of its chunks."""
         inside = [
             call for pending in self.pending.values() if isinstance(pending.child, Host) for call in pending.child.calls
         ]
         return [*(pending for pending in self.pending.values() if pending.kind == "call"), *inside]
 
     def hear_of_pause(self, command: PauseChildren) -> None:
-        """The parent is paused or goes on, and this one learns of it a moment later, in the same order."""
+        """Receive the parent's pause or resume, after a delay and in order."""
         self._pauses.append(command)
         self.world.later(self.world.draw(0, 40), self._take_pause)
 
@@ -263,17 +263,17 @@ class Host:
         return pending
 
     def _call_ended(self, id_: str, pending: Pending, report: ToolReport) -> None:
-        """A call may end before its time: then nothing else ends it."""
+        """End a call, maybe before its scheduled end, which is then dropped."""
         if self.pending.get(id_) is pending:
             if pending.alarm is not None:
                 pending.alarm.off = True
             self._came(ToolFinished, id_, report)
 
-    def _keep(self, command: KeepValues) -> tuple[PayloadRef, ...]:
+    def _keep(self, command: StoreValues) -> tuple[PayloadRef, ...]:
         return tuple(self.world.store.keep(value) for value in command.values)
 
     def _values(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
-        """The payload store answers at once, or after it was away."""
+        """Wait for the payload store, which responds at once or after an outage."""
         ms = self.world.draw(0, 10) if self.world.once(0.95) else 30_000
         return Pending(kind, self.world.later(ms, lambda: self._came(fact, id_, values)))
 
@@ -296,7 +296,7 @@ class Host:
             self.feed(kind(self.world.now, id_, *facts))
 
     def chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
-        """A child of this one has ended. That is reported after everything else that it reports."""
+        """Receive the end of a child, after all its other messages."""
         self.world.later(self.world.draw(0, 30), lambda: self._chunk_finished(chunk_id, report))
 
     def _chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
@@ -312,7 +312,7 @@ class Host:
         if pending is None or pending.is_stopping:
             return
         pending.is_stopping = True
-        if pending.kind in ("timer", "load", "keep") and pending.alarm is not None:
+        if pending.kind in ("timer", "load", "store") and pending.alarm is not None:
             pending.alarm.off = True
             del self.pending[id_]
         elif pending.kind == "call" and pending.alarm is not None and (self.world.once(0.7) or pending.alarm.off):
@@ -323,12 +323,12 @@ class Host:
             pending.child.ask_to_stop()
 
     def ask_to_stop(self) -> None:
-        """What a parent's cancel comes to, a moment later."""
+        """Cancel after a delay, as a parent does."""
         self.trace.stop_requested = True
         self.world.later(self.world.draw(0, 50), self.stop)
 
     def stop(self) -> None:
-        """A cancel arrives."""
+        """Feed the request to cancel."""
         if self.trace.turns:
             self.feed(CancelRequested(self.world.now, "stop"))
         elif not self.is_over:

@@ -1,5 +1,6 @@
-"""Ids of the log: unique in the execution, rising along each machine; what began ends once; parents are older.
-Keys of calls have their parts, whatever the names in them hold.
+"""Checks the ids of the log: unique in the execution, rising in each machine, larger than those of their parents.
+
+Each start in the log has one end. Keys of calls have the right number of parts, whatever characters the names contain.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["check_ids"]
 
 def check_ids(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    _rising(run_trace)
+    _check_ids_rise(run_trace)
     events = sorted(
         (event for trace in run_trace.traces.values() for event in trace.events), key=lambda event: event.id
     )
@@ -32,13 +33,13 @@ def check_ids(run_trace: RunTrace) -> None:
         if event.parent is not None and event.parent not in known:
             raise Finding("an event is older than its parent", f"{event.type} {event.node[:60]}")
         known.add(event.id)
-    _ended_once(run_trace, events)
-    _derived(run_trace)
-    _parts(run_trace)
+    _check_each_start_ends_once(run_trace, events)
+    _check_derived_rows(run_trace)
+    _check_parts_of_keys(run_trace)
 
 
-def _derived(run_trace: RunTrace) -> None:
-    """The rows that the mirror derives from calls: three an attempt, two a sink, at most (event_ids.py)."""
+def _check_derived_rows(run_trace: RunTrace) -> None:
+    """Check the ids of rows that the mirror derives from calls: at most three an attempt, two a sink (event_ids.py)."""
     known = {event.id for trace in run_trace.traces.values() for event in trace.events}
     for trace in run_trace.traces.values():
         slot, after = (trace.given.slot, trace.given.after) if trace.name else (0, 0)
@@ -58,7 +59,7 @@ def _parents(trace: MachineTrace) -> dict[str, int]:
 
 
 def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: set[int]) -> int:
-    """The last of their ids."""
+    """Return the last of their ids."""
     last = parent
     for attempt in fact.report.attempts:
         for _ in range(3 + 2 * len(attempt.sinks)):
@@ -69,7 +70,7 @@ def _rows_of(fact: ToolFinished, parent: int, clock: IdClock, slot: int, known: 
     return last
 
 
-def _parts(run_trace: RunTrace) -> None:
+def _check_parts_of_keys(run_trace: RunTrace) -> None:
     """Names add no parts to a key: execution/run/task/call, and execution/step/run/item/task/call in a loop. Each loop
     over steps around it adds step/run/item, and a cursor's own call the first row of its chunk. An id that is cut has
     fewer.
@@ -83,14 +84,14 @@ def _parts(run_trace: RunTrace) -> None:
             raise Finding("a name is not escaped", odd[:120])
 
 
-def _rising(run_trace: RunTrace) -> None:
+def _check_ids_rise(run_trace: RunTrace) -> None:
     for trace in run_trace.traces.values():
         ids = [event.id for event in trace.events]
         if any(earlier >= other for earlier, other in itertools.pairwise(ids)):
             raise Finding("ids do not rise", f"in {trace.name or 'the playbook'}")
 
 
-def _ended_once(run_trace: RunTrace, events: list[DomainEvent]) -> None:
+def _check_each_start_ends_once(run_trace: RunTrace, events: list[DomainEvent]) -> None:
     began = {event.id: event for event in events if event.status == "STARTED"}
     ends = Counter(event.ends for event in events if event.ends is not None)
     for event in events:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dev.simulate.tasks import RAISING, Chance, a_loop, tasks
+from dev.simulate.tasks import RAISING, Chance, random_loop, tasks
 
 __all__ = ["item_routes"]
 
@@ -18,7 +18,7 @@ _WHEN = (
 
 
 def item_routes(chance: Chance, steps: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
-    """Give the items of some loops routes; the steps on them, which no other step leads to."""
+    """Give the items of some loops routes, and return the steps on them, to which no other step leads."""
     made: list[dict[str, Any]] = []
     for step in list(steps):
         if "loop" in step and "tool" in step and chance.once(0.4):
@@ -34,7 +34,7 @@ def _routes_of(chance: Chance, step: dict[str, Any], name: str, ahead: list[str]
     for index, arc in enumerate(route[:-1]):
         if chance.once(0.6):
             arc["next"] = {"arcs": [_arc(chance, target) for target in targets[index + 1 :]]}
-    if ahead and chance.once(0.2):  # what is reached from elsewhere too
+    if ahead and chance.once(0.2):  # steps that are also reached from elsewhere
         route[-1]["next"] = {"arcs": [{"step": chance.of(*ahead)}]}
     arcs = [_arc(chance, target) for target in chance.source.sample(targets, chance.number(1, len(targets)))]
     step["loop"]["next"] = {"spec": {"mode": chance.of("exclusive", "inclusive")}, "arcs": arcs}
@@ -44,7 +44,7 @@ def _routes_of(chance: Chance, step: dict[str, Any], name: str, ahead: list[str]
 def _step(chance: Chance, name: str) -> dict[str, Any]:
     made: dict[str, Any] = {"step": name, "tool": tasks(chance, ["t0", "t1"][: chance.number(1, 2)], bounded=False)}
     if chance.once(0.15):
-        made["loop"] = a_loop(chance)
+        made["loop"] = random_loop(chance)
         made["loop"].get("spec", {}).pop("frame", None)
     if chance.once(0.2):
         made["set"] = {"ctx.kept": "{{ iter.index }}"}

@@ -1,7 +1,7 @@
-"""How the lease of a claimed row is renewed while a call works on the row, by a worker that may be frozen meanwhile.
+"""Renews the lease of a claimed row while a call works on the row, on a worker that may be frozen meanwhile.
 
-A worker that is frozen past its lease and let go on finds out with its next renewal, or reports what its call came to;
-then the database refuses the acknowledgement, if another has claimed the row.
+A worker that was frozen past its lease learns so from its next renewal, or reports the outcome of its call; then the
+database refuses the acknowledgement, if another has claimed the row.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dev.simulate.tables import Tables
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, LeaseRenewal, PlainOutcome, ToolCall, ToolReport
 
-__all__ = ["Renewals", "frozen", "leases_of"]
+__all__ = ["Renewals", "freeze_worker", "leases_of"]
 
 FROZEN = 0.1
-"""How likely a worker is frozen during a call."""
+"""The probability that a worker is frozen during a call."""
 
 LAST = 1_000_000
-"""A number of attempts after which no rule retries: whoever lost a lease has lost it for all further attempts."""
+"""A number of attempts after which no rule retries: a lost lease is lost for all further attempts."""
 
 
 class World(Protocol):
-    """The part of the world that a keeper uses."""
+    """The part of the world that renewals use."""
 
     now: int
     chance: random.Random
@@ -34,7 +34,7 @@ class World(Protocol):
 
 
 def leases_of(call: ToolCall) -> list[LeaseRenewal]:
-    """The leases that a call renews: of its row, and of those that the loops around it process."""
+    """Return the leases that a call renews: of its row, and of the rows that the loops around it process."""
     renewals: list[LeaseRenewal] = []
     lease = call.lease
     while lease is not None:
@@ -43,8 +43,8 @@ def leases_of(call: ToolCall) -> list[LeaseRenewal]:
     return renewals
 
 
-def frozen(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performed, bool]:
-    """The call, and whether its worker is frozen in it, for longer than the lease holds: then it ends so much later."""
+def freeze_worker(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performed, bool]:
+    """Return the call, and whether its worker is frozen during it for longer than the lease, which delays its end."""
     if world.chance.random() >= FROZEN:
         return done, False
     return done._replace(ms=done.ms + int(lease.seconds * world.chance.choice((1100, 1500, 4000)))), True

@@ -1,4 +1,4 @@
-"""The limits of the machine in a simulated run: often so small that a playbook of a few steps meets them."""
+"""The limits of the machine in a simulated run: often so small that a playbook of a few steps reaches them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl_temporal.machine.tasks import task_executions
 __all__ = ["patched_limits"]
 
 _EXECUTIONS = 500
-"""Enough for every task that comes to an end. Jumps that need no call would reach the real limit after a minute."""
+"""Enough for every task that ends. Jumps without calls would reach the real limit only after a minute."""
 
 _LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
     (chunks, "CHUNK_ITEMS", (1, 2, 3, 400)),

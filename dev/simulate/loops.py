@@ -1,4 +1,4 @@
-"""Whether a loop's chunks make up the loop: every item once, in its share, in order where the loop is sequential."""
+"""Checks that chunks process every item of their loop once, within max_in_flight, and in order if it is sequential."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["check_loops"]
 
 def check_loops(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    _items_once(run_trace)
-    _all_done(run_trace)
-    _in_flight(run_trace)
+    _check_items_start_once(run_trace)
+    _check_all_items_done(run_trace)
+    _check_max_in_flight(run_trace)
 
 
-def _begun(run_trace: RunTrace) -> dict[str, Counter[int]]:
-    """Loop -> how often each item began."""
+def _counts_of_starts(run_trace: RunTrace) -> dict[str, Counter[int]]:
+    """Return for each loop how often each item began."""
     begun: dict[str, Counter[int]] = defaultdict(Counter)
     for trace in run_trace.traces.values():
         for event in trace.events if trace.name else ():
@@ -30,37 +30,39 @@ def _begun(run_trace: RunTrace) -> dict[str, Counter[int]]:
     return begun
 
 
-def _items_once(run_trace: RunTrace) -> None:
-    for loop, items in _begun(run_trace).items():
+def _check_items_start_once(run_trace: RunTrace) -> None:
+    for loop, items in _counts_of_starts(run_trace).items():
         twice = [index for index, count in items.items() if count > 1]
         if twice:
             raise Finding("an item runs twice", f"item {twice[0]} of {loop[:80]}")
 
 
-def _all_done(run_trace: RunTrace) -> None:
-    """A loop that is done ran all of its items, but where fail_fast cut it off and best_effort forgave that."""
+def _check_all_items_done(run_trace: RunTrace) -> None:
+    """Check that a completed loop ran all of its items, unless fail_fast stopped it and best_effort completed it."""
     inputs = [
         command.input for turn in run_trace.main.turns for command in turn.commands if isinstance(command, RunChunk)
     ]
     runs = {given.loop_id: given.run for given in inputs}
     runs_of = {given.run: given.step.name for given in inputs}
     retried = {emitted.node for emitted in run_trace.main.events if emitted.meta.get("action") == "retry"}
-    begun = {runs[loop]: items for loop, items in _begun(run_trace).items() if loop in runs}
+    begun = {runs[loop]: items for loop, items in _counts_of_starts(run_trace).items() if loop in runs}
     for event in run_trace.main.events:
         stats: dict[str, Any] = event.meta.get("stats") or {}
         loop = run_trace.graph.steps[event.node].loop if event.type == "loop.done" else None
         is_cut = loop is not None and loop.on_error == "fail_fast" and stats["failed"]
         if loop is not None and not is_cut:
             items = begun.get(str(event.meta["step_run_id"]), Counter())
-            if event.node in retried and loop.cursor is None:  # one over a cursor claims rows anew
-                _all_succeeded(run_trace, event, {loop for loop, run in runs.items() if runs_of[run] == event.node})
+            if event.node in retried and loop.cursor is None:  # a loop over a cursor claims rows again
+                _check_retried_items(
+                    run_trace, event, {loop for loop, run in runs.items() if runs_of[run] == event.node}
+                )
                 continue
             if sorted(items) != list(range(stats["total"])):
                 raise Finding("a loop is done without all of its items", f"{len(items)} of {stats['total']} began")
 
 
-def _all_succeeded(run_trace: RunTrace, event: DomainEvent, loops: set[str]) -> None:
-    """A loop that repeats another has the items that succeeded there, and ran the others itself."""
+def _check_retried_items(run_trace: RunTrace, event: DomainEvent, loops: set[str]) -> None:
+    """Check that a retried loop reuses the items that succeeded before, and runs the others."""
     done = {
         event.meta["iteration"]
         for trace in run_trace.traces.values()
@@ -72,7 +74,7 @@ def _all_succeeded(run_trace: RunTrace, event: DomainEvent, loops: set[str]) -> 
         raise Finding("a loop is done without all of its items", f"{len(done)} of {stats['success']} succeeded")
 
 
-def _in_flight(run_trace: RunTrace) -> None:
+def _check_max_in_flight(run_trace: RunTrace) -> None:
     running: dict[str, ChunkInput] = {}
     begun: dict[str, int] = {}
     for turn in run_trace.main.turns:
@@ -80,19 +82,19 @@ def _in_flight(run_trace: RunTrace) -> None:
             running.pop(turn.fact.chunk_id, None)
         for command in turn.commands:
             if isinstance(command, RunChunk):
-                _in_order(begun, command.input)
+                _check_order(begun, command.input)
                 running[command.chunk_id] = command.input
-                _in_share([chunk for chunk in running.values() if chunk.loop_id == command.input.loop_id])
+                _check_shares([chunk for chunk in running.values() if chunk.loop_id == command.input.loop_id])
 
 
-def _in_order(begun: dict[str, int], chunk: ChunkInput) -> None:
-    """Each chunk of a sequential loop begins above those before it."""
+def _check_order(begun: dict[str, int], chunk: ChunkInput) -> None:
+    """Check that each chunk of a sequential loop begins after the items of earlier ones."""
     if chunk.is_sequential and chunk.first < begun.get(chunk.loop_id, 0):
         raise Finding("chunks of a sequential loop run out of order", f"{chunk.first} of {chunk.loop_id[:80]}")
     begun[chunk.loop_id] = chunk.first
 
 
-def _in_share(chunks: list[ChunkInput]) -> None:
+def _check_shares(chunks: list[ChunkInput]) -> None:
     loop = chunks[0].step.loop
     if chunks[0].is_sequential and len(chunks) > 1:
         raise Finding("chunks of a sequential loop run at once", f"{len(chunks)} of {chunks[0].loop_id[:80]}")

@@ -25,20 +25,20 @@ class Mutation(NamedTuple):
 
     @property
     def target(self) -> Any:
-        """What is replaced. Raises MissingTargetError when the machine has it no longer."""
+        """Return the attribute that is replaced. Raises MissingTargetError if the machine no longer has it."""
         if not hasattr(self.owner, self.name):
             raise MissingTargetError(f"{self.owner.__name__} has no {self.name}: the mutation must follow the machine")
         return getattr(self.owner, self.name)
 
 
 class MissingTargetError(Exception):
-    """What a mutation replaces does not exist."""
+    """The attribute that a mutation replaces does not exist."""
 
 
 class Verdict(NamedTuple):
-    """``law`` is "" when nothing was found in ``seeds`` seeds."""
+    """``invariant`` is "" when nothing was found in ``seeds`` seeds."""
 
-    law: str
+    invariant: str
     seed: int
     seeds: int
     seconds: float
@@ -50,7 +50,7 @@ def replaced_by(instead: Any) -> Make:
 
 
 def wrapped_by(function: Callable[..., Any]) -> Make:
-    """Replace the target, a function, by one that is given the target first, then its arguments."""
+    """Replace a function by one that gets the original first, then its arguments."""
 
     def make(target: Any) -> Any:
         def instead(*given: Any, **more: Any) -> Any:
@@ -69,7 +69,7 @@ def mutated(mutation: Mutation) -> Generator[None]:
 
 
 def run_mutation(mutation: Mutation, first: int, seconds: float) -> Verdict:
-    """Run seeds under a mutation until a law breaks that holds without it, or the time is over: ``seconds`` of CPU.
+    """Run seeds under a mutation until an invariant breaks that holds without it, for at most ``seconds`` of CPU.
 
     Raises MissingTargetError.
     """
@@ -78,6 +78,6 @@ def run_mutation(mutation: Mutation, first: int, seconds: float) -> Verdict:
         with mutated(mutation):
             finding = simulate(seed).finding
         if finding is not None and simulate(seed).finding is None:
-            return Verdict(finding.law, seed, seed - first + 1, time.process_time() - began)
+            return Verdict(finding.invariant, seed, seed - first + 1, time.process_time() - began)
         seed += 1
     return Verdict("", 0, seed - first, time.process_time() - began)

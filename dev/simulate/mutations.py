@@ -35,7 +35,7 @@ from noetl_temporal.machine.timers import Timing
 __all__ = ["MUTATIONS"]
 
 
-# ---- what takes their place -----------------------------------------------------------------------------------------
+# ---- replacements ----------------------------------------------------------------------------------------------------
 
 
 def _ignore_machine_stop(_: Any, run: Any) -> bool:
@@ -120,7 +120,7 @@ def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: An
 
 async def _forgets_older_segments(values: Any, head: str) -> Any:
     """The last segment as if it were the only one."""
-    last = await segments.read(values, head)
+    last = await segments.read_segment(values, head)
     report = {"results": last.results, "assigns": last.assigns}
     state = {**last.state, **msgspec.to_builtins(report, str_keys=True)}
     return segments.Resumption(state, last.calls, last.report)
@@ -131,13 +131,13 @@ async def _forgets_all_segments(*_: Any) -> None:
 
 
 async def _forgets_calls_in_flight(values: Any, head: str) -> Any:
-    return replace(await segments.resumed(values, head), calls=[])
+    return replace(await segments.read_progress(values, head), calls=[])
 
 
 async def _makes_the_last_call_again(values: Any, head: str) -> Any:
     """The snapshot is an older one than the segment's own."""
-    older = (await segments.read(values, head)).older
-    return await segments.resumed(values, older or head)
+    older = (await segments.read_segment(values, head)).older
+    return await segments.read_progress(values, older or head)
 
 
 def _resume_nothing(self: Any, _: Any) -> None:

@@ -1,6 +1,6 @@
 """People who control random runs: they pause and resume them, and retry or skip the steps that are held.
 
-They have a random order of their own, so that a playbook without holds is what it was.
+They have random numbers of their own, so that playbooks without holds do not change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 __all__ = ["Operators", "with_holds"]
 
 LIKELY = 0.25
-"""Of a playbook: that some of its steps are held when they have failed."""
+"""The probability that some steps of a playbook are held when they fail."""
 
 PAUSED_NOW = 0.4
-"""Of a pause: that it interrupts the calls in flight."""
+"""The probability that a pause interrupts the calls in flight."""
 
 PAUSED_MEANWHILE = 0.3
-"""Of a retry: that the run is paused while a loop of it has not heard of the retry yet."""
+"""The probability that the run is paused before a loop has received a retry."""
 
 DECIDED_AT_ONCE = 0.3
-"""Of a decision: that it is about all held runs at once."""
+"""The probability that a decision is about all held runs at once."""
 
 FIRST_REQUEST = 1_000_000
 """Ids of their requests are above those of others."""
@@ -59,7 +59,7 @@ def _hold(chance: random.Random) -> Any:
 
 
 class Operators:
-    """Those who control one run, each request as a validator lets it through."""
+    """The people who control one run. Requests are those that a validator accepts."""
 
     def __init__(self, seed: str, later: Callable[[int, Callable[[], None]], object]) -> None:
         self._chance = random.Random(f"{seed}/operators")
@@ -70,12 +70,12 @@ class Operators:
         self._paused = PausedCalls()
 
     def pause_now_and_then(self, host: Host) -> None:
-        """Each pause ends, some soon and some late; some are ``pause --now``."""
+        """Pause the run at random times, some with ``--now``, and resume it later."""
         for _ in range(self._chance.choice((0, 0, 1, 3, 8))):
             self._later(self._soon(), partial(self._pause, host))
 
     def decide_now_and_then(self, host: Host) -> None:
-        """About whatever is held by then; what nobody decides about fails in time."""
+        """Decide at random times about the runs that are held then; the others fail when their time is over."""
         for _ in range(self._chance.choice((0, 3, 20))):
             self._later(self._soon(), partial(self._decide, host))
 

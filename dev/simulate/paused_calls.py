@@ -1,4 +1,4 @@
-"""``pause --now``: calls in flight are paused in Temporal, and are made again when the run is resumed."""
+"""Simulates ``pause --now``: calls in flight are paused in Temporal, and repeated when the run is resumed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST_MS = 3_000
 
 
 class Alarm(Protocol):
-    """The end of a call, which comes unless it is ``off``."""
+    """The scheduled end of a call, which is dropped if it is ``off``."""
 
     off: bool
     act: Callable[[], None]
@@ -25,7 +25,7 @@ class World(Protocol):
 
 
 class PausedCalls:
-    """Those of one run and its chunks, from a pause to the next resume."""
+    """The paused calls of one run and its chunks, from a pause to the next resume."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[Any, Alarm]] = []
@@ -40,7 +40,7 @@ class PausedCalls:
                 self._calls.append((call, call.alarm))
 
     def resume(self, world: World) -> None:
-        """Let them end after all, but for those that were cancelled meanwhile."""
+        """Let them end, except those that were cancelled meanwhile."""
         for call, alarm in self._calls:
             if not call.is_stopping and call.alarm is alarm:
                 call.alarm = world.later(world.draw(1, LONGEST_MS), alarm.act)

@@ -1,4 +1,4 @@
-"""What a paused run begins, which is nothing, and what a run comes to that was paused: the same as without a pause."""
+"""Checks that a paused run begins nothing, and has the same outcome as a run without pauses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ UNCOMPARED = ("playbook.paused", "playbook.resumed", "signal.received")
 """Types of rows: a run that is paused lasts longer, so that more signals come before its end."""
 
 COMPARED = 6
-"""Every so many seeds a calm run is compared with one that is paused."""
+"""The interval of seeds at which a run without faults is compared with one that is paused."""
 
 ORDERS = 4
-"""Random orders in which a calm run must come to the same, or else its playbook is not compared."""
+"""The random orders in which a run without faults must have one outcome; else its playbook is not compared."""
 
 
 def check_pauses(run_trace: RunTrace) -> None:
@@ -27,11 +27,11 @@ def check_pauses(run_trace: RunTrace) -> None:
     for trace in run_trace.traces.values():
         if trace.name and trace.given.frame is not None:
             continue  # a frame is an activity, which Temporal pauses
-        _nothing_begins(trace)
-        _is_announced(trace)
+        _check_nothing_begins(trace)
+        _check_pause_is_logged(trace)
 
 
-def _nothing_begins(trace: MachineTrace) -> None:
+def _check_nothing_begins(trace: MachineTrace) -> None:
     is_paused = False
     for number, turn in enumerate(trace.turns):
         if is_paused and isinstance(turn.fact, TimerFired) and turn.fact.timer_id.endswith(":timeout"):
@@ -39,11 +39,11 @@ def _nothing_begins(trace: MachineTrace) -> None:
         for command in turn.commands:
             if isinstance(command, PauseChildren):
                 is_paused = command.is_paused
-            elif is_paused and (begun := _begun(command)):
+            elif is_paused and (begun := _begun_work(command)):
                 raise Finding("something begins while the run is paused", f"{begun}, in turn {number}")
 
 
-def _begun(command: Command) -> str:
+def _begun_work(command: Command) -> str:
     match command:
         case CallTool(call):
             return f"call {call.id[:80]}"
@@ -57,8 +57,8 @@ def _begun(command: Command) -> str:
             return ""
 
 
-def _is_announced(trace: MachineTrace) -> None:
-    """A pause ends by a request to resume, or to cancel; and the log of the playbook has each once."""
+def _check_pause_is_logged(trace: MachineTrace) -> None:
+    """Check that a pause ends with a resume or a cancel, and that the log of the playbook has both ends once."""
     paused = False
     for turn in trace.turns:
         changes = [command.is_paused for command in turn.commands if isinstance(command, PauseChildren)]
@@ -79,7 +79,7 @@ def _is_announced(trace: MachineTrace) -> None:
 
 
 def check_same_without_pauses(run_trace: RunTrace) -> None:
-    """Compare a calm run with one that is paused at random moments, where time plays no role. Raises Finding."""
+    """Compare a run with one that is paused at random times, if neither depends on time. Raises Finding."""
     if run_trace.seed % COMPARED or has_breakers(run_trace.graph):
         return
     first = _summary(run_trace, 0, paused=False)
@@ -93,7 +93,7 @@ def check_same_without_pauses(run_trace: RunTrace) -> None:
 
 
 def _summary(run_trace: RunTrace, order: int, *, paused: bool) -> RunSummary | None:
-    """None for a run that depends on time, or does not end."""
+    """Return None for a run that depends on time or does not end."""
     made = RunTrace(run_trace.seed, run_trace.text, run_trace.graph)
     try:
         World(made, order, with_pauses=paused).run()

@@ -1,4 +1,4 @@
-"""Whether each call followed its task: its end in the log, its sinks, its delays, a break after it."""
+"""Checks each call against its task: its end in the log, its sinks, its delays, and a break after it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TASK_ENDS = {"task.done": "ok", "task.failed": "error", "task.cancelled": "cance
 
 def check_pipelines(run_trace: RunTrace) -> None:
     """Raises Finding."""
-    for law in (_calls, _lost, _breaks, _sinks):
-        law(run_trace)
+    for invariant in (_check_ends_of_calls, _check_lost_calls, _check_breaks, _check_sinks):
+        invariant(run_trace)
 
 
-def _calls(run_trace: RunTrace) -> None:
-    """A call ends in the log as it really ended."""
+def _check_ends_of_calls(run_trace: RunTrace) -> None:
+    """Check that a call ends in the log as it really ended."""
     for trace in run_trace.traces.values():
         calls = _calls_by_id(trace)
         ends = {
@@ -33,11 +33,11 @@ def _calls(run_trace: RunTrace) -> None:
         for turn in trace.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished) and _ends_its_task(run_trace, calls[fact.call_id]):
-                _is_logged_as_ended(fact, ends.get(fact.call_id))
+                _check_logged_end(fact, ends.get(fact.call_id))
 
 
 def _ends_its_task(run_trace: RunTrace, call: Any) -> bool:
-    """A task whose sinks come after its calls has not ended with one of them."""
+    """Whether a call ends its task: not if sinks run after the calls of the task."""
     task = _task_of(run_trace, call)
     return call.store is None and all(sink.level == "attempt" for sink in task.sinks)
 
@@ -49,7 +49,7 @@ def _task_of(run_trace: RunTrace, call: ToolCall) -> Task:
     return next(task for task in tasks if task.label == call.task)
 
 
-def _is_logged_as_ended(fact: ToolFinished, expected: str | None) -> None:
+def _check_logged_end(fact: ToolFinished, expected: str | None) -> None:
     if fact.cancelled and expected != "cancelled":
         raise Finding("a call's end is logged wrongly", f"{fact.call_id} was cancelled, the log has {expected}")
     if not fact.cancelled and expected == "cancelled":
@@ -61,8 +61,8 @@ def _calls_by_id(trace: MachineTrace) -> dict[str, ToolCall]:
     return {command.call.id: command.call for command in commands if isinstance(command, CallTool)}
 
 
-def _lost(run_trace: RunTrace) -> None:
-    """A lost call is repeated according to the rules: not before their delay is over."""
+def _check_lost_calls(run_trace: RunTrace) -> None:
+    """Check that a lost call is repeated according to the rules, and not before their delay is over."""
     for trace in run_trace.traces.values():
         calls = _calls_by_id(trace)
         for number, turn in enumerate(trace.turns):
@@ -71,12 +71,12 @@ def _lost(run_trace: RunTrace) -> None:
                 continue
             call = calls[fact.call_id]
             seconds = _delay_of(_task_of(run_trace, call), turn.commands)
-            if seconds > 0 and _called_again(turn.commands, call):
+            if seconds > 0 and _is_called_again(turn.commands, call):
                 raise Finding("a delay is dropped", f"of {seconds} s after {call.id} was lost, in turn {number}")
 
 
 def _delay_of(task: Task, commands: list[Command]) -> float:
-    """Seconds that a rule for which the machine decided gives as a plain number, else 0."""
+    """Return the delay of the rule that the machine applied, in seconds, if it is a plain number, else 0."""
     decided = [
         command.event.meta
         for command in commands
@@ -89,8 +89,8 @@ def _delay_of(task: Task, commands: list[Command]) -> float:
     return float(delay.data) if delay is not None and isinstance(delay.data, int | float) else 0.0
 
 
-def _called_again(commands: list[Any], call: ToolCall) -> bool:
-    """In the same run: its failed set may lead back to the step, whose next run calls at once."""
+def _is_called_again(commands: list[Any], call: ToolCall) -> bool:
+    """Whether the call is repeated in the same step run; a failed ``set`` may lead back to the step."""
     return any(
         isinstance(command, CallTool) and _run_and_task(command.call) == _run_and_task(call) for command in commands
     )
@@ -100,8 +100,8 @@ def _run_and_task(call: ToolCall) -> str:
     return call.id.rpartition(":")[0]
 
 
-def _breaks(run_trace: RunTrace) -> None:
-    """After a rule's break no further task of the pipeline begins."""
+def _check_breaks(run_trace: RunTrace) -> None:
+    """Check that no further task of the pipeline begins after a rule's break."""
     for trace in run_trace.traces.values():
         broken: set[Any] = set()
         pipelines: dict[str, Any] = {}
@@ -122,21 +122,21 @@ def _does_break(call: Any, fact: ToolFinished) -> bool:
     return fact.report.rule is not None and rules.get(fact.report.rule) == "break"
 
 
-def _sinks(run_trace: RunTrace) -> None:
-    """Every call has the sinks of its task, and no two calls have one key."""
+def _check_sinks(run_trace: RunTrace) -> None:
+    """Check that every call has the sinks of its task, and that keys of calls are unique."""
     keys: Counter[str] = Counter()
     for trace in run_trace.traces.values():
         for turn in trace.turns:
             for command in turn.commands:
                 if isinstance(command, CallTool):
-                    _sinks_of(run_trace, command.call)
+                    _check_sinks_of_call(run_trace, command.call)
                     keys[command.call.key + ("/store" if command.call.store else "")] += 1
     twice = [key for key, count in keys.items() if count > 1]
     if twice:
         raise Finding("two calls have one key", twice[0])
 
 
-def _sinks_of(run_trace: RunTrace, call: Any) -> None:
+def _check_sinks_of_call(run_trace: RunTrace, call: Any) -> None:
     task = _task_of(run_trace, call)
     level = "attempt" if call.store is None else "task"
     wanted = [sink for sink in task.sinks if sink.level == level]

@@ -6,23 +6,23 @@ import json
 import random
 from typing import Any
 
-from dev.simulate.dialects import older
+from dev.simulate.dialects import older_playbook
 from dev.simulate.item_routes import item_routes
 from dev.simulate.tasks import (
     NO_SECONDS,
     RAISING,
     RAISING_AFTER_FAILURE,
     Chance,
-    a_framed_loop,
-    a_loop,
-    some_seconds,
+    random_framed_loop,
+    random_loop,
+    random_seconds,
     tasks,
 )
 
 __all__ = ["playbook"]
 
 ROUNDS = 6
-"""How often a way back may be taken, over all of them."""
+"""How often routes back may be followed, in total."""
 
 WORKLOAD: dict[str, Any] = {
     "go": True,
@@ -39,7 +39,7 @@ ODD_LABELS = ("t/1", "t:1", "t#1/0", "t:1:sink", "with space", "ünï😀", "%2F
 def playbook(source: random.Random) -> str:
     """Return the text of a random playbook; most are in v10, some in older dialects."""
     if source.random() < 0.12:
-        return older(source)
+        return older_playbook(source)
     chance = Chance(source)
     return _text(_framed(chance) if chance.once(0.1) else _v10(chance))
 
@@ -53,15 +53,15 @@ def _v10(chance: Chance) -> dict[str, Any]:
     names = _names(chance)
     executor: dict[str, Any] = {}
     if chance.once(0.2):
-        executor["timeout"] = some_seconds(chance, 20)
+        executor["timeout"] = random_seconds(chance, 20)
     bounded = _has_timeout(executor)
     if chance.once(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
     steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
     if chance.once(0.012):
-        steps += _wide(chance, steps[0])
+        steps += _many_branches(chance, steps[0])
     if chance.once(0.06):
-        steps += _twice(chance, steps[0])
+        steps += _branches_that_meet_twice(chance, steps[0])
     routes = item_routes(chance, steps, names)
     if chance.once(0.15):
         steps = _region(chance, steps)
@@ -77,14 +77,14 @@ def _framed(chance: Chance) -> dict[str, Any]:
     """A framed loop whose run_trace depends on no time, so that it can be compared with the same loop unframed."""
     chance.odd = 0.0
     made = tasks(chance, ["t0", "t1"][: chance.number(1, 2)], bounded=False)
-    _let_repeat(made)
+    _allow_repetition(made)
     for task in made:
         task.get("spec", {}).pop("timeout", None)
     if chance.once(0.4):  # a row for each attempt that goes well, whatever happened to the process of another
         rules = [{"else": {"then": {"do": "retry", "attempts": chance.number(3, 6), "delay": 0.2}}}]
         sink = {"tool": "postgres", "auth": "pg", "table": "t0", "data": {"n": "{{ output.data.n }}"}}
         made[0] |= {"spec": {"policy": {"rules": rules}}, "sink": sink}
-    step = {"step": "s0", "loop": a_framed_loop(chance), "tool": made, "next": {"arcs": [{"step": "s1"}]}}
+    step = {"step": "s0", "loop": random_framed_loop(chance), "tool": made, "next": {"arcs": [{"step": "s1"}]}}
     head = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": "sim/framed"}}
     return head | {"workload": WORKLOAD, "workflow": [step, {"step": "s1", "tool": {"kind": "noop"}}]}
 
@@ -103,14 +103,14 @@ def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool
     spec, policy = _spec(chance)
     labels = _labels(chance)
     if labels and chance.once(0.3):
-        made["loop"] = a_loop(chance)
+        made["loop"] = random_loop(chance)
     is_bounded = bounded or _has_timeout(spec)
     if labels:
         made["tool"] = tasks(chance, labels, bounded=is_bounded and chance.once(0.5))
         if "frame" in made.get("loop", {}).get("spec", {}):
-            _let_repeat(made["tool"])
+            _allow_repetition(made["tool"])
         else:
-            _call_playbooks(chance, made["tool"])
+            _add_playbook_calls(chance, made["tool"])
     if policy:
         spec["policy"] = policy
     if spec:
@@ -128,21 +128,21 @@ def _labels(chance: Chance) -> list[str]:
     return labels
 
 
-def _let_repeat(made: list[dict[str, Any]]) -> None:
-    """Calls that may not be repeated are refused in a frame, when a run is submitted."""
+def _allow_repetition(made: list[dict[str, Any]]) -> None:
+    """Remove ``idempotent: false`` from a framed loop, which would be refused at submission."""
     for task in made:
         task.get("spec", {}).pop("idempotent", None)
 
 
-def _call_playbooks(chance: Chance, made: list[dict[str, Any]]) -> None:
-    """Let some tasks call another playbook; the simulated world decides about its outcome. A frame cannot call one."""
+def _add_playbook_calls(chance: Chance, made: list[dict[str, Any]]) -> None:
+    """Let some tasks call another playbook, whose outcome the simulated world decides. A frame cannot call one."""
     for task in made:
         if task["kind"] == "noop" and chance.once(0.12):
             task |= {"kind": "playbook", "path": "sim/called"}
 
 
 def _has_timeout(spec: dict[str, Any]) -> bool:
-    """Whether a timeout stops what would run forever; a template that yields none sets no timeout."""
+    """Whether a timeout ends a step that would run forever; a template that gives none sets no timeout."""
     return spec.get("timeout") not in (None, NO_SECONDS)
 
 
@@ -150,7 +150,7 @@ def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
     spec: dict[str, Any] = {}
     policy: dict[str, Any] = {}
     if chance.once(0.2):
-        spec["timeout"] = some_seconds(chance, 10)
+        spec["timeout"] = random_seconds(chance, 10)
     if chance.once(0.3):
         spec["join"] = chance.of("wave", "any", "each")
     if chance.once(0.12):
@@ -163,7 +163,7 @@ def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _routes(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
-    """Routes; one back counts how often it was taken, as a step that is not admitted counts nothing."""
+    """Return routes. A route back counts how often it was followed, since a denied step counts nothing."""
     made: dict[str, Any] = {}
     ahead = names[index + 1 :]
     count = min(len(ahead), chance.of(0, 1, 1, 2, 3))
@@ -197,7 +197,7 @@ def _arc(chance: Chance, target: str) -> dict[str, Any]:
 
 
 def _region(chance: Chance, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A loop over all the steps, in which no loop has frames; some lie in a loop over a loop."""
+    """Return a loop over all the steps, in which no loop has frames; sometimes inside another loop."""
     for step in steps:
         step.get("loop", {}).get("spec", {}).pop("frame", None)
     loop: dict[str, Any] = {"in": f"{{{{ range({chance.number(0, 4)}) | list }}}}", "iterator": "each"}
@@ -211,8 +211,8 @@ def _region(chance: Chance, steps: list[dict[str, Any]]) -> list[dict[str, Any]]
     return _region(chance, made) if chance.once(0.2) else made
 
 
-def _twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
-    """Branches that meet in several runs of one step, whose failures are handled or not; some are loops, at once."""
+def _branches_that_meet_twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return branches that meet in several runs of one step, with handled and unhandled failures; some are loops."""
     loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if chance.once(0.5) else {}
     branches = ["b/1", "b#1", "branch2", "branch3"]
     first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
@@ -229,8 +229,8 @@ def _twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
-    """More at once than a workflow task may carry: many routes, or a loop of many or of large items."""
+def _many_branches(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return more concurrent work than fits in a workflow task: many routes, or a loop of many or large items."""
     match chance.of("ways", "ways", "items", "bytes", "where"):
         case "ways":
             names = [f"w{index}" for index in range(chance.number(450, 650))]
@@ -252,10 +252,10 @@ def _wide(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _end(chance: Chance) -> dict[str, Any]:
-    """A final step of the playbook's own: the cleanup after a stop."""
+    """Return a final step, which is the cleanup after a stop."""
     made: dict[str, Any] = {"step": "end"}
     if chance.once(0.8):
         made["tool"] = tasks(chance, ["c0", "c1"][: chance.number(1, 2)], bounded=False)
     if chance.once(0.5):
-        made["spec"] = {"timeout": some_seconds(chance, 20)}
+        made["spec"] = {"timeout": random_seconds(chance, 20)}
     return made

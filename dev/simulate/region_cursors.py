@@ -1,6 +1,6 @@
-"""Loops over a cursor that repeat several steps, or are inside one that does, in random playbooks.
+"""Adds loops over a cursor to random playbooks that repeat several steps, or are inside a loop over several steps.
 
-They have a random order of their own, so that a playbook without them is what it was.
+They have random numbers of their own, so that playbooks without them do not change.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import json
 import random
 from typing import Any
 
-from dev.simulate.cursors import a_cursor_loop
+from dev.simulate.cursors import random_cursor_loop
 from dev.simulate.tasks import Chance
 
 __all__ = ["with_region_cursors"]
 
 LIKELY = 0.4
-"""Of a playbook with loops over steps, or with routes of items: that some of its loops claim rows."""
+"""The probability that some loops claim rows, in a playbook with loops over steps or with routes of items."""
 
 
 def with_region_cursors(text: str, seed: int) -> str:
@@ -39,4 +39,4 @@ def with_region_cursors(text: str, seed: int) -> str:
 
 def _claim_rows(chance: Chance, step: dict[str, Any]) -> None:
     before: dict[str, Any] = step.get("loop", {})
-    step["loop"] = a_cursor_loop(chance) | {key: before[key] for key in ("next", "iterator") if key in before}
+    step["loop"] = random_cursor_loop(chance) | {key: before[key] for key in ("next", "iterator") if key in before}

@@ -1,4 +1,4 @@
-"""Loops over steps in random playbooks, with branches and loops inside, and which steps lie inside of them."""
+"""Adds branches to loops over steps in random playbooks, and finds the steps inside such loops."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from noetl_compiler.graph import Graph
 
-__all__ = ["depth_of", "ended_by", "inside_of", "with_branches"]
+__all__ = ["depth_of", "loop_ended_by", "region_of", "with_branches"]
 
 LIKELY = 0.7
-"""Of a playbook with loops over steps: that several of its steps lead to the end of one."""
+"""The probability that several steps lead to the end of a loop, in a playbook with loops over steps."""
 
 
 # ---- playbooks -------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def with_branches(text: str, seed: int) -> str:
     place = next(number for number, step in enumerate(steps) if "end_loop" in step.get("spec", {}))
     end: str = steps[place]["step"]
     first = next(number for number, step in enumerate(steps) if step["step"] == steps[place]["spec"]["end_loop"])
-    inner = _inner(chance, end) if chance.random() < 0.4 else []
+    inner = _inner_loop(chance, end) if chance.random() < 0.4 else []
     for step in steps[first + 1 : place]:
         if chance.random() < 0.6:
             target = chance.choice(("inner", end)) if inner else end
@@ -37,7 +37,7 @@ def with_branches(text: str, seed: int) -> str:
     return json.dumps(made, ensure_ascii=False, indent=1)
 
 
-def _inner(chance: random.Random, end: str) -> list[dict[str, Any]]:
+def _inner_loop(chance: random.Random, end: str) -> list[dict[str, Any]]:
     """A loop over steps with two branches, both of which lead to its end."""
     spec = chance.choice(({}, {"mode": "parallel", "max_in_flight": 2}))
     arms = {"spec": {"mode": "inclusive"}, "arcs": [{"step": "left"}, {"step": "right"}]}
@@ -54,22 +54,22 @@ def _inner(chance: random.Random, end: str) -> list[dict[str, Any]]:
 # ---- graphs ----------------------------------------------------------------------------------------------------------
 
 
-def inside_of(graph: Graph, loop: str) -> set[str]:
-    """The loop itself, and the steps of its region at any depth: any of them may be how an item of it failed."""
+def region_of(graph: Graph, loop: str) -> set[str]:
+    """Return the loop and the steps of its region at any depth: a failure of each may be that of an item."""
     loops = {loop}
     step = graph.steps.get(loop)
     for name in step.loop.region if step is not None and step.loop is not None else ():
-        loops |= inside_of(graph, name)
+        loops |= region_of(graph, name)
     return loops
 
 
 def depth_of(graph: Graph, step: str) -> int:
-    """In how many loops over steps the step lies."""
-    return sum(step in inside_of(graph, name) - {name} for name in graph.steps)
+    """Return the number of loops over steps around the step."""
+    return sum(step in region_of(graph, name) - {name} for name in graph.steps)
 
 
-def ended_by(graph: Graph, end: str) -> str | None:
-    """The loop over steps that ends at this step."""
+def loop_ended_by(graph: Graph, end: str) -> str | None:
+    """Return the loop over steps that ends at this step."""
     for step in graph.steps.values():
         if step.loop is not None and step.loop.region and step.route.arcs[0].to == end:
             return step.name

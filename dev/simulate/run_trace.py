@@ -1,4 +1,4 @@
-"""The trace of a simulated run: the turns of every machine in it, and the laws that it breaks."""
+"""The trace of a simulated run: the turns of every machine in it, and the invariant that it breaks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Finding", "MachineTrace", "RunTrace", "Turn"]
 
 
 class Finding(AssertionError):  # noqa: N818 - it is no error of this program
-    """A broken invariant. ``law`` names it in a few words."""
+    """A broken invariant. ``invariant`` names it in a few words."""
 
-    def __init__(self, law: str, detail: str) -> None:
-        super().__init__(f"{law}: {detail}")
-        self.law = law
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
         self.detail = detail
 
 

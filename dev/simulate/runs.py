@@ -1,4 +1,4 @@
-"""One seed: its playbook, compiled, run in its world, and checked against the laws."""
+"""Runs one seed: its playbook is compiled, run in its world, and checked against the invariants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dev.simulate.waits import with_waits
 from dev.simulate.world import World
 from noetl_compiler import compile_text
 
-__all__ = ["Result", "generated", "simulate"]
+__all__ = ["Result", "generated_playbook", "simulate"]
 
 ADDED = (
     with_branches,
@@ -39,7 +39,7 @@ ADDED = (
     with_workbook,
     with_priority,
 )
-"""Additions to some playbooks. Each has a random order of its own, so that one more changes no other playbook."""
+"""Additions to some playbooks. Each has random numbers of its own, so that a new one changes no other playbook."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Result:
     finding: Finding | None = None
 
 
-def generated(seed: int) -> str:
+def generated_playbook(seed: int) -> str:
     """The text of the seed's playbook."""
     text = playbook(random.Random(f"{seed}/playbook"))
     for add in ADDED:
@@ -61,8 +61,8 @@ def generated(seed: int) -> str:
 
 
 def simulate(seed: int) -> Result:
-    """Make, run and judge one playbook. The same seed gives the same result."""
-    text = generated(seed)
+    """Generate, run and check one playbook. The same seed gives the same result."""
+    text = generated_playbook(seed)
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None:
         return Result(seed, text, None)
@@ -77,6 +77,6 @@ def simulate(seed: int) -> Result:
         return Result(seed, text, run_trace, finding)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        law = f"{type(error).__name__} at {place.filename.rpartition('/')[2]}:{place.lineno}"
-        return Result(seed, text, run_trace, Finding(law, traceback.format_exc()))
+        invariant = f"{type(error).__name__} at {place.filename.rpartition('/')[2]}:{place.lineno}"
+        return Result(seed, text, run_trace, Finding(invariant, traceback.format_exc()))
     return Result(seed, text, run_trace)

@@ -22,7 +22,7 @@ from noetl_temporal.machine.stored import assembled, stored_in, with_result
 __all__ = ["SimulatedValues"]
 
 PAGE_ROWS = 7
-"""Of a list of the request that is stored."""
+"""The number of rows in a page of a stored list of the request."""
 
 
 class SimulatedValues:
@@ -70,7 +70,7 @@ class SimulatedValues:
         return msgspec.json.decode(self._values[key])
 
     def request(self, rows: int) -> tuple[dict[str, Any], dict[str, StoredRef]]:
-        """The payload of a request with a list of so many ``rows``, and the values of it that are stored."""
+        """Return the payload of a request with a list of ``rows`` rows, and its stored values."""
         if not self._likely:
             return {"given": 1, "rows": list(range(rows))}, {}
         pages = [list(range(rows))[first : first + PAGE_ROWS] for first in range(0, rows, PAGE_ROWS)]

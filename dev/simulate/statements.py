@@ -1,7 +1,7 @@
-"""A statement of a cursor as its activity performs it: at some moment it takes effect in the database, once.
+"""Performs a statement of a cursor as its activity does: at some time it takes effect in the database, once.
 
-An attempt may be lost with its worker before the statement or after it, and the database may be away. The ledger has
-what took effect, so a repeated attempt finds its outcome there and changes nothing (semantics.md 26a).
+An attempt may be lost with its worker before or after the statement, and the database may be unavailable. The ledger
+has the outcome, so a repeated attempt finds it there and changes nothing (semantics.md 26a).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from dev.simulate.calls import WHOLLY_LOST, Weather, decision_on, lost
+from dev.simulate.calls import UNREPORTED_LOSS, FaultRates, decision_on, lost
 from dev.simulate.tables import Tables
 from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
@@ -32,7 +32,7 @@ class World(Protocol):
 
 
 def is_statement(call: ToolCall) -> bool:
-    """Whether the call is one of a cursor itself."""
+    """Whether the call is a statement of a cursor."""
     return call.kind == "postgres" and call.task in LABELS and "query" in call.config
 
 
@@ -40,10 +40,10 @@ class Statement:
     """Runs until it has ``ended`` with a report, or is ``off`` because someone cancelled it."""
 
     def __init__(
-        self, world: World, tables: Tables, weather: Weather, call: ToolCall, ended: Callable[[ToolReport], None]
+        self, world: World, tables: Tables, fault_rates: FaultRates, call: ToolCall, ended: Callable[[ToolReport], None]
     ) -> None:
         self.off = False
-        self._world, self._tables, self._weather, self._call, self._ended = world, tables, weather, call, ended
+        self._world, self._tables, self._fault_rates, self._call, self._ended = world, tables, fault_rates, call, ended
         self._records: list[AttemptRecord] = []
         self._used = 0
         self._known: PlainOutcome | None = None
@@ -67,12 +67,12 @@ class Statement:
             self._later(lambda: self._reported(started, outcome))
 
     def _is_lost(self) -> bool:
-        return self._world.chance.random() < self._weather.lost / 2
+        return self._world.chance.random() < self._fault_rates.lost / 2
 
     def _outcome(self) -> PlainOutcome:
         if self._known is not None:
             return self._known
-        if self._world.chance.random() < self._weather.sink_fails:
+        if self._world.chance.random() < self._fault_rates.sink_fails:
             is_away = self._world.chance.random() < 0.8
             kind = "connection" if is_away else "sql_integrity"
             return {"status": "error", "error": {"kind": kind, "message": "no", "code": None, "retryable": is_away}}
@@ -84,7 +84,7 @@ class Statement:
     def _lost(self, started: int) -> None:
         self._record(started, "lost")
         too_often = sum(record.status == "lost" for record in self._records) >= MAX_LOST
-        if too_often or self._world.chance.random() < WHOLLY_LOST:
+        if too_often or self._world.chance.random() < UNREPORTED_LOSS:
             self._ended(lost(tuple(self._records)))
         else:
             self._later(self._begin, int(HEARTBEAT_TIMEOUT.total_seconds() * 1000))

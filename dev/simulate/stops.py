@@ -1,4 +1,4 @@
-"""What a machine began after a stop that it knew of (semantics.md 6a, 19a)."""
+"""Checks what a machine begins after a stop (semantics.md 6a, 19a)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from noetl_temporal.machine.events import (
     ToolFinished,
 )
 
-__all__ = ["BEGINS", "check_stops", "is_handled", "is_stopped", "released"]
+__all__ = ["BEGINS", "check_stops", "decision_on_run", "is_handled", "is_stopped"]
 
 CLEANUP_MS = 60_000
 PLAYBOOK_TIMER = "playbook:timeout"
 SETTLEMENTS = ("ack", "release")
-"""Statements of a cursor that a stop itself asks for, with their delays."""
+"""Statements of a cursor that a stop itself begins, with their delays."""
 
 BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.started")
 
@@ -30,13 +30,13 @@ BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.starte
 def check_stops(run_trace: RunTrace) -> None:
     """Raises Finding."""
     for trace in run_trace.traces.values():
-        _holding(trace)
+        _check_holding(trace)
         final = "" if trace.name else run_trace.graph.final
         first = next(_loop_stops(trace) if trace.name else _playbook_stops(run_trace, trace), None)
-        _nothing_begins(trace, first, final)
-        _delays(trace, first, final)
-    _step_timeouts(run_trace.main)
-    _end(run_trace)
+        _check_nothing_begins(trace, first, final)
+        _check_delays_are_dropped(trace, first, final)
+    _check_step_timeouts(run_trace.main)
+    _check_end_step(run_trace)
 
 
 def is_stopped(run_trace: RunTrace) -> bool:
@@ -45,7 +45,7 @@ def is_stopped(run_trace: RunTrace) -> bool:
 
 
 def _playbook_stops(run_trace: RunTrace, trace: MachineTrace) -> Iterator[tuple[int, int, str]]:
-    """(turn, command from which on nothing may begin, why)."""
+    """Yield (turn, command from which on nothing may begin, why)."""
     for number, turn in enumerate(trace.turns):
         fact: Any = turn.fact
         if isinstance(fact, CancelRequested):
@@ -68,8 +68,8 @@ def _fails_fast(run_trace: RunTrace, trace: MachineTrace, command: Emit) -> bool
 
 
 def is_handled(trace: MachineTrace, run: Any) -> bool:
-    """Whether an arc led on from this run of a step, or a person dealt with its failure."""
-    if released(trace, run):
+    """Whether an arc was followed after this step run, or a person decided about its failure."""
+    if decision_on_run(trace, run):
         return True
     routed = (
         event for event in trace.events if event.type == "next.evaluated" and event.meta.get("step_run_id") == run
@@ -77,8 +77,8 @@ def is_handled(trace: MachineTrace, run: Any) -> bool:
     return any(event.meta.get("chosen") for event in routed)
 
 
-def released(trace: MachineTrace, run: Any) -> str:
-    """``retry`` or ``skip`` where someone did that to this run of a step."""
+def decision_on_run(trace: MachineTrace, run: Any) -> str:
+    """Return ``retry`` or ``skip`` if a person decided so about this step run, else the empty string."""
     ends = (event for event in trace.events if event.type == "step.released" and event.meta.get("step_run_id") == run)
     return next((end.meta["action"] for end in ends if end.meta["action"] in ("retry", "skip")), "")
 
@@ -93,13 +93,13 @@ def _loop_stops(trace: MachineTrace) -> Iterator[tuple[int, int, str]]:
         for place, command in enumerate(turn.commands):
             if not isinstance(command, Emit) or command.event.type != "loop.iteration.failed":
                 continue
-            is_own = command.event.meta["loop_id"] == trace.given.loop_id  # not of a loop inside
+            is_own = command.event.meta["loop_id"] == trace.given.loop_id  # not that of a loop inside
             if is_own and loop is not None and loop.on_error == "fail_fast":
                 yield number, place, "fail_fast of the loop"
 
 
-def _nothing_begins(trace: MachineTrace, first: tuple[int, int, str] | None, final: str) -> None:
-    """But for the rows of a cursor, which are given back: each of them as an iteration that ends at once."""
+def _check_nothing_begins(trace: MachineTrace, first: tuple[int, int, str] | None, final: str) -> None:
+    """Check that nothing begins, except the release of claimed rows, each as an iteration that ends at once."""
     if first is None:
         return
     number, place, why = first
@@ -108,13 +108,13 @@ def _nothing_begins(trace: MachineTrace, first: tuple[int, int, str] | None, fin
     )
     for later, turn in enumerate(trace.turns[number:], number):
         for command in turn.commands[place:] if later == number else turn.commands:
-            begun = _begun(command, final)
+            begun = _begun_work(command, final)
             if begun and not (settles and _settles(command)):
                 raise Finding(f"something begins after {why}", f"{begun}, in turn {later} after the stop in {number}")
 
 
-def _delays(trace: MachineTrace, stop: tuple[int, int, str] | None, final: str) -> None:
-    """A stop drops the delays that run, and waits for none of them."""
+def _check_delays_are_dropped(trace: MachineTrace, stop: tuple[int, int, str] | None, final: str) -> None:
+    """Check that a stop drops all delays in progress."""
     if stop is None:
         return
     running: set[str] = set()
@@ -123,7 +123,7 @@ def _delays(trace: MachineTrace, stop: tuple[int, int, str] | None, final: str) 
         if isinstance(fact, TimerFired):
             running.discard(fact.timer_id)
         for command in turn.commands:
-            if isinstance(command, StartTimer) and _begun(command, final) and not _settles(command):
+            if isinstance(command, StartTimer) and _begun_work(command, final) and not _settles(command):
                 running.add(command.timer_id)
             elif isinstance(command, Cancel):
                 running.discard(command.id)
@@ -132,7 +132,7 @@ def _delays(trace: MachineTrace, stop: tuple[int, int, str] | None, final: str) 
 
 
 def _settles(command: Command) -> bool:
-    """Whether it is of the end of a claimed row."""
+    """Whether the command settles a claimed row."""
     match command:
         case CallTool(call):
             return call.task in SETTLEMENTS
@@ -144,8 +144,8 @@ def _settles(command: Command) -> bool:
             return False
 
 
-def _begun(command: Command, final: str) -> str:
-    """What a command begins, "" when nothing or when it is the cleanup."""
+def _begun_work(command: Command, final: str) -> str:
+    """Return what a command begins; empty for nothing and for the cleanup."""
     match command:
         case CallTool(call) if call.step != final or not final:
             return f"call {call.id[:80]}"
@@ -163,8 +163,8 @@ def _is_of_end(meta: dict[str, Any], node: str, final: str) -> bool:
     return node == final or str(meta.get("step_run_id", "")).rpartition("#")[0] == final
 
 
-def _step_timeouts(trace: MachineTrace) -> None:
-    """A step whose time is over begins no further task."""
+def _check_step_timeouts(trace: MachineTrace) -> None:
+    """Check that a step begins no further task after its timeout."""
     late: set[str] = set()
     for number, turn in enumerate(trace.turns):
         fact: Any = turn.fact
@@ -177,8 +177,8 @@ def _step_timeouts(trace: MachineTrace) -> None:
                 raise Finding("something begins after a step's timeout", f"in turn {number}, of {sorted(late)[:3]}")
 
 
-def _holding(trace: MachineTrace) -> None:
-    """Between a request to hold and the next workflow task that goes on, no call and no loop begins."""
+def _check_holding(trace: MachineTrace) -> None:
+    """Check that no call and no loop begins between a request to hold and the end of the hold."""
     is_holding = False
     for number, turn in enumerate(trace.turns):
         if isinstance(turn.fact, HoldRequested):
@@ -190,26 +190,26 @@ def _holding(trace: MachineTrace) -> None:
             raise Finding("something begins while the machine holds", f"in turn {number}: {str(begun[0])[:200]}")
 
 
-def _end(run_trace: RunTrace) -> None:
-    """`end` runs once, also after a stop, and its cleanup is bounded; a cancel after a stop skips it."""
+def _check_end_step(run_trace: RunTrace) -> None:
+    """Check that ``end`` runs once, also after a stop, with a limited cleanup, which a second cancel skips."""
     trace, final = run_trace.main, run_trace.graph.final
     started = [event for event in trace.events if event.type == "step.started" and event.node == final]
-    if len(started) - sum(released(trace, event.meta["step_run_id"]) == "retry" for event in started) > 1:
+    if len(started) - sum(decision_on_run(trace, event.meta["step_run_id"]) == "retry" for event in started) > 1:
         raise Finding("the final step runs more than once", f"{len(started)} times")
-    skips = _skips(trace)
+    skips = _turn_of_second_cancel(trace)
     began = any(event.type == "workflow.started" for event in trace.events)
     if not started and began and skips is None:
         raise Finding("a run does not meet its final step", "though nobody asked to skip it")
     for turn in trace.turns[len(trace.turns) if skips is None else skips :]:
         for command in turn.commands:
-            if _begun(command, ""):
-                raise Finding("something begins after a second cancel", _begun(command, ""))
+            if _begun_work(command, ""):
+                raise Finding("something begins after a second cancel", _begun_work(command, ""))
     if started and run_trace.graph.steps[final].timeout is None:
-        _bounded(run_trace, trace, started[0].at)
+        _check_cleanup_is_bounded(run_trace, trace, started[0].at)
 
 
-def _skips(trace: MachineTrace) -> int | None:
-    """The turn of the second request to cancel."""
+def _turn_of_second_cancel(trace: MachineTrace) -> int | None:
+    """Return the turn of the second request to cancel."""
     cancels = [number for number, turn in enumerate(trace.turns) if _is_cancel(turn.fact)]
     return cancels[1] if len(cancels) > 1 else None
 
@@ -219,7 +219,7 @@ def _is_cancel(fact: object) -> bool:
 
 
 def _paused_ms(trace: MachineTrace) -> int:
-    """For how long the run was paused: no time of it counts."""
+    """Return how long the run was paused: this time does not count."""
     total, since = 0, 0
     for turn in trace.turns:
         for command in turn.commands:
@@ -229,7 +229,7 @@ def _paused_ms(trace: MachineTrace) -> int:
     return total
 
 
-def _bounded(run_trace: RunTrace, trace: MachineTrace, began: int) -> None:
+def _check_cleanup_is_bounded(run_trace: RunTrace, trace: MachineTrace, began: int) -> None:
     stop = next(_playbook_stops(run_trace, trace), None)
     if stop is None:
         return

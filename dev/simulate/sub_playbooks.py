@@ -1,6 +1,6 @@
-"""Calls of playbooks in random playbooks, and what becomes of them: some are not waited for.
+"""Adds calls of playbooks to random playbooks, some with ``wait: false``, and gives their outcomes.
 
-They have a random order of their own, so that a playbook without them is what it was.
+They have random numbers of their own, so that playbooks without them do not change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATHS = ("sim/called", "{{ 'sim/' ~ 'called' }}")
 
 
 def with_sub_playbooks(text: str, seed: int) -> str:
-    """The playbook that calls others in place of some tools; a frame cannot."""
+    """Return the playbook with calls of playbooks instead of some tools; frames keep theirs."""
     chance = random.Random(f"{seed}/sub-playbooks")
     if chance.random() >= LIKELY or not text.startswith("{"):
         return text
@@ -35,7 +35,7 @@ def with_sub_playbooks(text: str, seed: int) -> str:
 
 
 def outcome_of(call: ToolCall, answers: Answers) -> tuple[PlainOutcome, bool]:
-    """What a called playbook comes to, and whether it is waited for: else that it has started is all that is known."""
+    """Return the outcome of a called playbook and whether the caller waits for it; if not, the outcome is its start."""
     if call.config.get("wait", True) is False:
         return {"status": "ok", "result": {"execution_id": "8", "workflow_id": "sim"}}, False
     return answers.answer(call.kind, call.key, 1), True

@@ -1,7 +1,7 @@
-"""Tables whose rows are claimed, as a database keeps them, and other runs that claim rows of the same tables.
+"""Simulated tables whose rows are claimed, and other runs that claim rows of the same tables.
 
-The database alone decides who holds a row: a statement names the token of a claim, and changes no row that another
-token has by now. Each statement that took effect, or was refused, is a `RowChange`: the laws of claims
+Only the database decides who holds a row: a statement names the token of a claim, and changes no row that has another
+token. Each statement that took effect, or was refused, is a `RowChange`: the invariants of claims
 (claims.py) are checked on these, not on what the machine reports.
 """
 
@@ -17,14 +17,14 @@ __all__ = ["RowChange", "Tables"]
 
 NEW, RIVAL = "new", "rival"
 MOST_ROWS = 12
-FOR_GOOD = 10**9
-"""Seconds for which a row is taken that nobody acknowledges."""
+NEVER_EXPIRES = 10**9
+"""The lease in seconds of a row that nobody acknowledges."""
 
 
 class RowChange(NamedTuple):
-    """A statement that reached the database ``at`` a time: ``rows`` are the ids of those that it changed, ``said`` is
-    what an acknowledgement says of them, ``attempts`` how often a claimed row has been claimed by now. ``iteration``
-    is that of the call, if it has one.
+    """A statement that reached the database: ``rows`` are the ids of those that it changed, ``ack_status``
+    is the status in an acknowledgement, ``attempts`` the number of claims of each claimed row so far. ``iteration`` is
+    that of the call, if it has one.
     """
 
     at: int
@@ -32,7 +32,7 @@ class RowChange(NamedTuple):
     table: str
     token: str
     rows: tuple[int, ...]
-    said: str = ""
+    ack_status: str = ""
     iteration: int | None = None
     attempts: tuple[int, ...] = ()
 
@@ -57,7 +57,7 @@ class Clock(Protocol):
 
 
 class Tables:
-    """Made when they are first claimed from, each with a random number of rows."""
+    """All tables. Each is created at its first claim, with a random number of rows."""
 
     def __init__(self, clock: Clock, seed: int, rivals: str) -> None:
         """``rivals`` draws what other runs do; none when empty."""
@@ -74,7 +74,7 @@ class Tables:
             case "CLAIM":
                 return self._claim(table, *params)
             case "TAKE":
-                return self._claim(table, params[0], FOR_GOOD, params[2])
+                return self._claim(table, params[0], NEVER_EXPIRES, params[2])
             case "RENEW":
                 return self._change("renew", table, *params, iteration=iteration)
             case "ACK":
@@ -87,7 +87,7 @@ class Tables:
             count = random.Random(f"{self._seed}/{table}").choice((0, 1, 3, 6, MOST_ROWS))
             self._tables[table] = [Row(number) for number in range(count)]
             for _ in range(0 if self._chance is None else self._chance.choice((0, 0, 1, 4))):
-                self._clock.later(self._soon(), partial(self._rival_claims, table))
+                self._clock.later(self._random_delay(), partial(self._rival_claims, table))
         return self._tables[table]
 
     def _claim(self, table: str, token: str, seconds: float, most: int) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Tables:
 
     # ---- other runs -------------------------------------------------------------------------------------------------
 
-    def _soon(self) -> int:
+    def _random_delay(self) -> int:
         assert self._chance is not None
         return self._chance.randint(0, self._chance.choice((300, 5_000, 60_000)))
 
@@ -130,7 +130,7 @@ class Tables:
         token = f"{RIVAL}/{len(self.row_changes)}"
         taken = self._claim(table, token, self._chance.choice((1, 60)), self._chance.randint(1, 3))["rows"]
         if taken:
-            self._clock.later(self._soon(), partial(self._rival_settles, table, taken, token))
+            self._clock.later(self._random_delay(), partial(self._rival_settles, table, taken, token))
 
     def _rival_settles(self, table: str, taken: list[Any], token: str) -> None:
         assert self._chance is not None

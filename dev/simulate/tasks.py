@@ -12,10 +12,10 @@ __all__ = [
     "RAISING",
     "RAISING_AFTER_FAILURE",
     "Chance",
-    "a_framed_loop",
-    "a_loop",
-    "an_amount",
-    "some_seconds",
+    "random_amount",
+    "random_framed_loop",
+    "random_loop",
+    "random_seconds",
     "tasks",
 ]
 
@@ -39,7 +39,7 @@ RAISING_AFTER_FAILURE = "{{ event.name == 'step.failed' and 1 / workload.zero > 
 
 
 class Chance:
-    """Draws for one playbook. ``odd`` is how likely a value is one that nobody expects."""
+    """The random choices for one playbook. ``odd`` is the probability of an unexpected value."""
 
     def __init__(self, source: random.Random) -> None:
         self.source = source
@@ -55,16 +55,16 @@ class Chance:
         return self.source.randint(low, high)
 
 
-def some_seconds(chance: Chance, longest: int = 30) -> Any:
-    """A duration in one of the forms that a playbook may give, seldom one that it may not."""
+def random_seconds(chance: Chance, longest: int = 30) -> Any:
+    """Return a duration in one of the forms that a playbook may use, seldom an invalid one."""
     if chance.once(chance.odd):
         return chance.of(*BAD_SECONDS)
     value = chance.of(0.2, 1, chance.number(1, longest))
     return chance.of(value, f"{value}s", f"{{{{ {value} }}}}", value)
 
 
-def an_amount(chance: Chance, low: int, high: int) -> Any:
-    """A count, seldom something else."""
+def random_amount(chance: Chance, low: int, high: int) -> Any:
+    """Return a count, seldom something else."""
     if chance.once(chance.odd):
         return chance.of(*BAD_AMOUNTS)
     value = chance.number(low, high)
@@ -72,7 +72,7 @@ def an_amount(chance: Chance, low: int, high: int) -> Any:
 
 
 def tasks(chance: Chance, labels: list[str], *, bounded: bool) -> list[dict[str, Any]]:
-    """A pipeline of tasks with these labels. ``bounded``: something stops the step, so that it may poll for ever."""
+    """Return a pipeline of tasks with these labels. If ``bounded``, a timeout ends the step, so it may poll forever."""
     return [_task(chance, label, labels, bounded) for label in labels]
 
 
@@ -88,7 +88,7 @@ def _task(chance: Chance, label: str, labels: list[str], bounded: bool) -> dict[
     if chance.once(0.6):
         spec["policy"] = _policy(chance, labels, bounded)
     if chance.once(0.15):
-        spec["timeout"] = some_seconds(chance)
+        spec["timeout"] = random_seconds(chance)
     if chance.once(0.1):
         spec["idempotent"] = False
     if spec:
@@ -136,17 +136,17 @@ def _rule(chance: Chance, labels: list[str]) -> dict[str, Any]:
 def _action(chance: Chance, labels: list[str]) -> dict[str, Any]:
     match chance.of("retry", "retry", "retry", "again", "jump", "break", "fail", "continue"):
         case "retry":
-            return {"do": "retry", "attempts": an_amount(chance, 1, 5), **_delays(chance)}
+            return {"do": "retry", "attempts": random_amount(chance, 1, 5), **_delays(chance)}
         case "again":
-            made = {"do": "again", "attempts": an_amount(chance, 1, 6)}
+            made = {"do": "again", "attempts": random_amount(chance, 1, 6)}
             if chance.once(0.6):
                 made["collect"] = {"strategy": chance.of("append", "collect", "merge", "replace"), "path": "items"}
                 if made["collect"]["strategy"] == "merge":
                     made["collect"]["path"] = ""
-            return made | ({"delay": some_seconds(chance, 3)} if chance.once(0.3) else {})
+            return made | ({"delay": random_seconds(chance, 3)} if chance.once(0.3) else {})
         case "jump":
             to = {"do": "jump", "to": chance.of(*labels, "previous") if len(labels) > 1 else labels[0]}
-            return to | ({"delay": some_seconds(chance, 3)} if chance.once(0.4) else {})
+            return to | ({"delay": random_seconds(chance, 3)} if chance.once(0.4) else {})
         case do:
             return {"do": do}
 
@@ -154,11 +154,11 @@ def _action(chance: Chance, labels: list[str]) -> dict[str, Any]:
 def _delays(chance: Chance) -> dict[str, Any]:
     made: dict[str, Any] = {}
     if chance.once(0.6):
-        made["delay"] = chance.of(some_seconds(chance, 5), 1, "{{ output.data.wait | default(0.1) }}")
+        made["delay"] = chance.of(random_seconds(chance, 5), 1, "{{ output.data.wait | default(0.1) }}")
     if chance.once(0.5):
         made["backoff"] = chance.of("none", "linear", "exponential")
     if chance.once(0.2):
-        made["max_delay"] = some_seconds(chance, 10)
+        made["max_delay"] = random_seconds(chance, 10)
     if chance.once(0.2):
         made["jitter"] = True
     return made
@@ -168,36 +168,36 @@ ROWS = 20
 """The number of items in the list that the request has. They are the numbers from 0 on."""
 
 
-def a_loop(chance: Chance) -> dict[str, Any]:
-    """Over some items, in any mode."""
+def random_loop(chance: Chance) -> dict[str, Any]:
+    """Return a loop over some items, in any mode."""
     size = chance.of(0, 1, 2, 3, 5, 8, 20)
     mode = chance.of("sequential", "parallel", "parallel", "chunked")
     spec: dict[str, Any] = {"mode": mode}
     if chance.once(0.5) and mode == "parallel":
-        spec["max_in_flight"] = an_amount(chance, 1, 6)
+        spec["max_in_flight"] = random_amount(chance, 1, 6)
     if mode == "chunked":
-        spec["chunk_size"] = an_amount(chance, 1, 4)
+        spec["chunk_size"] = random_amount(chance, 1, 4)
     if chance.once(0.25):
         spec["on_error"] = "fail_fast"
     if chance.once(0.2):
         spec["policy"] = {"failure": {"mode": "best_effort"}}
     if chance.once(0.15):
-        spec["timeout"] = some_seconds(chance, 10)
+        spec["timeout"] = random_seconds(chance, 10)
     made: dict[str, Any] = {"iterator": "item", "spec": spec}
     if chance.once(0.5):
-        spec["frame"] = _a_frame(chance)
+        spec["frame"] = _random_frame(chance)
         size = chance.of(size, 20, 40)
     made["in"] = "{{ workload.rows }}" if size == ROWS else f"{{{{ range({size}) | list }}}}"
     if chance.once(0.15):
-        made["limit"] = an_amount(chance, 1, 4)
+        made["limit"] = random_amount(chance, 1, 4)
     if chance.once(0.15):
         made["where"] = RAISING if chance.once(chance.odd) else "{{ item % 2 == 0 }}"
     return made
 
 
-def a_framed_loop(chance: Chance) -> dict[str, Any]:
+def random_framed_loop(chance: Chance) -> dict[str, Any]:
     """Over so many items that several segments are stored."""
-    spec: dict[str, Any] = {"mode": chance.of("sequential", "parallel", "parallel"), "frame": _a_frame(chance)}
+    spec: dict[str, Any] = {"mode": chance.of("sequential", "parallel", "parallel"), "frame": _random_frame(chance)}
     if spec["mode"] == "parallel":
         spec["max_in_flight"] = chance.number(1, 8)
     if chance.once(0.5):
@@ -205,15 +205,15 @@ def a_framed_loop(chance: Chance) -> dict[str, Any]:
     return {"in": f"{{{{ range({chance.number(10, 40)}) | list }}}}", "iterator": "item", "spec": spec}
 
 
-def _a_frame(chance: Chance) -> dict[str, Any]:
-    """Small ones, so that a loop has several."""
+def _random_frame(chance: Chance) -> dict[str, Any]:
+    """Return small limits, so that a loop has several frames."""
     made: dict[str, Any] = {}
     if chance.once(0.6):
-        made["max_rows"] = an_amount(chance, 1, 9)
+        made["max_rows"] = random_amount(chance, 1, 9)
     if chance.once(0.7):
-        made["row_concurrency"] = an_amount(chance, 1, 5)
+        made["row_concurrency"] = random_amount(chance, 1, 5)
     if chance.once(0.3):
-        made["max_seconds"] = some_seconds(chance, 20)
+        made["max_seconds"] = random_seconds(chance, 20)
     if chance.once(0.2):
-        made["max_bytes"] = an_amount(chance, 1, 1000)
+        made["max_bytes"] = random_amount(chance, 1, 1000)
     return made

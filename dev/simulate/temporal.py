@@ -1,7 +1,7 @@
-"""The same playbook on the machine alone and on Temporal: status, result and the rows of the log must be the same.
+"""Compares runs of a playbook on the machine alone and on Temporal: status, result and rows of the log must be equal.
 
-Only playbooks are taken whose run_trace does not depend on the order in which calls end: those that come to the same in
-several random orders of the machine alone, in short time and without a timeout.
+Only playbooks whose outcome does not depend on the order in which calls end are compared: their runs on the machine
+alone have the same outcome in several random orders, and are short and without a timeout.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_TURNS = 120
 MAX_MS = 6_000
 RUN_SECONDS = 120.0
 SHORTEST_TIMEOUT = 8.0
-"""A busy computer may take so long for what the machine alone does in no time."""
+"""A shorter timeout might expire on a busy computer, although the machine alone takes no time."""
 
 UNSUITABLE = ('"replace"', "sink: {tool", '"path": "sim/called"')
 """Words of playbooks whose rows depend on what the tables had before, or are no numbers, or that call another."""
@@ -53,20 +53,20 @@ KINDS = ("noop", "http", "python", "postgres")
 
 
 def compare(count: int, first: int) -> int:
-    """Exit status: 1 when a playbook came to something else on Temporal."""
+    """Return the exit status: 1 if a playbook had another outcome on Temporal."""
     with (
         tempfile.TemporaryDirectory(prefix="noetl-simulate-") as folder,
         owned_stack(Home(Path(folder)), "run") as (_, addresses),
     ):
-        return asyncio.run(_compared(addresses, count, first))
+        return asyncio.run(_compare_playbooks(addresses, count, first))
 
 
-async def _compared(addresses: Addresses, count: int, first: int) -> int:
+async def _compare_playbooks(addresses: Addresses, count: int, first: int) -> int:
     await migrate(addresses.postgres)
     login = addresses.environment()["NOETL_CREDENTIAL_PG_LOCAL"]
     credentials = CredentialSource(environment={"NOETL_CREDENTIAL_PG": login})
     differing = 0
-    for (seed, run_trace, alone), number in zip(_suitable(first), range(1, count + 1), strict=False):
+    for (seed, run_trace, alone), number in zip(_suitable_playbooks(first), range(1, count + 1), strict=False):
         tools = _tools(seed)
         client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres, tools=tools)
         await _empty_tables(addresses.playbooks)
@@ -89,10 +89,10 @@ async def _compared(addresses: Addresses, count: int, first: int) -> int:
 # ---- the machine alone ----------------------------------------------------------------------------------------------
 
 
-def _suitable(first: int) -> Iterator[tuple[int, RunTrace, RunSummary]]:
+def _suitable_playbooks(first: int) -> Iterator[tuple[int, RunTrace, RunSummary]]:
     seed = first
     while True:
-        stories = [_calm(seed, order) for order in range(ORDERS)]
+        stories = [_run_without_faults(seed, order) for order in range(ORDERS)]
         summaries = [summarize(run_trace)._replace(results={}) for run_trace in stories if run_trace is not None]
         if (
             stories[0] is not None
@@ -103,8 +103,8 @@ def _suitable(first: int) -> Iterator[tuple[int, RunTrace, RunSummary]]:
         seed += 1
 
 
-def _calm(seed: int, order: int) -> RunTrace | None:
-    """A short run in which nothing goes wrong, None for others."""
+def _run_without_faults(seed: int, order: int) -> RunTrace | None:
+    """Return a short run in which nothing goes wrong, or None."""
     text = playbook(random.Random(f"{seed}/playbook"))
     graph = compile_text(text, f"seed {seed}").graph
     if graph is None or len(graph.steps) > 20 or Answers(seed).odd or any(word in text for word in UNSUITABLE):

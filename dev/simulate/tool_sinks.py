@@ -1,6 +1,6 @@
-"""Sinks of any tool in random playbooks: of http, python and DuckDB beside those of Postgres.
+"""Adds sinks of http, python and DuckDB to random playbooks, beside those of Postgres.
 
-They have a random order of their own, so that a playbook without them stays the same.
+They have random numbers of their own, so that playbooks without them do not change.
 """
 
 from __future__ import annotations

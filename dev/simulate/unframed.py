@@ -2,9 +2,9 @@
 results by index, failures and rows must be equal.
 
 Playbooks whose outcome depends on time, or on the order in which calls end, are skipped, as in temporal.py. So are
-runs in which a parallel loop failed fast, since which items had begun by then depends on how it was cut, playbooks with
-circuits, each of which frames have for themselves, and playbooks with a frame whose limits cannot be used: its step
-fails, and an unframed loop has no such limits.
+runs in which a parallel loop failed fast, since the items that had begun depend on the frames, playbooks with circuits,
+since each frame has its own, and playbooks with a frame that has invalid limits: its step fails, and an unframed loop
+has no such limits.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def _summary_of(run_trace: RunTrace, graph: Graph, order: int) -> RunSummary | N
     commands = [command for trace in alone.traces.values() for turn in trace.turns for command in turn.commands]
     timed = any(isinstance(command, StartTimer) and command.timer_id.endswith(":timeout") for command in commands)
     timed = timed or any(isinstance(command, CallTool) and command.call.timeout is not None for command in commands)
-    return None if timed or alone.row_changes or any(map(_failed_fast, alone.traces.values())) else summarize(alone)
+    return None if timed or alone.row_changes or any(map(_has_failed_fast, alone.traces.values())) else summarize(alone)
 
 
-def _failed_fast(trace: MachineTrace) -> bool:
+def _has_failed_fast(trace: MachineTrace) -> bool:
     """Whether it is a chunk of a parallel loop that its first failed item stopped."""
     chunk: ChunkInput | None = trace.given
     if chunk is None or chunk.is_sequential or trace.report is None:

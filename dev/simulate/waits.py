@@ -1,6 +1,6 @@
 """Waits in random playbooks, the signals and decisions that they get, and messages between a playbook and its chunks.
 
-They have a random order of their own, so that a playbook without waits is what it was.
+They have random numbers of their own, so that playbooks without waits do not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Mail", "People", "with_waits"]
 NAMES = ("paid", "shipped")
 KEYS = (None, None, "a", "b")
 LIKELY = 0.2
-"""Of a playbook: that it has waits."""
+"""The probability that a playbook has waits."""
 
 
 # ---- playbooks -------------------------------------------------------------------------------------------------------
@@ -76,15 +76,15 @@ def _retried(task: dict[str, Any], chance: random.Random) -> dict[str, Any]:
 
 
 class People:
-    """Those who send signals and decide, each request as a validator lets it through."""
+    """The people who send signals and decide. Requests are those that a validator accepts."""
 
     def __init__(self, seed: int, later: Callable[[int, Callable[[], None]], object]) -> None:
         self._chance = random.Random(f"{seed}/people")
         self._later = later
         self._requests = 0
 
-    def attend(self, host: Host) -> None:
-        """Answer the run now and then, if it waits at all."""
+    def schedule_answers(self, host: Host) -> None:
+        """Answer the run at random times, if it waits at all."""
         for _ in range(self._chance.choice((0, 3, 10, 30))):
             act = self._chance.choice((self._signal, self._signal, self._decide))
             self._later(self._chance.randint(0, self._chance.choice((200, 5_000, 90_000))), partial(act, host))
@@ -108,7 +108,7 @@ class People:
             host.feed(decided)
 
     def _id(self) -> int:
-        """Now and then a request is repeated."""
+        """Return the id of a request, sometimes that of an earlier one, which repeats it."""
         self._requests += self._chance.random() < 0.9 or self._requests == 0
         return self._requests
 
@@ -150,7 +150,7 @@ class Mail:
                 self._parent.feed(WaitClosed(self._parent.world.now, wait_id, is_answered, returned, request))
 
     def _deliver_down(self) -> None:
-        """A chunk that is over gives back what it is handed."""
+        """Deliver an answer to the chunk; one that has ended returns it."""
         command = self._down.popleft()
         if not self._chunk.is_over and self._chunk.trace.turns:
             self._chunk.feed(Answered(self._parent.world.now, command.wait_ids, command.answer))

@@ -1,4 +1,4 @@
-"""The simulated world of one run: time, what happens in which order, and what goes wrong. All of it from one seed."""
+"""The simulated world of one run: its time, the order of events, and the faults, all from one seed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from dev.simulate.answers import Answers
-from dev.simulate.calls import CALM, Performed, Weather, perform
+from dev.simulate.calls import NO_FAULTS, FaultRates, Performed, perform
 from dev.simulate.frames import Frame, FrameWorld, in_processes
 from dev.simulate.host import Host
-from dev.simulate.leases import Renewals, frozen, leases_of
+from dev.simulate.leases import Renewals, freeze_worker, leases_of
 from dev.simulate.operators import Operators
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.simulated_values import SimulatedValues
@@ -37,7 +37,7 @@ __all__ = ["EXECUTION_ID", "World"]
 
 EXECUTION_ID = 7
 MAX_ALARMS = 400_000
-"""A frame that waits for its store looks every half second: a run of many slow chunks may take over 100,000."""
+"""A frame that waits for its store polls it every half second: a run of many slow chunks may take over 100,000."""
 MISHAPS = (
     "cancel",
     "cancel",
@@ -53,13 +53,13 @@ MISHAPS = (
     "limit",
 )
 OF_FRAMES = ("killed", "killed", "killed", "worker stops", "paused", "store away", "store away")
-"""Mishaps of frames: what a run comes to is the same as without them."""
+"""Mishaps of frames, which do not change the outcome of a run."""
 
 LONGEST_AWAY_MS = 60_000
 
 
 class Alarm:
-    """Something that will happen unless ``off``."""
+    """A scheduled event, which is dropped if it is ``off``."""
 
     __slots__ = ("act", "off")
 
@@ -79,7 +79,7 @@ class World:
         self.now = EPOCH_MS + 86_400_000
         self.chance = random.Random(f"{run_trace.seed}/world/{calm or 0}")
         self._answers = Answers(run_trace.seed)
-        self._weather = _weather(self.chance) if calm is None else CALM
+        self._fault_rates = _fault_rates(self.chance) if calm is None else NO_FAULTS
         loops = [step.loop for step in run_trace.graph.steps.values() if step.loop is not None]
         has_frames = any(loop.frame is not None for loop in loops)
         self.store = run_trace.store = SimulatedValues(self.chance, has_frames=has_frames)
@@ -92,16 +92,16 @@ class World:
         self._with_faults = with_faults or calm is None
         self._operators = Operators(f"{run_trace.seed}/{calm or 0}", self.later)
         self._has_pauses, self._is_calm = with_pauses or calm is None, calm is not None
-        longest = self.chance.choice((20, 400, 2000)) if with_faults else self._weather.longest_ms
+        longest = self.chance.choice((20, 400, 2000)) if with_faults else self._fault_rates.longest_ms
         rivals = f"{run_trace.seed}/rivals" if calm is None else ""
         self.tables = Tables(self, run_trace.seed, rivals)
         run_trace.row_changes = self.tables.row_changes
-        self._frame_world = FrameWorld(self, self._answers, longest, self._weather.sink_fails, run_trace.stored)
+        self._frame_world = FrameWorld(self, self._answers, longest, self._fault_rates.sink_fails, run_trace.stored)
 
-    # ---- what hosts ask -------------------------------------------------------------------------------------------
+    # ---- used by hosts --------------------------------------------------------------------------------------------
 
     def later(self, ms: int, act: Callable[[], None]) -> Alarm:
-        """Let something happen in so many milliseconds."""
+        """Schedule an event in ``ms`` milliseconds."""
         alarm = Alarm(act)
         self._count += 1
         heapq.heappush(self._queue, (self.now + ms, self.chance.randint(0, 9) << 32 | self._count, alarm))
@@ -112,16 +112,16 @@ class World:
         return self.chance.randint(low, high)
 
     def once(self, likely: float) -> bool:
-        """Whether something that is so likely happens."""
+        """Whether an event with this probability happens."""
         return self.chance.random() < likely
 
     def call(self, call: ToolCall, ended: Callable[[ToolReport], None]) -> Alarm | Statement:
         """Begin a call; unless what is returned is put off, ``ended`` hears its report in time."""
         if is_statement(call):
-            return Statement(self, self.tables, self._weather, call, lambda report: ended(self._stored(report)))
+            return Statement(self, self.tables, self._fault_rates, call, lambda report: ended(self._stored(report)))
         done, is_frozen = self._perform(call), False
         if call.lease is not None and not self._is_calm:
-            done, is_frozen = frozen(self, call.lease, done)
+            done, is_frozen = freeze_worker(self, call.lease, done)
         alarm = self.later(done.ms, lambda: ended(done.report))
         until = self.now + done.ms
         for lease in () if is_frozen else leases_of(call):
@@ -129,19 +129,19 @@ class World:
         return alarm
 
     def _stored(self, report: ToolReport) -> ToolReport:
-        """A result without rows is too small to be stored."""
+        """Move the result to the store by chance; one without rows is too small."""
         result: Any = report.outcome.get("result") or {}
         return self.store.offload_result(report) if result.get("rows") else report
 
     def _perform(self, call: ToolCall) -> Performed:
         if call.store is not None:
             call = replace(call, store=self.store.whole(call.store))
-        done = perform(call, self.now, self._answers, self.chance, self._weather)
+        done = perform(call, self.now, self._answers, self.chance, self._fault_rates)
         self.run_trace.stored += done.stored
         return done._replace(report=self.store.offload_result(done.report))
 
     def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | Frame:
-        """Start the child of a chunk, or its frame."""
+        """Start the child workflow of a chunk, or its frame."""
         name = f"{parent.trace.name}/{chunk_id}"
         trace = self.run_trace.traces.get(name)
         if trace is not None:
@@ -161,7 +161,8 @@ class World:
         for _ in range(self.chance.choice((0, 1, 1, 2, 4)) if self._with_faults else 0):
             mishap = self.chance.choice(OF_FRAMES)
             self.later(
-                self.draw(0, self.chance.choice((200, 2000, 20_000, 90_000))), partial(self._upset, frame, mishap)
+                self.draw(0, self.chance.choice((200, 2000, 20_000, 90_000))),
+                partial(self._disturb_frame, frame, mishap),
             )
         return frame
 
@@ -202,7 +203,7 @@ class World:
         self._hosts.insert(0, main)
         payload, kept = self.store.request(ROWS)
         main.feed(Started(self.now, payload, kept=kept))
-        self._attend(main)
+        self._start_people(main)
         while self._queue:
             at, _, alarm = heapq.heappop(self._queue)
             if alarm.off:
@@ -215,23 +216,23 @@ class World:
             if self._alarms > MAX_ALARMS:
                 raise Finding("a run does not end", f"{MAX_ALARMS:,} alarms, {(self.now - EPOCH_MS) // 1000} s")
             for mishap in self._mishaps.pop(self._alarms, ()):
-                self._befall(mishap)
+                self._cause_mishap(mishap)
         for host in self._hosts:
             if not host.is_over:
                 waits = ", ".join(list(host.pending)[:5]) or "nothing"
                 raise Finding("a machine waits for nothing", f"{host.trace.name or 'the playbook'} waits for {waits}")
 
-    def _attend(self, main: Host) -> None:
+    def _start_people(self, main: Host) -> None:
         """People who answer the run and control it."""
         steps = self.run_trace.graph.steps.values()
         if any(may_wait(step) for step in steps):
-            People(self.run_trace.seed, self.later).attend(main)
+            People(self.run_trace.seed, self.later).schedule_answers(main)
         if self._has_pauses:
             self._operators.pause_now_and_then(main)
         if not self._is_calm and any(step.hold is not None for step in steps):
             self._operators.decide_now_and_then(main)
 
-    def _befall(self, mishap: str) -> None:
+    def _cause_mishap(self, mishap: str) -> None:
         alive = [host for host in self._hosts if isinstance(host, Host) and not host.is_over and host.trace.turns]
         children = [host for host in alive if host.trace.name]
         if not alive:
@@ -249,13 +250,13 @@ class World:
             case "child ended" if children:
                 self._terminate(self.chance.choice(children))
             case "rest" if children:
-                self._give_back(self.chance.choice(children))
+                self._lengthen_history(self.chance.choice(children))
             case "limit":
                 self.chance.choice(alive).feed(LimitReached(self.now, "the run is too large"))
             case _:
                 pass
 
-    def _upset(self, frame: Frame, mishap: str) -> None:
+    def _disturb_frame(self, frame: Frame, mishap: str) -> None:
         """Apply a fault to the process of a frame, or to the payload store."""
         match mishap:
             case "killed":
@@ -267,13 +268,13 @@ class World:
             case _:
                 self._frame_world.payloads.away_until = self.now + self.draw(0, LONGEST_AWAY_MS)
 
-    def _give_back(self, host: Host) -> None:
-        """The history of a chunk is long."""
+    def _lengthen_history(self, host: Host) -> None:
+        """Tell a chunk that its history is long, so that it returns items."""
         if isinstance(host.machine, LoopMachine) and host.machine.may_return_items:
             host.feed(ReturnRequested(self.now))
 
     def _terminate(self, host: Any) -> None:
-        """Someone ends a child's workflow from outside: its parent hears an error."""
+        """Terminate a child's workflow from outside: its parent gets an error."""
         host.is_over = host.trace.terminated = True
         given: ChunkInput = host.trace.given
         total = len(given.items)
@@ -282,8 +283,8 @@ class World:
         host.parent.chunk_finished(host.chunk_id, ChunkReport("error", [None] * total, stats, failure=failure))
 
 
-def _weather(chance: random.Random) -> Weather:
-    return Weather(
+def _fault_rates(chance: random.Random) -> FaultRates:
+    return FaultRates(
         lost=chance.choice((0.0, 0.0, 0.05, 0.5)),
         shutdown=chance.choice((0.0, 0.0, 0.1)),
         longest_ms=chance.choice((400, 2000, 10_000, 300_000)),
@@ -293,7 +294,7 @@ def _weather(chance: random.Random) -> Weather:
 
 
 def _mishaps(chance: random.Random) -> dict[int, list[str]]:
-    """What befalls the run after how many facts."""
+    """Return the mishaps of the run by number of facts."""
     made: dict[int, list[str]] = {}
     for _ in range(chance.choice((0, 0, 1, 1, 2, 3, 6))):
         after = chance.randint(0, chance.choice((3, 10, 40, 200)))

@@ -1,4 +1,4 @@
-"""Counts every call by path and query, so that a test can say how often something was really fetched."""
+"""Counts every call by path and query, so that a test can check how often something was really fetched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that fail on purpose: once a page, by kind of error, over a rate."""
+"""Responses that fail on purpose: once a page, by kind of error, over a rate."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def _fail_pages(raw: str) -> set[int]:
 
 
 class Faults:
-    """The endpoints that remember what they were asked."""
+    """The endpoints that remember earlier requests."""
 
     def __init__(self) -> None:
         self._asked: Counter[int] = Counter()
         self._window = Window()
 
     async def flaky(self, request: Request) -> JSONResponse:
-        """The first request of a page in ``fail_on`` is answered 500."""
+        """The first request of a page in ``fail_on`` gets status 500."""
         page = number(request, "page", 1, least=1)
         self._asked[page] += 1
         if self._asked[page] == 1 and page in _fail_pages(text(request, "fail_on", "2,3")):

@@ -126,7 +126,7 @@ class Concurrency:
         return JSONResponse({**self._figures(), "recent_events": list(self._recent)})
 
     async def probe(self, request: Request) -> JSONResponse:
-        """Stay ``delay_seconds`` and say how many were here at once."""
+        """Wait ``delay_seconds``, then return how many requests were here at once."""
         delay, label = real(request, "delay_seconds", 1.0, most=300), text(request, "label")
         self._started += 1
         self._active += 1

@@ -1,6 +1,6 @@
 """Made-up patient records behind a rate limit: slow pages, five kinds of data, assessments by id.
 
-A patient's number decides how many pages there are (2 to 5), so the same request always has the same answer.
+A patient's number decides how many pages there are (2 to 5), so the same request always has the same response.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Patients:
         return JSONResponse(_assessment(request.path_params["assessment_id"]))
 
     async def batch(self, request: Request) -> JSONResponse:
-        """First pages of many patients in one answer: ``patientIds`` separated by commas."""
+        """First pages of many patients in one response: ``patientIds`` separated by commas."""
         kind = request.path_params["kind"]
         if kind not in KINDS:
             raise HTTPException(404, f"no such data; there are {', '.join(KINDS)}")
@@ -115,7 +115,7 @@ class Patients:
         return JSONResponse({"data": [_kind_page(kind, patient, 1, size) for patient in patients]})
 
     async def details(self, request: Request) -> JSONResponse:
-        """Many assessments in one answer: ``assessmentId`` once or separated by commas."""
+        """Many assessments in one response: ``assessmentId`` once or separated by commas."""
         self._admit()
         ids = required(request, "assessmentId").split(",")
         return JSONResponse({"data": [_assessment(i) for i in ids]})

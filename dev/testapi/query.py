@@ -1,4 +1,4 @@
-"""Typed query parameters: a wrong one is answered 422 and says which."""
+"""Typed query parameters: an invalid one gives status 422 and is named."""
 
 from __future__ import annotations
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
-from noetl_temporal.cli.payload import cut, read_value
+from noetl_temporal.cli.payload import read_value, truncate
 from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
 
-if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.machine.waits.wait import Wait
     from noetl_temporal.runs import RunHandle
 
 __all__ = ["approve_command", "reject_command", "signal_command"]
 
-_DECISION = (
+_DECISION_OPTIONS = (
     click.argument("execution", metavar="ID", type=RUN_ID),
     click.argument("step", metavar="[STEP]", required=False, type=NAME),
     click.option(
@@ -28,8 +28,8 @@ _DECISION = (
 )
 
 
-def _decision(command: Callable[..., None]) -> Callable[..., None]:
-    for option in reversed(_DECISION):
+def _add_decision_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(_DECISION_OPTIONS):
         command = option(command)
     return command
 
@@ -57,7 +57,7 @@ def signal_command(execution: int | str, name: str, data: str, key: str | None) 
 
 
 @click.command("approve")
-@_decision
+@_add_decision_options
 def approve_command(
     execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str
 ) -> None:
@@ -73,7 +73,7 @@ def approve_command(
 
 
 @click.command("reject")
-@_decision
+@_add_decision_options
 def reject_command(
     execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str
 ) -> None:
@@ -90,33 +90,33 @@ def reject_command(
 def _decide(
     execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str, *, approved: bool
 ) -> None:
-    who = by or user_name()
+    decided_by = by or user_name()
 
     async def decide(handle: RunHandle) -> Wait:
         wait = await handle.approval(step)
         form = _form_value(fields, wait.form)
-        act = handle.approve if approved else handle.reject
-        return await act(wait.name, by=who, reason=reason, form=form)
+        send_decision = handle.approve if approved else handle.reject
+        return await send_decision(wait.name, by=decided_by, reason=reason, form=form)
 
     execution_id, wait = send_request(execution, decide)
-    click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {who}")
+    click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {decided_by}")
 
 
 def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert ``amount=3``: a field of type string takes the text, others take YAML, as ``--set`` does."""
-    filled: dict[str, Any] = {}
+    """Convert ``amount=3``: the value of a string field is taken as it is, other values are YAML, as with ``--set``."""
+    values: dict[str, Any] = {}
     for field in fields:
         name, equals, value = field.partition("=")
         if not equals or not name:
             raise click.UsageError(f"--form takes FIELD=VALUE, such as amount=3; got {field!r}")
         if name not in form:
             known = ", ".join(f"{known} ({_type_of(form[known])})" for known in form)
-            has = f"its fields are {known}" if known else "it has no fields"
-            raise click.UsageError(f"the form has no field {cut(name)!r}: {has}")
-        filled[name] = value if _type_of(form[name]) == "string" else read_value("--form", name, value)
-    return filled
+            hint = f"its fields are {known}" if known else "it has no fields"
+            raise click.UsageError(f"the form has no field {truncate(name)!r}: {hint}")
+        values[name] = value if _type_of(form[name]) == "string" else read_value("--form", name, value)
+    return values
 
 
 def _type_of(field: Any) -> str:
-    """Return the type of a field; a word is short for a mapping with the type."""
+    """Return the type of a field, which is the word itself or the key ``type`` of a mapping."""
     return str(cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else field)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from noetl_temporal.cli.text_arguments import Text, shown
+from noetl_temporal.cli.text_arguments import Text, quote_argument
 from noetl_temporal.ids import LARGEST_ID, LENGTHS, SHORTEST_PREFIX, exact_id
 
 __all__ = [
@@ -19,20 +19,21 @@ __all__ = [
     "NAME",
     "RUN_ID",
     "Seconds",
-    "moment_of",
+    "parse_duration",
+    "parse_time",
     "read_amounts",
     "read_sizes",
 ]
 
 LONGEST_NAME = 1000
-"""Characters of a workflow id that Temporal takes."""
+"""The maximum number of characters of a workflow id in Temporal."""
 
 LARGEST_SIZE = 10**12
 """The largest number of items, pages or bytes in a forecast."""
 
 
 class _RunId(click.ParamType[Any]):
-    """The ID of a run: an execution id, as an int, or a text by which it has to be looked up (cli/named_run.py)."""
+    """The ID of a run: an execution id as int, or a string to look up (cli/named_run.py)."""
 
     name = "run"
 
@@ -42,15 +43,18 @@ class _RunId(click.ParamType[Any]):
             return value
         text = str(value)
         if text.isdecimal() and len(text) >= LENGTHS[0] and (len(text) > LENGTHS[-1] or int(text) > LARGEST_ID):
-            return self.fail(f"{shown(text)} is not a run ID: these have 64 bits", param, ctx)
-        whole = exact_id(text)
-        if whole is not None:
-            return whole
+            return self.fail(f"{quote_argument(text)} is not a run ID: these have 64 bits", param, ctx)
+        execution_id = exact_id(text)
+        if execution_id is not None:
+            return execution_id
         if 0 < len(text) < SHORTEST_PREFIX:
-            return self.fail(f"{shown(text)} is too short: give at least {SHORTEST_PREFIX} characters", param, ctx)
+            return self.fail(
+                f"{quote_argument(text)} is too short: give at least {SHORTEST_PREFIX} characters", param, ctx
+            )
         if not text or len(text) > LONGEST_NAME or not text.isprintable():
             return self.fail(
-                f"{shown(text)} is not a run ID, such as 754318462739161088, or its first {SHORTEST_PREFIX} characters",
+                f"{quote_argument(text)} is not a run ID, such as 754318462739161088, or its first "
+                f"{SHORTEST_PREFIX} characters",
                 param,
                 ctx,
             )
@@ -61,7 +65,7 @@ RUN_ID = _RunId()
 
 
 class _Name(Text):
-    """The name of something: not empty, as an unset variable of a script is."""
+    """A name, which must not be empty, as an unset variable of a script is."""
 
     name = "name"
 
@@ -77,7 +81,7 @@ NAME = _Name()
 
 
 class Seconds(click.FloatRange):
-    """A time of at most ten years. Refuses infinity and NaN, which passes every comparison with a limit."""
+    """Seconds, at most ten years. Rejects NaN, which passes every comparison with a limit."""
 
     def __init__(self, *, min_open: bool = False) -> None:
         super().__init__(0, 10 * 365 * 86_400, min_open=min_open)
@@ -91,6 +95,13 @@ class Seconds(click.FloatRange):
 LONGEST_DURATION = timedelta(days=3650)
 
 
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration such as ``15m``; None for others, also for a number without a unit."""
+    from noetl_compiler.language.quantities import duration, numeral
+
+    return None if numeral(text) is not None else duration(text)
+
+
 class _Duration(click.ParamType[Any]):
     """Converts ``15m`` or ``1h`` to a timedelta of at most ten years."""
 
@@ -98,46 +109,48 @@ class _Duration(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         """Raises click.BadParameter."""
-        from noetl_compiler.language.quantities import duration
-
         if isinstance(value, timedelta):
             return value
-        seconds = duration(str(value))
+        seconds = parse_duration(str(value))
         if seconds is None or not 0 < seconds <= LONGEST_DURATION.total_seconds():
-            return self.fail(f"{shown(str(value))} is not a duration, such as 30s, 15m or 1h", param, ctx)
+            return self.fail(
+                f"{quote_argument(str(value))} is not a duration with a unit, such as 30s, 15m or 1h", param, ctx
+            )
         return timedelta(seconds=seconds)
 
 
 DURATION = _Duration()
 
 
-def moment_of(text: str) -> datetime:
-    """Return a date or a time, UTC unless it has an offset. Raises ValueError."""
+def parse_time(text: str) -> datetime:
+    """Parse a date or a time, which is UTC unless it has an offset. Raises ValueError."""
     moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 class _Moment(click.ParamType[Any]):
-    """A date or a time with its zone."""
+    """Converts a date or a time to a datetime with a time zone."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
         """Raises click.BadParameter."""
         try:
-            return value if isinstance(value, datetime) else moment_of(str(value))
+            return value if isinstance(value, datetime) else parse_time(str(value))
         except ValueError:
-            return self.fail(f"{shown(str(value))} is not a time, such as 2026-11-23 or 2026-11-23T08:00", param, ctx)
+            return self.fail(
+                f"{quote_argument(str(value))} is not a time, such as 2026-11-23 or 2026-11-23T08:00", param, ctx
+            )
 
 
 MOMENT = _Moment()
 
 
-def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
-    """Return the values of an option as step -> size, the last one for each step. Raises click.BadParameter."""
+def read_sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, int]:
+    """Parse ``STEP=N`` values to step -> size; the last one counts for each step. Raises click.BadParameter."""
     del ctx
     sizes: dict[str, int] = {}
-    for text in given:
+    for text in values:
         step, _, number = text.rpartition("=")
         if not step or not number.isdecimal() or len(number) > len(str(LARGEST_SIZE)) or int(number) > LARGEST_SIZE:
             raise click.BadParameter(f"{text!r} is not STEP=N, such as fetch=10000", param=param)
@@ -148,26 +161,27 @@ def read_sizes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...
 LARGEST_AMOUNT = 1_000_000
 
 
-def read_amounts(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
-    """Return the values of an option as tool -> a positive number, the last one for each tool. Raises
-    click.BadParameter.
+def read_amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
+    """Parse ``TOOL=N`` values to tool -> positive number; the last one counts for each tool.
+
+    Raises click.BadParameter.
     """
     del ctx
     amounts: dict[str, float] = {}
-    for one in given:
-        tool, _, text = one.rpartition("=")
+    for value in values:
+        tool, _, number = value.rpartition("=")
         try:
-            amount = float(text)
+            amount = float(number)
         except ValueError:
             amount = 0.0
         if not tool or not 0 < amount <= LARGEST_AMOUNT:
-            raise click.BadParameter(f"{one!r} is not TOOL=N, such as http=20", param=param)
+            raise click.BadParameter(f"{value!r} is not TOOL=N, such as http=20", param=param)
         amounts[tool] = amount
     return amounts
 
 
 class _HostAndPort(click.ParamType[Any]):
-    """An address to listen on, as (host, port). Without a host it is the loopback."""
+    """Converts an address to listen on to (host, port). The default host is the loopback."""
 
     name = "host:port"
 
@@ -175,7 +189,7 @@ class _HostAndPort(click.ParamType[Any]):
         """Raises click.BadParameter."""
         host, _, port = str(value).rpartition(":")
         if not port.isdecimal() or not port.isascii() or int(port) > LARGEST_PORT:
-            return self.fail(f"{shown(str(value))} is not HOST:PORT, such as 127.0.0.1:9100", param, ctx)
+            return self.fail(f"{quote_argument(str(value))} is not HOST:PORT, such as 127.0.0.1:9100", param, ctx)
         return host.strip("[]") or "127.0.0.1", int(port)
 
 

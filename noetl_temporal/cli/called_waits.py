@@ -1,4 +1,4 @@
-"""What the playbooks that a run has called wait for, with the commands that answer it."""
+"""The waits of the playbooks that a run has called, with the commands that answer them."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from msgspec.structs import replace
 from temporalio.service import RPCError
 
 from noetl_temporal.cli.event_log import EventLog
+from noetl_temporal.cli.open_waits import OpenWait, open_wait
 from noetl_temporal.cli.suspensions import Suspension, lines_of, suspensions_of
-from noetl_temporal.cli.waiting import OpenWait, open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.read import CalledRun, open_runs_below
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRunError
 
-__all__ = ["CalledWaits", "open_waits", "waits_below"]
+__all__ = ["CalledWaits", "query_open_waits", "read_called_waits"]
 
 MOST_RUNS = 20
 """The maximum number of called runs that are queried."""
 
-_WITHIN = datetime.timedelta(seconds=5)
+_QUERY_TIMEOUT = datetime.timedelta(seconds=5)
 """Timeout of the query. Without workers a run does not respond."""
 
 
 class CalledWaits(NamedTuple):
-    """The waits of called runs, each with the path of its playbook and the command that answers it."""
+    """The waits and suspensions of called runs, each with the path of its playbook and the command that answers it."""
 
     waits: list[OpenWait]
     suspensions: list[Suspension]
 
     def lines(self) -> Iterator[str]:
-        """Message and command of each."""
+        """Yield a line for each, with its message and command."""
         yield from lines_of(self.suspensions)
         yield from (wait.line() for wait in self.waits)
 
 
-async def waits_below(log: EventLog | None, runs: Runs, execution_id: int) -> CalledWaits:
-    """Of the open runs that a run has called, and those that these have called, so far as the log has them.
+async def read_called_waits(log: EventLog | None, runs: Runs, execution_id: int) -> CalledWaits:
+    """Return the waits of the open runs that a run has called, directly or indirectly, as far as the log has them.
 
     Raises DeploymentError."""
     called_waits = CalledWaits([], [])
     for run in await _open_runs(log, execution_id):
         try:
-            open_ = await open_waits(await runs.find(run.execution_id))
-        except UnknownRunError:  # it has ended, and was removed meanwhile
+            reported_waits = await query_open_waits(await runs.find(run.execution_id))
+        except UnknownRunError:  # it has ended and was removed from Temporal meanwhile
             continue
-        for wait in (open_wait(run.execution_id, wait) for wait in open_.waits):
+        for wait in (open_wait(run.execution_id, wait) for wait in reported_waits.waits):
             called_waits.waits.append(replace(wait, name=f"{run.path}: {wait.name}"))
-        held = [step for step in suspensions_of(run.execution_id, open_) if step.run]
-        called_waits.suspensions.extend(replace(step, run=f"{run.path}: {step.run}") for step in held)
+        held_steps = [step for step in suspensions_of(run.execution_id, reported_waits) if step.run]
+        called_waits.suspensions.extend(replace(step, run=f"{run.path}: {step.run}") for step in held_steps)
     return called_waits
 
 
@@ -64,9 +64,9 @@ async def _open_runs(log: EventLog | None, execution_id: int) -> list[CalledRun]
     return []
 
 
-async def open_waits(handle: RunHandle) -> OpenWaits:
-    """What the run waits for; empty if no worker responds in time, or if the workflow is paused in Temporal."""
+async def query_open_waits(handle: RunHandle) -> OpenWaits:
+    """Return what the run waits for; empty if no worker responds in time, or if the workflow is paused in Temporal."""
     try:
-        return await handle.suspensions(_WITHIN)
+        return await handle.suspensions(_QUERY_TIMEOUT)
     except (RPCError, RequestRefusedError):
         return OpenWaits([])

@@ -19,12 +19,12 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_document, echo_json
 from noetl_temporal.utc_time import utc_cell
 
-if TYPE_CHECKING:  # with the driver of Postgres, which --help need not wait for
+if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_temporal.catalog_store import CatalogEntry
 
 __all__ = ["catalog_group"]
 
-DIGEST_SHOWN = 12
+DIGEST_CHARACTERS = 12
 """Characters of a digest in a table."""
 
 T = TypeVar("T")
@@ -54,14 +54,14 @@ def list_command(path: str | None, as_json: bool) -> None:
     noetl catalog list etl/load --json
     """
 
-    async def listed(dsn: str) -> list[CatalogEntry]:
+    async def query_entries(dsn: str) -> list[CatalogEntry]:
         from noetl_temporal.catalog_store import newest, versions
 
         if path is None or path.endswith("*"):
             return await newest(dsn, path and path.removesuffix("*"))
         return await versions(dsn, path)
 
-    entries = _run_query(listed)
+    entries = _run_query(query_entries)
     if as_json:
         for entry in entries:
             echo_json(msgspec.json.encode(entry_fields(entry)).decode())
@@ -103,23 +103,23 @@ def diff_command(old: str, new: str | None) -> None:
     if new is None and "@" not in old:
         raise click.UsageError("name two versions, or a version and a file: noetl catalog diff PATH@VERSION [FILE]")
 
-    async def texts(dsn: str) -> list[tuple[str, str]]:
-        from noetl_temporal.catalog_store import named
+    async def read_texts(dsn: str) -> list[tuple[str, str]]:
+        from noetl_temporal.catalog_store import split_version
 
         entries = [await entry_of(dsn, old)]
         if file is None:
-            entries.append(await entry_of(dsn, new or named(old)[0]))
+            entries.append(await entry_of(dsn, new or split_version(old)[0]))
         return [(entry.name, entry.content) for entry in entries]
 
-    sides = _run_query(texts)
+    versions = _run_query(read_texts)
     if file is not None:
-        sides.append((str(file), _text(file)))
-    (before, left), (after, right) = sides
-    lines = difflib.unified_diff(left.splitlines(), right.splitlines(), before, after, lineterm="")
+        versions.append((str(file), _read_text(file)))
+    (old_name, old_text), (new_name, new_text) = versions
+    lines = difflib.unified_diff(old_text.splitlines(), new_text.splitlines(), old_name, new_name, lineterm="")
     echo_document("".join(f"{line}\n" for line in lines))
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     from noetl_compiler.reader import read_file
 
     source, unreadable = read_file(file)
@@ -128,15 +128,15 @@ def _text(file: Path) -> str:
     return source.text
 
 
-def _run_query(ask: Callable[[str], Awaitable[T]]) -> T:
+def _run_query(query: Callable[[str], Awaitable[T]]) -> T:
     running_deployment()
     log_nowhere()
     dsn = catalog_dsn()
 
-    async def answer() -> T:
-        return await ask(dsn)
+    async def run_query() -> T:
+        return await query(dsn)
 
-    return asyncio.run(answer())
+    return asyncio.run(run_query())
 
 
 def _table(entries: Sequence[CatalogEntry]) -> Table:
@@ -144,5 +144,5 @@ def _table(entries: Sequence[CatalogEntry]) -> Table:
     for name in ("playbook", "registered (UTC)", "digest", "from"):
         table.add_column(name, no_wrap=True)
     for entry in entries:
-        table.add_row(entry.name, utc_cell(entry.registered), entry.digest[:DIGEST_SHOWN], entry.file)
+        table.add_row(entry.name, utc_cell(entry.registered), entry.digest[:DIGEST_CHARACTERS], entry.file)
     return table

@@ -29,12 +29,12 @@ _NOTHING_STARTED = "nothing was started"
 
 
 def is_registered(file: Path) -> bool:
-    """Whether an argument names a version of the catalog and no file."""
-    return "@" in str(file) and not os.path.exists(file)  # noqa: PTH110 - False also for what no file can be
+    """Whether an argument names a version of the catalog, and not a file."""
+    return "@" in str(file) and not os.path.exists(file)  # noqa: PTH110 - False, too, for strings that cannot be a path
 
 
 def catalog_dsn() -> str:
-    """The DSN of the catalog, once the environment names a place. Raises StackError."""
+    """Return the DSN of the catalog's database from the environment. Raises StackError."""
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError(NO_CATALOG)
@@ -42,46 +42,50 @@ def catalog_dsn() -> str:
 
 
 def entry_fields(entry: CatalogEntry) -> dict[str, object]:
-    """What JSON of a version has, beside its text."""
+    """Return the fields of a version for JSON output, without its source."""
     fields = msgspec.structs.asdict(entry)
     del fields["content"]
     return fields
 
 
 def read_registered(name: str, request: Mapping[str, Json], credentials: Path | None = None) -> Playbook:
-    """The version, compiled for a run with this request; its diagnostics go to stderr. One that is wrong ends the
-    command with status 2. ``credentials`` has those of its scripts. Raises NotStartedError, DeploymentError."""
+    """Compile a version for a run with this request, and print its diagnostics to stderr.
+
+    Exits with WRONG if it has errors. ``credentials`` is the file with those of its scripts. Raises NotStartedError,
+    DeploymentError."""
     dsn = catalog_dsn()
-    read, problems = asyncio.run(_read(dsn, name, request, credentials))
+    playbook, problems = asyncio.run(_read(dsn, name, request, credentials))
     for result in problems:
         show_findings(result, _NOTHING_STARTED)
-    if read is None:
+    if playbook is None:
         sys.exit(WRONG)
-    return read
+    return playbook
 
 
 async def _read(
     dsn: str, name: str, request: Mapping[str, Json], credentials: Path | None
 ) -> tuple[Playbook | None, tuple[Result, ...]]:
-    from noetl_temporal.catalog_runs import pinned
+    from noetl_temporal.catalog_runs import pin_called_playbooks
     from noetl_temporal.compiling import compile_to_run
 
     entry = await entry_of(dsn, name, NotStartedError)
     result = await asyncio.to_thread(compile_to_run, entry.source, request, credentials)  # scripts are fetched
     if result.graph is None:
         return None, (result,)
-    calls, problems = await pinned(dsn, entry, result.graph)
+    calls, problems = await pin_called_playbooks(dsn, entry, result.graph)
     if problems:
         return None, problems
-    literal = tuple(diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT)
-    return Playbook(result.graph, entry.content, literal, calls), (result,)
+    credential_spans = tuple(
+        diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT
+    )
+    return Playbook(result.graph, entry.content, credential_spans, calls), (result,)
 
 
 async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:
-    """The version that ``path@version`` names. Raises ``error`` where there is none, DeploymentError."""
-    from noetl_temporal.catalog_store import UnknownPlaybookError, entry, named
+    """Return the version that ``path@version`` names. Raises ``error`` if there is none, DeploymentError."""
+    from noetl_temporal.catalog_store import UnknownPlaybookError, entry, split_version
 
     try:
-        return await entry(dsn, *named(name))
+        return await entry(dsn, *split_version(name))
     except UnknownPlaybookError as unknown:
         raise error(str(unknown)) from None

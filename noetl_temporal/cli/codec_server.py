@@ -45,11 +45,11 @@ def codec_server_command(port: int, origin: str | None, host: str, allow_remote:
     token = os.environ.get(TOKEN_VARIABLE)
     _check_address(host, token, allow_remote=allow_remote)
     deployment = running_deployment()
-    found = origin or deployment.ui
-    if not found:
+    ui_url = origin or deployment.ui
+    if not ui_url:
         raise click.UsageError("--origin is required: the URL where you open the Web UI, such as http://localhost:8233")
     log_to_terminal()
-    asyncio.run(_serve(host, port, _origin_of(found), token))
+    asyncio.run(_serve(host, port, _origin_of(ui_url), token))
 
 
 def _check_address(host: str, token: str | None, *, allow_remote: bool) -> None:

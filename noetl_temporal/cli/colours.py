@@ -1,6 +1,4 @@
-"""Colours on a terminal: names of steps and tasks, kinds of tools, routes, failures and warnings of previews; the
-severity and the code of findings.
-"""
+"""Colours for previews (steps, kinds of tools, routes, failures, warnings) and diagnostics on a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from rich.theme import Theme
 
 from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.printable import printable
-from noetl_temporal.cli.console import console, error_console, styled
+from noetl_temporal.cli.console import console, error_console, styled_text
 
 __all__ = ["echo_coloured", "echo_finding"]
 
@@ -21,7 +19,7 @@ class _Preview(RegexHighlighter):
     highlights: ClassVar = [
         r"^(?P<step>[^\s│├└:]+)(?=$|  | \(added)",
         r"(?P<kind>\[[\w-]+\])",
-        r"(?P<way>-> \S+)",
+        r"(?P<route>-> \S+)",
         r"[├└]─ (?P<failure>(?:if it fails|fail|skip)\b)",
         r"(?P<branch>[│├└]─?)",
         r"^(?P<warning>warning:)",
@@ -32,7 +30,7 @@ _THEME = Theme(
     {
         "preview.step": "bold",
         "preview.kind": "cyan",
-        "preview.way": "green",
+        "preview.route": "green",
         "preview.failure": "red",
         "preview.branch": "dim",
         "preview.warning": "yellow",
@@ -54,5 +52,5 @@ def echo_finding(text: str, diagnostic: Diagnostic) -> None:
     """Print a rendered diagnostic to stderr; without colours if the terminal has none."""
     word = f"{diagnostic.severity.value}[{diagnostic.code.value}]"
     before, _, after = text.partition(f": {word}: ")
-    line = styled(f"{before}: ", (word, _SEVERITIES[diagnostic.severity]), f": {after}")
+    line = styled_text(f"{before}: ", (word, _SEVERITIES[diagnostic.severity]), f": {after}")
     error_console().print(line, soft_wrap=True, highlight=False)

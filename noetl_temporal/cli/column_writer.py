@@ -1,7 +1,7 @@
 """Rows in columns, written one at a time.
 
-Rich lays out a whole table before it prints it, which takes forty times as long a row: too long for logs with hundreds
-of thousands of rows.
+Rich lays out a whole table before it prints it, which takes forty times as long per row: too slow for logs with
+hundreds of thousands of rows.
 """
 
 from __future__ import annotations
@@ -13,21 +13,18 @@ from typing import NamedTuple
 from rich.cells import cell_len
 
 from noetl_compiler.printable import printable_line
-from noetl_temporal.cli.console import console, styled
+from noetl_temporal.cli.console import console, styled_text
 
 __all__ = ["Column", "ColumnWriter"]
 
 _GAP = "  "
 
-_LEAST_WIDTH = 20
-"""On a terminal that leaves fewer cells for the last column, it is not wrapped."""
+_MIN_LAST_WIDTH = 20
+"""The last column is not wrapped if the terminal has fewer cells left for it."""
 
 
 class Column(NamedTuple):
-    """A column of a table.
-
-    ``width`` in cells of a terminal.
-    """
+    """A column of a table. ``width`` is in cells of a terminal."""
 
     title: str
     width: int
@@ -35,16 +32,18 @@ class Column(NamedTuple):
 
 
 class ColumnWriter:
-    """Writes rows to standard output. The last cell of a row is not in a column and takes the rest of the line; on a
-    terminal it is wrapped. A cell that is wider than its column moves the rest of its line.
+    """Writes rows to standard output.
+
+    A row has one more cell than there are columns: the last cell takes the rest of the line, and is wrapped on a
+    terminal. A cell that is wider than its column shifts the rest of its line.
     """
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self._columns = columns
         self._console = console()
         self._indent = sum(column.width + len(_GAP) for column in columns)
-        left = self._console.width - self._indent
-        self._rest = left if self._console.is_terminal and left >= _LEAST_WIDTH else None
+        remaining_width = self._console.width - self._indent
+        self._last_width = remaining_width if self._console.is_terminal and remaining_width >= _MIN_LAST_WIDTH else None
 
     def write_header(self) -> None:
         """Write the titles of the columns."""
@@ -52,25 +51,25 @@ class ColumnWriter:
 
     def write(self, *cells: str, style: str = "") -> None:
         """Write one row."""
-        *texts, rest = map(printable_line, cells)
-        start = _GAP.join(_padded(text, column) for text, column in zip(texts, self._columns, strict=True))
-        for line in self._lines(start, rest):
+        *column_cells, last_cell = map(printable_line, cells)
+        start = _GAP.join(_pad(text, column) for text, column in zip(column_cells, self._columns, strict=True))
+        for line in self._lines(start, last_cell):
             if style:
-                self._console.print(styled((line, style)), soft_wrap=True)
+                self._console.print(styled_text((line, style)), soft_wrap=True)
             else:
                 self._console.file.write(f"{line}\n")
 
     def flush(self) -> None:
-        """Show what has been written."""
+        """Flush standard output."""
         self._console.file.flush()
 
-    def _lines(self, start: str, rest: str) -> list[str]:
-        if self._rest is None or cell_len(rest) <= self._rest:
-            return [f"{start}{_GAP}{rest}".rstrip()]
-        first, *more = textwrap.wrap(rest, self._rest)
+    def _lines(self, start: str, last_cell: str) -> list[str]:
+        if self._last_width is None or cell_len(last_cell) <= self._last_width:
+            return [f"{start}{_GAP}{last_cell}".rstrip()]
+        first, *more = textwrap.wrap(last_cell, self._last_width)
         return [f"{start}{_GAP}{first}", *(" " * self._indent + line for line in more)]
 
 
-def _padded(text: str, column: Column) -> str:
+def _pad(text: str, column: Column) -> str:
     spaces = " " * (column.width - cell_len(text))
     return spaces + text if column.is_number else text + spaces

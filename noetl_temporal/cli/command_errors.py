@@ -15,10 +15,7 @@ __all__ = ["OutcomeUnknownError", "cause_of"]
 
 
 class OutcomeUnknownError(click.ClickException):
-    """The run was, or may have been, submitted, and its end was not seen.
-
-    ``summary`` has what is known of the run; its ``reason`` says why the outcome is unknown.
-    """
+    """A run was, or may have been, submitted, and its outcome is unknown; ``summary.reason`` says why."""
 
     exit_code = UNKNOWN
 

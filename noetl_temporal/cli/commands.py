@@ -1,4 +1,4 @@
-"""All commands of ``noetl``: one file a command, imported only when it is called."""
+"""The table of all commands of ``noetl``; the module of a command is imported when it is called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from noetl_temporal.cli.command_errors import cause_of
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.printable_stream import print_safely
+from noetl_temporal.cli.printable_stream import make_streams_printable
 from noetl_temporal.cli.text_arguments import require_unicode
 from noetl_temporal.stack.errors import NoStackError, NoSuchRunError, NotStartedError, StackError, WrongArgumentError
 from noetl_temporal.stack.home import Home
@@ -27,8 +27,8 @@ __all__ = ["COMMANDS", "cli", "main"]
 class LazyCommand(NamedTuple):
     """A command that is imported when it is called.
 
-    ``target`` is ``module:name`` in this package, ``help`` the first sentence of the command's own help: to list
-    the commands none is imported.
+    ``target`` is ``module:name`` in this package. ``help`` repeats the first sentence of the command's help, so that
+    the commands can be listed without importing them.
     """
 
     target: str
@@ -98,27 +98,25 @@ COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is called."""
+    """A group that imports a command when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order of the list above, which begins with the most used."""
+        """Return the commands in the order of COMMANDS, which begins with the most used."""
         del ctx
         return list(COMMANDS)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command; the error for an unknown one suggests names, which click cannot, as commands are not
-        imported.
-        """
+        """Resolve a command; the error for an unknown one suggests the nearest name."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+            matches = difflib.get_close_matches(name, COMMANDS, n=1)
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {matches[0]!r}?" if matches else ""))
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of that name, None when there is none."""
+        """Return the command of that name; None if there is none."""
         del ctx
         if cmd_name not in COMMANDS:
             return None
@@ -129,7 +127,7 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them, which click would do for their help."""
+        """Write the list of commands from COMMANDS; click would import all of them for their help."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.help) for name, command in COMMANDS.items()])
@@ -153,25 +151,25 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit. Errors are printed as one sentence; NOETL_DEBUG adds a traceback."""
-    print_safely()
+    make_streams_printable()
     status = _exit_status()
     export_all()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError):
             stream.flush()
-    # Temporal's core has threads that call into the interpreter, to complete futures and to log, and the SDK (1.35) has
-    # no way to end them: they keep running when all workers and clients are closed. One that meets an interpreter being
-    # torn down aborts the process (PyGILState_Release; measured: 5 of 80 exits under load). Everything is closed and
-    # flushed by now, so the interpreter is not torn down.
+    # Temporal's core has threads that call into the interpreter, to complete futures and to log. The SDK (1.35) cannot
+    # end them, even when all workers and clients are closed. If one calls while the interpreter is being finalized, the
+    # process aborts (PyGILState_Release; measured: 5 of 80 exits under load). Everything is closed and flushed by now,
+    # so finalization is skipped.
     os._exit(status)
 
 
 def _exit_status() -> int:
     try:
-        returned = cli.main(standalone_mode=False, color=True)  # click would remove half of an escape sequence
-        return returned if isinstance(returned, int) else 0
-    except SystemExit as left:
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
+        result = cli.main(standalone_mode=False, color=True)  # click would remove half of an escape sequence
+        return result if isinstance(result, int) else 0
+    except SystemExit as exit_request:
+        return exit_request.code if isinstance(exit_request.code, int) else int(exit_request.code is not None)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -182,13 +180,13 @@ def _exit_status() -> int:
         return _report_error(error)
 
 
-def _report_error(raised: BaseException) -> int:
-    error = cause_of(raised)
+def _report_error(caught: BaseException) -> int:
+    error = cause_of(caught)
     if isinstance(error, OSError):
         error = _stack_folder_error(error)
     if isinstance(error, StackError) or _is_deployment_error(error):
         click.echo(f"Error: {error}", err=True, color=True)
-        is_wrong = isinstance(error, _WRONG) or not isinstance(error, StackError)
+        is_wrong = isinstance(error, _USAGE_ERRORS) or not isinstance(error, StackError)
         return WRONG if is_wrong else FAILED
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
@@ -200,26 +198,26 @@ def _report_error(raised: BaseException) -> int:
     return FAILED
 
 
-_WRONG = (NoStackError, NotStartedError, NoSuchRunError, WrongArgumentError)
+_USAGE_ERRORS = (NoStackError, NotStartedError, NoSuchRunError, WrongArgumentError)
 
 
 def _stack_folder_error(error: OSError) -> Exception:
-    """Return the message for an error of the stack's folder, else the error itself."""
+    """Return a StackError for an error of a file in the stack's folder, else the error itself."""
     try:
         problem = Home().problem(error)
-    except StackError as nowhere:
-        return nowhere
+    except StackError as home_error:
+        return home_error
     return StackError(problem) if problem else error
 
 
-_OF_THE_DEPLOYMENT = {
+_DEPLOYMENT_ERRORS = {
     "noetl_temporal.deployment": "DeploymentError",
     "noetl_temporal.encryption": "DecryptionError",
 }
 
 
 def _is_lost_connection(error: BaseException) -> bool:
-    """Whether Postgres has ended the connection, as at its crash or shutdown."""
+    """Whether Postgres has closed the connection, as when it crashes or shuts down."""
     if "asyncpg" not in sys.modules:
         return False
     from noetl_temporal.database_errors import is_lost_connection
@@ -228,6 +226,6 @@ def _is_lost_connection(error: BaseException) -> bool:
 
 
 def _is_deployment_error(error: BaseException) -> bool:
-    """Whether the error is a DeploymentError, without importing its module, which takes long."""
-    loaded = ((sys.modules.get(module), name) for module, name in _OF_THE_DEPLOYMENT.items())
-    return any(module is not None and isinstance(error, getattr(module, name)) for module, name in loaded)
+    """Whether the error is one of the deployment. Their modules are slow to import, so only loaded ones are checked."""
+    loaded_modules = ((sys.modules.get(module), name) for module, name in _DEPLOYMENT_ERRORS.items())
+    return any(module is not None and isinstance(error, getattr(module, name)) for module, name in loaded_modules)

@@ -25,7 +25,7 @@ from noetl_temporal.cli.arguments import read_sizes
 from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.cli.render import FORMATS, RenderOptions, rendered
+from noetl_temporal.cli.render import FORMATS, RenderOptions, render_graph
 from noetl_temporal.cli.sources import parsed_playbooks
 
 __all__ = ["compile_command"]
@@ -98,57 +98,61 @@ def compile_command(
     results = _compile_all(paths, playbooks, options.request, tools)
     if options.request and not options.is_forecast and not any(map(_has_script, results)):
         raise click.UsageError("--set and --payload need --forecast, --format html or a playbook with scripts")
-    several = findings == "text" and len(results) > 1
-    is_folder = several or (output or "").endswith(os.sep)
-    if several and output is None and form in ("svg", "html") and options.suffix != "txt":
+    prints_several = findings == "text" and len(results) > 1
+    is_folder = prints_several or (output or "").endswith(os.sep)
+    if prints_several and output is None and form in ("svg", "html") and options.suffix != "txt":
         raise click.UsageError(f"--format {form} of {len(results)} playbooks needs -o FOLDER")
-    texts = _graphs(results, options, strict=strict) if findings == "text" else _findings(results, findings)
+    texts = (
+        _render_graphs(results, options, strict=strict) if findings == "text" else _render_findings(results, findings)
+    )
     if output is None:
-        print_texts(texts, titled=several and options.suffix == "txt", coloured=options.suffix == "txt")
+        print_texts(texts, titled=prints_several and options.suffix == "txt", coloured=options.suffix == "txt")
     else:
         write_texts(texts, Path(output), options.suffix, into_folder=is_folder)
     sys.exit(int(any(result.graph is None or (strict and result.diagnostics) for result in results)))
 
 
 def _has_script(result: Result) -> bool:
-    """Whether the request may determine where its code is; unknown if there are errors."""
+    """Whether a task has an external script, whose address may depend on the request. True if there are errors."""
     if result.graph is None:
         return True
     tasks = (task for step in result.graph.steps.values() for task in step.tasks)
     return any(isinstance(mapping_of(task.config).get("script"), dict) for task in tasks)
 
 
-def _graphs(results: Sequence[Result], options: RenderOptions, *, strict: bool) -> list[Text]:
+def _render_graphs(results: Sequence[Result], options: RenderOptions, *, strict: bool) -> list[Text]:
     for result in results:
         show_findings(result, "there is no graph", strict=strict)
     if len(results) > 1:
         click.echo(_summary(results), err=True)
-    return [Text(graph.source.file, rendered(graph, result, options)) for result in results if (graph := result.graph)]
+    return [
+        Text(graph.source.file, render_graph(graph, result, options)) for result in results if (graph := result.graph)
+    ]
 
 
 def _summary(results: Sequence[Result]) -> str:
     """``12 playbooks: 10 compile (3 with warnings), 2 have errors``."""
     compiled = [result for result in results if result.graph is not None]
-    warned = sum(bool(result.diagnostics) for result in compiled)
-    warnings = f" ({warned} with warnings)" if warned else ""
-    failed = len(results) - len(compiled)
-    errors = f", {failed} {'has' if failed == 1 else 'have'} errors" if failed else ""
+    warning_count = sum(bool(result.diagnostics) for result in compiled)
+    warnings = f" ({warning_count} with warnings)" if warning_count else ""
+    failed_count = len(results) - len(compiled)
+    errors = f", {failed_count} {'has' if failed_count == 1 else 'have'} errors" if failed_count else ""
     return (
         f"{len(results)} playbooks: {len(compiled)} {'compiles' if len(compiled) == 1 else 'compile'}{warnings}{errors}"
     )
 
 
-def _findings(results: Sequence[Result], form: str) -> list[Text]:
+def _render_findings(results: Sequence[Result], form: str) -> list[Text]:
     diagnostics = [diagnostic for result in results for diagnostic in result.diagnostics]
-    as_text = sarif(diagnostics, str(Path.cwd())) if form == "sarif" else diagnostics_json(diagnostics)
-    return [Text("findings", printable_json(as_text))]
+    text = sarif(diagnostics, str(Path.cwd())) if form == "sarif" else diagnostics_json(diagnostics)
+    return [Text("findings", printable_json(text))]
 
 
 def _compile_all(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:
-    parsed = parsed_playbooks(paths, tools)
+    playbooks = parsed_playbooks(paths, tools)
     if folder is not None and not folder.is_dir():
         raise click.UsageError(f"{str(folder)!r} is not a folder")
     if folder is not None:
-        playbook_set = read_folder(folder, parsed, tools)
-        parsed = [with_call_diagnostics(playbook, playbook_set) for playbook in parsed]
-    return [compile_parsed(with_scripts(playbook, request)) for playbook in parsed]
+        playbook_set = read_folder(folder, playbooks, tools)
+        playbooks = [with_call_diagnostics(playbook, playbook_set) for playbook in playbooks]
+    return [compile_parsed(with_scripts(playbook, request)) for playbook in playbooks]

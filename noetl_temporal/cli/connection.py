@@ -13,8 +13,8 @@ from noetl_activities.variables import ADDRESS_VARIABLE, DSN_VARIABLE, HOME_VARI
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import NoStackError, NotStartedError, StackError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.process import FOR_THE_OWNER
-from noetl_temporal.stack.use import Use, running, use
+from noetl_temporal.stack.process import OWNER_ONLY_UMASK
+from noetl_temporal.stack.use import Use, running_stack, use_stack
 from noetl_temporal.tracing import tracing_problem
 
 __all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
@@ -25,8 +25,8 @@ CLUSTER = (ADDRESS_VARIABLE, "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 class Deployment(NamedTuple):
     """A cluster, or the stack of a folder.
 
-    ``ui`` is the URL of its web UI, if known. ``serve``: this process must be the worker and the mirror; otherwise
-    ``credentials`` is the value of NOETL_CREDENTIALS with which the stack's worker was started.
+    ``ui`` is the URL of its web UI, if known. ``serve``: this process must be the worker and the mirror.
+    ``credentials`` is the value of NOETL_CREDENTIALS with which the stack was started.
     """
 
     ui: str | None = None
@@ -47,18 +47,18 @@ def deployment_to_run() -> Generator[Deployment]:
     if _is_cluster_set():
         yield Deployment()
         return
-    with ExitStack() as until_left:
-        used = _join_or_start(until_left)
-        if used.owned:  # this process is its worker, and only its account reads what a worker of the stack writes
-            os.umask(FOR_THE_OWNER)
+    with ExitStack() as exit_stack:
+        stack = _join_or_start(exit_stack)
+        if stack.is_owned:  # this process is its worker, whose files only its account may read
+            os.umask(OWNER_ONLY_UMASK)
         # Nobody can open the web UI of a stack that stops with the run.
-        yield Deployment(None if used.owned else used.addresses.ui, used.owned, used.addresses.credentials)
+        yield Deployment(None if stack.is_owned else stack.addresses.ui, stack.is_owned, stack.addresses.credentials)
 
 
-def _join_or_start(until_left: ExitStack) -> Use:
+def _join_or_start(exit_stack: ExitStack) -> Use:
     try:
         home = Home()
-        used = until_left.enter_context(use(home, lambda: _report_wait(home)))
+        stack = exit_stack.enter_context(use_stack(home, lambda: _report_wait(home)))
     except OSError as error:
         problem = Home().problem(error)
         if problem is None:
@@ -66,8 +66,8 @@ def _join_or_start(until_left: ExitStack) -> Use:
         raise NotStartedError(problem) from error
     except StackError as error:
         raise NotStartedError(str(error)) from error
-    _set_environment(home, used.addresses)
-    return used
+    _set_environment(home, stack.addresses)
+    return stack
 
 
 def _report_wait(home: Home) -> None:
@@ -83,9 +83,9 @@ def deployment_to_submit() -> Deployment:
     if _is_cluster_set():
         return Deployment()
     home = Home()
-    addresses = running(home)
+    addresses = running_stack(home)
     if addresses is None:
-        raise NotStartedError(f"{_none_is_running(home)}. Nothing was started")
+        raise NotStartedError(f"{_no_stack_message(home)}. Nothing was started")
     if addresses.mode == "run":
         raise NotStartedError(
             f"the stack of this folder belongs to a `noetl run` (process {addresses.pid}), and stops with it: run "
@@ -100,14 +100,14 @@ def running_deployment() -> Deployment:
     if _is_cluster_set():
         return Deployment()
     home = Home()
-    addresses = running(home)
+    addresses = running_stack(home)
     if addresses is None:
-        raise NoStackError(_none_is_running(home))
+        raise NoStackError(_no_stack_message(home))
     _set_environment(home, addresses)
     return Deployment(addresses.ui)
 
 
-def _none_is_running(home: Home) -> str:
+def _no_stack_message(home: Home) -> str:
     kept = " (its runs are kept)" if home.database.exists() else ""
     return (
         f"no stack is running for {home.project or home.root}: start it with `noetl dev up`{kept}, "

@@ -1,7 +1,7 @@
-"""Rich's consoles, which show only text that is printable, with no markup in it.
+"""Rich consoles that escape control characters and do not interpret markup.
 
-Rich reads ``[red]`` and ``[link=...]`` in texts as markup and ``:smile:`` as an emoji; here a text is only a text, and
-what has a style is made by :func:`styled`.
+Rich reads ``[red]`` and ``[link=...]`` in strings as markup and ``:smile:`` as an emoji. These consoles print strings
+as they are; :func:`styled_text` creates text with a style.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from rich.text import Text
 from noetl_compiler.printable import printable
 from noetl_temporal.cli.printable_stream import stream_for_console
 
-__all__ = ["PrintableConsole", "console", "error_console", "print_table", "styled"]
+__all__ = ["PrintableConsole", "console", "error_console", "print_table", "styled_text"]
 
 PIPE_WIDTH = 400
 
 
 class PrintableConsole(Console):
-    """Takes what Console takes, besides ``markup`` and ``emoji``."""
+    """A console without markup and emoji; it takes the other options of Console."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Escape the text before it is measured, so that columns have the width of what is shown."""
+        """Escape the text before it is measured, so that columns have the right width."""
         return super().render_str(printable(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -40,7 +40,7 @@ class PrintableConsole(Console):
 
 
 def console(**options: Any) -> PrintableConsole:
-    """Standard output, where results go. In a pipe or a file no line is cut to the width of a terminal."""
+    """Return a console for standard output, where results go. In a pipe or a file lines are PIPE_WIDTH wide."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
     return PrintableConsole(file=stream_for_console(sys.stdout), width=width, **options)
 
@@ -59,12 +59,12 @@ def print_table(table: Table) -> None:
 
 
 def error_console() -> PrintableConsole:
-    """Standard error, where progress goes."""
+    """Return a console for standard error, where progress goes."""
     return PrintableConsole(file=stream_for_console(sys.stderr))
 
 
-def styled(*parts: str | tuple[str, str]) -> Text:
-    """Return a line of texts, each alone or with its style."""
+def styled_text(*parts: str | tuple[str, str]) -> Text:
+    """Join strings, each plain or with a style, to one text."""
     return Text.assemble(
         *(printable(part) if isinstance(part, str) else (printable(part[0]), part[1]) for part in parts)
     )

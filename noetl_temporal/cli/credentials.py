@@ -1,4 +1,4 @@
-"""The credentials file of a run, checked before anything starts."""
+"""Checks the credentials of a run before anything starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_BYTES = 1_000_000
 
 
 def check_credentials(file: Path | None) -> None:
-    """Check ``file``, or without one what NOETL_CREDENTIALS names. Raises UsageError, DeploymentError."""
+    """Check ``file``, or the file that NOETL_CREDENTIALS names. Raises UsageError, DeploymentError."""
     if file is None:
         credential_source()
         return
@@ -42,8 +42,8 @@ def check_credentials(file: Path | None) -> None:
 
 
 def check_names(graphs: Iterable[Graph], source: CredentialSource) -> None:
-    """Refuse playbooks of which one names a credential that is not there, before anything is done. One whose name is
-    a template is looked up when its step begins.
+    """Exit with WRONG if a playbook names a missing credential. Names with templates are checked when their step
+    starts.
     """
     refuse_to_start(
         [
@@ -56,14 +56,14 @@ def check_names(graphs: Iterable[Graph], source: CredentialSource) -> None:
 
 
 async def check_names_of_workers(graphs: Iterable[Graph], client: Client) -> None:
-    """Check the names by asking the workers, which are other processes."""
+    """As ``check_names``, with the credentials of the workers, which are other processes."""
     refuse_to_start(await missing_credentials(client, graphs))
 
 
 def warn_of_ignored_credentials(deployment: Deployment) -> None:
     """Warn if NOETL_CREDENTIALS has no effect because this process does not serve the run."""
-    named = os.environ.get(CREDENTIALS_VARIABLE)
-    if named and not deployment.serve and named != deployment.credentials:
+    file = os.environ.get(CREDENTIALS_VARIABLE)
+    if file and not deployment.serve and file != deployment.credentials:
         click.echo(
             f"{CREDENTIALS_VARIABLE} is ignored here: it is read where the worker starts. "
             "Restart the stack, or use --credentials",

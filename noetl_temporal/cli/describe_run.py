@@ -1,4 +1,4 @@
-"""Describes a run, its state or its outcome, from Temporal or else from the event log."""
+"""Describes the state or the outcome of a run, from Temporal and the event log."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.called_waits import CalledWaits, open_waits, waits_below
+from noetl_temporal.cli.called_waits import CalledWaits, query_open_waits, read_called_waits
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.log_reading import log_summary
+from noetl_temporal.cli.open_waits import open_wait
 from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.suspensions import suspensions_of
-from noetl_temporal.cli.waiting import open_wait
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
@@ -29,13 +29,12 @@ from noetl_temporal.search_attributes import PATH
 
 __all__ = ["describe_run", "steps_from_log"]
 
-_WITHIN = datetime.timedelta(seconds=5)
-"""Timeout of the query for steps. Without workers a run does not respond; then the steps are read from the event log.
-"""
+_QUERY_TIMEOUT = datetime.timedelta(seconds=5)
+"""Timeout of queries. Without workers a run does not respond; then its steps are read from the event log."""
 
 
 async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
-    """Describe a run. A running one has the steps started so far and no result.
+    """Describe a run. If it is running, the summary has the steps started so far and no result.
 
     Raises RPCError.
     """
@@ -49,11 +48,11 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     logged = await log_summary(log, description.namespace, handle, description.run_id)
     started = await _start_time(runs, handle, description)
     has_worker = is_running and all(problem.kind == "paused_call" for problem in problems)
-    open_ = await open_waits(handle) if has_worker else OpenWaits([])
-    suspensions = tuple(suspensions_of(handle.execution_id, open_))
-    below = await waits_below(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
+    open_waits = await query_open_waits(handle) if has_worker else OpenWaits([])
+    suspensions = tuple(suspensions_of(handle.execution_id, open_waits))
+    called = await read_called_waits(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
     steps = report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker)
-    until = description.close_time or datetime.datetime.now(datetime.UTC)
+    end = description.close_time or datetime.datetime.now(datetime.UTC)
     summary = RunSummary(
         execution_id=handle.execution_id,
         workflow_id=handle.workflow_id,
@@ -61,31 +60,31 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         path=description.typed_search_attributes.get(PATH) or "",
         status="paused" if suspensions or _is_paused_in_temporal(description, problems) else report.status,
         result=report.result,
-        steps=_with_waits(steps, open_),
+        steps=_with_waits(steps, open_waits),
         failures=report.failures,
         rerun_of=str(report.rerun_of or ""),
         rerun_from=report.rerun_from,
         reason=await _cancel_reason(handle) if is_cancelling and has_worker else "",
-        duration_seconds=round((until - started).total_seconds(), 3),
+        duration_seconds=round((end - started).total_seconds(), 3),
         ui_url=_ui_page(ui, description.namespace, handle.workflow_id, description.run_id),
         problems=tuple(problems),
         cancelling=is_cancelling,
-        waits=(*(open_wait(handle.execution_id, wait) for wait in open_.waits), *below.waits),
-        suspensions=(*suspensions, *below.suspensions),
-        held=open_.held_count,
+        waits=(*(open_wait(handle.execution_id, wait) for wait in open_waits.waits), *called.waits),
+        suspensions=(*suspensions, *called.suspensions),
+        held=open_waits.held_count,
     )
-    return logged.added_to(summary)
+    return logged.add_to(summary)
 
 
 def _is_paused_in_temporal(description: WorkflowExecutionDescription, problems: Iterable[RunProblem]) -> bool:
-    """Whether a person has paused the workflow there, or a call of the run."""
+    """Whether the workflow or a call of it was paused with Temporal's UI or command."""
     is_call_paused = any(problem.kind == "paused_call" for problem in problems)
     return is_call_paused or is_paused(description.raw_description.workflow_execution_info)
 
 
-def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str, dict[str, Json]]:
-    """The steps, where those that wait for a time, a signal or a person are not called running."""
-    waiting = {wait.step for wait in open_.waits}
+def _with_waits(steps: dict[str, dict[str, Json]], open_waits: OpenWaits) -> dict[str, dict[str, Json]]:
+    """Return the steps with the status "waiting" where they wait for a time, a signal or a person."""
+    waiting = {wait.step for wait in open_waits.waits}
     return {
         name: {**step, "status": "waiting"} if name in waiting and step["status"] == "running" else step
         for name, step in steps.items()
@@ -93,11 +92,11 @@ def _with_waits(steps: dict[str, dict[str, Json]], open_: OpenWaits) -> dict[str
 
 
 async def _cancel_reason(handle: RunHandle) -> str:
-    """Return the reason why a run is being cancelled; the log has it only at the end."""
+    """Return the reason why a run is being cancelled; the event log has it only at the end."""
     try:
-        state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_WITHIN)
+        state: dict[str, Any] = await handle.workflow.query("state", rpc_timeout=_QUERY_TIMEOUT)
     except RPCError:
-        return ""  # no worker answers just now
+        return ""  # no worker responds
     stop: dict[str, Any] = state.get("stop") or {}
     return str(stop.get("reason", ""))
 
@@ -113,7 +112,8 @@ async def _start_time(runs: Runs, handle: RunHandle, description: WorkflowExecut
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        # Closed runs are kept for a while only; the execution id has the moment of the submission, if it was submitted.
+        # Temporal has removed the first run. The execution id contains the time of submission, but called runs have
+        # none.
         if description.parent_id is not None:
             return description.start_time
         return datetime.datetime.fromtimestamp(millisecond_of(handle.execution_id) / 1000, datetime.UTC)
@@ -122,17 +122,18 @@ async def _start_time(runs: Runs, handle: RunHandle, description: WorkflowExecut
 async def _step_statuses(
     log: EventLog | None, handle: RunHandle, status: str, *, has_worker: bool
 ) -> dict[str, dict[str, Json]]:
-    """Return the steps of a run whose report has none: counts from the event log, statuses from the workflow, which
-    does not know those inside its loops before their chunks have ended.
+    """Return the steps of a run that has no report yet: counts from the event log, statuses from the workflow.
+
+    The workflow does not know the steps inside its loops until their chunks have ended.
     """
-    counted = await _counted_steps(log, handle, status)
+    counted_steps = await _counted_steps(log, handle, status)
     if not has_worker:
-        return counted
+        return counted_steps
     try:
-        progress = await handle.progress(_WITHIN)
+        progress = await handle.progress(_QUERY_TIMEOUT)
     except RPCError:
-        return counted  # no worker answers just now
-    return {name: {**counted.get(name, {}), **progress.get(name, {})} for name in {**counted, **progress}}
+        return counted_steps  # no worker responds
+    return {name: {**counted_steps.get(name, {}), **progress.get(name, {})} for name in {**counted_steps, **progress}}
 
 
 async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -> dict[str, dict[str, Json]]:
@@ -142,7 +143,7 @@ async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -
         async with log.connection() as connection:
             return steps_from_log(await steps_of(connection, handle.execution_id), status)
     except DeploymentError:
-        return {}  # no event log can be read: what Temporal knows is shown anyway
+        return {}  # the event log cannot be read: show what Temporal has
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
@@ -155,13 +156,13 @@ def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str,
     is_over = status not in ("running", "paused")
     for step in steps:
         active = "waiting" if step.is_waiting else "running"
-        open_words = {"STARTED": active, "PAUSED": "held"}
-        word = open_words.get(step.status, step.status.lower())
-        if is_over and step.status in open_words:
-            word = "cancelled"
+        open_statuses = {"STARTED": active, "PAUSED": "held"}
+        step_status = open_statuses.get(step.status, step.status.lower())
+        if is_over and step.status in open_statuses:
+            step_status = "cancelled"
         counts: dict[str, Json] = {"attempts": step.attempts, "retries": step.retries, **_iterations(step)}
         reused: dict[str, Json] = {"reused": True} if step.reused else {}
-        statuses[step.step] = {"status": word, **reused, **counts, "duration_seconds": step.duration_seconds}
+        statuses[step.step] = {"status": step_status, **reused, **counts, "duration_seconds": step.duration_seconds}
     return statuses
 
 

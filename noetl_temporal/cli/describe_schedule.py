@@ -8,25 +8,25 @@ from datetime import datetime, timedelta
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.schedule_facts import PlaybookSchedule, ScheduleTimes
+from noetl_temporal.schedule_types import PlaybookSchedule, ScheduleTimes
 from noetl_temporal.utc_time import utc_cell
 
-__all__ = ["described", "table"]
+__all__ = ["schedule_details", "schedule_table"]
 
-_NEXT_SHOWN = 5
+_MOST_NEXT_TIMES = 5
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
 
-def table(schedules: Sequence[PlaybookSchedule]) -> Table:
+def schedule_table(schedules: Sequence[PlaybookSchedule]) -> Table:
     """Return a table with one row per schedule."""
-    shown = Table(box=None, pad_edge=False, header_style="dim")
+    table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("schedule", "playbook", "times", "next (UTC)", "last (UTC)", ""):
-        shown.add_column(name, no_wrap=True)
+        table.add_column(name, no_wrap=True)
     for schedule in schedules:
-        next_ = _moment(schedule.next[0]) if schedule.next and not schedule.is_paused else ""
-        last = _moment(schedule.runs[-1].scheduled) if schedule.runs else ""
-        shown.add_row(
+        next_ = _rounded_time(schedule.next[0]) if schedule.next and not schedule.is_paused else ""
+        last = _rounded_time(schedule.runs[-1].scheduled) if schedule.runs else ""
+        table.add_row(
             schedule.name,
             _playbook(schedule),
             _times(schedule.times),
@@ -34,11 +34,11 @@ def table(schedules: Sequence[PlaybookSchedule]) -> Table:
             last,
             "paused" if schedule.is_paused else "",
         )
-    return shown
+    return table
 
 
-def described(schedule: PlaybookSchedule) -> str:
-    """Return all facts about a schedule, one per line."""
+def schedule_details(schedule: PlaybookSchedule) -> str:
+    """Describe a schedule, one property per line."""
     return "\n".join(f"{name:<10}{value}".rstrip() for name, value in _lines(schedule))
 
 
@@ -54,11 +54,11 @@ def _lines(schedule: PlaybookSchedule) -> Iterator[tuple[str, str]]:
     if schedule.is_paused:
         yield "paused", schedule.note
     else:
-        for number, at in enumerate(schedule.next[:_NEXT_SHOWN]):
-            yield "" if number else "next", _moment(at)
+        for number, at in enumerate(schedule.next[:_MOST_NEXT_TIMES]):
+            yield "" if number else "next", _rounded_time(at)
     yield "runs", f"{schedule.started} started, {schedule.skipped} skipped by overlap, {schedule.missed} too late"
     for run in reversed(schedule.runs):
-        yield "", f"{_moment(run.scheduled)}  {run.execution_id or run.workflow_id}"
+        yield "", f"{_rounded_time(run.scheduled)}  {run.execution_id or run.workflow_id}"
 
 
 def _playbook(schedule: PlaybookSchedule) -> str:
@@ -81,5 +81,5 @@ def _duration(seconds: float) -> str:
     return f"{seconds:g}s"
 
 
-def _moment(at: datetime) -> str:
+def _rounded_time(at: datetime) -> str:
     return utc_cell(at + timedelta(microseconds=500_000))

@@ -1,4 +1,4 @@
-"""``noetl dev``: keep a stack up in this folder."""
+"""``noetl dev``: keep the stack of this folder running."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from noetl_temporal.stack.home import Home, Owner
 from noetl_temporal.stack.identity import Identity, identity
 from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.locks import Wait
-from noetl_temporal.stack.process import FOR_THE_OWNER
+from noetl_temporal.stack.process import OWNER_ONLY_UMASK
 from noetl_temporal.stack.program import import_path, program
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 
 __all__ = ["dev_group"]
 
 UP_SECONDS = 90.0
 DOWN_SECONDS = 40.0
-"""Longer than the services and then the servers have to stop."""
+"""Longer than the services and the servers together may take to stop."""
 POLL_SECONDS = 0.05
 SERVE = "dev serve"
 BUSY = 75
-"""The exit status if another process owns the stack: the process that started it then waits for that one."""
+"""The exit status of `dev serve` if another process owns the stack; `dev up` then waits for that process."""
 
 
 @click.group("dev")
@@ -58,17 +58,17 @@ def up_command() -> None:
     """Start the stack and return when it is ready. Does nothing if it is already running."""
     from noetl_temporal.credential_source import credential_source  # with the driver, which --help need not wait for
 
-    credential_source()  # which the worker would refuse, in its log
+    credential_source()  # raises here what the worker would only report in its log
     home = Home()
-    running_stack = running(home)
-    if running_stack is None:
+    existing = running_stack(home)
+    if existing is None:
         _report_crash(home)
-    addresses = running_stack or _start(home)
+    addresses = existing or _start(home)
     if addresses.mode == "run":
         raise StackError(
             f"a `noetl run` (process {addresses.pid}) owns the stack of this folder: try again after it ends"
         )
-    click.echo("already running" if running_stack else "up")
+    click.echo("already running" if existing else "up")
     _show(home, addresses, without_password)
 
 
@@ -92,15 +92,15 @@ def down_command() -> None:
 def status_command() -> None:
     """Show whether the stack is running and its addresses, or why it crashed. Exits with 1 if it is not running."""
     home = Home()
-    addresses = running(home)
+    addresses = running_stack(home)
     if addresses is None:
         owner = home.owner()
         click.echo(f"starting or stopping (process {owner.pid})" if owner else "down")
         if owner is None and (reason := crash_reason(home)):
             click.echo(reason)
         _show_rows({"folder": str(home.project or home.root), "data": str(home.root)})
-        if others := projects_up():
-            click.echo(f"up elsewhere (`noetl dev list`): {', '.join(others)}")
+        if other_projects := projects_up():
+            click.echo(f"up elsewhere (`noetl dev list`): {', '.join(other_projects)}")
         sys.exit(FAILED)
     click.echo("up" if addresses.mode == "dev" else f"up for a `noetl run` (process {addresses.pid})")
     _show(home, addresses, str)
@@ -122,7 +122,7 @@ dev_group.add_command(rm_command)
 
 
 def _show(home: Home, addresses: Addresses, shorten: Callable[[str], str]) -> None:
-    """Print the addresses. Only ``status`` prints passwords, because the output of ``up`` may be logged by a script."""
+    """Print the addresses. Only ``status`` prints passwords, because scripts may log the output of ``up``."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
@@ -147,14 +147,14 @@ def _report_crash(home: Home) -> None:
 
 
 def _start(home: Home) -> Addresses:
-    """Start the serving process, detached, and wait for the addresses that it, or another one, publishes."""
+    """Start the serving process, detached, and wait until it or another process publishes the addresses."""
     home.prepare()
     log = home.log("stack")
     process = None
-    wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
+    wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
     deadline = time.monotonic() + UP_SECONDS
     while time.monotonic() < deadline:
-        addresses = running(home)
+        addresses = running_stack(home)
         if addresses:
             click.echo(read_text(log), err=True, nl=False)
             return addresses
@@ -182,15 +182,15 @@ def _spawn_server(log: Path) -> subprocess.Popen[bytes]:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            umask=FOR_THE_OWNER,
+            umask=OWNER_ONLY_UMASK,
             env={**os.environ, **import_path()},
         )
 
 
 def _end_server(home: Home, owner: Owner) -> None:
-    """Ask the serving process to end, and end it and all that it started if it does not. Raises StackError.
+    """Stop the serving process; if it does not end in time, kill it and its servers. Raises StackError.
 
-    The lock names the process. It is ended only if it is the command that serves a stack.
+    The lock names the process, which is stopped only if it is `noetl dev serve`.
     """
     serving = identity(owner.pid)
     if home.owner() != owner or serving is None:
@@ -207,10 +207,10 @@ def _end_server(home: Home, owner: Owner) -> None:
     return _remove_leftovers(home)
 
 
-def _signal(pid: int, expected: Identity, how: signal.Signals) -> None:
+def _signal(pid: int, expected: Identity, number: signal.Signals) -> None:
     if identity(pid) == expected:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, how)
+            os.kill(pid, number)
 
 
 def _remove_leftovers(home: Home) -> None:

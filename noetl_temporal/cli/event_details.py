@@ -11,23 +11,25 @@ if TYPE_CHECKING:  # importing the database driver is slow
 
 __all__ = ["event_details"]
 
-TOLD = (
+_SHOWN_FIELDS = (
     *("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason"),
     *("rerun_of", "rerun_from"),
 )
-"""The fields of a row's meta that are shown unchanged."""
+"""The fields of an event's meta that are shown unchanged."""
 
-LONGEST = 80
+_MOST_CHARACTERS = 80
 """Characters of a condition that are shown."""
 
 
 def event_details(row: Event) -> str:
-    """Return the details of an event: ``page 2, attempt 1``, its error, the targets of a route and why."""
+    """Return the details of an event: ``page 2, attempt 1``, its error, the targets of a route and their conditions."""
     if row.event_type == "warning":
         return warning_text(row)
     meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}
     details = [
-        f"{name.removesuffix('_number').replace('_', ' ')} {meta[name]}" for name in TOLD if meta.get(name) is not None
+        f"{name.removesuffix('_number').replace('_', ' ')} {meta[name]}"
+        for name in _SHOWN_FIELDS
+        if meta.get(name) is not None
     ]
     details += [_routes_text(row.meta)] if row.event_type == "next.evaluated" else []
     details += _decision_text(meta)
@@ -37,22 +39,22 @@ def event_details(row: Event) -> str:
 def _decision_text(meta: dict[str, Any]) -> list[str]:
     """Return what a person decided: ``approved by ann``, ``retry by bob``."""
     approved = meta.get("approved")
-    what = meta.get("action") or ("" if approved is None else "approved" if approved else "rejected")
+    decision = meta.get("action") or ("" if approved is None else "approved" if approved else "rejected")
     by = f"by {meta['by']}" if meta.get("by") else ""
-    return [text] if (text := f"{what} {by}".strip()) else []
+    return [text] if (text := f"{decision} {by}".strip()) else []
 
 
 def _routes_text(meta: dict[str, Any]) -> str:
-    """``to report when {{ count > 5 }}``; of a route that chose nothing, what did not match."""
+    """Return ``to report when {{ count > 5 }}``; if no arc matched, the conditions that did not match."""
     arcs: list[dict[str, Any]] = meta.get("arcs") or []
     chosen = [_arc_text(arc) for arc in arcs if arc.get("matched")]
     if chosen:
         return f"to {', '.join(chosen)}"
-    refused = [_arc_text(arc) for arc in arcs]
-    return f"no match: {', '.join(refused)}" if refused else "no routes"
+    unmatched = [_arc_text(arc) for arc in arcs]
+    return f"no match: {', '.join(unmatched)}" if unmatched else "no routes"
 
 
 def _arc_text(arc: dict[str, Any]) -> str:
     when = " ".join(str(arc.get("when") or "").split())
-    condition = f"{when[:LONGEST]}..." if len(when) > LONGEST else when
+    condition = f"{when[:_MOST_CHARACTERS]}..." if len(when) > _MOST_CHARACTERS else when
     return f"{arc['to']} when {condition}" if condition else str(arc["to"])

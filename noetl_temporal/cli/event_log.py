@@ -1,4 +1,4 @@
-"""Connections of commands to the event log. Every connect and query has a timeout; failures raise DeploymentError."""
+"""Connections of commands to the event log. Connecting and queries time out; failures raise DeploymentError."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from noetl_temporal.deployment import CONNECT_SECONDS, postgres_problem
 
 __all__ = ["EventLog", "log_connection", "open_event_log"]
 
-ANSWER_SECONDS = CONNECT_SECONDS
-"""Timeout of a connect, and of each query."""
+TIMEOUT_SECONDS = CONNECT_SECONDS
+"""Timeout of connecting, and of each query."""
 
 CLOSE_SECONDS = 1.0
 
 
 class EventLog:
-    """One connection, opened when it is first used and reopened after it was lost. One user at a time."""
+    """One connection, opened at its first use and reopened after it was lost, for one user at a time."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._connection: asyncpg.Connection | None = None
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[asyncpg.Connection]:
-        """Yield the connection for exclusive use inside the block. Raises DeploymentError, also for errors of the
-        block.
-        """
-        async with self._turn:
+        """Yield the connection for exclusive use. Raises DeploymentError, also for database errors in the block."""
+        async with self._lock:
             try:
-                yield await self._connected()
+                yield await self._connect()
             except (ValueError, *DATABASE_ERRORS) as error:
                 self._drop()
                 raise postgres_problem(error, self._dsn) from error
 
-    async def _connected(self) -> asyncpg.Connection:
+    async def _connect(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(self._dsn, timeout=ANSWER_SECONDS, command_timeout=ANSWER_SECONDS)
+            self._connection = await asyncpg.connect(
+                self._dsn, timeout=TIMEOUT_SECONDS, command_timeout=TIMEOUT_SECONDS
+            )
         return self._connection
 
     def _drop(self) -> None:
-        """Terminate the connection, which may be the cause of the error; the next user reconnects."""
+        """Terminate the connection, which may have caused the error; the next user reconnects."""
         if self._connection is not None:
             self._connection.terminate()
 
@@ -72,7 +72,7 @@ async def open_event_log(dsn: str | None) -> AsyncGenerator[EventLog | None]:
 
 @asynccontextmanager
 async def log_connection(dsn: str) -> AsyncGenerator[asyncpg.Connection]:
-    """Yield a connection to the event log at ``dsn``. Raises DeploymentError, also for errors of the block."""
+    """Yield a connection to the event log at ``dsn``. Raises DeploymentError, also for database errors in the block."""
     log = EventLog(dsn)
     try:
         async with log.connection() as connection:

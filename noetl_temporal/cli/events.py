@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # importing the database driver is slow
 __all__ = ["EventTable", "events_command", "print_json"]
 
 WIDEST = 60
-"""The most characters of a column; a longer text moves the rest of its line."""
+"""The maximum width of a column; a longer cell shifts the rest of its line."""
 
 SUPERSEDED = "superseded by a reset"
 """The mark of a superseded row in the table."""

@@ -21,11 +21,11 @@ from noetl_temporal.cli.command_errors import OutcomeUnknownError, cause_of
 from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.credentials import check_names, check_names_of_workers
 from noetl_temporal.cli.event_log import EventLog, open_event_log
-from noetl_temporal.cli.following import Following
-from noetl_temporal.cli.interrupts import caught_interrupts
+from noetl_temporal.cli.interrupts import catch_interrupts
 from noetl_temporal.cli.playbook import Playbook, check_support
+from noetl_temporal.cli.run_follower import RunFollower
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.submission import UnansweredError, submitted
+from noetl_temporal.cli.submission import UnansweredError, submit_run
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.credential_source import credential_source
@@ -59,63 +59,64 @@ class RunOptions(NamedTuple):
 class _Run:
     """The state of the run in this process.
 
-    ``is_submitted``: Temporal has confirmed it. ``ended`` is its summary once it is no longer followed, because it has
-    ended or was left running.
+    ``is_submitted``: Temporal has confirmed it. ``summary`` is set when it is no longer followed, because it has ended
+    or was left running.
     """
 
     def __init__(self, options: RunOptions) -> None:
         self.execution_id = new_execution_id()
         self.path = options.playbook.graph.source.path
         self.is_submitted = False
-        self.ended: RunSummary | None = None
+        self.summary: RunSummary | None = None
 
-    def unknown(self, error: BaseException) -> RunSummary:
-        """Return the facts about a run that ``error`` kept from being followed to its end."""
+    def unknown_summary(self, error: BaseException) -> RunSummary:
+        """Return the summary of a run whose outcome is unknown because of ``error``."""
         workflow = workflow_id(self.path, self.execution_id)
         return RunSummary(self.execution_id, workflow, "", self.path, "unknown", reason=_reason(error))
 
 
 async def execute(options: RunOptions, deployment: Deployment, view: View, show: Show) -> None:
-    """Run it to its end, and show that once it is seen: what serves the run stops after that, and may be interrupted.
+    """Run a playbook and show its outcome, before the worker and the mirror of this process stop.
 
-    Raises DeploymentError before anything has started, OutcomeUnknownError when its end was not seen: the connection is
-    lost, say, or the report cannot be read.
+    Raises DeploymentError before anything has started, OutcomeUnknownError if the outcome cannot be read, such as after
+    a lost connection.
     """
     run = _Run(options)
     try:
         await _execute(run, options, deployment, view, show)
-    except Exception as raised:
-        error = cause_of(raised)
-        if run.ended is None:
+    except Exception as caught:
+        error = cause_of(caught)
+        if run.summary is None:
             if run.is_submitted or isinstance(error, UnansweredError):
-                run.ended = run.unknown(error)
-                show(run.ended, False)
-                raise OutcomeUnknownError(run.ended) from raised
+                run.summary = run.unknown_summary(error)
+                show(run.summary, False)
+                raise OutcomeUnknownError(run.summary) from caught
             raise
         click.echo(f"after the run ended: {_reason(error)}", err=True)
-    if run.ended is not None and run.ended.status == "unknown":
-        raise OutcomeUnknownError(run.ended)
+    if run.summary is not None and run.summary.status == "unknown":
+        raise OutcomeUnknownError(run.summary)
 
 
 async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view: View, show: Show) -> None:
     client = await NoetlClient.connect(tools=options.tools)
     check_support(options.playbook, options.tools, has_store=client.has_store)
-    # The signal handlers outlive the worker: a KeyboardInterrupt while the worker stops leaves tasks that never end.
+    # The signal handlers outlive the worker: a KeyboardInterrupt while the worker stops would leave tasks that never
+    # end.
     with ExitStack() as signals:
-        async with open_event_log(client.dsn) as log, AsyncExitStack() as served:
+        async with open_event_log(client.dsn) as log, AsyncExitStack() as services:
             await _check(log)
-            queues = await _serve(served, client, options, deployment)
-            interrupts = signals.enter_context(caught_interrupts())
+            queues = await _serve(services, client, options, deployment)
+            interrupts = signals.enter_context(catch_interrupts())
             with view:
                 submit = partial(_submit, client, options, queues)
-                handle = await submitted(submit, run.execution_id, interrupts, view.say)
+                handle = await submit_run(submit, run.execution_id, interrupts, view.say)
                 run.is_submitted = True
                 graph, is_verbose = options.playbook.graph, options.is_verbose
-                following = Following(
+                following = RunFollower(
                     client, handle, log, view, graph, options.timeout, interrupts, shows_output=is_verbose
                 )
-                run.ended, interrupted = await following.follow(deployment.ui)
-            show(run.ended, interrupted)
+                run.summary, interrupted = await following.follow(deployment.ui)
+            show(run.summary, interrupted)
 
 
 def _reason(error: BaseException) -> str:
@@ -133,7 +134,7 @@ async def _check(log: EventLog | None) -> None:
         click.echo("showing no progress and no events: NOETL_POSTGRES is not set", err=True)
         return
     async with log.connection():
-        pass  # connecting was the check
+        pass  # connecting is the check
 
 
 async def _submit(client: NoetlClient, options: RunOptions, queues: Mapping[str, str], execution_id: int) -> RunHandle:
@@ -149,9 +150,9 @@ async def _submit(client: NoetlClient, options: RunOptions, queues: Mapping[str,
 
 
 async def _serve(
-    served: AsyncExitStack, client: NoetlClient, options: RunOptions, deployment: Deployment
+    services: AsyncExitStack, client: NoetlClient, options: RunOptions, deployment: Deployment
 ) -> dict[str, str]:
-    """Serve the run if this process must. Return the queues of its tools, if they differ from the default."""
+    """Serve the run if this process must, until ``services`` is closed. Return the run's own queues by tool kind."""
     if not deployment.serve and not options.credentials:
         await check_names_of_workers(options.playbook.graphs, client.temporal)
         return {}
@@ -159,7 +160,7 @@ async def _serve(
 
     check_names(options.playbook.graphs, credential_source(options.credentials))
     if not deployment.serve:
-        return await served.enter_async_context(local_worker.serve_tools(client.temporal, options.credentials))
+        return await services.enter_async_context(local_worker.serve_tools(client.temporal, options.credentials))
     if client.dsn:
-        await served.enter_async_context(local_worker.serve_all(client.temporal, client.dsn, options.credentials))
+        await services.enter_async_context(local_worker.serve_all(client.temporal, client.dsn, options.credentials))
     return {}

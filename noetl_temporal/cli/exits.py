@@ -1,5 +1,5 @@
-"""The exit statuses of commands; the README explains them. Nothing may be imported here: the command needs them before
-its imports are done.
+"""The exit statuses of commands, which the README explains. Nothing may be imported here, because main.py needs them
+before its imports are done.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``noetl explain``: what a key of a playbook, a tool kind or the code of a finding means; pages of the reference."""
+"""``noetl explain``: explain a playbook key, a tool kind or a diagnostic code, or print a page of the reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["explain_command"]
 
 _CODE = re.compile(r"NT\d+", re.IGNORECASE)
 _MARKER = re.compile(r"^<!-- .* -->\n\n?", re.MULTILINE)
-"""Comments in a page that mark generated tables and blocks that are not playbooks."""
+"""Comments in a page that mark generated tables, and code blocks that are not playbooks."""
 
 _WIDTH = 100
 
@@ -44,14 +44,14 @@ def explain_command(path: str | None) -> None:
     if path is None:
         click.echo("\n".join(_overview(kinds)))
     elif _CODE.fullmatch(path):
-        click.echo(_code(path.upper()))
+        click.echo(_code_explanation(path.upper()))
     elif path in pages():
         click.echo(_MARKER.sub("", page(path)))
     else:
-        click.echo("\n".join(_lines(_entry(path, kinds), kinds)))
+        click.echo("\n".join(_entry_lines(_entry(path, kinds), kinds)))
         if path in CONSTRUCTS and path in kinds.names:
             click.echo("\nThe tool kind of the same name:\n")
-            click.echo("\n".join(_lines(lookup_kind(path, kinds), kinds)))
+            click.echo("\n".join(_entry_lines(lookup_kind(path, kinds), kinds)))
 
 
 def _entry(path: str, kinds: ToolKinds) -> KeyEntry:
@@ -61,20 +61,20 @@ def _entry(path: str, kinds: ToolKinds) -> KeyEntry:
         name = path.partition(".")[0]
         if name not in _TEMPLATE_NAMES:
             raise click.UsageError(str(error)) from None
-        of_templates = f'"{name}" is a name in templates: noetl explain templates'
+        template_hint = f'"{name}" is a name in templates: noetl explain templates'
         unknown_key = f"{error}; " if _has_keys(name, kinds) else ""
-        raise click.UsageError(unknown_key + of_templates) from None
+        raise click.UsageError(unknown_key + template_hint) from None
 
 
 def _has_keys(name: str, kinds: ToolKinds) -> bool:
-    """Whether the name of templates is also that of a key with keys of its own, such as loop."""
+    """Whether a name in templates is also a key with keys below it, such as loop."""
     try:
         return bool(lookup(name, kinds).keys)
     except UnknownPathError:
         return False
 
 
-def _code(name: str) -> str:
+def _code_explanation(name: str) -> str:
     try:
         return explanation(Code(name))
     except ValueError:
@@ -95,12 +95,12 @@ def _overview(kinds: ToolKinds) -> Iterator[str]:
     yield "\nCodes of findings: noetl explain NT303"
 
 
-def _lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
+def _entry_lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
     required = ", required" if entry.is_required else ""
     yield f"{entry.path}: {entry.value}{required}" if entry.value else entry.path
     yield from _paragraph(entry.about)
     if entry.tool is not None:
-        yield from _facts(entry.tool, is_supported=kinds.is_supported(entry.path))
+        yield from _tool_facts(entry.tool, is_supported=kinds.is_supported(entry.path))
     if entry.choices:
         yield "\nValues:"
         yield from _table(entry.choices)
@@ -124,8 +124,8 @@ def _lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
         yield from _table([(name, field.about) for name, field in entry.tool.result.items()])
 
 
-def _facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
-    """Yield what holds for every call of a kind."""
+def _tool_facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
+    """Yield the properties of all calls of a kind."""
     if tool.problem:
         yield from _paragraph(f"It is installed and cannot be used: {tool.problem}")
     elif not is_supported:

@@ -1,4 +1,4 @@
-"""What the compiler has to say, on stderr."""
+"""Prints diagnostics of the compiler to stderr."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _MOST_SHOWN = 100
 """The maximum number of diagnostics of one file that are shown."""
 
 
-def show_findings(result: Result, therefore: str, *, strict: bool = False) -> None:
-    """Print each diagnostic with its line, errors first if there are too many; ``therefore`` is printed after errors.
+def show_findings(result: Result, consequence: str, *, strict: bool = False) -> None:
+    """Print the diagnostics with their lines, errors first if there are too many; ``consequence`` follows errors.
 
     ``strict``: warnings fail as well.
     """
     errors, warnings = _show(result)
     if errors:
-        click.echo(f"{_count(errors, 'error')}: {therefore}", err=True)
+        click.echo(f"{_count(errors, 'error')}: {consequence}", err=True)
     if warnings and strict:
         click.echo(f"{_count(warnings, 'warning')}: failed because of --strict", err=True)
 
 
-def show_all_findings(results: Sequence[Result], therefore: str) -> None:
-    """Print the diagnostics of several files; ``therefore`` is printed once after errors."""
+def show_all_findings(results: Sequence[Result], consequence: str) -> None:
+    """Print the diagnostics of several files; ``consequence`` follows errors, once."""
     errors = [errors for errors, _ in map(_show, results) if errors]
     if errors:
         files = f" in {len(errors):,} files" if len(errors) > 1 else ""
-        click.echo(f"{_count(sum(errors), 'error')}{files}: {therefore}", err=True)
+        click.echo(f"{_count(sum(errors), 'error')}{files}: {consequence}", err=True)
 
 
 def _show(result: Result) -> tuple[int, int]:
@@ -53,8 +53,8 @@ def _show(result: Result) -> tuple[int, int]:
     return errors, len(result.diagnostics) - errors
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _echo(text: str, diagnostic: Diagnostic) -> None:

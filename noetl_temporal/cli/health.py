@@ -1,4 +1,4 @@
-"""``--health HOST:PORT`` of commands that serve until they are stopped."""
+"""The option ``--health HOST:PORT`` of commands that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from temporalio.client import Client
 
 from noetl_temporal.health import serving_health
 
-__all__ = ["answering_health"]
+__all__ = ["serve_health"]
 
 
 @asynccontextmanager
-async def answering_health(
+async def serve_health(
     address: tuple[str, int] | None,
     client: Client,
     stopped: asyncio.Event,
     served: str,
     metrics: Callable[[], Coroutine[Any, Any, str]],
 ) -> AsyncGenerator[None]:
-    """Answer while the block runs, unless there is no address. Raises click.UsageError if it cannot listen there."""
+    """Serve health checks and metrics while the block runs, if there is an address.
+
+    Raises click.UsageError if it cannot listen there.
+    """
     if address is None:
         yield
         return
     async with AsyncExitStack() as stack:
-        serves = serving_health(address, client, lambda: "" if stopped.is_set() else served, metrics)
+        serving = serving_health(address, client, lambda: "" if stopped.is_set() else served, metrics)
         try:
-            await stack.enter_async_context(serves)
+            await stack.enter_async_context(serving)
         except OSError as error:
             raise click.UsageError(f"cannot listen on {address[0]}:{address[1]}: {error.strerror}") from None
         yield

@@ -1,7 +1,7 @@
-"""Import without the garbage collector.
+"""Imports without garbage collection.
 
-It would scan all imported modules again and again, a tenth of what a short command takes. Modules are
-no garbage: they stay as long as the process, so they are left out of later collections as well.
+The collector would scan all imported modules again and again, which takes a tenth of the time of a short command.
+Modules live as long as the process, so later collections skip them as well.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["importing"]
 
 @contextmanager
 def importing() -> Generator[None]:
-    """Hold the collector back while the block runs."""
+    """Disable the garbage collector while the block runs, and freeze the objects that exist at its end."""
     gc.disable()
     try:
         yield

@@ -1,4 +1,4 @@
-"""``noetl ledger``: the table beside the rows of sinks."""
+"""``noetl ledger``: the SQL of the table that makes SQL calls and sinks exactly once."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ import click
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.cli.arguments import NAME, moment_of
+from noetl_temporal.cli.arguments import NAME, parse_duration, parse_time
 from noetl_temporal.cli.connection import running_deployment
-from noetl_temporal.cli.console import print_table, styled
+from noetl_temporal.cli.console import print_table, styled_text
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
@@ -33,15 +33,13 @@ WIDEST_ERROR = 60
 def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
     """``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
     del ctx
-    from noetl_compiler.language.quantities import duration
-
     if text is None:
         return None
-    seconds = None if text.strip().isdecimal() else duration(text)
+    seconds = parse_duration(text)
     try:
         if seconds is not None:
             return datetime.now(UTC) - timedelta(seconds=seconds)
-        return moment_of(text)
+        return parse_time(text)
     except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{text!r} is neither an age, such as 2h or 3d, nor a time, such as 2026-11-23 or 2026-11-23T08:00",
@@ -117,7 +115,7 @@ def list_command(
         sys.exit(FAILED)
 
 
-async def _list_runs(wanted: RunFilter) -> Sequence[ListedRun]:
+async def _list_runs(run_filter: RunFilter) -> Sequence[ListedRun]:
     from noetl_temporal.deployment import DeploymentError
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.runs import Runs
@@ -125,21 +123,21 @@ async def _list_runs(wanted: RunFilter) -> Sequence[ListedRun]:
     dsn = dsn_from_environment()
     if dsn is not None:
         try:
-            return await _list_logged_runs(dsn, wanted)
+            return await _list_logged_runs(dsn, run_filter)
         except DeploymentError as problem:
             click.echo(f"{problem}\nTemporal has these runs:", err=True)
     runs = await Runs.connect()
-    filters = wanted.path, wanted.statuses, wanted.since, wanted.limit, wanted.ended_since
+    filters = run_filter.path, run_filter.statuses, run_filter.since, run_filter.limit, run_filter.ended_since
     return await Runs(runs.temporal, None).list(*filters)
 
 
-async def _list_logged_runs(dsn: str, wanted: RunFilter) -> list[ListedRun]:
+async def _list_logged_runs(dsn: str, run_filter: RunFilter) -> list[ListedRun]:
     from noetl_temporal.database_errors import DATABASE_ERRORS
     from noetl_temporal.deployment import postgres_problem
     from noetl_temporal.run_list import runs_in_log
 
     try:
-        return await runs_in_log(dsn, wanted)
+        return await runs_in_log(dsn, run_filter)
     except DATABASE_ERRORS as error:
         raise postgres_problem(error, dsn) from error
 
@@ -157,7 +155,7 @@ def _table(runs: Sequence[ListedRun]) -> Table:
         seconds = ((run.ended or datetime.now(UTC)) - run.started).total_seconds()
         table.add_row(
             str(run.execution_id),
-            styled((run.status.replace("_", " "), STATUS_COLOURS.get(run.status, "default"))),
+            styled_text((run.status.replace("_", " "), STATUS_COLOURS.get(run.status, "default"))),
             run.path,
             *([run.schedule or ""] if is_scheduled else []),
             utc_cell(run.started),

@@ -1,6 +1,4 @@
-"""Facts about a run from the rows of its event log: its warnings, why it was stopped, and of which run it
-is a rerun.
-"""
+"""Facts about a run from its events: its warnings, why it was stopped, and the run that it repeats."""
 
 from __future__ import annotations
 
@@ -11,16 +9,16 @@ from noetl_temporal.cli.progress import Row, warning_text
 __all__ = ["FACT_EVENTS", "LogFacts"]
 
 FACT_EVENTS = ("warning", "playbook.started", "playbook.cancelled")
-"""The rows from which facts are read."""
+"""The types of events from which facts are read."""
 
 _TERMINATED = "the workflow was terminated: "
 
 
 class LogFacts:
-    """Facts about a run from the rows of its event log.
+    """Facts about a run from its events.
 
-    ``warnings`` has each text once, ``reason`` is why a person stopped the run. A rerun is one of the execution
-    ``rerun_of`` from the step ``rerun_from`` on; both are empty for any other run.
+    ``warnings`` has each warning once, ``reason`` is why a person stopped the run. A rerun repeats the execution
+    ``rerun_of`` from the step ``rerun_from`` on; both are empty for other runs.
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
@@ -29,13 +27,13 @@ class LogFacts:
         self.read(rows)
 
     def read(self, rows: Iterable[Row]) -> None:
-        """Add the facts of further rows."""
+        """Add the facts of more events."""
         for row in rows:
             self._read(row)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """``file:line:col: warning: step: message``, in the order they came."""
+        """The warnings as ``file:line:col: warning: step: message``, in the order of the events."""
         return tuple(self._warnings)
 
     def _read(self, row: Row) -> None:

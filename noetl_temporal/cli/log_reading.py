@@ -1,4 +1,4 @@
-"""What the event log says of a run as a whole: how many events it has, whether it is complete, and why it is not."""
+"""Reads from the event log how many events a run has, and whether they are complete, or else why not."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import CalledRun, called_runs, event_counts, events_of, read_progress
 from noetl_temporal.runs import RunHandle
 
-__all__ = ["LogSummary", "log_summary", "problems_of", "read_log", "until_read"]
+__all__ = ["LogSummary", "log_summary", "mirror_problems", "read_log", "wait_until_complete"]
 
 _PAGE = 1000
-"""Rows that are read at once."""
+"""The number of events that are read at once."""
 
 _MOST_CALLED = 20
 """The maximum number of called runs that are listed."""
@@ -31,8 +31,8 @@ class LogSummary(NamedTuple):
     """The facts about a run in its event log.
 
     ``events`` excludes those that resets ``superseded``. ``is_complete``: the event that closed the run was read.
-    ``problems``: why the mirror cannot read on. ``warnings``, ``reason``, ``rerun_of`` and ``rerun_from`` are those of
-    LogFacts. ``called`` are the first of the ``calls`` runs of other playbooks that it has called.
+    ``problems``: why the mirror cannot read the history. ``warnings``, ``reason``, ``rerun_of`` and ``rerun_from`` are
+    those of LogFacts. ``calls`` is the number of runs that it has called, ``called`` the first of them.
     """
 
     events: int = 0
@@ -46,8 +46,8 @@ class LogSummary(NamedTuple):
     rerun_of: str = ""
     rerun_from: str = ""
 
-    def added_to(self, summary: RunSummary) -> RunSummary:
-        """Return the summary of the run with these facts. Where both have a fact, that of the summary counts."""
+    def add_to(self, summary: RunSummary) -> RunSummary:
+        """Return the summary with these facts. Where both have a value, that of the summary is kept."""
         return replace(
             summary,
             events=self.events,
@@ -64,7 +64,7 @@ class LogSummary(NamedTuple):
 
 
 async def log_summary(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> LogSummary:
-    """Read the facts about a run; none if the log cannot be read, with the reason on stderr."""
+    """Read the facts about a run. If the log cannot be read, print why to stderr and return none."""
     if log is None:
         return LogSummary()
     try:
@@ -80,13 +80,13 @@ async def read_log(
 ) -> LogSummary:
     """Read the facts about the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
     progress = await read_progress(log, namespace, workflow_id, run_id)
-    events, gone = await event_counts(log, execution_id)  # after it: what is complete now is counted whole
+    events, superseded = await event_counts(log, execution_id)  # after read_progress: counts all of a complete run
     facts = await _facts(log, execution_id)
     problems = tuple(map(unread_history, progress.problems))
     called, calls = await called_runs(log, execution_id, _MOST_CALLED)
     return LogSummary(
-        events - gone,
-        gone,
+        events - superseded,
+        superseded,
         progress.is_complete,
         problems,
         facts.warnings,
@@ -99,7 +99,7 @@ async def read_log(
 
 
 async def _facts(log: asyncpg.Connection, execution_id: int) -> LogFacts:
-    """Read page by page: a loop may have a warning for each of its items."""
+    """Read the facts page by page, because a loop may have a warning for each item."""
     facts, after = LogFacts(), 0
     while rows := await events_of(log, execution_id, after=after, types=FACT_EVENTS, limit=_PAGE):
         facts.read(rows)
@@ -107,8 +107,8 @@ async def _facts(log: asyncpg.Connection, execution_id: int) -> LogFacts:
     return facts
 
 
-async def problems_of(log: EventLog, namespace: str, workflow_id: str) -> tuple[RunProblem, ...]:
-    """Return why the mirror cannot read the run on; empty if it can, or if the log is unreachable."""
+async def mirror_problems(log: EventLog, namespace: str, workflow_id: str) -> tuple[RunProblem, ...]:
+    """Return why the mirror cannot read the history of a run; empty if it can, or if the log is unreachable."""
     with contextlib.suppress(DeploymentError):
         async with log.connection() as connection:
             progress = await read_progress(connection, namespace, workflow_id, "")
@@ -116,8 +116,8 @@ async def problems_of(log: EventLog, namespace: str, workflow_id: str) -> tuple[
     return ()
 
 
-async def until_read(log: EventLog, namespace: str, handle: RunHandle) -> bool:
-    """Wait until the log of a run that has ended is complete; False if it cannot become so. Raises RPCError."""
+async def wait_until_complete(log: EventLog, namespace: str, handle: RunHandle) -> bool:
+    """Wait until the event log of an ended run is complete; return False if it cannot be completed. Raises RPCError."""
     run_id = (await handle.workflow.describe()).run_id
     interval = PollInterval()
     with contextlib.suppress(DeploymentError):

@@ -1,4 +1,4 @@
-"""Runs as the event log alone has them."""
+"""Reads runs from the event log alone."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from noetl_temporal.mirror.read import (
 __all__ = ["PAGE_ROWS", "EventPage", "logged_events", "logged_run"]
 
 PAGE_ROWS = 1000
-"""Rows of a run that are in memory at once."""
+"""The number of rows that are in memory at once."""
 
 
 class EventPage(NamedTuple):
-    """A page of rows of a run, in the order they happened. ``widths`` are those of all its pages, None if it is the
-    only one.
+    """A page of the events of a run, in the order they happened.
+
+    ``widths`` are the column widths of all pages; None if there is only one.
     """
 
     rows: list[LoggedEvent]
@@ -37,10 +38,10 @@ class EventPage(NamedTuple):
 
 
 async def logged_events(dsn: str, execution_id: int | None, last: int | None = None) -> AsyncGenerator[EventPage]:
-    """Yield the rows of a run, or of the latest, page by page; only the ``last``. No page where the log has none.
+    """Yield the events of a run, or of the latest run, page by page; with ``last`` only that many.
 
-    Only the rows that exist at the start: a running playbook may write faster than a reader reads. Raises
-    DeploymentError. Between two pages no query runs, however long the reader takes.
+    Only events that exist at the start are read, because a running playbook may write faster than a reader reads. No
+    query runs between two pages, however long the reader takes. Raises DeploymentError.
     """
     log = EventLog(dsn)
     try:
@@ -48,21 +49,23 @@ async def logged_events(dsn: str, execution_id: int | None, last: int | None = N
             run = await logged_run(connection, execution_id)
             if run is None:
                 return
-            id_, place = run.execution_id, LogPosition()
-            left = (await event_counts(connection, id_)).events
+            run_id, position = run.execution_id, LogPosition()
+            remaining = (await event_counts(connection, run_id)).events
             if last is not None:
-                place, left = await position_before_last(connection, id_, last), min(last, left)
-            rows = await events_after(connection, id_, place, min(PAGE_ROWS, left))
-            widths = await event_widths(connection, id_, place) if len(rows) == PAGE_ROWS else None
+                position, remaining = await position_before_last(connection, run_id, last), min(last, remaining)
+            rows = await events_after(connection, run_id, position, min(PAGE_ROWS, remaining))
+            widths = await event_widths(connection, run_id, position) if len(rows) == PAGE_ROWS else None
         while rows:
             yield EventPage(rows, widths)
-            left -= len(rows)
+            remaining -= len(rows)
             async with log.connection() as connection:
-                rows = await events_after(connection, id_, LogPosition.after(rows[-1].event), min(PAGE_ROWS, left))
+                rows = await events_after(
+                    connection, run_id, LogPosition.after(rows[-1].event), min(PAGE_ROWS, remaining)
+                )
     finally:
         await log.close()
 
 
 async def logged_run(log: asyncpg.Connection, execution_id: int | None) -> Execution | None:
-    """The run of that id, or the latest that no other has called; None where the log has none."""
+    """Return the run with that id, or the latest run that no other has called; None if the log does not have it."""
     return await latest_execution(log) if execution_id is None else await execution(log, execution_id)

@@ -1,7 +1,7 @@
-"""Where libraries log to: their warnings are for operators, not for users who run a playbook. The output of python
-tasks is logged there as well.
+"""Configures where libraries and the output of python tasks are logged.
 
-Temporal's core, which is written in Rust, would print its log to standard output, between results.
+Warnings of libraries are for operators, not for users who run a playbook. Temporal's core, which is written in Rust,
+would otherwise print its log to standard output, between results.
 """
 
 from __future__ import annotations
@@ -25,29 +25,26 @@ TASK_OUTPUT = "noetl_temporal.task_output"
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LOG_FORMATS = ("text", "json")
 
-_IDS = ("execution_id", "step", "iteration", "attempt")
-"""What a record may say of the call that it is about."""
+_CALL_ATTRIBUTES = ("execution_id", "step", "iteration", "attempt")
+"""The attributes of a log record that identify a call."""
 
 
 def log_to_file(file: Path) -> None:
-    """Log to a file, for a command that a person watches, so that the terminal has only its own output. Without a
-    folder nothing is logged.
+    """Log to a file, so that the terminal has only the output of the command. Without its folder nothing is logged.
 
-    Raises OSError when somebody else may have made the file.
+    Raises OSError if another account may have created the file.
     """
     has_folder = file.parent.exists()
     _log_to(_File(open_log(file, append=True)) if has_folder else logging.NullHandler())
 
 
 def log_nowhere() -> None:
-    """Discard the log, for commands that only read and report problems themselves."""
+    """Discard the log, for commands that report problems themselves."""
     _log_to(logging.NullHandler())
 
 
 def log_to_terminal(form: str = "text", metrics: PrometheusConfig | None = None) -> None:
-    """Log warnings to stderr in one of LOG_FORMATS, for services. With ``metrics`` the SDK serves its own metrics
-    there.
-    """
+    """Log warnings to stderr in one of LOG_FORMATS, for services. With ``metrics`` the SDK exports its own."""
     _log_to(logging.StreamHandler(), _Json() if form == "json" else None, metrics)
 
 
@@ -59,7 +56,7 @@ class _File(logging.StreamHandler[TextIO]):
 
 
 class _Printable(logging.Formatter):
-    """Whoever reads a log does so on a terminal."""
+    """Escapes control characters, because logs are read on terminals."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
@@ -74,7 +71,7 @@ class _Json(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **{name: value for name in _IDS if (value := getattr(record, name, None)) is not None},
+            **{name: value for name in _CALL_ATTRIBUTES if (value := getattr(record, name, None)) is not None},
         }
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)

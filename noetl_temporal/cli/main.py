@@ -1,4 +1,4 @@
-"""The start of the ``noetl`` command: it handles Ctrl-C and SIGTERM before it imports what takes long."""
+"""The entry point of ``noetl``, which handles Ctrl-C and SIGTERM before the slow imports."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ __all__ = ["main"]
 
 
 def main() -> NoReturn:
-    """Entry point. A Ctrl-C while modules are imported leaves at once: nothing has begun that would have to end. So
-    does SIGTERM until a service handles it itself (stop_signals.py), which is not a failure.
+    """Run ``noetl``.
+
+    Ctrl-C during the imports exits immediately, because nothing has started yet. So does SIGTERM to a service, with
+    exit status 0, until the service handles it itself (stop_signals.py).
     """
-    if _serves(sys.argv[1:]):
-        signal.signal(signal.SIGTERM, _leave_well)
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # not where it is ignored, as in a script's background
-        signal.signal(signal.SIGINT, _leave)
+    if _is_service(sys.argv[1:]):
+        signal.signal(signal.SIGTERM, _exit_successfully)
+    previous_handler = signal.getsignal(signal.SIGINT)
+    if previous_handler is signal.default_int_handler:  # not where it is ignored, as in a script's background
+        signal.signal(signal.SIGINT, _exit_interrupted)
     with importing():
         from noetl_temporal.cli import commands
 
-    signal.signal(signal.SIGINT, before)
+    signal.signal(signal.SIGINT, previous_handler)
     commands.main()
 
 
-def _serves(arguments: Sequence[str]) -> bool:
+def _is_service(arguments: Sequence[str]) -> bool:
     """Whether the command runs until it is stopped; ``mirror rebuild`` does not."""
     return arguments[:1] in (["worker"], ["mirror"], ["codec-server"]) and all(
         argument.startswith("-") for argument in arguments[1:2]
     )
 
 
-def _leave_well(_number: int, _frame: object) -> NoReturn:
+def _exit_successfully(_number: int, _frame: object) -> NoReturn:
     os._exit(0)
 
 
-def _leave(_number: int, _frame: object) -> NoReturn:
+def _exit_interrupted(_number: int, _frame: object) -> NoReturn:
     os._exit(INTERRUPTED)

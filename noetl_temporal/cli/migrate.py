@@ -9,18 +9,18 @@ from pathlib import Path
 import click
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler.migration import Migration, migrated
+from noetl_compiler.migration import Migration, migrate_parsed
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.findings import show_findings
-from noetl_temporal.cli.output import below
+from noetl_temporal.cli.output import path_below
 from noetl_temporal.cli.printable_stream import echo_document
-from noetl_temporal.cli.rewrite_files import difference, rewrite
+from noetl_temporal.cli.rewrite_files import rewrite, unified_diff
 from noetl_temporal.cli.sources import parsed_playbooks
 
 __all__ = ["migrate_command"]
 
-_NOTHING = "nothing was written"
+_NOTHING_WRITTEN = "nothing was written"
 
 
 @click.command("migrate")
@@ -51,7 +51,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
         raise click.UsageError("--write rewrites files in place: it needs files, and excludes -o")
     if is_dry and (in_place or output):
         raise click.UsageError("--check and --diff write nothing: they exclude --write and -o")
-    migrations = [migrated(playbook) for playbook in parsed_playbooks(paths, installed_tools())]
+    migrations = [migrate_parsed(playbook) for playbook in parsed_playbooks(paths, installed_tools())]
     if len(migrations) > 1 and not (is_dry or in_place or output):
         raise click.UsageError("several playbooks need --write, -o FOLDER, --check or --diff")
     for migration in migrations:
@@ -65,15 +65,15 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
 
 
 def _report_notes(migration: Migration) -> None:
-    """Print the errors of a playbook, else the notes about what its new form drops or writes as extensions."""
+    """Print the errors of a playbook, and the notes about what its new form drops or writes as extensions."""
     file = migration.source.file
     if migration.compiled.graph is None:
-        show_findings(migration.compiled, _NOTHING)
+        show_findings(migration.compiled, _NOTHING_WRITTEN)
     for note in migration.notes if migration.changes or migration.defect else ():
         click.echo(printable_line(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:
-        what = f"the rewritten playbook would compile to another graph ({migration.defect}): {_NOTHING}"
-        click.echo(printable_line(f"{file}: {what}; this is a bug, please report it with the playbook"), err=True)
+        problem = f"the rewritten playbook would compile to another graph ({migration.defect}): {_NOTHING_WRITTEN}"
+        click.echo(printable_line(f"{file}: {problem}; this is a bug, please report it with the playbook"), err=True)
 
 
 def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
@@ -81,7 +81,7 @@ def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
         if migration.text is None or not migration.changes:
             continue
         if diff:
-            click.echo(difference(migration.source.file, migration.source.text, migration.text), nl=False)
+            click.echo(unified_diff(migration.source.file, migration.source.text, migration.text), nl=False)
         else:
             click.echo(printable_line(f"{migration.source.file}: would be rewritten"))
 
@@ -93,7 +93,7 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
         if in_place and migration.changes:
             rewrite(Path(migration.source.file), migration.text, _named_folder(Path(migration.source.file), paths))
         elif output is not None and (len(migrations) > 1 or output.is_dir()):
-            rewrite(below(output, migration.source.file), migration.text, output)
+            rewrite(path_below(output, migration.source.file), migration.text, output)
         elif output is not None:
             rewrite(output, migration.text, output.parent)
         elif not in_place:

@@ -87,7 +87,7 @@ async def _problems(dsn: str) -> list[ReadProblem]:
 async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
     import asyncpg
 
-    from noetl_temporal.cli.health import answering_health
+    from noetl_temporal.cli.health import serve_health
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.database_errors import DATABASE_ERRORS
     from noetl_temporal.deployment import CONNECT_SECONDS, check_postgres, postgres_problem
@@ -106,13 +106,13 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
     with stop_event() as stopped:
         async with asyncpg.create_pool(dsn, min_size=0, max_size=1, command_timeout=CONNECT_SECONDS) as pool:
             gauges = Gauges(pool, client.namespace)
-            async with answering_health(health, client, stopped, "the event log", metrics), mirroring(client, dsn):
+            async with serve_health(health, client, stopped, "the event log", metrics), mirroring(client, dsn):
                 click.echo("mirroring; Ctrl-C stops")
                 await stopped.wait()
 
 
 def _event_log_dsn() -> str:
-    """Return the DSN of the event log. Asked for by each command, so that --help needs no stack."""
+    """Return the DSN of the event log. Each subcommand calls this itself, so that --help needs no stack."""
     running_deployment()
     log_to_terminal()
     dsn = dsn_from_environment()

@@ -1,4 +1,4 @@
-"""The run that an ID on the command line names."""
+"""Finds the run that an ID on the command line names."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ async def execution_of(run: int | str) -> int: ...
 @overload
 async def execution_of(run: int | str | None) -> int | None: ...
 async def execution_of(run: int | str | None) -> int | None:
-    """Return the execution id; None for the latest run. A text is looked up in the event log and in Temporal, if they
-    can be reached. Raises NoSuchRunError when it names no run, or several; DeploymentError.
+    """Return the execution id; None for the latest run.
+
+    A string is looked up in the event log and in Temporal, if they can be reached. Raises NoSuchRunError if it names no
+    run, or several; DeploymentError.
     """
     if not isinstance(run, str):
         return run
-    from noetl_temporal.run_ids import AmbiguousIdError, chosen
+    from noetl_temporal.run_ids import AmbiguousIdError, matching_run
 
     paths: dict[int, str] = {}
     problems: list[DeploymentError] = []
-    for look_up in (_in_log, _in_temporal):
+    for look_up in (_find_in_log, _find_in_temporal):
         try:
             paths |= await look_up(run)
         except DeploymentError as problem:
@@ -37,7 +39,7 @@ async def execution_of(run: int | str | None) -> int | None:
     if not paths and problems:
         raise problems[0]
     try:
-        execution_id = chosen(run, paths)
+        execution_id = matching_run(run, paths)
     except AmbiguousIdError as error:
         raise NoSuchRunError(str(error)) from None
     if execution_id is None:
@@ -73,7 +75,7 @@ def unknown_run(execution_id: int) -> NoSuchRunError:
 
 
 async def latest_in_temporal() -> int | None:
-    """Return the latest run that Temporal knows; None if it knows none or is unreachable: then read the event log."""
+    """Return the latest run in Temporal; None if it has none or is unreachable."""
     from noetl_temporal.runs import Runs, UnknownRunError
 
     try:
@@ -82,7 +84,7 @@ async def latest_in_temporal() -> int | None:
         return None
 
 
-async def _in_log(text: str) -> dict[int, str]:
+async def _find_in_log(text: str) -> dict[int, str]:
     from noetl_temporal.run_ids import matches_in_log
 
     dsn = dsn_from_environment()
@@ -92,7 +94,7 @@ async def _in_log(text: str) -> dict[int, str]:
         raise postgres_problem(error, dsn or "") from error
 
 
-async def _in_temporal(text: str) -> dict[int, str]:
+async def _find_in_temporal(text: str) -> dict[int, str]:
     from temporalio.service import RPCError
 
     from noetl_temporal.config import connect_temporal

@@ -1,4 +1,4 @@
-"""Where a command's texts go: to stdout, to one file, or to a folder."""
+"""Writes the output of a command to stdout, to one file, or to a folder."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import click
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.rewrite_files import rewrite
 
-__all__ = ["Text", "below", "print_texts", "terminal_width", "write_text", "write_texts"]
+__all__ = ["Text", "path_below", "print_texts", "terminal_width", "write_text", "write_texts"]
 
 
 class Text(NamedTuple):
-    """A text with the file it was made from."""
+    """Output with the path of the file that it was made from."""
 
     file: str
     text: str
@@ -47,20 +47,20 @@ def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, into_folder
     """Write the texts to the file, or into the folder, each under its own path. Raises click.UsageError."""
     for file, text in texts:
         if into_folder or output.is_dir():
-            write_text(below(output, file).with_suffix(f".{suffix}"), f"{text}\n", output)
+            write_text(path_below(output, file).with_suffix(f".{suffix}"), f"{text}\n", output)
         else:
             write_text(output, f"{text}\n", output.parent)
 
 
 def write_text(target: Path, text: str, within: Path) -> None:
-    """Write one file; see ``rewrite``. Raises click.UsageError: -o named what cannot be written."""
+    """Write one file; see ``rewrite``. Raises click.UsageError if the file cannot be written."""
     try:
         rewrite(target, text, within)
     except click.ClickException as error:
         raise click.UsageError(error.message) from None
 
 
-def below(folder: Path, file: str) -> Path:
-    """Return the path in the output folder for a file with this path."""
+def path_below(folder: Path, file: str) -> Path:
+    """Return the path below ``folder`` for the output of a file."""
     path = Path(file)
     return folder / Path(*(part for part in path.parts if part not in ("..", path.anchor)))

@@ -1,4 +1,4 @@
-"""Describes runs from the mirror's tables, where Temporal has removed them or is unreachable."""
+"""Describes runs from the mirror's tables, if Temporal has removed them or is unreachable."""
 
 from __future__ import annotations
 
@@ -53,4 +53,4 @@ async def _summary(log: asyncpg.Connection, converter: DataConverter, execution:
         warnings=() if pruned is None else (f"{PRUNED} {pruned:%Y-%m-%d}",),
         duration_seconds=round((ended - started).total_seconds(), 3),
     )
-    return summary if run is None else (await read_log(log, *run, execution.execution_id)).added_to(summary)
+    return summary if run is None else (await read_log(log, *run, execution.execution_id)).add_to(summary)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.run_requests import json_argument, send_request, user_name
+
+if TYPE_CHECKING:  # importing Temporal is slow
+    from noetl_temporal.runs import RunHandle
 
 __all__ = ["pause_command", "resume_command", "retry_command", "skip_command"]
 
@@ -74,15 +80,9 @@ def retry_command(execution: int | str, step: str | None, is_all: bool, by: str 
     """
     who = by or user_name()
     if is_all:
-        execution_id, count = send_request(
-            execution, lambda handle: handle.retry_all(step or "", by=who, reason=reason), if_ended=_RERUN
-        )
-        click.echo(f"run {execution_id}: retrying {_held_runs(count)}")
-        return
-    execution_id, run = send_request(
-        execution, lambda handle: handle.retry(step or "", by=who, reason=reason), if_ended=_RERUN
-    )
-    click.echo(f"run {execution_id}: retrying {run}")
+        _decide_held(execution, "retrying", lambda handle: handle.retry_all(step or "", by=who, reason=reason))
+    else:
+        _decide_held(execution, "retrying", lambda handle: handle.retry(step or "", by=who, reason=reason))
 
 
 @click.command("skip")
@@ -102,18 +102,17 @@ def skip_command(execution: int | str, step: str | None, is_all: bool, data: str
     noetl skip 754318462739161088 'load[3]' --data '{"rows": []}'
     noetl skip 754318462739161088 load --all
     """
+    if step is None and not is_all:
+        raise click.UsageError("name the STEP to skip, or write --all for all held steps")
     who, result = by or user_name(), json_argument(data, "--data")
     if is_all:
-        execution_id, count = send_request(
-            execution, lambda handle: handle.skip_all(step or "", result, by=who, reason=reason)
-        )
-        click.echo(f"run {execution_id}: skipped {_held_runs(count)}")
-        return
-    if step is None:
-        raise click.UsageError("name the STEP to skip, or write --all for all held steps")
-    execution_id, run = send_request(execution, lambda handle: handle.skip(step, result, by=who, reason=reason))
-    click.echo(f"run {execution_id}: skipped {run}")
+        _decide_held(execution, "skipped", lambda handle: handle.skip_all(step or "", result, by=who, reason=reason))
+    else:
+        _decide_held(execution, "skipped", lambda handle: handle.skip(step or "", result, by=who, reason=reason))
 
 
-def _held_runs(count: int) -> str:
-    return f"{count:,} held run{'s' * (count != 1)} of steps"
+def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:
+    """Send a decision about held step runs, which returns the id of one, or the number of all."""
+    execution_id, decided = send_request(execution, request, if_ended=_RERUN)
+    held = decided if isinstance(decided, str) else f"{decided:,} held step run{'s' * (decided != 1)}"
+    click.echo(f"run {execution_id}: {verb} {held}")

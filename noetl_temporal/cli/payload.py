@@ -1,4 +1,4 @@
-"""The request of a run: ``--payload`` and ``--set``, read within bounds and merged. A wrong one is a UsageError."""
+"""The request of a run from ``--payload`` and ``--set``: sizes are checked, and errors are UsageErrors."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile
 from noetl_temporal.limits import STORED_BYTES
 
-__all__ = ["cut", "read_payload", "read_value"]
+__all__ = ["read_payload", "read_value", "truncate"]
 
-_LONGEST_SHOWN = 80
+_MOST_CHARACTERS = 80
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
 def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json]:
     """Return the payload's object with every ``a.b=value`` of ``settings`` set in it, in order."""
     request = _parse_object(payload) if payload else {}
-    left = json_limits.MAX_VALUES
+    remaining = json_limits.MAX_VALUES
     for setting in settings:
         keys, value = _parse_setting(setting)
-        left -= sum(1 for _ in _values(value))
-        if left < 0:
+        remaining -= sum(1 for _ in _walk_values(value))
+        if remaining < 0:
             raise click.UsageError(f"--set has more than {json_limits.MAX_VALUES:,} values in all")
         _set_at(request, keys, value)
     return request
@@ -43,24 +43,24 @@ def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json
 
 
 def _parse_object(payload: str) -> dict[str, Json]:
-    text, where = (_read_file(payload[1:]), payload[1:]) if payload.startswith("@") else (payload, "--payload")
-    if too_much := json_limits.excess(text):
+    text, origin = (_read_file(payload[1:]), payload[1:]) if payload.startswith("@") else (payload, "--payload")
+    if excess := json_limits.exceeded_limit(text):
         raise click.UsageError(
-            f"{where} is too large ({too_much}): keep data in a file or a table, and read it in a task"
+            f"{origin} is too large ({excess}): keep data in a file or a table, and read it in a task"
         )
     try:
         value = msgspec.json.decode(text)
     except ValueError as error:
         hint = f": to read a file, write --payload @{payload}" if Path(payload).suffix == ".json" else ""
-        raise click.UsageError(f"{where} is not JSON: {error}{hint}") from None
-    if _LONG_NUMBER.search(text) and not all(_fits(element) for _, element in _values(value)):
-        raise click.UsageError(f"{where} has an integer of more than 64 bits: write it as text")
+        raise click.UsageError(f"{origin} is not JSON: {error}{hint}") from None
+    if _LONG_NUMBER.search(text) and not all(_is_64_bit(element) for _, element in _walk_values(value)):
+        raise click.UsageError(f"{origin} has an integer of more than 64 bits: write it as a string")
     if not isinstance(value, dict):
-        raise click.UsageError(f'{where} must be a JSON object, such as \'{{"city": "Oslo"}}\'')
+        raise click.UsageError(f'{origin} must be a JSON object, such as \'{{"city": "Oslo"}}\'')
     return cast("dict[str, Json]", value)
 
 
-def _fits(value: Json) -> bool:
+def _is_64_bit(value: Json) -> bool:
     return not isinstance(value, int) or -(2**63) <= value < 2**64
 
 
@@ -73,39 +73,42 @@ def _read_file(name: str) -> str:
     except FileNotFoundError:
         raise click.UsageError(f"--payload: no such file: {name!r}") from None
     except (OSError, UnicodeDecodeError) as error:
-        why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise click.UsageError(f"--payload: cannot read {name}: {why}") from None
+        reason = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise click.UsageError(f"--payload: cannot read {name}: {reason}") from None
 
 
 # ---- --set ------------------------------------------------------------------------------------------------------
 
 
 def _parse_setting(setting: str) -> tuple[list[str], Json]:
-    """``a.b=3`` as the names ``a`` and ``b``, and 3."""
+    """Parse ``a.b=3`` to the names ``a`` and ``b``, and the value 3."""
     path, equals, raw = setting.partition("=")
     keys = path.strip().split(".")
     if not equals or not all(keys) or printable_line(path) != path:
-        raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {_abbreviated(setting)}")
+        raise click.UsageError(f"--set takes name=value, such as --set city=Oslo; got {_quote(setting)}")
     return keys, read_value("--set", path, raw, len(keys))
 
 
 def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
-    """YAML as playbooks have it, so that 3 is a number and [a, b] a list; a date stays the text it is. ``depth`` is
-    that of the place for which ``option`` gives it. Raises click.UsageError.
+    """Parse YAML as in playbooks: 3 is a number, [a, b] a list, and a date stays a string.
+
+    ``depth`` is the number of levels above the value. Raises click.UsageError.
     """
     if not raw.strip():
         return None
-    root, node = read(SourceFile(option, raw))
-    if root is None or node:
-        raise click.UsageError(f"{option} {cut(name)}: {_abbreviated(raw)} is not a YAML value{_first_problem(node)}")
+    root, diagnostics = read(SourceFile(option, raw))
+    if root is None or diagnostics:
+        raise click.UsageError(
+            f"{option} {truncate(name)}: {_quote(raw)} is not a YAML value{_first_problem(diagnostics)}"
+        )
     value = to_json(root)
-    if depth + max((level for level, _ in _values(value)), default=0) > MAX_DEPTH:
-        raise click.UsageError(f"{option} {cut(name)} has more than {MAX_DEPTH} levels")
+    if depth + max((level for level, _ in _walk_values(value)), default=0) > MAX_DEPTH:
+        raise click.UsageError(f"{option} {truncate(name)} has more than {MAX_DEPTH} levels")
     return value
 
 
 def _first_problem(diagnostics: list[Diagnostic]) -> str:
-    """Return the first problem and its hint. The hint for a playbook that is too large does not apply to a payload."""
+    """Format the first problem and its hint. The hint for a playbook that is too large does not apply to a payload."""
     first = diagnostics[0]
     has_remedy = first.hint and first.code is not Code.BUDGET_EXCEEDED
     return f": {first.message}{f' ({first.hint})' if has_remedy else ''}"
@@ -113,29 +116,31 @@ def _first_problem(diagnostics: list[Diagnostic]) -> str:
 
 def _set_at(request: dict[str, Json], keys: list[str], value: Json) -> None:
     for key in keys[:-1]:
-        inner: Json = request.setdefault(key, {})
-        if not isinstance(inner, dict):
-            raise click.UsageError(f"--set {cut('.'.join(keys))}: {key!r} already has a value that is not a mapping")
-        request = cast("dict[str, Json]", inner)
+        nested: Json = request.setdefault(key, {})
+        if not isinstance(nested, dict):
+            raise click.UsageError(
+                f"--set {truncate('.'.join(keys))}: {key!r} already has a value that is not a mapping"
+            )
+        request = cast("dict[str, Json]", nested)
     request[keys[-1]] = value
 
 
-def _values(value: Json) -> Iterator[tuple[int, Json]]:
-    """Yield the value and all in it, each with the number of lists and mappings around it; without recursion."""
-    left: list[tuple[int, Json]] = [(0, value)]
-    while left:
-        level, element = left.pop()
+def _walk_values(value: Json) -> Iterator[tuple[int, Json]]:
+    """Yield the value and all values in it, each with the number of lists and mappings around it."""
+    remaining: list[tuple[int, Json]] = [(0, value)]
+    while remaining:
+        level, element = remaining.pop()
         yield level, element
         if isinstance(element, dict):
-            left.extend((level + 1, inner) for inner in cast("dict[str, Json]", element).values())
+            remaining.extend((level + 1, nested) for nested in cast("dict[str, Json]", element).values())
         elif isinstance(element, list):
-            left.extend((level + 1, inner) for inner in cast("list[Json]", element))
+            remaining.extend((level + 1, nested) for nested in cast("list[Json]", element))
 
 
-def _abbreviated(text: str) -> str:
-    return repr(cut(text))
+def _quote(text: str) -> str:
+    return repr(truncate(text))
 
 
-def cut(text: str) -> str:
-    """Return the part of a name or value that is shown in an error."""
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+def truncate(text: str) -> str:
+    """Shorten a name or value for an error message."""
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

@@ -1,4 +1,4 @@
-"""A playbook given on the command line. A wrong one ends the command, with status 2."""
+"""Reads and checks the playbook of a command line. The command exits with status 2 if the playbook has errors."""
 
 from __future__ import annotations
 
@@ -20,21 +20,23 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import show_findings
-from noetl_temporal.cli.payload import cut
+from noetl_temporal.cli.payload import truncate
 from noetl_temporal.cli.sources import stdin_source
 from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.unsupported import check_calls, unframed
+from noetl_temporal.unsupported import check_calls, frame_warnings
 
 __all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 
-_LONGEST_MENTIONED = 200
+_LONGEST_KEY = 200
 _NOTHING_STARTED = "nothing was started"
 
 
 class Playbook(NamedTuple):
-    """``text`` goes into the catalog with the graph. ``credentials`` are the places of literal credentials in it,
-    ``calls`` the playbooks that it may call.
+    """A compiled playbook.
+
+    ``text`` is its source, ``credentials`` the places of literal credentials in it, ``calls`` the playbooks that it may
+    call.
     """
 
     graph: Graph
@@ -44,11 +46,11 @@ class Playbook(NamedTuple):
 
     @property
     def graphs(self) -> Sequence[Graph]:
-        """Its own and those of the playbooks that it calls by their names."""
+        """Its own graph and those of the playbooks that it calls."""
         return self.calls.closure(self.graph)
 
     def excerpt(self, failure: Failure) -> list[str]:
-        """The line of a failure, marked, with literal credentials masked."""
+        """Return the line of a failure with a marker below it; literal credentials are masked."""
         if not failure.line or failure.file != self.graph.source.file:
             return []
         source = SourceFile(failure.file, self.text)
@@ -60,63 +62,64 @@ class Playbook(NamedTuple):
 def read_playbook(
     file: Path, request: Mapping[str, Json], folder: Path | None = None, credentials: Path | None = None
 ) -> Playbook:
-    """Compile ``file``, or stdin if it is ``-``, for a run with this request; its diagnostics go to stderr. What it
-    calls is looked for in ``folder``, by default that of the file, the credentials of its scripts in ``credentials``.
+    """Compile ``file``, or stdin if it is ``-``, for a run with this request, and print its diagnostics to stderr.
 
-    Raises click.UsageError."""
+    The playbooks that it calls are looked up in ``folder``, by default that of ``file``, and the
+    credentials of its scripts in the file ``credentials``. Raises click.UsageError.
+    """
     is_stdin = str(file) == "-"
     result = compile_to_run(stdin_source() if is_stdin else file, request, credentials)
     show_findings(result, _NOTHING_STARTED)
     if result.graph is None:
         sys.exit(WRONG)
-    literal = tuple(diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT)
+    credential_spans = tuple(
+        diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT
+    )
     calls = NO_CALLS
     if has_calls(result.graph):
         if is_stdin:
             raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
         calls = _pin_calls(file, folder or file.parent, installed_tools(), result.diagnostics)
-    return Playbook(result.graph, result.source.text, literal, calls)
+    return Playbook(result.graph, result.source.text, credential_spans, calls)
 
 
 def _pin_calls(file: Path, folder: Path, tools: Tools, diagnostics: Sequence[Diagnostic]) -> PinnedCalls:
-    """What ``file`` calls. ``shown`` are diagnostics that need not be shown again."""
+    """Compile the playbooks that ``file`` calls. ``diagnostics`` have been printed and are not printed again."""
     from noetl_compiler.pinning import pin_file  # few playbooks call others
 
     calls, problems = pin_file(file, folder, tools)
     for problem in problems:
-        fresh = tuple(diagnostic for diagnostic in problem.diagnostics if diagnostic not in diagnostics)
-        show_findings(msgspec.structs.replace(problem, diagnostics=fresh), _NOTHING_STARTED)
+        new_diagnostics = tuple(diagnostic for diagnostic in problem.diagnostics if diagnostic not in diagnostics)
+        show_findings(msgspec.structs.replace(problem, diagnostics=new_diagnostics), _NOTHING_STARTED)
     if problems:
         sys.exit(WRONG)
     return calls
 
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:
-    """Refuse a key that the playbook neither declares in its workload nor mentions anywhere."""
+    """Raise click.UsageError for a key that the playbook neither declares in its workload nor mentions."""
     declared: dict[str, Json] = playbook.graph.workload.data or {}
     for key in request:
         if key in declared or _mentions(playbook.text, key):
             continue
         hint = nearest_or_all(key, declared, "its workload has")
-        raise click.UsageError(f"the playbook does not use {cut(key)!r}{f': {hint}' if hint else ''}")
+        raise click.UsageError(f"the playbook does not use {truncate(key)!r}{f': {hint}' if hint else ''}")
 
 
 def _mentions(text: str, key: str) -> bool:
-    """Whether the text contains it as a word. A long key is never mentioned, and slow to search."""
-    return len(key) <= _LONGEST_MENTIONED and re.search(rf"\b{re.escape(key)}\b", text) is not None
+    """Whether the text contains the key as a word. Long keys are not searched, because that is slow."""
+    return len(key) <= _LONGEST_KEY and re.search(rf"\b{re.escape(key)}\b", text) is not None
 
 
 def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool = True) -> None:
-    """Refuse a playbook that needs something which is not here, before it has done anything. Without a store, warn of
-    its frames.
-    """
-    for warning in () if has_store else unframed(playbook.graph, playbook.calls):
+    """Exit with WRONG if the playbook needs what is not supported. Without a payload store, warn about frames."""
+    for warning in () if has_store else frame_warnings(playbook.graph, playbook.calls):
         click.echo(warning, err=True)
     refuse_to_start(check_calls(playbook.graph, playbook.calls, tools, has_store=has_store)[1])
 
 
 def refuse_to_start(problems: Sequence[str]) -> None:
-    """Print the problems and exit with WRONG; nothing without any."""
+    """Print the problems and exit with WRONG, if there are any."""
     for problem in problems:
         click.echo(problem, err=True)
     if problems:

@@ -15,23 +15,23 @@ from typing import TextIO, cast
 
 import click
 
-__all__ = ["PrintableStream", "echo_document", "echo_json", "print_safely", "stream_for_console"]
+__all__ = ["PrintableStream", "echo_document", "echo_json", "make_streams_printable", "stream_for_console"]
 
-_HARMLESS = re.compile(r"[\n\t -~]*")
+_PRINTABLE_ASCII = re.compile(r"[\n\t -~]*")
 
 
 class PrintableStream(io.TextIOWrapper):
-    """Writes to the same file as ``beneath``. Characters that its encoding lacks are escaped."""
+    """Writes to the file of ``underlying``, with control characters and those that its encoding lacks escaped."""
 
-    def __init__(self, beneath: io.TextIOWrapper) -> None:
-        beneath.flush()
-        beneath.reconfigure(errors="backslashreplace")
-        # click writes UTF-8 past a stream that says it is ASCII
-        encoding = "utf-8" if codecs.lookup(beneath.encoding).name == "ascii" else beneath.encoding
+    def __init__(self, underlying: io.TextIOWrapper) -> None:
+        underlying.flush()
+        underlying.reconfigure(errors="backslashreplace")
+        # click bypasses a stream whose encoding is ASCII and writes UTF-8
+        encoding = "utf-8" if codecs.lookup(underlying.encoding).name == "ascii" else underlying.encoding
         super().__init__(
-            beneath.buffer, encoding=encoding, errors="backslashreplace", line_buffering=beneath.line_buffering
+            underlying.buffer, encoding=encoding, errors="backslashreplace", line_buffering=underlying.line_buffering
         )
-        self.beneath = beneath
+        self.underlying = underlying
 
     def write(self, text: str, /) -> int:
         """Write the text with control characters escaped; return the number of characters of ``text``."""
@@ -39,12 +39,12 @@ class PrintableStream(io.TextIOWrapper):
         return len(text)
 
 
-def print_safely() -> None:
-    """Replace both streams of this process. A stream that is closed, or no file, stays as it is."""
-    sys.stdout, sys.stderr = _safe(sys.stdout), _safe(sys.stderr)
+def make_streams_printable() -> None:
+    """Replace stdout and stderr of this process. A stream that is closed or not a file is left unchanged."""
+    sys.stdout, sys.stderr = _to_printable_stream(sys.stdout), _to_printable_stream(sys.stderr)
 
 
-def _safe(stream: TextIO) -> TextIO:
+def _to_printable_stream(stream: TextIO) -> TextIO:
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     return PrintableStream(cast("io.TextIOWrapper", stream))
@@ -52,26 +52,26 @@ def _safe(stream: TextIO) -> TextIO:
 
 def stream_for_console(stream: TextIO) -> TextIO:
     """Return the underlying stream, for a writer that makes its text printable itself."""
-    return stream.beneath if isinstance(stream, PrintableStream) else stream
+    return stream.underlying if isinstance(stream, PrintableStream) else stream
 
 
 def echo_json(text: str) -> None:
-    """Print JSON that stays JSON with the same value, whatever is in its texts."""
+    """Print JSON, with control characters as JSON escapes, so that its value is unchanged."""
     from noetl_compiler.printable import printable_json
 
     click.echo(printable_json(text))
 
 
 def echo_document(text: str) -> None:
-    """Print a file's text: byte for byte into a pipe or a file, printable on a terminal."""
+    """Print the text of a file: unchanged into a pipe or a file, with escaped control characters on a terminal."""
     stream = sys.stdout if sys.stdout.isatty() else stream_for_console(sys.stdout)
     stream.write(text)
     stream.flush()
 
 
 def _printable(text: str) -> str:
-    if _HARMLESS.fullmatch(text):
-        return text  # without an import that --help need not wait for
+    if _PRINTABLE_ASCII.fullmatch(text):
+        return text  # avoids an import, which --help need not wait for
     from noetl_compiler.printable import printable
 
     return printable(text)

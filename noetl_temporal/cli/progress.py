@@ -1,4 +1,4 @@
-"""The progress of a run, from the rows of its event log: one line a step."""
+"""The progress of the steps of a run, from the events of its log."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE_SECONDS = 10.0
 
 
 class Row(Protocol):
-    """What is read of a row of noetl.event; ``duration`` in seconds."""
+    """The columns of a row of noetl.event that are used here. ``duration`` is in seconds."""
 
     @property
     def event_type(self) -> str: ...
@@ -39,11 +39,11 @@ class Row(Protocol):
 
 
 class StepLine:
-    """What is known of one step. ``is_after_failure`` of the final one, when a failure led there."""
+    """The progress of one step. ``is_after_failure``: it is the final step, and a failure led there."""
 
     def __init__(self, name: str, *, is_after_failure: bool = False) -> None:
-        self.name, self.status, self.began = name, "running", time.monotonic()
-        self.reported_at = self.began
+        self.name, self.status, self.started_at = name, "running", time.monotonic()
+        self.reported_at = self.started_at
         self.seconds: float | None = None
         self.total: int | None = None
         self.iterations = self.kept = self.failed = self.pages = self.retries = self.waits = 0
@@ -53,7 +53,9 @@ class StepLine:
         self.is_after_failure = is_after_failure
 
     def final_counts(self) -> str:
-        """As ``counts``; of a loop without pages and retries, whose last rows may come after its end."""
+        """Return ``counts`` for a step that has ended. Those of a loop omit pages and retries, whose last events may
+        follow.
+        """
         return self._iteration_counts() if self.total is not None else self.counts()
 
     def counts(self) -> str:
@@ -69,33 +71,33 @@ class StepLine:
         return ", ".join(parts)
 
     def pace(self) -> str:
-        """``2.5/s, 36 s left`` of a loop whose items end; by the times in the log, since it may be read later."""
+        """Return ``2.5/s, 36 s left`` for a loop of known length, by the times of its events."""
         if self.total is None or self.loop_began is None or self.last_ended is None:
             return ""
         seconds = (self.last_ended - self.loop_began).total_seconds()
         if seconds <= 0:
             return ""
         left = max(0, self.total - self.iterations) * seconds / self.iterations
-        return f"{self.iterations / seconds:.1f}/s" + (f", {_rounded(left)} left" if left else "")
+        return f"{self.iterations / seconds:.1f}/s" + (f", {_duration_text(left)} left" if left else "")
 
 
 class Progress:
-    """All steps in the order they began."""
+    """The progress of all steps, in the order they started."""
 
     def __init__(self) -> None:
         self.steps: dict[str, StepLine] = {}
         self.warnings: dict[str, None] = {}
 
     def feed(self, row: Row) -> str | None:
-        """Take in one row of noetl.event; a line worth printing comes back, or None."""
+        """Process a row of noetl.event. Return a line to print, or None."""
         if row.event_type == "warning":
             return self._warning_line(warning_text(row))
         if row.meta.get("synthetic"):
             return None
         event, name = row.event_type, _step_of(row)
         if event == "step.started":
-            begun = self.steps[name] = StepLine(name, is_after_failure=bool(row.meta.get("routed_to_end")))
-            return f"{name} (after failure) ..." if begun.is_after_failure else f"{name} ..."
+            step_line = self.steps[name] = StepLine(name, is_after_failure=bool(row.meta.get("routed_to_end")))
+            return f"{name} (after failure) ..." if step_line.is_after_failure else f"{name} ..."
         line = self.steps.get(name)
         if line is None:
             return None
@@ -105,13 +107,13 @@ class Progress:
             return _hold_line(line, row)
         if event in WAIT_BEGINS or event in WAIT_ENDS:
             line.waits += 1 if event in WAIT_BEGINS else -1
-            if line.status in ("running", "waiting"):  # the rows of the last iterations may come after the end
+            if line.status in ("running", "waiting"):  # events of the last iterations may follow the end of the loop
                 line.status = "waiting" if line.waits > 0 else "running"
         _count(line, event, row)
         return _retry_line(line, row) if event == "task.attempt.failed" else _loop_progress(line)
 
     def _warning_line(self, text: str) -> str | None:
-        """A loop that runs again may warn again of the same."""
+        """Return the warning unless it was seen before: a loop that runs again may repeat its warnings."""
         if text in self.warnings:
             return None
         self.warnings[text] = None
@@ -126,13 +128,13 @@ def warning_text(row: Row) -> str:
 
 
 def _step_of(row: Row) -> str:
-    """Rows of tasks name their task, and their step in ``step_run_id``: ``fetch#1``."""
+    """Return the step of a row. In a row of a task it is part of ``step_run_id``: ``fetch#1``."""
     if row.event_type.startswith(("step.", "loop.")):
         return row.node_name
     return str(row.meta.get("step") or row.meta.get("step_run_id", "").rpartition("#")[0])
 
 
-def _rounded(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     """``36 s``, ``5 min``, ``2.5 h``."""
     if seconds < 2 * 60:
         return f"{seconds:.0f} s"
@@ -141,7 +143,7 @@ def _rounded(seconds: float) -> str:
 
 def _end_line(line: StepLine, status: str, row: Row) -> str:
     line.status, line.note = status, ""
-    line.seconds = row.duration or time.monotonic() - line.began
+    line.seconds = row.duration or time.monotonic() - line.started_at
     counts = f" ({final})" if (final := line.final_counts()) else ""
     error = f": {row.error}" if row.error else ""
     after = " (after failure)" if line.is_after_failure else ""
@@ -150,7 +152,7 @@ def _end_line(line: StepLine, status: str, row: Row) -> str:
 
 def _hold_line(line: StepLine, row: Row) -> str:
     line.status, line.note = "held", row.error or "failed"
-    line.seconds = time.monotonic() - line.began
+    line.seconds = time.monotonic() - line.started_at
     return f"{line.name} held: {line.note}"
 
 
@@ -166,7 +168,7 @@ def _count(line: StepLine, event: str, row: Row) -> None:
         line.failed += event == "loop.iteration.failed"
         line.last_ended = max(line.last_ended or row.event_time, row.event_time)
     elif event in ("loop.done", "loop.failed", "loop.cancelled"):
-        # The rows of the last iterations may come after this one: they are in other histories.
+        # The events of the last iterations may follow this one, because they are in other histories.
         line.failed = meta["stats"]["failed"]
         line.iterations = meta["stats"]["success"] + line.failed - line.kept
     elif event == "task.done" and meta.get("page"):
@@ -176,11 +178,11 @@ def _count(line: StepLine, event: str, row: Row) -> None:
 
 
 def _loop_progress(line: StepLine) -> str | None:
-    """A line about a loop that takes long, now and then."""
+    """Return a line about a running loop, at most every LINE_SECONDS."""
     if line.total is None or time.monotonic() - line.reported_at < LINE_SECONDS:
         return None
     line.reported_at = time.monotonic()
-    return f"{line.name} running for {line.reported_at - line.began:.0f} s ({line.counts()})"
+    return f"{line.name} running for {line.reported_at - line.started_at:.0f} s ({line.counts()})"
 
 
 def _retry_line(line: StepLine, row: Row) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from noetl_temporal.cli.arguments import parse_duration
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
@@ -21,18 +22,16 @@ if TYPE_CHECKING:  # it imports Temporal's SDK and asyncpg, which --help does no
 __all__ = ["prune_command", "summary"]
 
 
-def _duration(ctx: click.Context, param: click.Parameter, text: str) -> timedelta:
+def _duration(ctx: click.Context, param: click.Parameter, age: str) -> timedelta:
     """``30d`` as a timedelta. Raises click.BadParameter."""
     del ctx
-    from noetl_compiler.language.quantities import duration
-
-    seconds = duration(text)
+    seconds = parse_duration(age)
     try:
-        if seconds is not None and not text.strip().isdecimal():
+        if seconds is not None:
             return timedelta(seconds=seconds)
     except OverflowError:
         pass
-    raise click.BadParameter(f"{text!r} is not a duration, such as 30d or 36h", param=param)
+    raise click.BadParameter(f"{age!r} is not a duration with a unit, such as 30d or 36h", param=param)
 
 
 @click.command("prune")

@@ -1,4 +1,4 @@
-"""``noetl test --record``: a run as a test."""
+"""``noetl test --record``: convert a run to a test."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
             raise StackError(f"run {execution} has not ended: record it then")
         report = await handle.result()
         if report.status not in (*SUCCEEDED, "failed", "cancelled"):
-            how = report.status.replace("_", " ")
+            status = report.status.replace("_", " ")
             raise StackError(
-                f"run {execution} is {how}: only a run that completed, failed or was cancelled can be recorded"
+                f"run {execution} is {status}: only a run that completed, failed or was cancelled can be recorded"
             )
         recorded = await _whole_run(runs, await reading_converter(), handle.workflow_id)
     except (UnknownRunError, LookupError) as error:
@@ -50,7 +50,9 @@ async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
 
 
 async def _whole_run(runs: Runs, converter: DataConverter, workflow_id: str) -> RecordedRun:
-    """The run, after what it took over from earlier ones if it is a rerun. Raises as recorded_run, UnknownRunError."""
+    """Return the run; that of a rerun includes what it reused from earlier runs.
+
+    Raises the errors of recorded_run, UnknownRunError."""
     run = await recorded_run(runs.temporal, converter, workflow_id)
     if not run.rerun_of:
         return run

@@ -48,12 +48,12 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
       2    a playbook is wrong, or the command line; nothing was registered
     """
     with importing():
-        candidates = _candidates(paths)
+        found = _candidates(paths)
         running_deployment()
         log_nowhere()
-    done = asyncio.run(_register(catalog_dsn(), candidates))
-    _show(done, as_json=as_json)
-    if any(move.problem for move in done.moved):
+    registration = asyncio.run(_register(catalog_dsn(), found))
+    _show(registration, as_json=as_json)
+    if any(move.problem for move in registration.moved):
         sys.exit(FAILED)
 
 
@@ -64,13 +64,13 @@ def _candidates(paths: tuple[Path, ...]) -> Candidates:
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
             raise click.UsageError(f"no such file or folder: {str(path)!r}")
-    candidates = read_candidates(paths, installed_tools())
-    show_all_findings(candidates.results, "nothing was registered")
-    if candidates.problems:
+    found = read_candidates(paths, installed_tools())
+    show_all_findings(found.results, "nothing was registered")
+    if found.problems:
         sys.exit(WRONG)
-    if not candidates.playbooks:
+    if not found.playbooks:
         raise click.UsageError(f"there is no playbook below {', '.join(map(repr, map(str, paths)))}")
-    return candidates
+    return found
 
 
 async def _register(dsn: str, candidates: Candidates) -> Registration:
@@ -82,19 +82,21 @@ async def _register(dsn: str, candidates: Candidates) -> Registration:
     return Registration(registered, await client.schedules.follow(registered))
 
 
-def _show(done: Registration, *, as_json: bool) -> None:
+def _show(registration: Registration, *, as_json: bool) -> None:
     if as_json:
         playbooks = [
             {**entry_fields(playbook.entry), "is_new": playbook.is_new, "newest": playbook.newest}
-            for playbook in done.playbooks
+            for playbook in registration.playbooks
         ]
         echo_json(
-            msgspec.json.encode({"playbooks": playbooks, "moved": [move._asdict() for move in done.moved]}).decode()
+            msgspec.json.encode(
+                {"playbooks": playbooks, "moved": [move._asdict() for move in registration.moved]}
+            ).decode()
         )
-    for registered in () if as_json else done.playbooks:
+    for registered in () if as_json else registration.playbooks:
         newer = f"; the newest is {registered.newest}" if registered.newest != registered.entry.version else ""
         click.echo(f"{'registered' if registered.is_new else 'unchanged'}: {registered.entry.name}{newer}")
-    for moved in done.moved:
+    for moved in registration.moved:
         before, after = f"{moved.path}@{moved.before}", f"{moved.path}@{moved.version}"
         if moved.problem:
             click.echo(

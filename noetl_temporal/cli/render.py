@@ -20,7 +20,7 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.printable import printable_json
 from noetl_compiler.reader import read
 
-__all__ = ["FORMATS", "RenderOptions", "rendered"]
+__all__ = ["FORMATS", "RenderOptions", "render_graph"]
 
 _SUFFIXES = {"tree": "txt", "mermaid": "mmd", "dot": "dot", "json": "json", "svg": "svg", "html": "html"}
 FORMATS = tuple(_SUFFIXES)
@@ -28,10 +28,10 @@ FORMATS = tuple(_SUFFIXES)
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """What to print of a graph: ``steps`` explained, else its cost, else its guarantees, else the whole in a format.
+    """What to print of a graph: an explanation of ``steps``, else its cost, else its guarantees, else the whole graph.
 
-    ``tools`` are those that the graph may call. Text for people is broken at ``width`` columns if given. Raises
-    click.UsageError for what cannot be had together.
+    ``tools`` are those that the graph may call. Text is wrapped at ``width`` columns, if given. Raises click.UsageError
+    for options that exclude each other.
     """
 
     form: str
@@ -55,7 +55,7 @@ class RenderOptions:
 
     @property
     def is_forecast(self) -> bool:
-        """Whether what a run takes is part of it."""
+        """Whether the output includes a forecast."""
         return self.cost or self.form == "html"
 
     @property
@@ -65,7 +65,7 @@ class RenderOptions:
         return "txt" if is_text else _SUFFIXES[self.form]
 
 
-def rendered(graph: Graph, result: Result, options: RenderOptions) -> str:
+def render_graph(graph: Graph, result: Result, options: RenderOptions) -> str:
     """Return the text, without a line break at the end. Raises click.UsageError for a step that does not exist."""
     _check_steps(graph, options)
     text = _render_steps_or_whole(graph, result, options)
@@ -79,8 +79,8 @@ def _render_steps_or_whole(graph: Graph, result: Result, options: RenderOptions)
             preview.explain(graph, name, origins, options.width, options.tools) for name in options.steps
         )
     if options.cost:
-        foreseen = forecast(graph, options.request, options.sizes)
-        return msgspec.json.encode(foreseen).decode() if options.form == "json" else preview.forecast_table(foreseen)
+        cost = forecast(graph, options.request, options.sizes)
+        return msgspec.json.encode(cost).decode() if options.form == "json" else preview.forecast_table(cost)
     if options.guarantees:
         if options.form == "json":
             return guarantees_json(graph, options.tools)
@@ -104,7 +104,7 @@ def _check_steps(graph: Graph, options: RenderOptions) -> None:
 
 
 def _check_pages(graph: Graph, name: str) -> None:
-    """Raises click.UsageError for a step that no rule and no cycle of steps calls again."""
+    """Raise click.UsageError for a step that is not repeated by a rule or a cycle of steps."""
     if repeats_itself(graph.steps[name]) or any(name in cycle for cycle in cycles(successors_of(graph))):
         return
     raise click.UsageError(f"step {json.dumps(name)} of {graph.source.file} has no pages: nothing calls it again")

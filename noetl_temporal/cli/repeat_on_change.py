@@ -1,4 +1,4 @@
-"""Repeats work whenever one of its files changes."""
+"""Repeats work when one of its files changes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Stamps = dict[Path, tuple[int, int] | None]
 
 
 def repeat_on_change(work: Callable[[], Iterable[Path]], result_files: Callable[[], Iterable[Path]]) -> None:
-    """Do the work, and repeat it whenever a file that it names changes, or the ``found`` files differ.
+    """Call ``work``, and again when a file that it returns changes, or when ``result_files`` returns other files.
 
     Ends with KeyboardInterrupt only.
     """
     used: set[Path] = set()
     while True:
-        there = set(result_files())
-        earlier = _stamps(used | there)  # before the work: a change meanwhile counts
-        used = {*work(), *there}
-        before = {file: earlier.get(file, stamp) for file, stamp in _stamps(used).items()}
-        while _stamps(used) == before and set(result_files()) == there:
+        current_files = set(result_files())
+        stamps_before_work = _stamps(used | current_files)  # before the work, to notice changes during it
+        used = {*work(), *current_files}
+        stamps = {file: stamps_before_work.get(file, stamp) for file, stamp in _stamps(used).items()}
+        while _stamps(used) == stamps and set(result_files()) == current_files:
             time.sleep(LOOK_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""``noetl replay``: whether this build replays stored histories and open runs."""
+"""``noetl replay``: check whether this build can replay histories and open runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_compiler.regular_file import read_regular
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_file
-from noetl_temporal.cli.payload import cut
+from noetl_temporal.cli.payload import truncate
 from noetl_temporal.ids import LARGEST_ID
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
@@ -33,8 +33,8 @@ MAX_BYTES = 500_000_000
 
 @click.command("replay")
 @click.argument("targets", metavar="[ID|FILE]...", nargs=-1, type=click.Path())
-@click.option("--open", "of_open", is_flag=True, help="Check all playbooks and loops that are running.")
-def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
+@click.option("--open", "open_runs", is_flag=True, help="Check all playbooks and loops that are running.")
+def replay_command(targets: tuple[str, ...], open_runs: bool) -> None:
     """Check that this build can continue runs started by an earlier build.
 
     Reports for each run whether it replays. No tool is called, and nothing is changed.
@@ -47,20 +47,21 @@ def replay_command(targets: tuple[str, ...], of_open: bool) -> None:
     noetl replay 754318462739161088
     noetl replay history.json
     """
-    if not targets and not of_open:
+    if not targets and not open_runs:
         raise click.UsageError("name an execution or a file, or pass --open")
     files = [_file(target) for target in targets if not target.isdecimal()]
     executions = [_execution(target) for target in targets if target.isdecimal()]
-    with nullcontext() if executions or of_open else suppress(StackError):  # of a file: its graph may be stored there
+    # A file needs no deployment, but its graph may be stored in one.
+    with nullcontext() if executions or open_runs else suppress(StackError):
         running_deployment()
     log_to_file(Home().log("replay"))
-    if not asyncio.run(_replay(files, executions, of_open)):
+    if not asyncio.run(_replay(files, executions, open_runs)):
         sys.exit(FAILED)
 
 
 def _execution(target: str) -> int:
     if len(target) > len(str(LARGEST_ID)) or int(target) > LARGEST_ID:
-        raise click.UsageError(f"{cut(target)} is not an execution id: ids have 64 bits")
+        raise click.UsageError(f"{truncate(target)} is not an execution id: ids have 64 bits")
     return int(target)
 
 
@@ -71,19 +72,19 @@ def _file(target: str) -> Path:
     return file
 
 
-async def _replay(files: list[Path], executions: list[int], of_open: bool) -> bool:
+async def _replay(files: list[Path], executions: list[int], open_runs: bool) -> bool:
     """Replay all histories; return whether all succeeded."""
     from noetl_temporal.config import reading_converter
 
     converter = await reading_converter()
-    fine = True
+    all_replay = True
     total = 0
-    for histories in [_histories_in_files(files), _histories_of_runs(executions, of_open)]:
+    for histories in [_histories_in_files(files), _histories_of_runs(executions, open_runs)]:
         async for history in histories:
             total += 1
-            fine &= await _replay_and_report(history, converter)
-    click.echo(f"{total} run{'s' * (total != 1)}: {'all replay' if fine else 'not all replay'}")
-    return fine
+            all_replay &= await _replay_and_report(history, converter)
+    click.echo(f"{total} run{'s' * (total != 1)}: {'all replay' if all_replay else 'not all replay'}")
+    return all_replay
 
 
 async def _replay_and_report(history: WorkflowHistory, converter: DataConverter) -> bool:
@@ -113,14 +114,14 @@ def _read_text(file: Path) -> str:
     return content.decode("utf-8")
 
 
-async def _histories_of_runs(executions: list[int], of_open: bool) -> AsyncIterator[WorkflowHistory]:
+async def _histories_of_runs(executions: list[int], open_runs: bool) -> AsyncIterator[WorkflowHistory]:
     from temporalio.service import RPCError
 
     from noetl_temporal.replay import histories_of, open_histories
     from noetl_temporal.runs import Runs, UnknownRunError
     from noetl_temporal.temporal_problems import rpc_problem
 
-    if not executions and not of_open:
+    if not executions and not open_runs:
         return
     runs = await Runs.connect()
     try:
@@ -128,7 +129,7 @@ async def _histories_of_runs(executions: list[int], of_open: bool) -> AsyncItera
             handle = await runs.find(execution)
             async for history in histories_of(runs.temporal, handle.workflow_id):
                 yield history
-        if of_open:
+        if open_runs:
             async for history in open_histories(runs.temporal):
                 yield history
     except UnknownRunError as error:

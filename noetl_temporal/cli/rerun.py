@@ -1,4 +1,4 @@
-"""``noetl rerun``: a new run that takes over what an earlier one had done before a step."""
+"""``noetl rerun``: a new run that reuses the results of an earlier one up to a step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.playbook import refuse_to_start
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.cli.submit import started_run
+from noetl_temporal.cli.submit import start_run
 from noetl_temporal.stack.errors import NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 
@@ -59,10 +59,10 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
         warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
         log_to_file(Home().log("rerun"))
-    execution_id = asyncio.run(_rerun(execution, step))
-    if execution_id is None:
+    started = asyncio.run(_rerun(execution, step))
+    if started is None:
         sys.exit(INTERRUPTED)
-    _show(*execution_id, as_json=as_json)
+    _show(*started, as_json=as_json)
 
 
 async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | None:
@@ -79,7 +79,7 @@ async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | No
         return await client.start_rerun(earlier, execution_id=execution_id)
 
     try:
-        handle = await started_run(client, submit, "noetl rerun was stopped")
+        handle = await start_run(client, submit, "noetl rerun was stopped")
     except UnsupportedError as error:
         refuse_to_start(error.problems)
         raise
@@ -87,7 +87,7 @@ async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | No
 
 
 async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> EarlierRun:
-    """Raises NotStartedError with the reason why there is none, DeploymentError."""
+    """Read the run to repeat. Raises NotStartedError if it cannot be repeated, DeploymentError."""
     from noetl_temporal.cli.named_run import execution_of
     from noetl_temporal.client import RequestRefusedError, UnknownRunError
 
@@ -98,27 +98,29 @@ async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> Earlie
     try:
         return await client.earlier_run(execution_id, step)
     except UnknownRunError:
-        why = f"Temporal has no run {execution_id}, or has removed it, so its results cannot be reused"
-        raise NotStartedError(f"{why}: submit the playbook again") from None
+        problem = f"Temporal has no run {execution_id}, or has removed it, so its results cannot be reused"
+        raise NotStartedError(f"{problem}: submit the playbook again") from None
     except RequestRefusedError as error:
         raise NotStartedError(f"run {execution_id}: {error}") from None
 
 
 def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
-    of, reused = earlier.facts.execution_id, earlier.reused
+    earlier_id, reused = earlier.facts.execution_id, earlier.reused
     if as_json:
         fields = {
             "execution_id": str(handle.execution_id),
             "workflow_id": handle.workflow_id,
-            "path": earlier.given.path,
-            "rerun_of": str(of),
+            "path": earlier.run_input.path,
+            "rerun_of": str(earlier_id),
             "rerun_from": earlier.facts.step,
             "reused": reused,
         }
         echo_json(msgspec.json.encode(fields).decode())
         return
     click.echo(f"submitted: execution {handle.execution_id}, workflow {handle.workflow_id}")
-    click.echo(f"rerun of {of} from {earlier.facts.step}" + (f", reusing {', '.join(reused)}" if reused else ""))
+    click.echo(
+        f"rerun of {earlier_id} from {earlier.facts.step}" + (f", reusing {', '.join(reused)}" if reused else "")
+    )
     failed = [name for name, status in reused.items() if status == "failed"]
     if failed:
         click.echo(f"reused as failed: {', '.join(failed)}; to repeat one, rerun from it", err=True)

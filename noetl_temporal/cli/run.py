@@ -107,7 +107,7 @@ def run_command(
     report = _Report(as_json, playbook)
     try:
         with importing():
-            options = _order(playbook, request, credentials, timeout, verbose=verbose)
+            options = _run_options(playbook, request, credentials, timeout, verbose=verbose)
         _run(options, report, deployment)
     except KeyboardInterrupt:
         report.after_interrupt()
@@ -124,16 +124,16 @@ def _detach(
     verbose: bool,
     deployment: Deployment | None,
 ) -> None:
-    """Raises click.UsageError for what needs this process to stay."""
-    given = {"--credentials": credentials is not None, "--timeout": timeout is not None, "--verbose": verbose}
-    for option in (name for name, is_given in given.items() if is_given):
+    """Submit the run and return. Raises click.UsageError for options that need this process until the end."""
+    is_set = {"--credentials": credentials is not None, "--timeout": timeout is not None, "--verbose": verbose}
+    for option in (name for name, is_given in is_set.items() if is_given):
         raise click.UsageError(f"{option} needs a command that stays until the run ends: omit it, or --detach")
-    from noetl_temporal.cli.submit import leave_running
+    from noetl_temporal.cli.submit import submit_and_return
 
-    leave_running(playbook, request, key=None, as_json=as_json, deployment=deployment)
+    submit_and_return(playbook, request, key=None, as_json=as_json, deployment=deployment)
 
 
-def _order(
+def _run_options(
     playbook: Playbook, request: dict[str, Json], credentials: Path | None, timeout: float | None, *, verbose: bool
 ) -> RunOptions:
     from noetl_temporal.cli.credentials import check_credentials
@@ -146,7 +146,7 @@ def _order(
 
 
 class _Report:
-    """Print the report of the run, once: with --json one object, unless no run was submitted."""
+    """Prints the report of the run, once; with --json one object, if a run was submitted."""
 
     def __init__(self, as_json: bool, playbook: Playbook) -> None:
         self.as_json = as_json
@@ -162,7 +162,7 @@ class _Report:
             summary.show(console(), self._playbook.excerpt)
 
     def after_interrupt(self) -> None:
-        """The command was interrupted when the run was not followed yet, or any more."""
+        """Report an interrupt that came before the run was followed, or after that."""
         if self._shown is None:
             click.echo("stopped before a run was submitted: nothing was started", err=True)
             self._was_interrupted = True
@@ -178,11 +178,11 @@ class _Report:
         return 0 if self._shown is not None and self._shown.status in SUCCEEDED else FAILED
 
 
-def _run(options: RunOptions, report: _Report, known: Deployment | None) -> None:
+def _run(options: RunOptions, report: _Report, registered: Deployment | None) -> None:
     from noetl_temporal.cli.credentials import warn_of_ignored_credentials
     from noetl_temporal.cli.execute import execute
 
-    with deployment_to_run() if known is None else nullcontext(known) as deployment:
+    with deployment_to_run() if registered is None else nullcontext(registered) as deployment:
         if options.credentials is None:
             warn_of_ignored_credentials(deployment)
             warn_of_missing_traces()

@@ -1,9 +1,9 @@
-"""Problems for a person to solve: calls that no worker takes, workflow tasks that fail (incidents), unread histories.
+"""Problems for a person to solve: calls without a worker, failing workflow tasks (incidents), pauses, unread histories.
 
-The first two block a playbook without ending it, and the event log does not show them. Temporal does: a workflow's
-description has its pending calls and its pending workflow task, a queue's description the workers that poll it, and
-the end of a history why the last workflow task failed. The loops of a playbook are workflows of their own, so they are
-described as well. Why the mirror cannot read a history is stored in its own tables (log_reading.py).
+All but the last block a run without ending it, and are read from Temporal: the description of a workflow has its
+pending calls, its pending workflow task and its pause, the description of a queue the workers that poll it, and the end
+of a history the failure of the last workflow task. The loops of a playbook are workflows of their own, so they are
+described as well. The mirror stores in its own tables why it cannot read a history (log_reading.py).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from noetl_temporal.mirror.decryption import decrypted
+from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import ReadProblem
 from noetl_temporal.naming import PAUSE_REASON, WORKFLOW_QUEUE, activity_type, tool_queue
@@ -47,7 +47,7 @@ PATIENCE = timedelta(seconds=3)
 """Tasks that have waited for less are not reported."""
 
 POLL_TIME = timedelta(seconds=75)
-"""A poll lasts a minute, so a worker without a poll for longer has stopped. Temporal lists pollers for five minutes."""
+"""A poll lasts a minute, so a worker whose last poll is older has stopped. Temporal lists pollers for five minutes."""
 
 MOST_WORKFLOWS = 50
 """The maximum number of workflows that are described, as this happens every few seconds."""
@@ -86,7 +86,7 @@ class _Queue(NamedTuple):
     name: str
     type: TaskQueueType.ValueType
     served: str
-    """What its workers serve, for messages: ``python``, or ``workflows``."""
+    """What its workers serve, in messages: ``python``, or ``workflows``."""
 
 
 async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -> list[RunProblem]:
@@ -139,7 +139,7 @@ def _unstarted_tasks(description: DescribeWorkflowExecutionResponse) -> Iterator
 
 
 def _ready_since(call: PendingActivityInfo) -> datetime:
-    """Return when the attempt could start; during a backoff, that is in the future."""
+    """Return when the attempt can start; during a backoff, that is in the future."""
     return _to_datetime(
         call.next_attempt_schedule_time if call.HasField("next_attempt_schedule_time") else call.scheduled_time
     )
@@ -155,9 +155,9 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
     request = DescribeTaskQueueRequest(
         namespace=client.namespace, task_queue=TaskQueue(name=queue.name), task_queue_type=queue.type
     )
-    answer = await client.workflow_service.describe_task_queue(request)
+    response = await client.workflow_service.describe_task_queue(request)
     latest = datetime.now(UTC) - POLL_TIME
-    return any(_to_datetime(poller.last_access_time) > latest for poller in answer.pollers)
+    return any(_to_datetime(poller.last_access_time) > latest for poller in response.pollers)
 
 
 def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
@@ -171,7 +171,7 @@ def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
     )
 
 
-# ---- what an operator has paused ---------------------------------------------------------------------------------
+# ---- pauses in Temporal ------------------------------------------------------------------------------------------
 
 
 def _paused_run(description: DescribeWorkflowExecutionResponse) -> Iterator[RunProblem]:
@@ -216,19 +216,19 @@ async def _incident(
     task = description.pending_workflow_task
     if task.attempt < 2:
         return None
-    failed = _last_failure(await _last_events(client, description.workflow_execution_info.execution))
-    if failed is None:
+    failure_event = _last_failure(await _last_events(client, description.workflow_execution_info.execution))
+    if failure_event is None:
         return None
-    failed = await decrypted(failed, client.data_converter)
-    attributes = failed.workflow_task_failed_event_attributes
+    failure_event = await decrypt_event(failure_event, client.data_converter)
+    attributes = failure_event.workflow_task_failed_event_attributes
     if attributes.cause in NO_INCIDENT:
         return None
-    cause, why = cause_of(attributes), ": ".join(_reasons(attributes.failure))[:300]
-    words = cause.replace("_", " ")
-    since = _to_datetime(failed.event_time)
+    cause, reasons = cause_of(attributes), ": ".join(_reasons(attributes.failure))[:300]
+    cause_text = cause.replace("_", " ")
+    since = _to_datetime(failure_event.event_time)
     return RunProblem(
         "incident",
-        f"incident since {utc_text(since)}, attempt {task.attempt}: {words}{': ' * bool(why)}{why}",
+        f"incident since {utc_text(since)}, attempt {task.attempt}: {cause_text}{': ' * bool(reasons)}{reasons}",
         since.isoformat(timespec="seconds"),
         _REMEDIES.get(cause, _DEPLOY_A_FIX).format(id=execution_id),
     )
@@ -258,7 +258,7 @@ def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
     return None
 
 
-# ---- logs that stand still ---------------------------------------------------------------------------------------
+# ---- unread histories --------------------------------------------------------------------------------------------
 
 
 def unread_history(problem: ReadProblem) -> RunProblem:

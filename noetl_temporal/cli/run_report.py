@@ -1,4 +1,4 @@
-"""How a run ended, as JSON for programs and as text for people."""
+"""The state or outcome of a run, as JSON for programs and as text for people."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rich.text import Text
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.defaults import FINAL_STEP
-from noetl_temporal.cli.console import PrintableConsole, styled
+from noetl_temporal.cli.console import PrintableConsole, styled_text
+from noetl_temporal.cli.open_waits import OpenWait
 from noetl_temporal.cli.run_problems import RunProblem
 from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
 from noetl_temporal.cli.suspensions import Suspension, lines_of
 from noetl_temporal.cli.text_ids import with_text_ids
-from noetl_temporal.cli.waiting import OpenWait
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 from noetl_temporal.mirror.read import CalledRun
 
@@ -28,11 +28,11 @@ __all__ = ["Excerpt", "RunSummary"]
 Excerpt: TypeAlias = Callable[[Failure], Sequence[str]]
 """Returns the lines of the playbook at a failure."""
 
-SHOWN = 10
+MOST_FAILURES = 10
 """The maximum number of failures of one step that are listed."""
 
-MOST_ITEMS, MOST_CHARACTERS, LINE = 20, 500, 100
-"""Limits for showing a result: items of a list or an object, characters of a text, characters of one line."""
+MOST_ITEMS, MOST_CHARACTERS, LINE_CHARACTERS = 20, 500, 100
+"""Limits for showing a result: items of a list or an object, characters of a string, characters of a line."""
 
 STOPPED = ("failed", "cancelled", "timed_out", "terminated")
 """The final statuses of runs that did not complete."""
@@ -41,12 +41,12 @@ STOPPED = ("failed", "cancelled", "timed_out", "terminated")
 class RunSummary(msgspec.Struct, frozen=True):
     """The state or the outcome of a run.
 
-    ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running, paused, or unknown (its end was
-    not seen; ``reason`` says why). ``steps`` is name -> {status, reused?, attempts, retries, iterations?,
-    duration_seconds}; ``attempts`` includes retries. ``events`` counts the rows of the event log, without those that
-    resets ``superseded``; ``events_complete``: the mirror has read the event that closed the run. ``warnings`` and
-    ``reason``, why a person stopped the run, are from these rows. ``called`` are the first of the ``calls`` runs of
-    other playbooks that it has called. A rerun has the run ``rerun_of`` that it repeats, and the step ``rerun_from``.
+    ``status`` is completed, partial, failed, cancelled, terminated, timed_out, running, paused, or unknown; ``reason``
+    says why it is unknown, or why a person stopped the run. ``steps`` is name -> {status, reused?, attempts, retries,
+    iterations?, duration_seconds}; ``attempts`` includes retries. ``events`` is the number of events in the log,
+    without the ``superseded`` ones of resets; ``events_complete``: the mirror has read the event that closed the run.
+    ``calls`` is the number of runs that it has called, ``called`` the first of them. A rerun repeats the run
+    ``rerun_of`` from the step ``rerun_from`` on.
 
     A running one has ``waits``, ``suspensions`` (its pause and the oldest of its ``held`` steps), and ``problems`` that
     block it or its event log; it is ``cancelling`` after a request to stop.
@@ -78,8 +78,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     rerun_from: str = ""
 
     def json(self) -> str:
-        """Return one JSON object; its ids are text. A failure has {step, task, file, line, col, message}; of many
-        failures, only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
+        """Return one JSON object; ids are strings. ``failures`` has {step, task, file, line, col, message}, of many
+        failures only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
         """
         fields = msgspec.to_builtins(self)
         fields["failures"] = [
@@ -97,13 +97,13 @@ class RunSummary(msgspec.Struct, frozen=True):
         if self.steps:
             console.print(step_table(self.steps))
         for warning in self.warnings:
-            console.print(styled((warning, "yellow")), soft_wrap=True)
+            console.print(styled_text((warning, "yellow")), soft_wrap=True)
         for line in _failures(self.failures, excerpt or _no_excerpt):
             console.print(line, soft_wrap=True)
         for line in self._called_lines():
             console.print(line, soft_wrap=True)
         if self.result is not None:
-            console.print(styled(f"result: {_result_text(self.result)}"), soft_wrap=True)
+            console.print(styled_text(f"result: {_result_text(self.result)}"), soft_wrap=True)
         colour = STATUS_COLOURS.get(self.status, "cyan")
         time = f"{self.duration_seconds:.1f} s"
         times = {"running": f" for {time}", "paused": f", started {time} ago"}
@@ -112,7 +112,7 @@ class RunSummary(msgspec.Struct, frozen=True):
             f" ({self.superseded} superseded)" if self.superseded else ""
         )
         totals = f"{times.get(self.status, f' in {time}')}{stopping}, {events}, execution {self.execution_id}"
-        console.print(styled((self.status.replace("_", " "), colour), totals), soft_wrap=True)
+        console.print(styled_text((self.status.replace("_", " "), colour), totals), soft_wrap=True)
         if self.rerun_of:
             console.print(f"rerun of {self.rerun_of} from {self.rerun_from}", highlight=False, soft_wrap=True)
         for line in (*self._next_steps(), *self._blocking_lines()):
@@ -125,40 +125,40 @@ class RunSummary(msgspec.Struct, frozen=True):
         for called in self.called:
             status = called.status.replace("_", " ")
             colour = STATUS_COLOURS.get(called.status, "default")
-            yield styled(f"called {called.path}: ", (status, colour), f", execution {called.execution_id}")
+            yield styled_text(f"called {called.path}: ", (status, colour), f", execution {called.execution_id}")
         if (more := self.calls - len(self.called)) > 0:
-            yield styled(f"called {more:,} more playbooks")
+            yield styled_text(f"called {more:,} more playbooks")
 
     def _blocking_lines(self) -> Iterator[Text]:
         """Yield what the run waits for, and what blocks it."""
-        yield from (styled((line, "yellow")) for line in lines_of(self.suspensions, self.held))
-        yield from (styled((wait.line(), "cyan")) for wait in self.waits)
-        yield from (styled((problem.line(), "yellow")) for problem in self.problems)
+        yield from (styled_text((line, "yellow")) for line in lines_of(self.suspensions, self.held))
+        yield from (styled_text((wait.line(), "cyan")) for wait in self.waits)
+        yield from (styled_text((problem.line(), "yellow")) for problem in self.problems)
 
     def _stop_reason(self) -> str:
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
     def _next_steps(self) -> Iterator[Text]:
-        """Yield where a run that did not complete stopped, and the commands that continue."""
+        """Yield where a run stopped that did not complete, and the commands that help."""
         if self.status not in STOPPED:
             return
-        where, cause = last_steps(self.steps, self.status, FINAL_STEP), self.failures.cause
-        if where:
-            yield styled(f"stopped in {', '.join(where)}")
-        step = cause.step if cause is not None else next(iter(where), "")
+        stopped_steps, cause = last_steps(self.steps, self.status, FINAL_STEP), self.failures.cause
+        if stopped_steps:
+            yield styled_text(f"stopped in {', '.join(stopped_steps)}")
+        step = cause.step if cause is not None else next(iter(stopped_steps), "")
         logs = f"noetl logs {self.execution_id}{f' --step {shlex.quote(step)}' if step else ''}"
-        yield styled((f"what its tasks printed: {logs}; what happened: noetl events {self.execution_id}", "dim"))
+        yield styled_text((f"what its tasks printed: {logs}; what happened: noetl events {self.execution_id}", "dim"))
         if step in self.steps:
             rerun = f"noetl rerun {self.execution_id} --from {shlex.quote(step)}"
-            yield styled((f"to run it again from there, with the same playbook: {rerun}", "dim"))
-        if cause is not None and _is_here(cause.file):
-            yield styled(
+            yield styled_text((f"to run it again from there, with the same playbook: {rerun}", "dim"))
+        if cause is not None and _is_existing_file(cause.file):
+            yield styled_text(
                 (f"to run it from its start, with the file as it is now: noetl run {shlex.quote(cause.file)}", "dim")
             )
 
 
-def _is_here(file: str) -> bool:
+def _is_existing_file(file: str) -> bool:
     try:
         return Path(file).is_file()
     except OSError:  # a name that no file can have
@@ -170,8 +170,9 @@ def _no_excerpt(_failure: Failure) -> Sequence[str]:
 
 
 def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
-    """Yield each failure, and the line of the playbook if it was not handled; of a step with more than SHOWN of them,
-    or some that are not kept, their counts, the first and the last.
+    """Yield each failure, with the line of the playbook if it was not handled.
+
+    For a step with more than MOST_FAILURES, or some that were not kept: their counts, the first and the last.
     """
     cause = next((failure for failure in log.kept if not failure.handled and failure.step != FINAL_STEP), None)
     steps = [*(entry.step for entry in log.kept), *(count.step for count in log.counts)]
@@ -181,58 +182,58 @@ def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
         counts = [count for count in log.counts if count.step == step]
         kept = [failure for failure in log.kept if failure.step == step]
         total = sum(count.count for count in counts)
-        if total <= SHOWN and len(kept) == total:
+        if total <= MOST_FAILURES and len(kept) == total:
             for failure in kept:
                 yield _failure_line(failure, is_after=cause is not None and failure.step == FINAL_STEP)
-                yield from map(styled, () if failure.handled else excerpt(failure))
+                yield from map(styled_text, () if failure.handled else excerpt(failure))
             continue
-        yield styled(f"{step}: {_failure_counts(counts, kept)}{'; the first and the last:' if kept else ''}")
+        yield styled_text(f"{step}: {_failure_counts(counts, kept)}{'; the first and the last:' if kept else ''}")
         yield from (
-            styled("  ").append_text(_failure_line(failure)) for failure in dict.fromkeys((*kept[:1], *kept[-1:]))
+            styled_text("  ").append_text(_failure_line(failure)) for failure in dict.fromkeys((*kept[:1], *kept[-1:]))
         )
 
 
 def _failure_counts(counts: list[FailureCount], kept: list[Failure]) -> str:
     """``1,000 iterations failed: 998 http, 2 timeout (handled)``."""
     total, handled = sum(count.count for count in counts), sum(count.handled for count in counts)
-    forgiven = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
-    what = (
+    handled_note = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
+    noun = (
         "iterations failed"
         if any(failure.iteration is not None for failure in kept)
         else "failures"
         if total > 1
         else "failure"
     )
-    return f"{total:,} {what}: {format_counts(counts)}{forgiven}"
+    return f"{total:,} {noun}: {format_counts(counts)}{handled_note}"
 
 
 def _failure_line(failure: Failure, *, is_after: bool = False) -> Text:
-    """``file:line:col: step/task: message``; ``is_after`` for what failed because the run had failed before."""
-    place = f"{failure.file}:{failure.line}:{failure.col}: " if failure.line else ""
-    where = failure.step + (f"/{failure.task}" if failure.task else "")
-    where += f"[{failure.iteration}]" if failure.iteration is not None else ""
+    """Return ``file:line:col: step/task: message``. ``is_after``: a failure of the final step after another failure."""
+    location = f"{failure.file}:{failure.line}:{failure.col}: " if failure.line else ""
+    subject = failure.step + (f"/{failure.task}" if failure.task else "")
+    subject += f"[{failure.iteration}]" if failure.iteration is not None else ""
     handled = " (handled)" if failure.handled else " (after failure)" if is_after else ""
-    return styled((place, "red"), f"{where}: {failure.message}{handled}")
+    return styled_text((location, "red"), f"{subject}: {failure.message}{handled}")
 
 
 def _result_text(result: Json) -> str:
     """Return the result as JSON, on one line if it is short; long parts are truncated."""
-    short = _shortened(result)
-    line = json.dumps(short, ensure_ascii=False)
-    return line if len(line) <= LINE else json.dumps(short, ensure_ascii=False, indent=2)
+    truncated = _truncate(result)
+    line = json.dumps(truncated, ensure_ascii=False)
+    return line if len(line) <= LINE_CHARACTERS else json.dumps(truncated, ensure_ascii=False, indent=2)
 
 
-def _shortened(value: Json) -> Json:
+def _truncate(value: Json) -> Json:
     match value:
         case str() if len(value) > MOST_CHARACTERS:
             return f"{value[:MOST_CHARACTERS]}... ({len(value):,} characters)"
         case list():
             items = cast("list[Json]", value)
             more = [f"... ({len(items):,} items)"] if len(items) > MOST_ITEMS else []
-            return [*map(_shortened, items[:MOST_ITEMS]), *more]
+            return [*map(_truncate, items[:MOST_ITEMS]), *more]
         case dict():
             mapping = cast("dict[str, Json]", value)
-            shortened = {name: _shortened(value) for name, value in islice(mapping.items(), MOST_ITEMS)}
-            return {**shortened, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else shortened
+            truncated = {name: _truncate(value) for name, value in islice(mapping.items(), MOST_ITEMS)}
+            return {**truncated, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else truncated
         case _:
             return value

@@ -1,4 +1,4 @@
-"""Requests to a run that is named on the command line: signals, decisions, and the control of runs."""
+"""Sends requests to a run: signals, decisions, and those that control it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
-if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from temporalio.client import Client
 
     from noetl_temporal.request_sending import NoAnswerError
@@ -28,8 +28,10 @@ __all__ = ["json_argument", "send_request", "user_name"]
 def send_request(
     execution: int | str, request: Callable[[RunHandle], Awaitable[Any]], *, if_ended: str = ""
 ) -> tuple[int, Any]:
-    """Return the execution id of the run and what the request returns. Raises NoSuchRunError, and StackError with the
-    reason of a refusal, for a run that has ended followed by the hint ``if_ended``.
+    """Call ``request`` with the handle of a run, and return the run's execution id and the result.
+
+    Raises NoSuchRunError, and StackError with the reason of a refusal; if the run has ended, the hint ``if_ended``
+    follows.
     """
     running_deployment()
     with importing():
@@ -42,7 +44,7 @@ def send_request(
 
     log_nowhere()
 
-    async def ask() -> tuple[int, Any]:
+    async def send() -> tuple[int, Any]:
         runs = await Runs.connect()
         execution_id = await execution_of(execution)
         try:
@@ -61,11 +63,11 @@ def send_request(
         except RPCError as error:
             raise rpc_problem(error, runs.temporal.namespace) or error from error
 
-    return asyncio.run(ask())
+    return asyncio.run(send())
 
 
 async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
-    """Return why no worker has answered: what blocks the run, if that is known, else the error."""
+    """Return why no worker has responded: what blocks the run, if known, else the error."""
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.run_problems import problems_of_run
@@ -79,15 +81,15 @@ async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle
     return f"run {handle.execution_id}: {reason}"
 
 
-def json_argument(text: str, where: str) -> Any:
-    """Return the value of a JSON text on the command line. Raises click.UsageError."""
-    if too_much := json_limits.excess(text):
-        raise click.UsageError(f"{where} is too large ({too_much})")
+def json_argument(text: str, option: str) -> Any:
+    """Parse the JSON value of an option. Raises click.UsageError."""
+    if excess := json_limits.exceeded_limit(text):
+        raise click.UsageError(f"{option} is too large ({excess})")
     try:
         return msgspec.json.decode(text)
     except ValueError as error:
-        hint = f": write '\"{text}\"' for a text" if text.isidentifier() else ""
-        raise click.UsageError(f"{where} is not JSON: {error}{hint}") from None
+        hint = f": write '\"{text}\"' for a string" if text.isidentifier() else ""
+        raise click.UsageError(f"{option} is not JSON: {error}{hint}") from None
 
 
 def user_name() -> str:

@@ -1,4 +1,4 @@
-"""The status of a run, from Temporal or else from the event log."""
+"""Reads the status of a run from Temporal, or else from the event log."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ async def run_status(execution: int | None, deployment: Deployment) -> RunSummar
         return await _describe(deployment, execution)
     except (UnknownRunError, DeploymentError) as error:
         dsn = dsn_from_environment()
-        past = await describe_past_run(dsn, await reading_converter(dsn), execution) if dsn else None
-        if past is None:
+        past_run = await describe_past_run(dsn, await reading_converter(dsn), execution) if dsn else None
+        if past_run is None:
             raise _unknown_run_error(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
         if isinstance(error, DeploymentError):
             click.echo(f"{error}\nThe event log has this:", err=True)
-        return past
+        return past_run
 
 
 def _unknown_run_error(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:

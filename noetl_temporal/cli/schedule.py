@@ -96,22 +96,22 @@ def add_command(
     if not cron and every is None:
         raise click.UsageError("--cron or --every is required")
     with importing():
-        from noetl_temporal.catalog_store import named
+        from noetl_temporal.catalog_store import split_version
         from noetl_temporal.cli.catalog_playbook import read_registered
         from noetl_temporal.cli.credentials import check_names_of_workers
         from noetl_temporal.cli.playbook import check_request, check_support
-        from noetl_temporal.schedule_facts import CATCH_UP
+        from noetl_temporal.schedule_types import CATCH_UP
         from noetl_temporal.unsupported import tools_for
 
         request = read_payload(payload, settings)
         running_deployment()
-    playbook_ = read_registered(playbook, request)
-    check_request(request, playbook_)
-    check_support(playbook_, tools_for(*playbook_.graphs))
-    path, version = named(playbook)
+    compiled = read_registered(playbook, request)
+    check_request(request, compiled)
+    check_support(compiled, tools_for(*compiled.graphs))
+    path, version = split_version(playbook)
 
     async def add(client: NoetlClient) -> PlaybookSchedule:
-        await check_names_of_workers(playbook_.graphs, client.temporal)
+        await check_names_of_workers(compiled.graphs, client.temporal)
         return await client.schedules.add(
             path,
             version,
@@ -216,7 +216,7 @@ def delete_command(name: str) -> None:
     click.echo(f"schedule {name}: deleted")
 
 
-def _call_client(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
+def _call_client(call: Callable[[NoetlClient], Awaitable[T]]) -> T:
     running_deployment()
     log_nowhere()
     with importing():
@@ -224,11 +224,11 @@ def _call_client(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
         from noetl_temporal.client import NoetlClient, NoEventLogError, ScheduleError, UnknownPlaybookError
         from noetl_temporal.unsupported import UnsupportedError
 
-    async def answer() -> T:
-        return await ask(await NoetlClient.connect())
+    async def connect_and_call() -> T:
+        return await call(await NoetlClient.connect())
 
     try:
-        return asyncio.run(answer())
+        return asyncio.run(connect_and_call())
     except (ScheduleError, UnknownPlaybookError) as error:
         raise WrongArgumentError(str(error)) from None
     except NoEventLogError as error:
@@ -240,20 +240,20 @@ def _call_client(ask: Callable[[NoetlClient], Awaitable[T]]) -> T:
 
 def _print(schedules: Sequence[PlaybookSchedule], *, as_json: bool, describe: bool = False) -> None:
     from noetl_temporal.cli.console import print_table
-    from noetl_temporal.cli.describe_schedule import described, table
+    from noetl_temporal.cli.describe_schedule import schedule_details, schedule_table
 
     if as_json:
         for schedule in schedules:
-            echo_json(msgspec.json.encode(_plain(schedule)).decode())
+            echo_json(msgspec.json.encode(_json_fields(schedule)).decode())
     elif describe:
         for schedule in schedules:
-            click.echo(described(schedule))
+            click.echo(schedule_details(schedule))
     else:
-        print_table(table(schedules))
+        print_table(schedule_table(schedules))
 
 
-def _plain(schedule: PlaybookSchedule) -> dict[str, Any]:
-    """Return the schedule for JSON: ids as text, because they exceed 2^53, and durations in seconds."""
+def _json_fields(schedule: PlaybookSchedule) -> dict[str, Any]:
+    """Return the fields of a schedule for JSON: ids as strings, because they exceed 2^53, and durations in seconds."""
     runs = [
         {**msgspec.structs.asdict(run), "execution_id": run.execution_id and str(run.execution_id)}
         for run in schedule.runs

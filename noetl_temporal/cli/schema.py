@@ -55,16 +55,17 @@ def _schema(dialect: str, kinds: ToolKinds) -> Schema:
 
 
 def _lines(schema: Schema) -> Iterator[str]:
-    """Yield each definition on a line of its own: small, and two versions can be compared."""
+    """Yield the schema as compact JSON with one definition per line, so that versions can be compared."""
     *head, (last, definitions) = schema.items()
     yield "{\n"
-    yield from (f"  {json.dumps(key)}: {_small(value)},\n" for key, value in head)
+    yield from (f"  {json.dumps(key)}: {_compact_json(value)},\n" for key, value in head)
     yield f"  {json.dumps(last)}: {{\n"
     yield ",\n".join(
-        f"    {json.dumps(name)}: {_small(definition)}" for name, definition in cast("Schema", definitions).items()
+        f"    {json.dumps(name)}: {_compact_json(definition)}"
+        for name, definition in cast("Schema", definitions).items()
     )
     yield "\n  }\n}\n"
 
 
-def _small(value: object) -> str:
+def _compact_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))

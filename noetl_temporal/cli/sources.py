@@ -25,7 +25,7 @@ def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]
     """
     for path in paths:
         if path != "-":
-            _check_kind(path)
+            _check_path(path)
     playbooks: dict[Path, ParsedPlaybook] = {}
     for path in dict.fromkeys(paths):
         for playbook in _parse_path(path, tools):
@@ -34,14 +34,14 @@ def parsed_playbooks(paths: Sequence[str], tools: Tools) -> list[ParsedPlaybook]
 
 
 def stdin_source() -> SourceFile:
-    """Return the text on stdin, up to the limit of a playbook. Raises click.UsageError when it is not UTF-8 text."""
+    """Return the playbook on stdin, read up to the size limit. Raises click.UsageError if it is not UTF-8."""
     try:
         return SourceFile("<stdin>", decode_text(sys.stdin.buffer.read(MAX_BYTES + 1)))
     except UnicodeDecodeError:
         raise click.UsageError("stdin is not UTF-8 text") from None
 
 
-def _check_kind(path: str) -> None:
+def _check_path(path: str) -> None:
     if not path or not Path(path).exists():
         raise click.UsageError(f"no such file or folder: {path!r}")
     if not Path(path).is_file() and not Path(path).is_dir():

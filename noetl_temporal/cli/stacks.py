@@ -55,22 +55,24 @@ def list_command(as_json: bool) -> None:
 
 @click.command("rm", short_help="Remove a stack with all its data.")
 @click.argument("project", required=False, type=click.Path(path_type=Path))
-@click.option("--all", "of_all", is_flag=True, help="Remove the stacks of all projects, except those that are running.")
-def rm_command(project: Path | None, of_all: bool) -> None:
+@click.option(
+    "--all", "all_projects", is_flag=True, help="Remove the stacks of all projects, except those that are running."
+)
+def rm_command(project: Path | None, all_projects: bool) -> None:
     """Remove the stack of PROJECT with all its data: runs, event log, the playbooks' database.
 
     PROJECT is the folder of a project, which may no longer exist. Default: this folder. A running stack is not
     removed: stop it first with `noetl dev down`.
     """
-    if project and of_all:
+    if project and all_projects:
         raise click.UsageError("name a project or give --all, not both")
-    if not (project or of_all) and HOME_VARIABLE in os.environ:
+    if not (project or all_projects) and HOME_VARIABLE in os.environ:
         raise click.UsageError(f"{HOME_VARIABLE} names {Home().root}: remove that folder yourself, or name a project")
-    folders = list(_folders()) if of_all else [folder_of(project or Path())]
-    if not of_all and not folders[0].exists():
+    folders = list(_folders()) if all_projects else [folder_of(project or Path())]
+    if not all_projects and not folders[0].exists():
         raise StackError(f"there is no stack of {(project or Path()).absolute()}")
-    kept = [folder for folder in folders if not _remove(folder)]
-    if kept:
+    not_removed = [folder for folder in folders if not _remove(folder)]
+    if not_removed:
         sys.exit(FAILED)
 
 
@@ -85,7 +87,7 @@ def _describe_stack(folder: Path) -> ListedStack:
         check_folder(folder)
         owner = home.owner()
         state = "not running" if owner is None else f"up ({owner.mode})"
-        return ListedStack(folder, home.named_project(), _size(folder), state)
+        return ListedStack(folder, home.recorded_project(), _size(folder), state)
     except OSError as error:
         return ListedStack(folder, None, 0, f"refused: {error.strerror}")
     except StackError:
@@ -100,7 +102,7 @@ def projects_up() -> list[str]:
         with contextlib.suppress(OSError, StackError):
             check_folder(folder)
             if home.owner() is not None:
-                projects.append(_project_name(home.named_project()))
+                projects.append(_project_name(home.recorded_project()))
     return projects
 
 
@@ -109,7 +111,7 @@ def _remove(folder: Path) -> bool:
     home = Home(folder)
     try:
         check_folder(folder)
-        project = home.named_project()
+        project = home.recorded_project()
         with home.owner_lock("dev"):
             end_leftovers(home.servers)
             shutil.rmtree(folder)

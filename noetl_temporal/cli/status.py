@@ -14,7 +14,7 @@ from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.printable_stream import echo_json
 
-if TYPE_CHECKING:  # with Temporal, which --help need not wait for
+if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.cli.run_report import RunSummary
 
 __all__ = ["status_command"]
@@ -39,11 +39,11 @@ def status_command(execution: int | str | None, as_json: bool) -> None:
     deployment = running_deployment()
     with importing():
         log_nowhere()
-    ended = asyncio.run(_status_of(execution, deployment))
+    summary = asyncio.run(_status_of(execution, deployment))
     if as_json:
-        echo_json(ended.json())
+        echo_json(summary.json())
     else:
-        ended.show(console())
+        summary.show(console())
 
 
 async def _status_of(run: int | str | None, deployment: Deployment) -> RunSummary:

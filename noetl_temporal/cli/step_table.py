@@ -1,4 +1,4 @@
-"""The steps of a run as a table: with calls, retries and iterations counted separately."""
+"""The table of the steps of a run, with the numbers of calls, retries and iterations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from rich.table import Table
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.console import styled
+from noetl_temporal.cli.console import styled_text
 
 __all__ = ["STATUS_COLOURS", "last_steps", "step_table"]
 
@@ -30,11 +30,11 @@ STATUS_COLOURS: Mapping[str, str] = MappingProxyType(
 
 _COLUMNS = ("status", "iterations", "calls", "retries", "seconds")
 _ALWAYS = frozenset({"status", "calls", "seconds"})
-"""The other columns are left out where no step needs them."""
+"""The columns that are always shown; others only if a step has a value there."""
 
 
 def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
-    """``steps`` as a report has them: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}."""
+    """Return the table of ``steps``, which are those of a RunSummary."""
     rows = {name: _cells(step) for name, step in steps.items()}
     columns = [name for name in _COLUMNS if name in _ALWAYS or any(cells[name] for cells in rows.values())]
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -44,14 +44,15 @@ def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
     for name, cells in rows.items():
         status = cells["status"]
         colour = STATUS_COLOURS.get(status.partition(" ")[0], "default")
-        coloured = styled((status, colour))
+        coloured = styled_text((status, colour))
         table.add_row(name, *(coloured if column == "status" else cells[column] for column in columns))
     return table
 
 
 def last_steps(steps: Mapping[str, Mapping[str, Json]], run_status: str, final: str) -> list[str]:
-    """Where a run stopped: of one that failed the steps that failed, of another those that were cut off. ``final`` only
-    where it is alone, as it runs after them.
+    """Return the steps in which a run stopped: those that failed, if the run failed, else those that were cancelled.
+
+    The step ``final`` runs after them, so it is omitted unless it is the only one.
     """
     for status in ("failed", "cancelled") if run_status == "failed" else ("cancelled", "failed"):
         names = [name for name, step in steps.items() if step.get("status") == status]
@@ -61,7 +62,7 @@ def last_steps(steps: Mapping[str, Mapping[str, Json]], run_status: str, final: 
 
 
 def _cells(step: Mapping[str, Json]) -> dict[str, str]:
-    """Calls without their retries."""
+    """Return the cells of a row. Calls do not include retries."""
     attempts, retries, seconds = step.get("attempts"), step.get("retries", 0), step.get("duration_seconds")
     counts: dict[str, int] = step.get("iterations") or {}
     failed = f", {counts['failed']:,} failed" if counts.get("failed") else ""

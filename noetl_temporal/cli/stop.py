@@ -29,9 +29,9 @@ def cancel_command(execution: int | str, reason: str) -> None:
     noetl cancel 754318462739161088 --reason "wrong table"
     """
     running_deployment()
-    stopped = asyncio.run(_stop(execution, reason, at_once=False))
-    status = "cancel requested again; the cleanup is skipped" if stopped.skips_cleanup else "cancel requested"
-    click.echo(f"run {stopped.execution_id}: {status}")
+    result = asyncio.run(_stop(execution, reason, terminate=False))
+    status = "cancel requested again; the cleanup is skipped" if result.skips_cleanup else "cancel requested"
+    click.echo(f"run {result.execution_id}: {status}")
 
 
 @click.command("terminate")
@@ -47,16 +47,16 @@ def terminate_command(execution: int | str, reason: str) -> None:
     noetl terminate 754318 --reason "stuck since the deploy"
     """
     running_deployment()
-    stopped = asyncio.run(_stop(execution, reason, at_once=True))
-    click.echo(f"run {stopped.execution_id}: terminated")
+    result = asyncio.run(_stop(execution, reason, terminate=True))
+    click.echo(f"run {result.execution_id}: terminated")
 
 
-class _Stopped(NamedTuple):
+class _StopResult(NamedTuple):
     execution_id: int
     skips_cleanup: bool = True
 
 
-async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
+async def _stop(run: int | str, reason: str, *, terminate: bool) -> _StopResult:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.named_run import execution_of
@@ -68,8 +68,8 @@ async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
     execution = await execution_of(run)
     try:
         handle = await runs.find(execution)
-        if not at_once:
-            return _Stopped(execution, await handle.cancel(reason))
+        if not terminate:
+            return _StopResult(execution, await handle.cancel(reason))
         await handle.terminate(reason)
     except UnknownRunError as error:
         raise NoSuchRunError(str(error)) from None
@@ -77,4 +77,4 @@ async def _stop(run: int | str, reason: str, *, at_once: bool) -> _Stopped:
         raise StackError(f"run {execution}: {error}") from None
     except RPCError as error:
         raise rpc_problem(error, runs.temporal.namespace) or error from error
-    return _Stopped(execution)
+    return _StopResult(execution)

@@ -1,4 +1,4 @@
-"""The signals that stop commands that serve."""
+"""The signals that stop a service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def stop_event() -> Generator[asyncio.Event]:
     """Yield an event that the first SIGINT or SIGTERM sets; the next one interrupts as usual.
 
-    Enter it before anything is served: an earlier signal ends the process immediately.
+    Enter it before the service starts: an earlier signal ends the process immediately.
     """
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()

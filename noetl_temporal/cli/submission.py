@@ -1,4 +1,4 @@
-"""Submits runs. Ctrl-C cannot lose one: a run that may have started is cancelled, or else reported."""
+"""Submits runs. After Ctrl-C, a run that may have started is cancelled, or else reported."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.runs import RunHandle
 
-__all__ = ["UnansweredError", "submitted"]
+__all__ = ["UnansweredError", "submit_run"]
 
-ANSWER_SECONDS = 15.0
-"""How long the answer of Temporal is waited for once the run is to be stopped."""
+RESPONSE_SECONDS = 15.0
+"""How long to wait for Temporal's response after a signal."""
 
 _UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 """Statuses after which the server may have performed the request."""
@@ -25,7 +25,7 @@ class UnansweredError(Exception):
     """It is unknown whether the run has started."""
 
 
-async def submitted(
+async def submit_run(
     submit: Callable[[int], Awaitable[RunHandle]],
     execution_id: int,
     interrupts: Interrupts,
@@ -35,33 +35,33 @@ async def submitted(
 
     After a first signal it still waits for the response, so that the run can be cancelled; it gives up after a second
     signal or a timeout. Raises the errors of ``submit``, and UnansweredError if the run may have started anyway."""
-    await asyncio.sleep(0)  # a signal that came before the handlers cancels here, before anything is submitted
-    submitting, arrived = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
-    leaving = asyncio.create_task(_wait_until_given_up(arrived, say))
+    await asyncio.sleep(0)  # a signal that came before the handlers cancels this task here, before the submission
+    submit_task, signalled = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
+    give_up_task = asyncio.create_task(_wait_until_given_up(signalled, say))
     try:
-        with interrupts.handled(arrived.set):
-            await asyncio.wait([submitting, leaving], return_when=asyncio.FIRST_COMPLETED)
-        if not submitting.done():
-            raise UnansweredError(f"stopped waiting for Temporal's response. {_advice(execution_id)}")
-        return submitting.result()
+        with interrupts.handle_with(signalled.set):
+            await asyncio.wait([submit_task, give_up_task], return_when=asyncio.FIRST_COMPLETED)
+        if not submit_task.done():
+            raise UnansweredError(f"stopped waiting for Temporal's response. {_terminate_hint(execution_id)}")
+        return submit_task.result()
     except (DeploymentError, RPCError) as error:
-        answer = error.__cause__ if isinstance(error, DeploymentError) else error
-        if isinstance(answer, RPCError) and answer.status in _UNKNOWN:
-            raise UnansweredError(f"{error}. {_advice(execution_id)}") from error
+        cause = error.__cause__ if isinstance(error, DeploymentError) else error
+        if isinstance(cause, RPCError) and cause.status in _UNKNOWN:
+            raise UnansweredError(f"{error}. {_terminate_hint(execution_id)}") from error
         raise
     finally:
-        leaving.cancel()
-        submitting.cancel()
+        give_up_task.cancel()
+        submit_task.cancel()
 
 
-async def _wait_until_given_up(arrived: asyncio.Event, say: Callable[[str], None]) -> None:
+async def _wait_until_given_up(signalled: asyncio.Event, say: Callable[[str], None]) -> None:
     """Wait for a signal, which sets ``arrived``, then for the response until a second signal or ANSWER_SECONDS."""
-    await arrived.wait()
+    await signalled.wait()
     say("cancelling as soon as Temporal confirms that the run has started (Ctrl-C again to exit)")
-    arrived.clear()
+    signalled.clear()
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(arrived.wait(), ANSWER_SECONDS)
+        await asyncio.wait_for(signalled.wait(), RESPONSE_SECONDS)
 
 
-def _advice(execution_id: int) -> str:
+def _terminate_hint(execution_id: int) -> str:
     return f"The run may have started; to end it: noetl terminate {execution_id}"

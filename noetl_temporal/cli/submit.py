@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient
     from noetl_temporal.runs import RunHandle
 
-__all__ = ["leave_running", "started_run", "submit_command"]
+__all__ = ["start_run", "submit_and_return", "submit_command"]
 
 
 @click.command("submit")
@@ -63,10 +63,10 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
         deployment = deployment_to_submit() if is_registered(file) else None
         playbook = read_playbook(file, request) if deployment is None else read_registered(str(file), request)
         check_request(request, playbook)
-    leave_running(playbook, request, key=key, as_json=as_json, deployment=deployment)
+    submit_and_return(playbook, request, key=key, as_json=as_json, deployment=deployment)
 
 
-def leave_running(
+def submit_and_return(
     playbook: Playbook,
     request: dict[str, Json],
     *,
@@ -74,7 +74,7 @@ def leave_running(
     as_json: bool,
     deployment: Deployment | None = None,
 ) -> None:
-    """Submit a run, and print its ids. ``deployment`` if the place is known already."""
+    """Submit a run and print its ids. ``deployment`` is looked up if not given."""
     tools = tools_for(*playbook.graphs)
     check_support(playbook, tools)
     with importing():
@@ -112,27 +112,28 @@ async def _submit(
         )
 
     try:
-        return await started_run(client, submit, "noetl submit was stopped")
+        return await start_run(client, submit, "noetl submit was stopped")
     except (KeyTakenError, NoEventLogError, ValueError) as error:
         raise click.UsageError(str(error)) from None
 
 
-async def started_run(
-    client: NoetlClient, submit: Callable[[int], Awaitable[RunHandle]], interrupted: str
+async def start_run(
+    client: NoetlClient, submit: Callable[[int], Awaitable[RunHandle]], cancel_reason: str
 ) -> RunHandle | None:
-    """The run that ``submit`` starts with an execution id; None where the command was ``interrupted``, and the run
-    cancelled for that reason. Raises click.ClickException where it is unknown whether it has started, and as
-    ``submit``.
+    """Start a run with ``submit`` and a new execution id.
+
+    Returns None if the command was interrupted; then the run is cancelled with ``cancel_reason``. Raises
+    click.ClickException if it is unknown whether the run has started, and the errors of ``submit``.
     """
-    from noetl_temporal.cli.interrupts import caught_interrupts
-    from noetl_temporal.cli.submission import UnansweredError, submitted
+    from noetl_temporal.cli.interrupts import catch_interrupts
+    from noetl_temporal.cli.submission import UnansweredError, submit_run
     from noetl_temporal.ids import new_execution_id
 
     try:
-        with caught_interrupts() as interrupts:
-            handle = await submitted(submit, new_execution_id(), interrupts, lambda text: click.echo(text, err=True))
+        with catch_interrupts() as interrupts:
+            handle = await submit_run(submit, new_execution_id(), interrupts, lambda text: click.echo(text, err=True))
             if interrupts.count and handle.is_new:
-                await handle.cancel(interrupted)
+                await handle.cancel(cancel_reason)
                 return None
     except UnansweredError as error:
         raise _UnknownStartError(str(error)) from None
@@ -173,5 +174,5 @@ def _show(path: str, handle: RunHandle, *, as_json: bool) -> None:
         }
         echo_json(msgspec.json.encode(fields).decode())
         return
-    what = "submitted" if handle.is_new else "this key already has a run"
-    click.echo(f"{what}: execution {handle.execution_id}, workflow {handle.workflow_id}")
+    outcome = "submitted" if handle.is_new else "this key already has a run"
+    click.echo(f"{outcome}: execution {handle.execution_id}, workflow {handle.workflow_id}")

@@ -1,18 +1,20 @@
-"""The pause and the held steps of a run, with the command that continues it."""
+"""The pause and the held steps of a run, with the commands that continue it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from noetl_compiler.language.moments import iso
+from noetl_temporal.cli.open_waits import shell_word
 from noetl_temporal.cli.progress import Row
-from noetl_temporal.cli.waiting import shell_word
 from noetl_temporal.paused_workflows import unpause_command
+from noetl_temporal.utc_time import utc_text
 
-if TYPE_CHECKING:  # the machine's types, which --help need not wait for
+if TYPE_CHECKING:  # importing the machine is slow
     from noetl_temporal.control_requests import OpenWaits
 
 __all__ = ["Suspension", "SuspensionLines", "lines_of", "suspensions_of"]
@@ -22,10 +24,10 @@ MOST_LINES = 10
 
 
 class Suspension(msgspec.Struct, frozen=True):
-    """A pause, or a held run of a step; ``run`` is empty for a pause.
+    """A pause, or a held step run; ``run`` is empty for a pause.
 
-    A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step is its failure; at ``due``, ISO
-    8601, the step fails. ``answer`` is the command that continues the run, ``answer_all`` the one about all held steps.
+    A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step run is its failure; it fails at
+    ``due``, ISO 8601. ``answer`` is the command that continues the run, ``answer_all`` that for all held step runs.
     """
 
     run: str = ""
@@ -36,16 +38,17 @@ class Suspension(msgspec.Struct, frozen=True):
     answer_all: str = ""
 
     def line(self) -> str:
-        """``load#1 is held until 2026-11-30T08:00:00Z (no such table): noetl retry ID --step load, or noetl skip``."""
+        """Return ``load#1 is held until 2026-11-30 08:00:00 UTC (no such table): noetl retry ...``."""
         by = f" by {self.by}" if self.by else ""
-        until = f" until {self.due}" if self.due else ""
+        until = f" until {utc_text(datetime.fromisoformat(self.due))}" if self.due else ""
         state = f"{self.run} is held{until}" if self.run else f"paused{by}"
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 
 
 def lines_of(suspensions: Sequence[Suspension], held_count: int = 0) -> Iterator[str]:
-    """Yield a line for each, up to MOST_LINES, and one about the others. ``held_count`` is the number of held runs, if
-    not all are listed.
+    """Yield a line for each of the first MOST_LINES suspensions, and one about the others.
+
+    ``held_count`` is the number of held step runs, if not all are listed.
     """
     yield from (suspension.line() for suspension in suspensions[:MOST_LINES])
     more = max(len(suspensions), held_count) - MOST_LINES
@@ -57,8 +60,8 @@ def suspensions_of(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
     """Yield the pause and the held steps that the run reports."""
     if waits.pause is not None:
         yield _pause_suspension(execution_id, waits.pause.by, waits.pause.reason)
-    for held in waits.held:
-        yield _hold_suspension(execution_id, held.run, held.message, iso(held.due))
+    for held_step in waits.held:
+        yield _hold_suspension(execution_id, held_step.run, held_step.message, iso(held_step.due))
 
 
 class SuspensionLines:
@@ -86,7 +89,7 @@ class SuspensionLines:
                 pass
 
     def lines(self) -> list[str]:
-        """Return one line for the pause, and one for each held step, as far as ``lines_of`` does."""
+        """Return the lines of the open suspensions; see ``lines_of``."""
         return list(lines_of(list(self._open.values())))
 
 

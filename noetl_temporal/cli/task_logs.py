@@ -90,7 +90,7 @@ async def _print_stored(log: EventLog, tail: LogTail, *, as_json: bool) -> bool:
 
 
 async def _check_step(log: EventLog, execution_id: int, step: str) -> None:
-    """Raise WrongArgumentError for a step that the playbook does not have, so far as the event log has its text."""
+    """Raise WrongArgumentError for a step that the playbook does not have, if the event log has the playbook."""
     from noetl_activities.installed_tools import installed_tools
     from noetl_compiler import compile_text
     from noetl_compiler.diagnostics import nearest_or_all
@@ -107,7 +107,10 @@ async def _check_step(log: EventLog, execution_id: int, step: str) -> None:
 
 
 async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: bool) -> bool:
-    """Until the run has ended: the end of a task is logged after its lines are stored. Whether there were any."""
+    """Print new lines until the run has ended; return whether there were any.
+
+    The lines of a task are stored before its end is logged, so none is missed.
+    """
     from noetl_temporal.mirror.poll_interval import PollInterval
     from noetl_temporal.runs import Runs, UnknownRunError
 
@@ -119,9 +122,9 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
     interval, has_lines = PollInterval(), False
     try:
         while not ended.done():
-            last = await _print_stored(log, tail, as_json=as_json)
-            has_lines = has_lines or last
-            await interval.wait(found_rows=last)
+            has_new_lines = await _print_stored(log, tail, as_json=as_json)
+            has_lines = has_lines or has_new_lines
+            await interval.wait(found_rows=has_new_lines)
         ended.result()
     finally:
         ended.cancel()
@@ -129,7 +132,7 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
 
 
 async def _explain_no_output(log: EventLog, execution_id: int, step: str | None) -> None:
-    """Raises NoSuchRunError for a run that is not there."""
+    """Print that there is no output. Raises NoSuchRunError for an unknown run."""
     from noetl_temporal.mirror.read import execution
     from noetl_temporal.runs import Runs, UnknownRunError
 
@@ -142,8 +145,8 @@ async def _explain_no_output(log: EventLog, execution_id: int, step: str | None)
         from noetl_temporal.cli.named_run import unknown_run
 
         raise unknown_run(execution_id) from None
-    what = f"step {step!r} of run {execution_id}" if step else f"run {execution_id}"
-    click.echo(f"{what} has printed nothing", err=True)
+    subject = f"step {step!r} of run {execution_id}" if step else f"run {execution_id}"
+    click.echo(f"{subject} has printed nothing", err=True)
 
 
 def _print(line: LogLine, *, as_json: bool) -> None:

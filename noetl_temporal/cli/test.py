@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite
     from noetl_temporal.playbook_tests.trial import TrialResult
 
-    Tested: TypeAlias = Sequence[tuple[LoadedSuite, list[TrialResult]]]
+    TestedSuites: TypeAlias = Sequence[tuple[LoadedSuite, list[TrialResult]]]
 
 __all__ = ["test_command"]
 
@@ -84,19 +84,19 @@ def test_command(
         raise click.UsageError("--watch runs tests in memory: omit --temporal")
     from noetl_temporal.playbook_tests.suites import suite_files
 
-    tools, places = installed_tools(), paths or (Path(),)
-    if not suite_files(places):
+    tools, test_paths = installed_tools(), paths or (Path(),)
+    if not suite_files(test_paths):
         raise click.UsageError("there are no tests: their files are named *.test.yaml")
 
-    def run() -> Tested:
-        files = suite_files(places)
+    def run() -> TestedSuites:
+        files = suite_files(test_paths)
         tested = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
         _report(tested, junit, coverage=coverage)
         return tested
 
     if watch:
-        repeat_on_change(lambda: _files(run()), lambda: suite_files(places))
-    sys.exit(_status(run()))
+        repeat_on_change(lambda: _files(run()), lambda: suite_files(test_paths))
+    sys.exit(_exit_status(run()))
 
 
 def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]]:
@@ -114,7 +114,7 @@ def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]
     return loaded, verdicts
 
 
-def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
+def _run_on_temporal(files: Sequence[Path], tools: Tools) -> TestedSuites:
     """Return the tests of all files, reported when all have run."""
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
@@ -122,23 +122,23 @@ def _run_on_temporal(files: Sequence[Path], tools: Tools) -> Tested:
 
     log_nowhere()
     suites = [load(file, tools) for file in files]
-    checked = verdicts_on_temporal(suites, tools)
-    for loaded, verdicts in checked:
+    tested = verdicts_on_temporal(suites, tools)
+    for loaded, verdicts in tested:
         for verdict in verdicts:
             _print_verdict(loaded.file, verdict)
         _show_errors(loaded)
-    return checked
+    return tested
 
 
-def _files(tested: Tested) -> set[Path]:
+def _files(tested: TestedSuites) -> set[Path]:
     """Return the tests and their playbooks, as far as these are known."""
     playbooks = {loaded.graph.source.file for loaded, _ in tested if loaded.graph is not None}
-    wrong = {result.source.file for loaded, _ in tested for result in loaded.wrong}
-    return {Path(file) for file in playbooks | wrong | {loaded.file for loaded, _ in tested}}
+    invalid_files = {result.source.file for loaded, _ in tested for result in loaded.invalid_files}
+    return {Path(file) for file in playbooks | invalid_files | {loaded.file for loaded, _ in tested}}
 
 
 def _record(execution: int | str) -> None:
-    """Print the test. It is run as well: what it cannot repeat is reported, with exit status 1."""
+    """Print a run as a test, and run that test: differences are reported, with exit status 1."""
     running_deployment()
     from noetl_temporal.cli.logs import log_nowhere
     from noetl_temporal.cli.record_test import record_test
@@ -162,18 +162,18 @@ def _print_verdict(file: str, verdict: TrialResult) -> None:
 
 
 def _show_errors(loaded: LoadedSuite) -> None:
-    for result in loaded.wrong:
+    for result in loaded.invalid_files:
         show_findings(result, "no test of this file was run")
     for line in loaded.refused:
         click.echo(line, err=True)
 
 
-def _report(tested: Tested, junit: Path | None, *, coverage: bool) -> None:
-    """Print the summary after the tests."""
+def _report(tested: TestedSuites, junit: Path | None, *, coverage: bool) -> None:
+    """Print the coverage and the summary, and write the results as JUnit XML if requested."""
     from noetl_temporal.playbook_tests.junit import junit as junit_xml
     from noetl_temporal.playbook_tests.report import summary
 
-    verdicts = [verdict for _, those in tested for verdict in those]
+    verdicts = [verdict for _, suite_verdicts in tested for verdict in suite_verdicts]
     broken = sum(loaded.graph is None for loaded, _ in tested)
     for line in _coverage(tested) if coverage else ():
         click.echo(line)
@@ -182,21 +182,21 @@ def _report(tested: Tested, junit: Path | None, *, coverage: bool) -> None:
         write_text(junit, junit_xml(tested), junit.parent)
 
 
-def _status(tested: Tested) -> int:
+def _exit_status(tested: TestedSuites) -> int:
     if any(loaded.graph is None for loaded, _ in tested):
         return WRONG
     return FAILED if any(not verdict.is_passed for _, verdicts in tested for verdict in verdicts) else 0
 
 
-def _coverage(tested: Tested) -> Iterator[str]:
+def _coverage(tested: TestedSuites) -> Iterator[str]:
     """Yield the coverage of each playbook over all files that test it."""
-    from noetl_temporal.playbook_tests.coverage import Part, reached
+    from noetl_temporal.playbook_tests.coverage import Part, reached_parts
     from noetl_temporal.playbook_tests.report import coverage_lines
 
     graphs = {loaded.graph.source.file: loaded.graph for loaded, _ in tested if loaded.graph is not None}
     parts: dict[str, set[Part]] = {file: set() for file in graphs}
     for loaded, verdicts in tested:
         if loaded.graph is not None:
-            parts[loaded.graph.source.file] |= reached(loaded.graph, (verdict.run for verdict in verdicts))
+            parts[loaded.graph.source.file] |= reached_parts(loaded.graph, (verdict.run for verdict in verdicts))
     for file, graph in graphs.items():
         yield from coverage_lines(graph, frozenset(parts[file]))

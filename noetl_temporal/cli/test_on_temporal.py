@@ -12,7 +12,7 @@ import click
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.printable import printable_line
 from noetl_temporal.playbook_tests.suites import LoadedSuite
-from noetl_temporal.playbook_tests.temporal_trial import not_on_temporal, run_on_temporal
+from noetl_temporal.playbook_tests.temporal_trial import memory_only_reason, run_on_temporal
 from noetl_temporal.playbook_tests.trial import TrialResult
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import clock_server
@@ -34,17 +34,17 @@ def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tu
     if tests:
         with tempfile.TemporaryDirectory(prefix="noetl-test-") as folder, clock_server(Home(Path(folder))) as address:
             verdicts = asyncio.run(run_on_temporal(address, [(test, graph) for _, test, graph in tests], tools))
-    of_suite = [suite for suite, _, _ in tests]
+    owners = [suite for suite, _, _ in tests]
     return [
-        (suite, [verdict for owner, verdict in zip(of_suite, verdicts, strict=True) if owner is suite])
+        (suite, [verdict for owner, verdict in zip(owners, verdicts, strict=True) if owner is suite])
         for suite in suites
     ]
 
 
 def _is_skipped(suite: LoadedSuite) -> bool:
-    why = not_on_temporal(suite.graph) if suite.graph is not None else None
-    if why is not None:
+    reason = memory_only_reason(suite.graph) if suite.graph is not None else None
+    if reason is not None:
         count = len(suite.suite.tests)
         tests = "1 test" if count == 1 else f"{count} tests"
-        click.echo(printable_line(f"skipped  {suite.file}: {tests}: {why}"))
-    return why is not None
+        click.echo(printable_line(f"skipped  {suite.file}: {tests}: {reason}"))
+    return reason is not None

@@ -1,4 +1,4 @@
-"""Texts on the command line. Every command imports this module, so it imports little."""
+"""String arguments on the command line. Every command imports this module, so it imports little."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import click
 
 from noetl_temporal.unicode_text import is_unicode
 
-__all__ = ["Text", "require_unicode", "shown"]
+__all__ = ["Text", "quote_argument", "require_unicode"]
 
-LONGEST_SHOWN = 200
-"""Characters of an argument that an error repeats."""
+MOST_CHARACTERS = 200
+"""The maximum number of characters of an argument that an error repeats."""
 
 
-def shown(text: str) -> str:
-    """Return an argument as errors repeat it."""
-    return repr(text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}...")
+def quote_argument(text: str) -> str:
+    """Quote an argument for an error message; a long one is truncated."""
+    return repr(text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}...")
 
 
 class Text(click.ParamType[Any]):
-    """Text of a command line that may have bytes outside of UTF-8, which no server can be sent."""
+    """A string argument. Rejects bytes that are not UTF-8, because they cannot be sent to a server."""
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Raises click.BadParameter."""
         text = str(value)
-        return text if is_unicode(text) else self.fail(f"{shown(text)} is not UTF-8", param, ctx)
+        return text if is_unicode(text) else self.fail(f"{quote_argument(text)} is not UTF-8", param, ctx)
 
 
 def require_unicode(command: click.Command) -> None:
-    """Check all texts that the command takes, but those with a type of their own, such as paths of files."""
+    """Make all string parameters of a command reject bytes that are not UTF-8; paths and other types stay unchanged."""
     for parameter in command.params:
         if parameter.type is click.STRING:
             parameter.type = Text()

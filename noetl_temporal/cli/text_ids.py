@@ -1,4 +1,4 @@
-"""Ids as text in JSON: they exceed 2^53, beyond which many readers of JSON round numbers."""
+"""Ids as strings in JSON: they exceed 2^53, beyond which many JSON readers round numbers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["with_text_ids"]
 
 _SUFFIX = "_id"
 _EXACT = 2**53
-"""Integers up to here are exact in every reader of JSON."""
+"""Integers up to this are exact in every JSON reader."""
 
 _NESTED = ("meta", "context")
-"""Fields whose members may be ids too, among values of the playbook."""
+"""Fields whose members may be ids as well as values of the playbook."""
 
 
 def with_text_ids(fields: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the fields of a report or a row, with ids as text."""
+    """Return the fields of a report or a row, with ids as strings."""
     converted = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
     for name in _NESTED:
         inner = converted.get(name)

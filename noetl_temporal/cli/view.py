@@ -1,4 +1,4 @@
-"""Shows progress: redrawn in place on a terminal, else a line for each important event."""
+"""Shows the progress of a run: redrawn in place on a terminal, else a line for each important event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from noetl_temporal.cli.console import PrintableConsole, error_console, styled
+from noetl_temporal.cli.console import PrintableConsole, error_console, styled_text
 from noetl_temporal.cli.progress import Progress, Row, StepLine
 
 __all__ = ["Lines", "Quiet", "Screen", "View", "open_view"]
@@ -34,7 +34,7 @@ MARKS = {
 
 
 def open_view(quiet: bool) -> View:
-    """Progress goes to standard error. ``quiet`` shows it only to a person at a terminal."""
+    """Return a view on standard error. With ``quiet``, progress is shown only on a terminal."""
     errors = error_console()
     if errors.is_terminal:
         return Screen(errors)
@@ -42,12 +42,12 @@ def open_view(quiet: bool) -> View:
 
 
 class View(Protocol):
-    """Where progress is seen."""
+    """Shows the progress of a run."""
 
     def __enter__(self) -> View: ...
     def __exit__(self, *_: object) -> None: ...
     def feed(self, row: Row) -> None:
-        """Take in one row of the event log."""
+        """Process one row of the event log."""
         ...
 
     def say(self, text: str) -> None:
@@ -77,7 +77,7 @@ class Lines:
         pass
 
     def feed(self, row: Row) -> None:
-        """Take in one row of the event log."""
+        """Process one row of the event log."""
         line = self._progress.feed(row)
         if line:
             self.say(line)
@@ -91,7 +91,7 @@ class Lines:
         self.say(text)
 
     def warn(self, lines: Sequence[str]) -> None:
-        """Show what blocks the run, once for as long as it lasts."""
+        """Show what blocks the run, each problem once while it lasts."""
         for line in lines:
             if _subject(line) not in map(_subject, self._warned):
                 self.say(line)
@@ -105,7 +105,7 @@ class Screen:
         self._progress, self._message = Progress(), ""
         self._warnings: Sequence[str] = ()
         self._spinner = Spinner("dots")
-        # Rich would interpret escape sequences in text that is printed meanwhile
+        # With redirected streams, Rich would interpret escape sequences in text that is printed meanwhile.
         self._live = Live(
             console=console,
             get_renderable=self._layout,
@@ -122,7 +122,7 @@ class Screen:
         self._live.stop()
 
     def feed(self, row: Row) -> None:
-        """Take in one row of the event log."""
+        """Process one row of the event log."""
         self._progress.feed(row)
 
     def say(self, text: str) -> None:
@@ -141,13 +141,13 @@ class Screen:
         table, below = Table.grid(padding=(0, 2, 0, 0)), list[Text]()
         for line in self._progress.steps.values():
             running = line.status in ("running", "waiting")
-            seconds = time.monotonic() - line.began if running or line.seconds is None else line.seconds
-            mark = self._spinner if line.status == "running" else styled(MARKS[line.status])
-            table.add_row(mark, line.name, f"{seconds:.1f} s", _bar(line), line.counts(), styled(_note(line)))
+            seconds = time.monotonic() - line.started_at if running or line.seconds is None else line.seconds
+            mark = self._spinner if line.status == "running" else styled_text(MARKS[line.status])
+            table.add_row(mark, line.name, f"{seconds:.1f} s", _bar(line), line.counts(), styled_text(_note(line)))
         for warning in (*self._progress.warnings, *self._warnings):
-            below.append(styled(("! ", "yellow"), (warning, "yellow")))
+            below.append(styled_text(("! ", "yellow"), (warning, "yellow")))
         if self._message:
-            below.append(styled((self._message, "dim")))
+            below.append(styled_text((self._message, "dim")))
         return Group(table, *below)
 
 
@@ -155,23 +155,23 @@ class Quiet(Lines):
     """Shows messages and warnings, and no progress."""
 
     def feed(self, row: Row) -> None:
-        """Nothing is shown of it."""
+        """Ignore the row."""
 
 
 def _bar(line: StepLine) -> ProgressBar | str:
-    """How far a loop is; nothing of another step."""
+    """Return the progress bar of a loop; "" for other steps."""
     if line.total is None:
         return ""
     return ProgressBar(total=max(1, line.total), completed=line.iterations if line.total else 1, width=BAR_WIDTH)
 
 
 def _note(line: StepLine) -> tuple[str, str]:
-    """What went wrong last, else how fast a loop goes."""
+    """Return the last problem of a step, else the pace of a loop, with its style."""
     if line.is_after_failure:
         return "after failure", "yellow"
     return (line.note, "yellow") if line.note or line.status != "running" else (line.pace(), "dim")
 
 
 def _subject(line: str) -> str:
-    """What a warning is about; how often it was tried since, and how many more there are, may change."""
+    """Return a warning without the parts that may change: its number of attempts, and the number of other warnings."""
     return _CHANGING.split(line)[0]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # importing Temporal is slow
 __all__ = ["wait_command"]
 
 SETTLE_SECONDS = 15.0
-"""How long is waited for the event log to have the last rows of a run that has ended."""
+"""How long to wait for the event log to have the last rows of a run that has ended."""
 
 
 @click.command("wait")
@@ -56,20 +56,20 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     with importing():
         log_nowhere()
     try:
-        ended = asyncio.run(_wait(run, timeout, deployment))
+        summary = asyncio.run(_wait(run, timeout, deployment))
     except StackError as error:
         raise _UnknownRunError(str(error)) from None
     except KeyboardInterrupt:
         click.echo("stopped waiting; the run continues", err=True)
         sys.exit(INTERRUPTED)
     if as_json:
-        echo_json(ended.json())
+        echo_json(summary.json())
     else:
-        ended.show(console())
-    if ended.status in ("running", "paused"):
-        click.echo(f"still running after {timeout:g} s: noetl wait {ended.execution_id}", err=True)
+        summary.show(console())
+    if summary.status in ("running", "paused"):
+        click.echo(f"still running after {timeout:g} s: noetl wait {summary.execution_id}", err=True)
         sys.exit(UNKNOWN)
-    sys.exit(0 if ended.status in SUCCEEDED else FAILED)
+    sys.exit(0 if summary.status in SUCCEEDED else FAILED)
 
 
 class _UnknownRunError(click.ClickException):
@@ -100,8 +100,8 @@ async def _wait(run: int | str, seconds: float | None, deployment: Deployment) -
             await handle.wait(limit)
             await _wait_for_last_rows(runs, handle)
     except RPCError as error:
-        again = f"the run continues when its stack is up: noetl wait {execution_id}"
-        raise _LostError(f"lost the connection to Temporal ({error.message}); {again}") from None
+        hint = f"the run continues when its stack is up: noetl wait {execution_id}"
+        raise _LostError(f"lost the connection to Temporal ({error.message}); {hint}") from None
     return await run_status(execution_id, deployment)
 
 
@@ -110,9 +110,9 @@ async def _wait_for_last_rows(runs: Runs, handle: RunHandle) -> None:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.event_log import open_event_log
-    from noetl_temporal.cli.log_reading import until_read
+    from noetl_temporal.cli.log_reading import wait_until_complete
 
     with suppress(TimeoutError, RPCError):
         async with open_event_log(runs.dsn) as log, asyncio.timeout(SETTLE_SECONDS):
             if log is not None:
-                await until_read(log, runs.temporal.namespace, handle)
+                await wait_until_complete(log, runs.temporal.namespace, handle)

@@ -95,15 +95,15 @@ def worker_command(
     """
     from noetl_temporal.worker import UnknownToolsError
 
-    only = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
-    if only == []:
+    tool_names = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
+    if tool_names == []:
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
     build = _deployment_config(build_id, deployment)
     options = _options(grace, build, concurrency, rate, autoscales=autoscale, slots_by_load=slots == "auto")
     running_deployment()
     exporter = _log_and_export(log_format, is_exporting=health is not None)
     try:
-        asyncio.run(_serve(only, grace, options, health, exporter))
+        asyncio.run(_serve(tool_names, grace, options, health, exporter))
     except UnknownToolsError as error:
         raise click.UsageError(str(error)) from None
 
@@ -158,20 +158,20 @@ def _log_and_export(log_format: str, *, is_exporting: bool) -> str:
 
 
 async def _serve(
-    only: list[str] | None,
+    tool_names: list[str] | None,
     grace: float | None,
     options: WorkerOptions,
     health: tuple[str, int] | None,
     exporter: str,
 ) -> None:
-    from noetl_activities.isolation.probe import CONFINED, isolation
+    from noetl_activities.isolation.probe import CONFINED_TOOLS, describe_isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
-    from noetl_temporal.cli.health import answering_health
+    from noetl_temporal.cli.health import serve_health
     from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.health import exported
+    from noetl_temporal.health import exported_metrics
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
@@ -181,17 +181,17 @@ async def _serve(
     build = options.build
     build_text = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
-    served = ", ".join(only) if only else "workflows and all tools"
+    served = ", ".join(tool_names) if tool_names else "workflows and all tools"
     if health is not None:
         options = _with_metrics(options)
     with stop_event() as stopped:
         async with (
-            answering_health(health, client, stopped, served, partial(exported, exporter)),
-            serving(client, load_tools(), credential_source(), only, options),
+            serve_health(health, client, stopped, served, partial(exported_metrics, exporter)),
+            serving(client, load_tools(), credential_source(), tool_names, options),
         ):
             click.echo(f"serving {served}{build_text}; Ctrl-C stops")
-            if only is None or not CONFINED.isdisjoint(only):
-                click.echo(await isolation())
+            if tool_names is None or not CONFINED_TOOLS.isdisjoint(tool_names):
+                click.echo(await describe_isolation())
             await stopped.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")
 

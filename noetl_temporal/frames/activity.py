@@ -28,7 +28,7 @@ from noetl_temporal.frames.call import FrameContext
 from noetl_temporal.frames.heartbeat import FrameHeartbeat
 from noetl_temporal.frames.host import FrameHost
 from noetl_temporal.frames.segment_writer import SegmentWriter
-from noetl_temporal.frames.segments import resumed
+from noetl_temporal.frames.segments import read_progress
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
 from noetl_temporal.interruptions import INTERRUPTED, stop_reason
 from noetl_temporal.loop_run import with_items
@@ -36,7 +36,7 @@ from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stored_values import GONE
-from noetl_temporal.value_store import ValueStore, until_done
+from noetl_temporal.value_store import ValueStore, retry_until_done
 
 __all__ = ["frame_activity"]
 
@@ -48,17 +48,17 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
     sinks = SinkBatches()
 
     @activity.defn(name=FRAME_ACTIVITY)
-    async def run(given: FrameInput) -> FrameEnd:
+    async def run(frame_input: FrameInput) -> FrameEnd:
         frame = _Frame(tools, source, values, sinks)
-        with frame.heart.beating():
-            return await _run_to_end(frame, given)
+        with frame.heartbeat.beating():
+            return await _run_to_end(frame, frame_input)
 
     return run
 
 
-async def _run_to_end(frame: _Frame, given: FrameInput | UnreadValue) -> FrameEnd:
+async def _run_to_end(frame: _Frame, frame_input: FrameInput | UnreadValue) -> FrameEnd:
     """Run the frame to its end, ignoring further cancels, and return its end."""
-    running = asyncio.create_task(frame.run(given))
+    running = asyncio.create_task(frame.run(frame_input))
     try:
         while True:
             try:
@@ -74,7 +74,7 @@ async def _run_to_end(frame: _Frame, given: FrameInput | UnreadValue) -> FrameEn
                 continue
             running.cancel()
             await asyncio.wait([running])
-            await frame.leave(reason)
+            await frame.interrupt(reason)
     finally:
         running.cancel()
         frame.close()
@@ -84,49 +84,58 @@ class _Frame:
     """One attempt of a frame."""
 
     def __init__(self, tools: Mapping[str, Tool], source: CredentialSource, values: ValueStore, sinks: Sinks) -> None:
-        self.heart = FrameHeartbeat()
+        self.heartbeat = FrameHeartbeat()
         self._values = values
-        self._around = FrameContext(tools, source, values, sinks, is_hopeless=_idle_attempts(self.heart) > MAX_LOST)
+        self._context = FrameContext(
+            tools, source, values, sinks, is_hopeless=_idle_attempts(self.heartbeat) > MAX_LOST
+        )
         self._host: FrameHost | None = None
         self._is_cancelled = False
 
-    async def run(self, given: FrameInput | UnreadValue) -> FrameEnd:
+    async def run(self, frame_input: FrameInput | UnreadValue) -> FrameEnd:
         """Run the frame to its end."""
-        head, values = self.heart.details.head, self._values
+        head, values = self.heartbeat.details.head, self._values
         with _fail_if_missing("input"):
-            frame = await self._read_input(given)
+            readable_input = await self._read_input(frame_input)
         with _fail_if_missing("progress"):
-            progress = None if head is None else await resumed(values, head)
+            progress = None if head is None else await read_progress(values, head)
         if progress is not None and progress.report is not None:
             return await self._store_end(FrameEnd(progress.report, head or ""))
-        machine = LoopMachine(frame.input, None if progress is None else progress.state, limit=frame.limit)
-        host = FrameHost(machine, self._around, lambda wake: SegmentWriter(machine, values, self.heart, wake))
+        machine = LoopMachine(
+            readable_input.input, None if progress is None else progress.state, limit=readable_input.limit
+        )
+        host = FrameHost(machine, self._context, lambda wake: SegmentWriter(machine, values, self.heartbeat, wake))
         self._host = host
         if self._is_cancelled:
             host.cancel()
         report = await host.run(None if progress is None else progress.calls)
-        return await self._store_end(FrameEnd(report, await host.segments.last(report=report)))
+        return await self._store_end(FrameEnd(report, await host.segments.write_last(report=report)))
 
-    async def _read_input(self, given: FrameInput | UnreadValue) -> FrameInput:
+    async def _read_input(self, frame_input: FrameInput | UnreadValue) -> FrameInput:
         """Return the input, read from the payload store however long that takes, with its stored items.
 
         Raises LookupError when the store no longer has it.
         """
-        if not isinstance(given, FrameInput):
-            unread = given
-            given = await until_done("the frame cannot be read", lambda: self._values.read(unread, FrameInput))
-        own = given.input
-        if own.kept_items is None:
-            return given
-        part, keys = own.kept_items, [own.kept_items.key, *([own.kept_scope] if own.kept_scope else ())]
-        stored = await until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
+        if not isinstance(frame_input, FrameInput):
+            unread = frame_input
+            frame_input = await retry_until_done(
+                "the frame cannot be read", lambda: self._values.read(unread, FrameInput)
+            )
+        chunk_input = frame_input.input
+        if chunk_input.kept_items is None:
+            return frame_input
+        part, keys = (
+            chunk_input.kept_items,
+            [chunk_input.kept_items.key, *([chunk_input.kept_scope] if chunk_input.kept_scope else ())],
+        )
+        stored = await retry_until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
         items = msgspec.json.decode(stored[part.key])
-        scope = msgspec.json.decode(stored[own.kept_scope]) if own.kept_scope else own.scope
-        return replace(given, input=with_items(own, items, scope))
+        scope = msgspec.json.decode(stored[chunk_input.kept_scope]) if chunk_input.kept_scope else chunk_input.scope
+        return replace(frame_input, input=with_items(chunk_input, items, scope))
 
     async def _store_end(self, end: FrameEnd) -> FrameEnd:
-        """The end, once it is stored where Temporal reads it."""
-        await until_done("the report of a frame cannot be stored", lambda: self._values.store(end))
+        """Store the end where Temporal reads it, and return it."""
+        await retry_until_done("the report of a frame cannot be stored", lambda: self._values.store(end))
         return end
 
     def cancel(self) -> None:
@@ -135,7 +144,7 @@ class _Frame:
         if self._host is not None:
             self._host.cancel()
 
-    async def leave(self, reason: AttemptStatus) -> None:
+    async def interrupt(self, reason: AttemptStatus) -> None:
         """Store the progress of the frame. Raises the error that makes Temporal run it again."""
         try:
             if self._host is not None:
@@ -146,7 +155,7 @@ class _Frame:
         raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
 
     def close(self) -> None:
-        """Cancel all that is still running."""
+        """Cancel everything that is still running."""
         if self._host is not None:
             self._host.close()
 
@@ -161,6 +170,6 @@ def _fail_if_missing(what: str) -> Generator[None]:
         raise ApplicationError(message, type=GONE, non_retryable=True) from error
 
 
-def _idle_attempts(heart: FrameHeartbeat) -> int:
+def _idle_attempts(heartbeat: FrameHeartbeat) -> int:
     """Return the number of lost attempts since the last one that made progress. A reset counts them from 1 again."""
-    return max(0, activity.info().attempt - 1 - heart.details.attempt)
+    return max(0, activity.info().attempt - 1 - heartbeat.details.attempt)

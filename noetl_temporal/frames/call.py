@@ -1,4 +1,4 @@
-"""One tool call of a frame, with all its attempts: delays between them are slept here."""
+"""One tool call of a frame, with all its attempts and the delays between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from noetl_temporal.value_store import ValueStore
 __all__ = ["FrameCall", "FrameContext"]
 
 
-class _Log(CallLog):
+class _FrameCallLog(CallLog):
     """The attempts of one call of a frame.
 
     ``reason`` is why the call is interrupted.
@@ -36,7 +36,7 @@ class _Log(CallLog):
         return self.reason
 
 
-class _NotStored(ValueStore):
+class _NonStoringValues(ValueStore):
     """Stores nothing, as the reports of a frame are stored in its segments."""
 
     async def store(self, value: Any) -> None:
@@ -44,9 +44,9 @@ class _NotStored(ValueStore):
 
 
 class FrameContext:
-    """What the calls of a frame share; ``sinks`` also with those of other frames. ``is_hopeless`` when workers died
-    again and again while this frame ran: then no call is made any more. ``store`` takes what the frame itself keeps,
-    ``values`` is for its calls.
+    """What the calls of a frame share; ``sinks`` are shared with other frames. ``is_hopeless`` if workers were lost
+    repeatedly while this frame ran: then no further call is made. ``store`` stores the values of the frame itself,
+    ``values`` belongs to its calls.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class FrameContext:
         self.tools = tools
         self.source = source
         self.store = values
-        self.values = _NotStored(values.converter, values.limit)
+        self.values = _NonStoringValues(values.converter, values.limit)
         self.sinks = sinks
         self.is_hopeless = is_hopeless
 
@@ -69,26 +69,26 @@ class FrameContext:
 class FrameCall:
     """A call of a frame, with all its attempts.
 
-    ``scheduled`` in milliseconds since the epoch. ``report`` is there once it has ended, ``cancelled`` if it was cut
-    off because it was asked to end.
+    ``scheduled`` in milliseconds since the epoch. ``report`` is set once it has ended, ``cancelled`` if
+    a requested cancel interrupted it.
     """
 
-    def __init__(self, around: FrameContext, begun: InFlight) -> None:
-        self.call: ToolCall = begun.call
-        self.scheduled = begun.scheduled
+    def __init__(self, context: FrameContext, in_flight: InFlight) -> None:
+        self.call: ToolCall = in_flight.call
+        self.scheduled = in_flight.scheduled
         self.cancelled = False
         self.report: ToolReport | None = None
-        self._around = around
-        self._log = _Log(begun.attempts)
+        self._context = context
+        self._log = _FrameCallLog(in_flight.attempts)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> asyncio.Task[None]:
-        """Make the call. The task ends without a report where the call was interrupted and has to be made again."""
+        """Start the call. The task ends without a report if the call was interrupted and must be repeated."""
         self._task = asyncio.create_task(self._run())
         return self._task
 
     def stop(self, reason: AttemptStatus) -> None:
-        """Ask the call to end: once its tool has answered it still completes its sinks (semantics.md 19a)."""
+        """Interrupt the call; if its tool has returned, it still completes its sinks (semantics.md 19a)."""
         if self._log.reason is None and self._task is not None:
             self._log.reason = reason
             self._task.cancel()
@@ -105,8 +105,8 @@ class FrameCall:
         return InFlight(self.call, self.scheduled, records)
 
     @property
-    def is_to_be_made_again(self) -> bool:
-        """It was interrupted for a reason that is not its own."""
+    def must_be_repeated(self) -> bool:
+        """Whether the call was interrupted for another reason than a cancel."""
         return self.report is None and self._log.reason not in (None, "cancelled")
 
     async def _run(self) -> None:
@@ -115,7 +115,7 @@ class FrameCall:
         except asyncio.CancelledError:
             if self._log.reason != "cancelled":
                 raise
-            self.report, self.cancelled = self._cancelled(), True
+            self.report, self.cancelled = self._cancelled_report(), True
 
     async def _attempts(self) -> ToolReport:
         await asyncio.sleep(self._remaining_delay())
@@ -124,39 +124,39 @@ class FrameCall:
             self._log.begin()
             try:
                 return await self._attempt(is_called)
-            except ApplicationError as again:
-                delay = again.next_retry_delay.total_seconds() if again.next_retry_delay else 0.0
-                if self._log.reason is not None:  # the interruption was spent on letting the sinks finish
-                    raise asyncio.CancelledError from again
+            except ApplicationError as retry:
+                delay = retry.next_retry_delay.total_seconds() if retry.next_retry_delay else 0.0
+                if self._log.reason is not None:  # the interruption came while the sinks finished
+                    raise asyncio.CancelledError from retry
             except asyncio.CancelledError:
                 self._log.end(status=self._log.reason or "lost", is_called=is_called.is_set())
                 raise
             await asyncio.sleep(delay)
 
     async def _attempt(self, is_called: asyncio.Event) -> ToolReport:
-        around = self._around
-        tool = around.tools.get(self.call.kind)
-        if around.is_hopeless:
-            return self._refused("worker_lost", "workers were lost repeatedly while running this frame")
+        context = self._context
+        tool = context.tools.get(self.call.kind)
+        if context.is_hopeless:
+            return self._refusal_report("worker_lost", "workers were lost repeatedly while running this frame")
         if tool is None:
-            return self._refused("config", f"this worker runs frames and has no tool {self.call.kind!r}")
-        credentials = Credentials(around.source, self.call.secrets_key)
+            return self._refusal_report("config", f"this worker runs frames and has no tool {self.call.kind!r}")
+        credentials = Credentials(context.source, self.call.secrets_key)
         return await Attempt(
-            tool, self.call, credentials, self._log, around.values, is_called, performer=around.sinks
+            tool, self.call, credentials, self._log, context.values, is_called, performer=context.sinks
         ).run()
 
-    def _refused(self, kind: str, message: str) -> ToolReport:
+    def _refusal_report(self, kind: str, message: str) -> ToolReport:
         outcome = refusal(kind, message)
         self._log.end(status="error", error=outcome["error"], is_called=False)
         return ToolReport(outcome, attempts=self._log.latest, counts=self._log.counts, is_decided=False)
 
     def _remaining_delay(self) -> float:
-        """Return seconds of the delay in which an earlier attempt of the frame left the call."""
+        """Return the rest of the delay before the next attempt, if an earlier attempt of the frame ended during it."""
         last = self._log.latest[-1:]
         if not last or last[0].ended is None or last[0].delay is None:
             return 0.0
         return max(0.0, (last[0].ended - now()) / 1000 + last[0].delay)
 
-    def _cancelled(self) -> ToolReport:
+    def _cancelled_report(self) -> ToolReport:
         outcome = refusal("cancelled", "the call was cancelled")
         return ToolReport(outcome, attempts=self._log.latest, counts=self._log.counts)

@@ -29,12 +29,12 @@ from noetl_temporal.machine.commands import (
     Emit,
     Finish,
     FrameLimits,
-    KeepValues,
     LoadValue,
     OpenWait,
     PauseChildren,
     RunChunk,
     StartTimer,
+    StoreValues,
 )
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
@@ -49,12 +49,12 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.stored_values import load_json, store_values
 from noetl_temporal.tool_outcome import refusal
-from noetl_temporal.value_store import until_done
+from noetl_temporal.value_store import retry_until_done
 
 __all__ = ["FrameHost"]
 
@@ -76,25 +76,25 @@ class FrameHost:
         self._context = context
         self._limits: FrameLimits | None = machine.input.frame
         self._inbox: deque[Event] = deque()
-        self._news = asyncio.Event()
+        self._has_facts = asyncio.Event()
         self._calls: dict[str, FrameCall] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._is_stopping = False
         self._finish: Finish | None = None
 
     async def run(self, calls: list[InFlight] | None) -> ChunkReport:
-        """Drive the machine to its end. ``calls`` are what an earlier attempt left in flight, None in the first."""
-        background = [asyncio.create_task(work) for work in (self._tick(), self._worker_stops())]
+        """Drive the machine to its end. ``calls`` were in flight in an earlier attempt, None in the first."""
+        background = [asyncio.create_task(work) for work in (self._tick(), self._finish_when_worker_stops())]
         try:
             self._feed(Started(now()) if calls is None else Resumed(now()))
-            for begun in calls or ():
-                self._start(FrameCall(self._context, begun))
+            for in_flight in calls or ():
+                self._start(FrameCall(self._context, in_flight))
             while True:
                 self._process_inbox()
                 if self._finish is not None and self._machine.report is not None:
                     return self._machine.report
-                await self._news.wait()
-                self._news.clear()
+                await self._has_facts.wait()
+                self._has_facts.clear()
         finally:
             for task in background:
                 task.cancel()
@@ -117,16 +117,16 @@ class FrameHost:
             while self._inbox and self._finish is None:
                 self._feed(self._inbox.popleft())
         async with asyncio.timeout(STORE_SECONDS):
-            await self.segments.last(self._in_flight(), self._machine.report)
+            await self.segments.write_last(self._in_flight(), self._machine.report)
 
     def close(self) -> None:
-        """Cancel all that is still running."""
+        """Cancel everything that is still running."""
         self.segments.close()
         for task in self._tasks.values():
             task.cancel()
 
     def _wake(self) -> None:
-        self._news.set()
+        self._has_facts.set()
 
     # ---- in the background -----------------------------------------------------------------------------------------
 
@@ -136,8 +136,8 @@ class FrameHost:
             await asyncio.sleep(SEGMENT_SECONDS / 2)
             self._wake()
 
-    async def _worker_stops(self) -> None:
-        """Finish the items that have started, because the worker stops."""
+    async def _finish_when_worker_stops(self) -> None:
+        """When the worker stops, let the started items end, and start no others."""
         await activity.wait_for_worker_shutdown()
         self._is_stopping = True
         self._wake()
@@ -150,7 +150,7 @@ class FrameHost:
         if self._is_full():
             self._feed(ReturnRequested(now()))
         if self._finish is None:  # the segment of a machine that has ended needs its report: it is the last one
-            self.segments.take(self._in_flight())
+            self.segments.write_if_due(self._in_flight())
             self._hold_or_continue()
 
     def _hold_or_continue(self) -> None:
@@ -183,21 +183,21 @@ class FrameHost:
         if isinstance(event, ToolFinished):
             call = self._calls.pop(event.call_id)
             if call.report is not None:
-                self.segments.call(call.call, call.scheduled, event.at, call.report)
+                self.segments.add_call(call.call, call.scheduled, event.at, call.report)
         for command in self._machine.feed(event):
             self._perform(command)
 
     def _perform(self, command: Command) -> None:
         match command:
             case Emit():
-                self.segments.event(command.event)
+                self.segments.add_event(command.event)
             case CallTool():
                 self._start(FrameCall(self._context, InFlight(command.call, now())))
             case StartTimer():
                 self._start_timer(command)
             case Cancel():
                 self._cancel(command.id)
-            case KeepValues() | LoadValue():
+            case StoreValues() | LoadValue():
                 self._start_value_task(command)
             case Finish():
                 self._finish = command
@@ -212,12 +212,12 @@ class FrameHost:
         id_ = call.call.id
         self._calls[id_] = call
         task = self._tasks[id_] = call.start()
-        task.add_done_callback(lambda done: self._call_ended(call, done))
+        task.add_done_callback(lambda done: self._on_call_end(call, done))
 
-    def _call_ended(self, call: FrameCall, task: asyncio.Task[None]) -> None:
+    def _on_call_end(self, call: FrameCall, task: asyncio.Task[None]) -> None:
         id_ = call.call.id
         del self._tasks[id_]
-        if call.is_to_be_made_again:
+        if call.must_be_repeated:
             return
         if call.report is not None:
             self._add_fact(ToolFinished(now(), id_, call.report, call.cancelled))
@@ -230,35 +230,39 @@ class FrameHost:
 
     def _start_timer(self, command: StartTimer) -> None:
         task = self._tasks[command.timer_id] = asyncio.create_task(asyncio.sleep(command.seconds))
-        task.add_done_callback(lambda done: self._timer_ended(command.timer_id, done))
+        task.add_done_callback(lambda done: self._on_timer_end(command.timer_id, done))
 
-    def _timer_ended(self, timer_id: str, task: asyncio.Task[None]) -> None:
+    def _on_timer_end(self, timer_id: str, task: asyncio.Task[None]) -> None:
         del self._tasks[timer_id]
         if not task.cancelled():
             self._add_fact(TimerFired(now(), timer_id))
 
-    def _start_value_task(self, command: KeepValues | LoadValue) -> None:
+    def _start_value_task(self, command: StoreValues | LoadValue) -> None:
         task = self._tasks[command.id] = asyncio.create_task(self._store_or_load(command))
-        task.add_done_callback(lambda done: self._value_task_ended(command.id, done))
+        task.add_done_callback(lambda done: self._on_value_task_end(command.id, done))
 
-    def _value_task_ended(self, id_: str, task: asyncio.Task[None]) -> None:
+    def _on_value_task_end(self, id_: str, task: asyncio.Task[None]) -> None:
         """Remove an ended task, unless the load was cancelled and started again."""
         if self._tasks.get(id_) is task:
             del self._tasks[id_]
 
-    async def _store_or_load(self, command: KeepValues | LoadValue) -> None:
+    async def _store_or_load(self, command: StoreValues | LoadValue) -> None:
         values = self._context.store
         match command:
-            case KeepValues():
+            case StoreValues():
                 try:
-                    kept = await until_done("results cannot be stored", lambda: store_values(values, command.values))
+                    kept = await retry_until_done(
+                        "results cannot be stored", lambda: store_values(values, command.values)
+                    )
                 except LookupError as error:
-                    self._add_fact(ValuesKept(now(), command.id, error=f"values cannot be stored: {error}"))
+                    self._add_fact(ValuesStored(now(), command.id, error=f"values cannot be stored: {error}"))
                 else:
-                    self._add_fact(ValuesKept(now(), command.id, tuple(kept)))
+                    self._add_fact(ValuesStored(now(), command.id, tuple(kept)))
             case LoadValue():
                 try:
-                    text = await until_done("a stored value cannot be read", lambda: load_json(values, command.stored))
+                    text = await retry_until_done(
+                        "a stored value cannot be read", lambda: load_json(values, command.stored)
+                    )
                 except LookupError as error:
                     self._add_fact(ValueLoaded(now(), command.id, error=f"a stored value cannot be read: {error}"))
                 else:

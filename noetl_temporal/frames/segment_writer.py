@@ -16,7 +16,7 @@ from temporalio import activity
 
 from noetl_temporal.call_log import worker_name
 from noetl_temporal.frames.heartbeat import FrameHeartbeat
-from noetl_temporal.frames.segments import InFlight, Segment, packed
+from noetl_temporal.frames.segments import InFlight, Segment, pack_segment
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
@@ -24,7 +24,7 @@ from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.state import state_snapshot
 from noetl_temporal.payload_store import SEGMENT
-from noetl_temporal.value_store import ValueStore, until_done
+from noetl_temporal.value_store import ValueStore, retry_until_done
 
 __all__ = ["SegmentWriter"]
 
@@ -39,32 +39,32 @@ SEGMENT_BYTES = 4_000_000
 class SegmentWriter:
     """Writes the segments of one attempt of a frame.
 
-    ``on_stored`` is called when a segment has been stored; ``heart`` reports it.
+    ``on_stored`` is called when a segment has been stored; ``heartbeat`` reports it.
     """
 
     def __init__(
-        self, machine: LoopMachine, values: ValueStore, heart: FrameHeartbeat, on_stored: Callable[[], None]
+        self, machine: LoopMachine, values: ValueStore, heartbeat: FrameHeartbeat, on_stored: Callable[[], None]
     ) -> None:
         state = machine.state
-        self._heart = heart
+        self._heartbeat = heartbeat
         self._machine = machine
         self._values = values
         self._on_stored = on_stored
         self._attempt = activity.info().attempt
         self._entries: list[msgspec.Raw] = []
         self._bytes = 0
-        self._kept = (len(state.results), len(state.assigns))
-        self._taken_at = self._now()
+        self._stored_counts = (len(state.results), len(state.assigns))
+        self._written_at = self._now()
         self._storing: asyncio.Task[str] | None = None
-        self._is_new = heart.details.head is not None
+        self._lists_lost_calls = heartbeat.details.head is not None
 
     # ---- events and calls of the frame ------------------------------------------------------------------------------
 
-    def event(self, event: DomainEvent) -> None:
+    def add_event(self, event: DomainEvent) -> None:
         """Add an event of the machine."""
         self._add({"event": event})
 
-    def call(self, call: ToolCall, scheduled: int, closed: int, report: ToolReport) -> None:
+    def add_call(self, call: ToolCall, scheduled: int, closed: int, report: ToolReport) -> None:
         """Add a call that ended; times in milliseconds since the epoch."""
         self._add({"call": call, "scheduled": scheduled, "closed": closed, "worker": worker_name(), "report": report})
 
@@ -82,20 +82,20 @@ class SegmentWriter:
         """
         if len(self._entries) >= SEGMENT_ENTRIES or self._bytes >= SEGMENT_BYTES:
             return True
-        return (self._is_new or bool(self._entries)) and self._now() - self._taken_at >= SEGMENT_SECONDS
+        return (self._lists_lost_calls or bool(self._entries)) and self._now() - self._written_at >= SEGMENT_SECONDS
 
     @property
     def is_behind(self) -> bool:
         """A segment is due while the one before is not stored yet."""
         return self._storing is not None and self.is_due
 
-    def take(self, calls: Iterable[InFlight]) -> None:
+    def write_if_due(self, calls: Iterable[InFlight]) -> None:
         """Write a segment with the events since the last one, if one is due and none is being stored."""
         if self.is_due and self._storing is None:
-            attempt = self._attempt if self._entries else self._heart.details.attempt
+            attempt = self._attempt if self._entries else self._heartbeat.details.attempt
             self._storing = asyncio.create_task(self._store(self._segment(calls), self._progress(attempt)))
 
-    async def last(self, calls: Iterable[InFlight] = (), report: ChunkReport | None = None) -> str:
+    async def write_last(self, calls: Iterable[InFlight] = (), report: ChunkReport | None = None) -> str:
         """Store the last segment, with retries, and with the ``report`` if the frame has ended. Returns its key.
 
         If interrupted, it continues in the background, because the segment has the only copy of its entries.
@@ -112,10 +112,10 @@ class SegmentWriter:
 
     def _segment(self, calls: Iterable[InFlight], report: ChunkReport | None = None) -> Segment:
         state = self._machine.state
-        results, assigns = self._kept
+        results, assigns = self._stored_counts
         bare = msgspec.structs.replace(state, results={}, assigns={})
         segment = Segment(
-            older=self._heart.details.head,
+            older=self._heartbeat.details.head,
             entries=self._entries,
             results=dict(islice(state.results.items(), results, None)),
             assigns=dict(islice(state.assigns.items(), assigns, None)),
@@ -123,16 +123,18 @@ class SegmentWriter:
             calls=list(calls),
             report=report,
         )
-        self._kept = (len(state.results), len(state.assigns))
-        self._entries, self._bytes, self._taken_at, self._is_new = [], 0, self._now(), False
+        self._stored_counts = (len(state.results), len(state.assigns))
+        self._entries, self._bytes, self._written_at, self._lists_lost_calls = [], 0, self._now(), False
         return segment
 
     async def _store(self, segment: Segment, progress: FrameDetails) -> str:
-        data = await asyncio.to_thread(packed, segment)
-        key = await until_done("the progress of a frame cannot be stored", lambda: self._values.put(data, SEGMENT))
-        self._heart.details = msgspec.structs.replace(progress, head=key)
+        data = await asyncio.to_thread(pack_segment, segment)
+        key = await retry_until_done(
+            "the progress of a frame cannot be stored", lambda: self._values.put(data, SEGMENT)
+        )
+        self._heartbeat.details = msgspec.structs.replace(progress, head=key)
         self._storing = None
-        self._heart.beat()
+        self._heartbeat.beat()
         self._on_stored()
         return key
 

@@ -17,12 +17,12 @@ from noetl_temporal.inflate import InflateError
 from noetl_temporal.machine.call import AttemptRecord, ToolCall
 from noetl_temporal.machine.events import ChunkReport
 from noetl_temporal.segment_chain import SegmentChain
-from noetl_temporal.value_store import ValueStore, until_done
+from noetl_temporal.value_store import ValueStore, retry_until_done
 
-__all__ = ["InFlight", "Resumption", "Segment", "packed", "read", "resumed"]
+__all__ = ["InFlight", "Resumption", "Segment", "pack_segment", "read_progress", "read_segment"]
 
 _LEVEL = 1
-"""Level of the compression: higher ones cost more time than the bytes they save are worth."""
+"""The compression level: higher ones cost more time than the saved bytes are worth."""
 
 
 class InFlight(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,20 +59,20 @@ class Resumption(msgspec.Struct, frozen=True):
     report: ChunkReport | None
 
 
-def packed(segment: Segment) -> bytes:
+def pack_segment(segment: Segment) -> bytes:
     """Return the segment as it is stored."""
     return zlib.compress(msgspec.json.encode(segment), _LEVEL)
 
 
-async def resumed(values: ValueStore, head: str) -> Resumption:
+async def read_progress(values: ValueStore, head: str) -> Resumption:
     """Read the segments, with retries. Raises LookupError if one is missing, or if there are too many."""
     chain = SegmentChain()
-    last = await read(values, head, chain)
+    last = await read_segment(values, head, chain)
     state = dict(last.state)
     results, assigns = dict(last.results), dict(last.assigns)
     older = last.older
     while older is not None:
-        segment = await read(values, older, chain)
+        segment = await read_segment(values, older, chain)
         results |= segment.results
         assigns |= segment.assigns
         older = segment.older
@@ -80,15 +80,15 @@ async def resumed(values: ValueStore, head: str) -> Resumption:
     return Resumption({**state, **msgspec.to_builtins(changes, str_keys=True)}, last.calls, last.report)
 
 
-async def read(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:
-    """Return a segment, the next of the chain if given, however long that takes.
+async def read_segment(values: ValueStore, key: str, chain: SegmentChain | None = None) -> Segment:
+    """Read a segment, the next of the chain if given, with retries.
 
-    Raises LookupError when it is gone or none of ours.
+    Raises LookupError if it is missing or was not written by a frame.
     """
     try:
         chain = SegmentChain() if chain is None else chain
         chain.follow(key)
-        text = await until_done("the progress of a frame cannot be read", partial(values.get, key))
-        return msgspec.json.decode(chain.inflated(text), type=Segment, strict=False)
+        text = await retry_until_done("the progress of a frame cannot be read", partial(values.get, key))
+        return msgspec.json.decode(chain.decompress(text), type=Segment, strict=False)
     except InflateError as error:
         raise LookupError(str(error)) from error

@@ -41,7 +41,7 @@ class FrameEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class FrameDetails(msgspec.Struct, frozen=True, omit_defaults=True):
     """The details of a heartbeat, far below 4 KB. ``head`` is the key of the last stored segment, ``attempt`` the last
-    attempt that got on; ``ended`` of ``total`` items are stored, among them all of the first ``below``.
+    attempt that made progress. ``ended`` of ``total`` items are stored, among them all of the first ``below``.
     """
 
     head: str | None = None

@@ -182,15 +182,15 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class AttemptCounts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many attempts there were: ``used`` count as attempts of a retry, ``ok`` of them succeeded, ``cut`` were
-    interrupted while the tool ran.
+    """How many attempts there were: ``used`` count as attempts of a retry, ``ok`` of them succeeded,
+    ``interrupted`` were stopped while the tool ran.
     """
 
     total: int = 0
     used: int = 0
     ok: int = 0
     lost: int = 0
-    cut: int = 0
+    interrupted: int = 0
 
 
 class RuleFailure(msgspec.Struct, frozen=True, omit_defaults=True):

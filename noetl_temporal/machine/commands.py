@@ -27,12 +27,12 @@ __all__ = [
     "Emit",
     "Finish",
     "FrameLimits",
-    "KeepValues",
     "LoadValue",
     "OpenWait",
     "PauseChildren",
     "RunChunk",
     "StartTimer",
+    "StoreValues",
 ]
 
 
@@ -145,8 +145,8 @@ class RunChunk(msgspec.Struct, frozen=True, tag=True):
     summary: str
 
 
-class KeepValues(msgspec.Struct, frozen=True, tag=True):
-    """Store each of the values in the payload store, then feed ValuesKept. ``what`` describes them in the UI."""
+class StoreValues(msgspec.Struct, frozen=True, tag=True):
+    """Store each of the values in the payload store, then feed ValuesStored. ``what`` describes them in the UI."""
 
     id: str
     values: tuple[Json, ...]
@@ -222,7 +222,7 @@ Command: TypeAlias = (
     CallTool
     | StartTimer
     | RunChunk
-    | KeepValues
+    | StoreValues
     | LoadValue
     | OpenWait
     | CloseWait

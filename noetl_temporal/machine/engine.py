@@ -34,7 +34,7 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
     UnpauseRequested,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.failures import cancelled_outside
 from noetl_temporal.machine.loads import ARRIVALS
@@ -79,7 +79,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """Whether only stores and loads are in flight. Calls with a deferred result do not count as in flight."""
         ended = {completed_id(one.fact) for one in self.state.deferred}
         pending = self.state.pending.items()
-        return not self.is_idle and all(one.kind in ("keep", "load") or id_ in ended for id_, one in pending)
+        return not self.is_idle and all(one.kind in ("store", "load") or id_ in ended for id_, one in pending)
 
     @property
     def waits_for_people(self) -> bool:
@@ -113,10 +113,10 @@ class Engine(Stopping[S, R], Generic[S, R]):
             case ChunkFinished():
                 chunk = self.state.pending.pop(event.chunk_id)
                 self._chunk_finished(self._runs[chunk.owner], event, cancelled_here=chunk.is_cancelled)
-            case ValuesKept():
-                storing = self.state.pending.pop(event.keep_id, None)
+            case ValuesStored():
+                storing = self.state.pending.pop(event.store_id, None)
                 if storing is not None:
-                    self._values_kept(storing.owner, event)
+                    self._values_stored(storing.owner, event)
             case TimerFired():
                 self._timer_fired(event)
             case Started():
@@ -355,7 +355,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _start(self, event: Started) -> None: ...
 
     @abstractmethod
-    def _values_kept(self, owner: str, event: ValuesKept) -> None:
+    def _values_stored(self, owner: str, event: ValuesStored) -> None:
         """The values of the run ``owner``, or of the whole machine, were stored."""
 
     @abstractmethod

@@ -38,7 +38,7 @@ __all__ = [
     "ToolFinished",
     "UnpauseRequested",
     "ValueLoaded",
-    "ValuesKept",
+    "ValuesStored",
     "WaitClosed",
     "WaitOpened",
 ]
@@ -133,11 +133,11 @@ class PayloadRef(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class ValuesKept(msgspec.Struct, frozen=True, tag=True):
-    """The values of a KeepValues have been stored, in their order; ``error`` says why they could not be."""
+class ValuesStored(msgspec.Struct, frozen=True, tag=True):
+    """The values of a StoreValues have been stored, in their order; ``error`` says why they could not be."""
 
     at: int
-    keep_id: str
+    store_id: str
     kept: tuple[PayloadRef, ...] = ()
     error: str = ""
 
@@ -287,7 +287,7 @@ Event: TypeAlias = (
     | ToolFinished
     | TimerFired
     | ChunkFinished
-    | ValuesKept
+    | ValuesStored
     | ValueLoaded
     | CancelRequested
     | Signalled

@@ -214,7 +214,7 @@ class Intake(ABC, Generic[S, R]):
     def _resumed(self, event: Resumed) -> list[Command]:
         """A new host has no loads or stores in progress: request again what is still needed."""
         pending = self.state.pending
-        for id_, one in [found for found in pending.items() if found[1].kind in ("keep", "load")]:
+        for id_, one in [found for found in pending.items() if found[1].kind in ("store", "load")]:
             del pending[id_]
             if one.owner:
                 self._request_again(one.owner)

@@ -26,7 +26,7 @@ from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.events import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value, with_deferred
-from noetl_temporal.shortening import abridged
+from noetl_temporal.shortening import abridge
 
 __all__ = ["begin_storing", "finish_storing", "keep_request_values", "mark_request_values", "values_under", "write"]
 
@@ -60,7 +60,7 @@ def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) ->
         if root in ("ctx", "vars"):
             stored = state.kept.get(root, {}).get(pointer("", name))
             value = _values(state, root).get(name)
-            found[name] = abridged(value, limit) if stored is None else {"_truncated": True, "_size": stored.bytes}
+            found[name] = abridge(value, limit) if stored is None else {"_truncated": True, "_size": stored.bytes}
     return found
 
 

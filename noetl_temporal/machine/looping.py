@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Loop, Step
-from noetl_temporal.machine.commands import KeepValues
+from noetl_temporal.machine.commands import StoreValues
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, ValuesKept
+from noetl_temporal.machine.events import ChunkFinished, ChunkReport, ValuesStored
 from noetl_temporal.machine.failures import cancelled_outside, error_outcome, template_outcome
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import begin_no_more, joined, take_report
@@ -56,8 +56,8 @@ class Looping(Starting):
         if given is None:
             return False
         id_ = fitted(f"{progress.id}:items")
-        self.state.pending[id_] = Pending("keep", run.id)
-        self._journal.send(KeepValues(id_, given, f"{progress.total:,} items of {run.step}"))
+        self.state.pending[id_] = Pending("store", run.id)
+        self._journal.send(StoreValues(id_, given, f"{progress.total:,} items of {run.step}"))
         return True
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
@@ -151,7 +151,7 @@ class Looping(Starting):
     def _chunks_of(self, run: StepRun) -> Iterable[str]:
         return () if run.loop is None else tuple(run.loop.chunks)
 
-    def _items_kept(self, run: StepRun, event: ValuesKept) -> None:
+    def _items_stored(self, run: StepRun, event: ValuesStored) -> None:
         """The items and scope of a loop were stored: drop them, unless that failed."""
         if not event.error:
             replace_by_refs(_loop_of(run), event.kept)

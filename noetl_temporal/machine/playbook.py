@@ -22,9 +22,9 @@ from noetl_compiler.graph import Graph, Json, Step
 from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.commands import Cancel, KeepValues
+from noetl_temporal.machine.commands import Cancel, StoreValues
 from noetl_temporal.machine.ending import finish
-from noetl_temporal.machine.events import LimitReached, ValuesKept
+from noetl_temporal.machine.events import LimitReached, ValuesStored
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.keychain import Keychain
@@ -246,20 +246,20 @@ class Machine(Looping):
             return
         given = large_values.begin_storing(state)
         if given:
-            state.pending[_VALUES] = Pending("keep", "")
-            self._journal.send(KeepValues(_VALUES, tuple(given), f"{len(given)} large values"))
+            state.pending[_VALUES] = Pending("store", "")
+            self._journal.send(StoreValues(_VALUES, tuple(given), f"{len(given)} large values"))
 
     def _drop_values(self) -> None:
         """The machine ends: do not wait for values to be stored."""
         if self.state.pending.pop(_VALUES, None) is not None:
             self._journal.send(Cancel(_VALUES))
 
-    def _values_kept(self, owner: str, event: ValuesKept) -> None:
+    def _values_stored(self, owner: str, event: ValuesStored) -> None:
         """The items and scope of a loop, or large values of the run, were stored: drop them, unless that failed."""
         if not owner:
             large_values.finish_storing(self.state, None if event.error else event.kept)
             return
-        self._items_kept(self._runs[owner], event)
+        self._items_stored(self._runs[owner], event)
 
     def _run_ended(self, run: StepRun, end: End, kind: str) -> None:
         self._end_or_hold(run, end, kind)

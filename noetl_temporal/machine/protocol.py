@@ -24,7 +24,7 @@ from noetl_temporal.machine.events import (
     ToolFinished,
     UnpauseRequested,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
     WaitClosed,
     WaitOpened,
 )
@@ -37,7 +37,7 @@ _OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
 ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesKept, ValueLoaded, *_OF_PEOPLE, *_OF_WAITS, *_CONTROL),
+    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesStored, ValueLoaded, *_OF_PEOPLE, *_OF_WAITS, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
@@ -46,7 +46,7 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
     ToolFinished: ("call",),
     ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline", "wait", "hold"),
-    ValuesKept: ("keep",),
+    ValuesStored: ("store",),
     ValueLoaded: ("load",),
 }
 """Fact -> the kinds of Pending that it ends."""
@@ -61,8 +61,8 @@ def completed_id(event: Event) -> str | None:
             return event.chunk_id
         case TimerFired():
             return event.timer_id
-        case ValuesKept():
-            return event.keep_id
+        case ValuesStored():
+            return event.store_id
         case ValueLoaded():
             return event.load_id
         case _:
@@ -81,7 +81,7 @@ def unexpected(event: Event, state: MachineState) -> str | None:
     if id_ is None:
         return None
     operation = state.pending.get(id_) or state.timers.get(id_)
-    if operation is None and kind not in (TimerFired, ValuesKept, ValueLoaded):
+    if operation is None and kind not in (TimerFired, ValuesStored, ValueLoaded):
         return f"{kind.__name__}: nothing is pending under {id_!r}"
     if operation is not None and operation.kind not in ANSWERED[kind]:
         return f"{kind.__name__}: {id_!r} is a {operation.kind}"

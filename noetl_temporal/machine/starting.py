@@ -20,7 +20,7 @@ from noetl_temporal.machine.reruns import emit_reused, reuse_state
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.tasks.rendering import seconds_of
 from noetl_temporal.machine.workload import workload_of
-from noetl_temporal.shortening import abridged_map
+from noetl_temporal.shortening import abridge_values
 
 __all__ = ["DEADLINE", "Observer", "Starting"]
 
@@ -79,7 +79,7 @@ class Starting(Holding):
         """Return the workload, unless it is what the playbook and the request say as they are."""
         workload, graph = self.state.workload, self.graph.workload
         is_as_given = workload == {**(graph.data or {}), **event.payload}
-        return {} if is_as_given else {"workload": abridged_map(workload, COMBINED_BYTES)}
+        return {} if is_as_given else {"workload": abridge_values(workload, COMBINED_BYTES)}
 
     def _seconds_of_playbook(self, at: int) -> float | None:
         limit = self.graph.timeout.total if self.graph.timeout else None

@@ -134,7 +134,7 @@ class Pending(msgspec.Struct, omit_defaults=True):
     is set; before, it was suspended for ``stopped_ms`` in total (timers.py).
     """
 
-    kind: Literal["call", "chunk", "keep", "load", "delay", "deadline", "wait", "hold"]
+    kind: Literal["call", "chunk", "store", "load", "delay", "deadline", "wait", "hold"]
     owner: str
     due: int = 0
     is_cancelled: bool = False
@@ -271,11 +271,11 @@ class Settlement(msgspec.Struct, frozen=True):
 
 
 class Claimer(msgspec.Struct, omit_defaults=True):
-    """A claim of at most ``asked`` rows, made at ``since``, until all its rows are processed: ``waiting`` rows, and the
-    number of ``running`` ones. It ``is_overtaken`` if another claimer has processed its rows while it was claiming.
+    """A claim of at most ``requested`` rows, made at ``since``, until all its rows are processed: ``waiting`` rows, and
+    the number of ``running`` ones. It ``is_overtaken`` if another claimer has processed its rows while it was claiming.
     """
 
-    asked: int
+    requested: int
     since: int
     is_claiming: bool = True
     is_overtaken: bool = False

@@ -93,7 +93,7 @@ class Stopping(Waiting[S, R], Generic[S, R]):
     def _cancel_storing(self, run: R) -> None:
         """Do not wait until the items of a stopping loop are stored."""
         pending = self.state.pending
-        for id_ in [id_ for id_, one in pending.items() if one.kind == "keep" and one.owner == run.id]:
+        for id_ in [id_ for id_, one in pending.items() if one.kind == "store" and one.owner == run.id]:
             del pending[id_]
             self._journal.send(Cancel(id_))
             self._mark_ready(run)

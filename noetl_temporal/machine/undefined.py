@@ -1,8 +1,8 @@
 """Conditions that did not match because they used an undefined name, usually a typo (semantics.md 15).
 
 Such a condition is false, so a run may succeed without doing anything; the log gets a warning. There is none where
-names are undefined on purpose: after a failure or a skip, for the names in ``OF_SOME_OUTCOMES``, and in profiles that
-tolerate undefined names if another condition of the same route or rules matched.
+names are undefined on purpose: after a failure or a skip, for the names in ``OPTIONAL_OUTCOME_NAMES``, and in profiles
+that tolerate undefined names if another condition of the same route or rules matched.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 
 from noetl_compiler import templates
 from noetl_compiler.graph import NamesProfile
-from noetl_compiler.language.names import OF_SOME_OUTCOMES
+from noetl_compiler.language.names import OPTIONAL_OUTCOME_NAMES
 
 __all__ = ["is_reported", "left_out", "undefined_name", "unmatched"]
 
 
 def undefined_name(verdict: templates.PredicateResult) -> str | None:
     """Return the undefined name that the condition used, unless that is on purpose."""
-    if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in OF_SOME_OUTCOMES:
+    if not verdict.is_mistake or verdict.indeterminate[0].partition(".")[0] in OPTIONAL_OUTCOME_NAMES:
         return None
     return verdict.indeterminate[0]
 

@@ -1,4 +1,4 @@
-"""Announce a run that has just been started to the mirrors, so that they do not wait for Temporal's list of runs.
+"""Announces a run that has just started to the mirrors, so that they do not wait for Temporal's list of runs.
 
 The client that watches a run sends one NOTIFY for it. A mirror that misses it finds the run in the list later.
 """
@@ -30,7 +30,7 @@ async def announce(log: asyncpg.Connection, run: WorkflowRun) -> None:
 async def listening(pool: asyncpg.Pool) -> AsyncGenerator[asyncio.Queue[WorkflowRun | None]]:
     """Listen for announcements while the block runs.
 
-    Returns a queue of the announced runs, with None when the connection is lost. Raises asyncpg's errors, OSError.
+    Yields a queue of the announced runs, with None when the connection is lost. Raises asyncpg's errors, OSError.
     """
     announced = asyncio.Queue[WorkflowRun | None]()
 
@@ -58,7 +58,7 @@ async def _stop_listening(connection: PoolConnectionProxy, on_notify: Any, on_lo
 
 
 def _run(payload: str) -> WorkflowRun | None:
-    """The announced run; None for a payload that is no run, since any user of the database can notify."""
+    """Return the announced run; None for any other payload, as every user of the database can notify."""
     try:
         return WorkflowRun(**msgspec.json.decode(payload, type=dict[str, str]))
     except (msgspec.DecodeError, TypeError):

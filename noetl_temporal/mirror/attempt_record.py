@@ -1,12 +1,12 @@
 """Validates the attempt records in history before rows are made from them (shape: machine/call.py AttemptRecord).
 
 Reports are written by workers, and parts of them come from tasks and servers. An invalid report must not hide a run
-from the log, so a field of another type is dropped or converted to text, and never raises.
+from the log, so a field of another type is dropped or converted to a string, without an error.
 """
 
 from __future__ import annotations
 
-from noetl_temporal.mirror.payloads import Json, as_list, as_map, as_text
+from noetl_temporal.mirror.payloads import Json, as_list, as_mapping, as_text
 
 __all__ = ["error_of", "record_of", "records_of"]
 
@@ -24,48 +24,48 @@ def records_of(value: Json) -> list[dict[str, Json]]:
 
 def record_of(value: Json) -> dict[str, Json] | None:
     """Return a record with the defaults that history leaves out; None if it has no valid attempt number."""
-    fields = as_map(value)
-    number = _whole((fields or {}).get("number", 1))
+    fields = as_mapping(value)
+    number = _integer((fields or {}).get("number", 1))
     if fields is None or number is None or not 0 < number < _MAX_NUMBER:
         return None
     status = fields.get("status", "ok")
     return {
         "number": number,
-        "started": _whole(fields.get("started")) or 0,
-        "ended": _whole(fields.get("ended")),
+        "started": _integer(fields.get("started")) or 0,
+        "ended": _integer(fields.get("ended")),
         "status": status if isinstance(status, str) and status in _STATUSES else "error",
         "error": error_of(fields.get("error")),
-        "rule": _whole(fields.get("rule")),
+        "rule": _integer(fields.get("rule")),
         "do": as_text(fields.get("do")),
         "delay": _delay(fields.get("delay")),
         "exhausted": True if fields.get("exhausted") is True else None,
         "indeterminate": [as_text(name) for name in as_list(fields.get("indeterminate")) or ()] or None,
-        "sinks": [_sink(sink) for item in as_list(fields.get("sinks")) or () if (sink := as_map(item)) is not None],
+        "sinks": [_sink(sink) for item in as_list(fields.get("sinks")) or () if (sink := as_mapping(item)) is not None],
         "worker": as_text(fields.get("worker")),
     }
 
 
 def error_of(value: Json) -> dict[str, Json] | None:
-    """Return an error with its message and traceback converted to text."""
-    fields = as_map(value)
+    """Return an error with its message and traceback as strings."""
+    fields = as_mapping(value)
     if fields is None:
         return None if value is None else {"message": as_text(value)}
     return {**fields, **{name: as_text(fields[name]) for name in ("message", "traceback") if name in fields}}
 
 
 def _sink(record: dict[str, Json]) -> dict[str, Json]:
-    started = _whole(record.get("started")) or 0
+    started = _integer(record.get("started")) or 0
     checked: dict[str, Json] = {
         "kind": as_text(record.get("kind")) or "",
         "status": "ok" if record.get("status") == "ok" else "error",
         "started": started,
-        "ended": _whole(record.get("ended")) or started,
+        "ended": _integer(record.get("ended")) or started,
         "error": as_text(record.get("error")),
     }
     return {**record, **checked}
 
 
-def _whole(value: Json) -> int | None:
+def _integer(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

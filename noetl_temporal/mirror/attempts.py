@@ -17,13 +17,13 @@ from typing import Any
 
 from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter, iso
-from noetl_temporal.mirror.payloads import Json, as_map, as_text
-from noetl_temporal.mirror.retry_config import REPEATS, written
+from noetl_temporal.mirror.payloads import Json, as_mapping, as_text
+from noetl_temporal.mirror.retry_config import REPEATS, source_value
 from noetl_temporal.mirror.run_state import Page
 
 __all__ = ["write_attempts"]
 
-_WORDS = {
+_END_MESSAGES = {
     "lost": ("worker_lost", "the attempt was lost with its worker"),
     "shutdown": ("shutdown", "the worker was stopped"),
     "paused": ("paused", "the call was paused"),
@@ -38,7 +38,8 @@ _SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 def write_attempts(
     writer: RowWriter, call: Call, seen: ActivityTimes, records: list[dict[str, Json]], outcome: Json
 ) -> None:
-    """Write the rows of a call that ended. ``outcome`` is the last attempt's: None, or a Reference, if not here."""
+    """Write the rows of a call that ended. ``outcome`` is that of the last attempt: None or a Reference if it is stored
+    elsewhere."""
     pages = writer.state.pages
     page = pages.pop(call.sequence, Page())
     previous = page.row
@@ -51,9 +52,9 @@ def write_attempts(
 
 
 class _Attempt:
-    """One record. ``previous`` is the row that this attempt repeats, ``calls`` how many calls the pages before took,
-    ``following`` the record of the attempt after it; ``first`` is this attempt's own first row. An attempt without an
-    end ended when the next one began.
+    """One record. ``previous`` is the row of the attempt that this one repeats, ``calls`` the number of calls of
+    earlier pages, ``following`` the record of the next attempt. ``first`` is the first row of this attempt. An attempt
+    without an end ended when the next one began.
     """
 
     def __init__(
@@ -69,16 +70,16 @@ class _Attempt:
         self.writer, self.call, self.seen, self.record, self.previous = writer, call, seen, record, previous
         self.calls = calls
         self.is_last = following is None
-        self.started = seen.within(record["started"])
+        self.started = seen.clamped(record["started"])
         ended = record.get("ended") or (following["started"] if following else seen.closed)
-        self.ended = max(self.started, seen.within(ended))
+        self.ended = max(self.started, seen.clamped(ended))
         self.first: int | None = None
 
     def write(self, outcome: Json) -> int | None:
         """Write all rows; return the id of the row with the attempt's end."""
         sinks: list[dict[str, Json]] = self.record.get("sinks") or []
         if self.call.is_store and sinks:
-            self._sinks(sinks)
+            self._write_sinks(sinks)
             return None
         self.first = self._write_row(
             "task.attempt.started",
@@ -87,16 +88,16 @@ class _Attempt:
             context=self.call.context(),
             meta={"retry": self._retry_at_start()},
         )
-        self._sinks(sinks)
+        self._write_sinks(sinks)
         ended = self._write_success(outcome) if self.record["status"] == "ok" else self._write_failure(outcome)
         if self.call.rules and self.record["status"] in ("ok", "error"):
-            self._evaluated()
+            self._write_evaluation()
         return ended
 
     def _write_row(
         self, type_: str, at: int, status: str, *, meta: dict[str, Json], kind: str = "", **columns: Any
     ) -> int:
-        return self.writer.derived(
+        return self.writer.add_derived_row(
             type_,
             at,
             self.call.task,
@@ -109,7 +110,7 @@ class _Attempt:
         )
 
     def _write_success(self, outcome: Json) -> int:
-        report = as_map(outcome)
+        report = as_mapping(outcome)
         return self._write_row(
             "task.attempt.done",
             self.ended,
@@ -123,8 +124,8 @@ class _Attempt:
 
     def _write_failure(self, outcome: Json) -> int:
         error: dict[str, Json] = self.record.get("error") or {}
-        kind, words = _WORDS.get(self.record["status"], (error.get("kind"), "error"))
-        cause = {"kind": kind, "code": error.get("code")}
+        end_kind, end_message = _END_MESSAGES.get(self.record["status"], (error.get("kind"), "error"))
+        cause = {"kind": end_kind, "code": error.get("code")}
         return self._write_row(
             "task.attempt.failed",
             self.ended,
@@ -137,25 +138,25 @@ class _Attempt:
                 "retry": self._retry_at_end(),
                 "error": {name: value for name, value in cause.items() if value is not None},
             },
-            error=self._message(error.get("message"), words),
+            error=self._message(error.get("message"), end_message),
             stack_trace=error.get("traceback") or _traceback(outcome),
         )
 
-    def _message(self, reported: str | None, words: str) -> str:
+    def _message(self, reported: str | None, end_message: str) -> str:
         match self.record["status"]:
             case "error":
-                return reported or words
-            case "lost" if reported and reported != words:
-                return f"{words}: {reported}"
+                return reported or end_message
+            case "lost" if reported and reported != end_message:
+                return f"{end_message}: {reported}"
             case _:
-                return words
+                return end_message
 
-    def _sinks(self, sinks: list[dict[str, Json]]) -> None:
+    def _write_sinks(self, sinks: list[dict[str, Json]]) -> None:
         for sink in sinks:
-            kept = {name: sink[name] for name in _SINK_FIELDS if name in sink}
-            meta: dict[str, Json] = {"sink": {**kept, "attempt": self.record["number"]}}
-            started, ended = self.seen.within(sink["started"]), self.seen.within(sink["ended"])
-            began = self._write_row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
+            fields = {name: sink[name] for name in _SINK_FIELDS if name in sink}
+            meta: dict[str, Json] = {"sink": {**fields, "attempt": self.record["number"]}}
+            started, ended = self.seen.clamped(sink["started"]), self.seen.clamped(sink["ended"])
+            start_id = self._write_row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
             type_, status = ("sink.done", "COMPLETED") if sink["status"] == "ok" else ("sink.failed", "FAILED")
             seconds = _seconds(sink["started"], sink["ended"], ended)
             self._write_row(
@@ -164,12 +165,12 @@ class _Attempt:
                 status,
                 meta=meta,
                 kind=sink["kind"],
-                ends=began,
+                ends=start_id,
                 duration=seconds,
                 error=sink.get("error"),
             )
 
-    def _evaluated(self) -> None:
+    def _write_evaluation(self) -> None:
         record = self.record
         meta: dict[str, Json] = {
             "rule": record.get("rule"),
@@ -188,32 +189,32 @@ class _Attempt:
     # ---- meta -----------------------------------------------------------------------------------------------------
 
     def _retry_at_start(self) -> dict[str, Json]:
-        """The ``retry`` of the seed's worker-side metadata, as far as it is known at an attempt's start."""
+        """Return the ``retry`` of the seed's worker-side metadata, as far as it is known at the start of an attempt."""
         rule = self.call.repeating(self.record.get("rule"))
         fields: dict[str, Json] = {
             "has_config": bool(rule),
             "attempt_number": self.record["number"],
             "call_number": self.calls + self.record["number"] if self.call.page is not None else None,
-            "max_attempts": written(rule.get("attempts")),
+            "max_attempts": source_value(rule.get("attempts")),
             "retry_type": self._retry_type(rule) if rule else None,
             "parent_event_id": str(self.previous) if self.previous else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
     def _retry_at_end(self) -> dict[str, Json]:
-        """The same once the attempt has ended."""
+        """Return the ``retry`` once the attempt has ended."""
         do = self.record.get("do")
         follows = (do in REPEATS and not self.record.get("exhausted")) or not self.is_last
         return {**self._retry_at_start(), "will_retry": follows, **(self._backoff() if do == "retry" else {})}
 
     def _next_attempt(self) -> dict[str, Json]:
-        """The ``retry`` of the seed's queued job: the attempt or page to come."""
+        """Return the ``retry`` of the seed's queued job: the next attempt or page."""
         rule = self.call.rule(self.record.get("rule"))
         is_page = self.record["do"] == "again"
         fields: dict[str, Json] = {
             "type": self._retry_type(rule),
             "attempt_number": 1 + self.record["number"] + (self.calls if is_page else 0),
-            "max_attempts": written(rule.get("attempts")),
+            "max_attempts": source_value(rule.get("attempts")),
             "parent_event_id": str(self.previous or self.first),
         }
         fields |= {"continuation": "pagination"} if is_page else self._backoff()
@@ -224,7 +225,7 @@ class _Attempt:
         return {"backoff_seconds": delay, "scheduled_at": iso(self.ended + round(delay * 1000))}
 
     def _retry_type(self, rule: dict[str, Json]) -> str:
-        """A rule that polls retries a success."""
+        """Return the type of the retry; a rule that polls retries a success."""
         polls = self.record["status"] == "ok" and self.record.get("do") == "retry"
         return "on_error" if rule.get("do") == "retry" and not polls else "on_success"
 
@@ -237,11 +238,11 @@ class _Attempt:
 
 
 def _seconds(started: int, ended: int, at: int) -> float:
-    """A worker's clock may be set back meanwhile. ``at`` is the row's time: nothing began before 1970."""
+    """Return the duration, 0 if a clock was set back. ``at`` is the row's time: nothing began before 1970."""
     return min(max(0, ended - started), at) / 1000
 
 
 def _traceback(outcome: Json) -> str | None:
-    """The fields that the python tool reports (semantics.md 19)."""
-    report = as_map((as_map(outcome) or {}).get("py")) or {}
+    """Return the traceback that the python tool reports (semantics.md 19)."""
+    report = as_mapping((as_mapping(outcome) or {}).get("py")) or {}
     return as_text(report.get("traceback"))

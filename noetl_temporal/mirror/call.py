@@ -1,4 +1,4 @@
-"""A tool call as history has it: its input, and what the server saw of its activity. Shapes: machine/call.py."""
+"""A tool call in history: its input, and the times of its activity at the server. Shapes: machine/call.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from noetl_temporal.mirror.payloads import Json, as_map
+from noetl_temporal.mirror.payloads import Json, as_mapping
 from noetl_temporal.mirror.retry_config import REPEATS, config_of_rules
 from noetl_temporal.mirror.run_state import RunState
 
@@ -16,11 +16,11 @@ __all__ = ["ActivityTimes", "Call"]
 _NAME = re.compile(r"[\w./-]{1,100}")
 """The name of a credential; other values are not logged."""
 
-_OF_THE_ITERATION = ("step_run_id", "loop_id", "iteration", "iteration_id")
+_ITERATION_IDS = ("step_run_id", "loop_id", "iteration", "iteration_id")
 
 
 class ActivityTimes(msgspec.Struct, frozen=True):
-    """What the server saw of an activity, in Unix milliseconds. ``started`` is None when no worker took it."""
+    """The times of an activity at the server, in Unix milliseconds. ``started`` is None if no worker started it."""
 
     scheduled: int
     started: int | None
@@ -28,8 +28,8 @@ class ActivityTimes(msgspec.Struct, frozen=True):
     attempt: int
     worker: str
 
-    def within(self, at: int) -> int:
-        """The worker's time, kept between schedule and end: a wrong clock cannot put an attempt outside its task."""
+    def clamped(self, at: int) -> int:
+        """Return the worker's time between schedule and end: a wrong clock must not put an attempt outside its task."""
         return min(max(at, self.scheduled), self.closed)
 
 
@@ -46,11 +46,11 @@ class Call:
         self.is_store = call.get("store") is not None
         self.retry_config: Json = state.retry_configs.get(f"{call['step']}/{self.task}") or config_of_rules(self.rules)
         self._loop_id, self._loop_run = state.loop_id, state.loop_run
-        self._begun = state.open.get(self.parent)
+        self._start = state.open.get(self.parent)
 
     @property
     def sequence(self) -> str:
-        """What the pages of one task have in common: the call's id without its count of executions."""
+        """The id that the pages of one task share: that of the call without its count of executions."""
         return str(self.json["id"]).rpartition(":")[0]
 
     @property
@@ -60,8 +60,8 @@ class Call:
         return run if "#" in run else self._loop_run
 
     def meta(self) -> dict[str, Json]:
-        """The correlation ids that the machine's own events of the task have. In a loop within a loop, whose items run
-        in the same workflow, only those events have the iteration.
+        """Return the correlation ids of the machine's events of the task. In a loop within a loop, whose items run in
+        the same workflow, only those events have the iteration.
         """
         fields: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
         if names := _credentials_in(self.json.get("auth")):
@@ -75,11 +75,11 @@ class Call:
             fields["loop_id"] = self._loop_id
         if iteration is not None:
             fields |= {"iteration": iteration, "iteration_id": f"{self._loop_id}/{iteration}"}
-        meta = self._begun.meta if self._begun else {}
-        return fields | {name: meta[name] for name in _OF_THE_ITERATION if name in meta}
+        meta = self._start.meta if self._start else {}
+        return fields | {name: meta[name] for name in _ITERATION_IDS if name in meta}
 
     def context(self) -> dict[str, Json]:
-        """The rendered inputs, for the record of an attempt (whitepaper 7.3)."""
+        """Return the rendered inputs, for the row of an attempt (whitepaper 7.3)."""
         json = self.json
         context = {
             "step": json["step"],
@@ -91,26 +91,26 @@ class Call:
         return {name: value for name, value in context.items() if value}
 
     def rule(self, index: int | None) -> dict[str, Json]:
-        """The rule with that index in the task's policy; empty when there is none."""
-        return self._first(lambda rule: rule["index"] == index)
+        """Return the rule with this index in the task's policy; empty if there is none."""
+        return self._first_rule(lambda rule: rule["index"] == index)
 
     def repeating(self, index: int | None) -> dict[str, Json]:
-        """The rule that repeats this call: the one that matched, else the first that could; empty without any."""
+        """Return the rule that repeats this call: the matching one, else the first that could; empty without one."""
         matched = self.rule(index)
         if matched.get("do") in REPEATS:
             return matched
-        return self._first(lambda rule: rule["do"] in REPEATS)
+        return self._first_rule(lambda rule: rule["do"] in REPEATS)
 
-    def _first(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
+    def _first_rule(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
         fields: dict[str, Json] = {}
         return next(filter(test, self.rules), fields)
 
 
 def _credentials_in(auth: Json) -> list[str]:
-    """The names of the credentials that ``auth`` refers to, which are the reference to a secret that a log may have."""
+    """Return the names of the credentials that ``auth`` refers to, which may be logged, unlike secrets."""
     if isinstance(auth, str):
         return [auth] if _NAME.fullmatch(auth) else []
-    fields = as_map(auth) or {}
+    fields = as_mapping(auth) or {}
     own = [auth for key in ("credential", "key", "name") if isinstance(auth := fields.get(key), str)]
-    credentials = [name for value in (*own, *filter(as_map, fields.values())) for name in _credentials_in(value)]
+    credentials = [name for value in (*own, *filter(as_mapping, fields.values())) for name in _credentials_in(value)]
     return list(dict.fromkeys(credentials))

@@ -1,7 +1,7 @@
 """Writes rows about calls that a person pauses in Temporal itself, in its UI or with ``temporal activity pause``.
 
-History tells of such a pause when the call ends, and only of an attempt that it interrupted. The server tells of it at
-once, so the mirror stores what it sees in noetl.call_pause, once however many mirrors see it, and derives the rows
+History has such a pause only when the call ends, and only if the pause interrupted an attempt. The server shows it
+immediately, so the mirror stores it in noetl.call_pause, once even if several mirrors see it, and derives the rows
 ``task.paused`` and ``task.resumed`` from that table. A rebuild derives the same rows again (dev/decisions/0092).
 """
 
@@ -22,7 +22,7 @@ from noetl_temporal.mirror.event_table import add_events, to_json
 from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.raw import WorkflowRun
 
-__all__ = ["CallPause", "note_pauses", "restore_pauses"]
+__all__ = ["CallPause", "restore_pauses", "write_pauses"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -36,25 +36,29 @@ class CallPause(NamedTuple):
     reason: str
 
 
-async def note_pauses(
+async def write_pauses(
     connection: Connection,
     run: WorkflowRun,
     execution_id: int,
     pauses: Sequence[CallPause],
-    going_on: Sequence[str],
+    running_call_ids: Sequence[str],
     seen_at: datetime,
 ) -> None:
-    """Write rows for the pauses of a run that are new, and for those that have ended: the calls with the ids
-    ``going_on`` are in progress and not paused.
+    """Write rows for the new pauses of a run, and for those that have ended: the calls in ``running_call_ids`` are in
+    progress and not paused.
     """
-    ended = await connection.fetch(sql.query("open_call_pauses"), *run[:3], list(going_on)) if going_on else []
+    ended = (
+        await connection.fetch(sql.query("open_call_pauses"), *run[:3], list(running_call_ids))
+        if running_call_ids
+        else []
+    )
     if not pauses and not ended:
         return
     await connection.fetchrow(sql.query("lock_execution"), execution_id)
-    for one in pauses:
-        id_ = await _free_id(connection, execution_id, one.at, one.place["task_event_id"])
-        facts = to_json({**one.place, "by": one.by, "reason": one.reason})
-        values = one.place["call_id"], one.at, execution_id, id_, facts
+    for pause in pauses:
+        id_ = await _free_id(connection, execution_id, pause.at, pause.place["task_event_id"])
+        facts = to_json({**pause.place, "by": pause.by, "reason": pause.reason})
+        values = pause.place["call_id"], pause.at, execution_id, id_, facts
         await _write(connection, run, await connection.fetch(sql.query("add_call_pause"), *run[:3], *values))
     for record in ended:
         id_ = await _free_id(connection, execution_id, seen_at, record["paused_event_id"])
@@ -63,7 +67,7 @@ async def note_pauses(
 
 
 async def restore_pauses(connection: Connection) -> None:
-    """Write the rows of all pauses again, but for those of pruned executions."""
+    """Write the rows of all pauses again, except those of pruned executions."""
     for record in await connection.fetch(sql.query("all_call_pauses")):
         run = WorkflowRun(*(record[name] for name in WorkflowRun._fields))
         await _write(connection, run, [record])
@@ -77,7 +81,7 @@ async def _free_id(connection: Connection, execution_id: int, at: datetime, abov
 
 
 async def _write(connection: Connection, run: WorkflowRun, records: Sequence[asyncpg.Record]) -> None:
-    """Write the rows of pauses: each is a stream of its own, because the rows of a stream are stored in its order."""
+    """Write the rows of pauses. Each pause is a stream of its own, as the rows of a stream must be stored in order."""
     for record in records:
         stream = run._replace(run_id=f"{run.run_id}/pauses/{record['paused_event_id']}")
         await add_events(connection, stream, _rows(run, record))
@@ -93,7 +97,7 @@ def _rows(run: WorkflowRun, record: asyncpg.Record) -> list[EventRow]:
         "temporal": {"namespace": run.namespace, "workflow_id": run.workflow_id, "run_id": run.run_id},
     }
 
-    def row(type_: str, id_: int, at: datetime, status: str, parent: int, more: dict[str, Json]) -> EventRow:
+    def row(type_: str, id_: int, at: datetime, status: str, parent: int, row_meta: dict[str, Json]) -> EventRow:
         return EventRow(
             execution_id=record["execution_id"],
             event_id=id_,
@@ -106,7 +110,7 @@ def _rows(run: WorkflowRun, record: asyncpg.Record) -> list[EventRow]:
             duration=None,
             context={"execution_id": str(record["execution_id"])},
             result=None,
-            meta=more,
+            meta=row_meta,
             error=None,
             worker_id=None,
             stack_trace=None,

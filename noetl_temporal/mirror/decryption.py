@@ -17,19 +17,19 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.encrypted_failures import HIDDEN
 from noetl_temporal.encryption import ENCRYPTED, DecryptionError, is_encrypted, missing_key
-from noetl_temporal.mirror.payloads import as_map, value
+from noetl_temporal.mirror.payloads import as_mapping, value
 
-__all__ = ["decrypted", "parts_of"]
+__all__ = ["decrypt_event", "parts_of"]
 
 _Part = TypeVar("_Part", bound=Message)
 
 
-async def decrypted(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
+async def decrypt_event(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
     """Return the event with its values decrypted, and the texts of its failures where Temporal has them without
     encryption.
 
-    Raises DecryptionError for a value. A failure whose text cannot be decrypted says that instead: a worker that lacks
-    a key may have encrypted it with another.
+    Raises DecryptionError for a value. A failure whose text cannot be decrypted gets a message that says so: a worker
+    that lacks a key may have encrypted it with another.
     """
     if ENCRYPTED not in event.SerializeToString():
         return event
@@ -39,7 +39,7 @@ async def decrypted(event: HistoryEvent, converter: DataConverter) -> HistoryEve
         await _restore_texts(failure, converter)
     for payload in list(parts_of(copy, Payload)):
         if is_encrypted(payload):
-            payload.CopyFrom(await _decrypted(payload, converter))
+            payload.CopyFrom(await _decrypt_payload(payload, converter))
     return copy
 
 
@@ -47,7 +47,7 @@ async def _restore_texts(failure: Failure, converter: DataConverter) -> None:
     if not is_encrypted(failure.encoded_attributes):
         return
     try:
-        texts = as_map(value(await _decrypted(failure.encoded_attributes, converter))) or {}
+        texts = as_mapping(value(await _decrypt_payload(failure.encoded_attributes, converter))) or {}
     except DecryptionError as error:
         is_hidden = failure.message == HIDDEN
         texts = {"message": f"the text of this failure is encrypted: {error}"} if is_hidden else {}
@@ -56,7 +56,7 @@ async def _restore_texts(failure: Failure, converter: DataConverter) -> None:
         failure.message, failure.stack_trace = texts["message"], texts.get("stack_trace", "")
 
 
-async def _decrypted(payload: Payload, converter: DataConverter) -> Payload:
+async def _decrypt_payload(payload: Payload, converter: DataConverter) -> Payload:
     if converter.payload_codec is None:
         raise missing_key(payload)
     [decoded] = await converter.payload_codec.decode([payload])
@@ -76,7 +76,7 @@ def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:
 
 
 def _messages(value: Any) -> Iterable[Message]:
-    """Return the messages in a field: one, a list of them, or the values of a map."""
+    """Return the messages in a field: one, a list of them, or the values of a mapping."""
     if isinstance(value, Message):
         return [value]
     values = cast("Mapping[Any, Any]", value).values() if isinstance(value, Mapping) else cast("Iterable[Any]", value)

@@ -11,21 +11,21 @@ from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.run_state import OpenRow
 
-__all__ = ["close"]
+__all__ = ["write_ends"]
 
 _WORKFLOW, _PLAYBOOK = "workflow.started", "playbook.started"
-_OTHERWISE = {"incident.opened": "incident.resolved"}
-"""Beginnings whose end is not called ``.cancelled``."""
+_OTHER_ENDS = {"incident.opened": "incident.resolved"}
+"""The ends that are not called ``.cancelled``, by the type of the start."""
 
 _LAST_ROWS = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
 """Status of the run -> its last event; for any other status ``playbook.cancelled``."""
 
 
-def close(writer: RowWriter, status: str, error: str | None) -> None:
-    """Write the ends of what is open, and the playbook's own last row unless it is written. ``status``
+def write_ends(writer: RowWriter, status: str, error: str | None) -> None:
+    """Write the ends of what is open, and the playbook's own last row unless it is written.
 
-    is the status of the run: completed, failed, cancelled, terminated or timed_out. A run that completed
-    but whose trail cannot be read leaves open what it had begun: how that ended is not known.
+    ``status`` is that of the run: completed, failed, cancelled, terminated or timed_out. If a completed run's trail
+    cannot be read, what it had started stays open, because its ends are not known.
     """
     state = writer.state
     if state.ended:
@@ -33,15 +33,15 @@ def close(writer: RowWriter, status: str, error: str | None) -> None:
     if status != "completed":
         for id_ in sorted(state.open, reverse=True):
             if state.open[id_].type != _PLAYBOOK:
-                _end(writer, id_, state.open[id_], status, error)
+                _write_end(writer, id_, state.open[id_], status, error)
     if not state.loop_id:
-        _end_playbook(writer, status, error)
+        _write_playbook_end(writer, status, error)
 
 
-def _end(writer: RowWriter, id_: int, begun: OpenRow, status: str, error: str | None) -> None:
+def _write_end(writer: RowWriter, id_: int, begun: OpenRow, status: str, error: str | None) -> None:
     is_workflow = begun.type == _WORKFLOW
-    name = "workflow.finished" if is_workflow else _OTHERWISE.get(begun.type) or _cancelled(begun.type)
-    writer.of_run(
+    name = "workflow.finished" if is_workflow else _OTHER_ENDS.get(begun.type) or _cancelled_type(begun.type)
+    writer.add_run_row(
         name,
         status.upper() if is_workflow else "CANCELLED",
         node=begun.node,
@@ -54,18 +54,18 @@ def _end(writer: RowWriter, id_: int, begun: OpenRow, status: str, error: str | 
     )
 
 
-def _cancelled(began: str) -> str:
+def _cancelled_type(began: str) -> str:
     return began.removesuffix("started") + "cancelled"
 
 
-def _end_playbook(writer: RowWriter, status: str, error: str | None) -> None:
+def _write_playbook_end(writer: RowWriter, status: str, error: str | None) -> None:
     state = writer.state
     state.ended = True
     opened = {id_: begun for id_, begun in state.open.items() if begun.type == _PLAYBOOK}
     fields: dict[str, Json] = {"error": error}
     for id_, begun in opened.items():
         fields |= {"parent": id_, "ends": id_, "duration": _seconds(begun, writer.at)}
-    writer.of_run(_LAST_ROWS.get(status, "playbook.cancelled"), status.upper(), node=state.path, **fields)
+    writer.add_run_row(_LAST_ROWS.get(status, "playbook.cancelled"), status.upper(), node=state.path, **fields)
 
 
 def _seconds(begun: OpenRow, at: int) -> float:

@@ -17,10 +17,10 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.event_ids import DERIVED, millisecond_of
 from noetl_temporal.limits import PREVIEW_BYTES
-from noetl_temporal.mirror.payloads import Json, Reference, as_map
+from noetl_temporal.mirror.payloads import Json, Reference, as_mapping
 from noetl_temporal.mirror.raw import milliseconds
 from noetl_temporal.mirror.run_state import OpenRow, RunState
-from noetl_temporal.mirror.sanitise import LARGE, sanitised
+from noetl_temporal.mirror.sanitise import LARGE, sanitise
 
 __all__ = ["ROW", "EventRow", "RowWriter", "iso"]
 
@@ -75,15 +75,17 @@ class RowWriter:
         self.at = milliseconds(event.event_time)
         self.rows: list[EventRow] = [] if rows is None else rows
 
-    def domain(self, event: dict[str, Json], worker: str | None = None, stack_trace: str | None = None) -> None:
-        """Copy a domain event; its fields are those of machine.domain.DomainEvent."""
+    def add_domain_event(
+        self, event: dict[str, Json], worker: str | None = None, stack_trace: str | None = None
+    ) -> None:
+        """Add the row of a domain event; its fields are those of machine.domain.DomainEvent."""
         at, status, error = event["at"], event["status"], event.get("error")
-        meta = {"execution": _execution(at, status, event.get("duration")), **event.get("meta", {})}
+        meta = {"execution": _execution_meta(at, status, event.get("duration")), **event.get("meta", {})}
         left_out = meta.pop("left_out", None)
         if event.get("ends") is not None:
             meta["ends"] = str(event["ends"])
         if error is not None:
-            meta["error"] = _error(at, error, stack_trace, meta.get("error", {}))
+            meta["error"] = _error_meta(at, error, stack_trace, meta.get("error", {}))
         self.rows.append(
             EventRow(
                 execution_id=self.state.execution_id,
@@ -95,7 +97,7 @@ class RowWriter:
                 node_type=event["kind"],
                 status=status,
                 duration=event.get("duration"),
-                context=sanitised({"execution_id": str(self.state.execution_id), **event.get("context", {})}),
+                context=sanitise({"execution_id": str(self.state.execution_id), **event.get("context", {})}),
                 result=_result(status, event["id"], event.get("result"), left_out or {}),
                 meta=meta | {"temporal": self._temporal()},
                 error=error,
@@ -105,20 +107,20 @@ class RowWriter:
                 ordinal=len(self.rows),
             )
         )
-        self._keep_open(event)
+        self._update_open_rows(event)
 
-    def _keep_open(self, event: dict[str, Json]) -> None:
+    def _update_open_rows(self, event: dict[str, Json]) -> None:
         state, ends, id_ = self.state, event.get("ends"), event["id"]
         if ends is not None and state.open.pop(ends, None) is None:
             state.early.append(ends)
         if id_ in state.early:
             state.early.remove(id_)
         elif event["status"] == "STARTED":
-            given = event.get("meta", {})
-            meta = {name: given[name] for name in _CORRELATION if name in given}
+            event_meta = event.get("meta", {})
+            meta = {name: event_meta[name] for name in _CORRELATION if name in event_meta}
             state.open[id_] = OpenRow(event["type"], event["at"], event["node"], event["kind"], meta)
 
-    def derived(
+    def add_derived_row(
         self,
         type_: str,
         at: int,
@@ -132,20 +134,22 @@ class RowWriter:
         stack_trace: str | None = None,
         **fields: Json,
     ) -> int:
-        """Write a row that has no domain event, and return its id. ``fields`` are others of a domain event.
+        """Add a row that has no domain event, and return its id. ``fields`` are further fields of a domain event.
 
-        The id stands above the parent's, and not below the millisecond ``above``.
+        The id is above the parent's, and not below the millisecond ``above``.
         """
         id_ = self.state.clock.next(max(at, above, millisecond_of(parent or 0)), self.state.slot, DERIVED)
-        named = {"id": id_, "at": at, "type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
-        self.domain({**named, **fields}, worker, stack_trace)
+        event = {"id": id_, "at": at, "type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
+        self.add_domain_event({**event, **fields}, worker, stack_trace)
         return id_
 
-    def of_run(self, type_: str, status: str, *, node: str = "", kind: str = "", **fields: Json) -> int:
-        """Write a derived row about the run as a whole, after all rows of the run so far."""
+    def add_run_row(self, type_: str, status: str, *, node: str = "", kind: str = "", **fields: Json) -> int:
+        """Add a derived row about the run as a whole, after all rows of the run so far. Returns its id."""
         state = self.state
-        given: dict[str, Json] = {"parent": state.started, **fields}
-        return self.derived(type_, self.at, node or state.node, kind or state.kind, status, above=state.last, **given)
+        row_fields: dict[str, Json] = {"parent": state.started, **fields}
+        return self.add_derived_row(
+            type_, self.at, node or state.node, kind or state.kind, status, above=state.last, **row_fields
+        )
 
     def _temporal(self) -> dict[str, Json]:
         state = self.state
@@ -158,20 +162,21 @@ def iso(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _execution(at: int, status: str, duration: float | None) -> dict[str, Json]:
+def _execution_meta(at: int, status: str, duration: float | None) -> dict[str, Json]:
     if duration is not None:
         started = iso(at - round(duration * 1000))
         return {"duration_seconds": duration, "started_at": started, "completed_at": iso(at)}
     return {"started_at" if status in ("STARTED", "PENDING", "RUNNING") else "completed_at": iso(at)}
 
 
-def _error(at: int, error: str, trace: str | None, reported: dict[str, Json]) -> dict[str, Json]:
+def _error_meta(at: int, error: str, trace: str | None, reported: dict[str, Json]) -> dict[str, Json]:
     return {**reported, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
 
 
 def _result(status: str, event_id: int, result: Json, left_out: dict[str, Json]) -> dict[str, Json] | None:
-    """The result in the shape that the CHECK of the table requires: a result that is not a mapping is wrapped. A large
-    one has a preview; the event of Temporal's history that meta.temporal of the row ``event_id`` names has it whole.
+    """Return the result in the shape that the CHECK of the table requires: a result that is not a mapping is wrapped. A
+    large one has a preview; the whole is in the event of Temporal's history that meta.temporal of the row ``event_id``
+    names.
 
     ``left_out`` is what the interpreter did not repeat: another row has the result, or other rows have its parts.
     results.py fills in what these rows have, and removes ``parts``.
@@ -194,5 +199,5 @@ def _result(status: str, event_id: int, result: Json, left_out: dict[str, Json])
         preview = text[:PREVIEW_BYTES].decode(errors="ignore")
         reference = {"type": "history", "event_id": str(event_id), "size": len(text), "preview": preview}
         return {"status": status, "reference": reference}
-    context = as_map(result)
+    context = as_mapping(result)
     return {"status": status, "context": {"value": result} if context is None else context}

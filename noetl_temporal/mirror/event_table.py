@@ -17,7 +17,7 @@ from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.results import with_results
+from noetl_temporal.mirror.results import fill_in_results
 from noetl_temporal.mirror.storable import storable, storable_text
 
 __all__ = ["ConflictError", "UnknownExecutionError", "add_events", "project", "to_json"]
@@ -26,7 +26,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ConflictError(Exception):
-    """Two rows of the log have the same id, one place in history gave two rows, or history is not what is stored."""
+    """Two rows of the log have the same id, a place in history has given two rows, or history differs from what is
+    stored.
+    """
 
 
 class UnknownExecutionError(Exception):
@@ -41,10 +43,10 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
     if not rows:
         return
     execution_id = rows[0].execution_id
-    catalog_id, parent, taken = await _locked(connection, execution_id)
+    catalog_id, parent, taken = await _lock_execution(connection, execution_id)
     checksums = [row.checksum() for row in rows]
     stream = f"{run.workflow_id}/{run.run_id}"
-    filled = await with_results(connection, stream, rows)
+    filled = await fill_in_results(connection, stream, rows)
     columns = zip(*map(_columns, filled, checksums), strict=True)
     try:
         stored = await connection.fetch(
@@ -82,7 +84,7 @@ async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow]
             )
 
 
-async def _locked(connection: Connection, execution_id: int) -> tuple[int, int | None, int]:
+async def _lock_execution(connection: Connection, execution_id: int) -> tuple[int, int | None, int]:
     """Lock an execution until the transaction ends; return its catalog id, parent and last position."""
     record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
     if record is None:

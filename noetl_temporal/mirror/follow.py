@@ -21,12 +21,12 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS, reason_of
-from noetl_temporal.mirror.raw import WorkflowRun, at_end, ended_children, settled
+from noetl_temporal.mirror.raw import WorkflowRun, ended_children, split_final, split_last_batch
 from noetl_temporal.mirror.running_calls import RunningCalls
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 from noetl_temporal.naming import LOOP_WORKFLOW
 
-__all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "uninterrupted"]
+__all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "finish_despite_cancel"]
 
 T = TypeVar("T")
 
@@ -35,15 +35,15 @@ _log = logging.getLogger(__name__)
 MAX_POLLS = 200
 """Polls that wait at the server at the same time."""
 
-LONG = timedelta(seconds=30)
-BRIEF = timedelta(seconds=1)
+LONG_POLL = timedelta(seconds=30)
+BRIEF_POLL = timedelta(seconds=1)
 CHILDREN_SECONDS = 5.0
 """How long the end of a run is held back for loops and called playbooks whose history cannot be read now."""
 
-PAUSES = (0.02, 0.1, 0.5, 2.0, 5.0)
+RETRY_DELAYS = (0.02, 0.1, 0.5, 2.0, 5.0)
 """Seconds between retries while the server or the database is unavailable; the last one repeats."""
 
-_WAITED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+_POLL_ENDED = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 TRANSIENT_ERRORS = (
     RPCError,
     *LOST_CONNECTION_ERRORS,
@@ -63,15 +63,15 @@ class Polls:
         self._slots = asyncio.Semaphore(limit)
 
     async def poll(self, client: Client, run: WorkflowRun, token: bytes | None) -> Page:
-        """The next page of a run's history; without events when none came in time."""
+        """Return the next page of a run's history, without events if none came in time."""
         async with self._slots:
             handle = client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
-            patience = BRIEF if self._slots.locked() else LONG
-            pages = handle.fetch_history_events(wait_new_event=True, next_page_token=token, rpc_timeout=patience)
+            timeout = BRIEF_POLL if self._slots.locked() else LONG_POLL
+            pages = handle.fetch_history_events(wait_new_event=True, next_page_token=token, rpc_timeout=timeout)
             try:
                 await pages.fetch_next_page()
             except RPCError as error:
-                if error.status in _WAITED:
+                if error.status in _POLL_ENDED:
                     return Page([], token)
                 raise
             return Page(list(pages.current_page or ()), pages.next_page_token)
@@ -85,8 +85,8 @@ class Page(NamedTuple):
 
 
 class Follower:
-    """Follows runs from one client into one store. ``found`` is called with each run that another run mentions;
-    ``calls`` receives the calls of all runs.
+    """Follows runs from one client into one store. ``follow_run`` is called with each run that another run
+    mentions; ``calls`` receives the calls of all runs.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class Follower:
         client: Client,
         store: Store,
         polls: Polls,
-        on_found: Callable[[WorkflowRun], asyncio.Task[None]],
+        follow_run: Callable[[WorkflowRun], asyncio.Task[None]],
         calls: RunningCalls | None = None,
     ) -> None:
-        self.client, self.store, self.polls, self.found, self.calls = client, store, polls, on_found, calls
+        self.client, self.store, self.polls, self.follow_run, self.calls = client, store, polls, follow_run, calls
 
     async def follow(self, run: WorkflowRun) -> None:
         """Store the history of a run until the run is closed; for a loop, also those of the runs that continue it.
@@ -105,7 +105,7 @@ class Follower:
         Retries while the server or the database is unavailable. Raises any other error that prevents reading the run,
         and notes it in noetl.cursor.problem.
         """
-        pauses = chain(PAUSES, repeat(PAUSES[-1]))
+        delays = chain(RETRY_DELAYS, repeat(RETRY_DELAYS[-1]))
         while True:
             try:
                 return await self._read(run)
@@ -114,15 +114,15 @@ class Follower:
                     _log.warning("%s run %s: %s", run.workflow_id, run.run_id, REMOVED)
                     return await self.store.give_up(run)
                 if isinstance(error, UnreadRunError):
-                    self.found(error.run)
-                pause = next(pauses)
-                is_early = isinstance(error, UnreadRunError | UnknownExecutionError) and pause < PAUSES[-1]
+                    self.follow_run(error.run)
+                delay = next(delays)
+                is_early = isinstance(error, UnreadRunError | UnknownExecutionError) and delay < RETRY_DELAYS[-1]
                 level = logging.DEBUG if is_early else logging.WARNING
-                _log.log(level, "%s run %s: %s; retrying in %g s", run.workflow_id, run.run_id, reason_of(error), pause)
-                await asyncio.sleep(pause)
+                _log.log(level, "%s run %s: %s; retrying in %g s", run.workflow_id, run.run_id, reason_of(error), delay)
+                await asyncio.sleep(delay)
             except Exception as error:
                 with suppress(*TRANSIENT_ERRORS):
-                    await uninterrupted(self.store.note_problem(run, f"{type(error).__name__}: {error}"))
+                    await finish_despite_cancel(self.store.note_problem(run, f"{type(error).__name__}: {error}"))
                 raise
 
     async def _read(self, run: WorkflowRun) -> None:
@@ -131,11 +131,11 @@ class Follower:
         children = _Children()
         while True:
             page = await self.polls.poll(self.client, run, token)
-            known, pending = settled(pending, page.events)
-            events, end = at_end(known)
+            final_events, pending = split_final(pending, page.events)
+            events, last_batch = split_last_batch(final_events)
             await self._store(run, events, children)
-            if end:
-                await self._store_end(run, end, children)
+            if last_batch:
+                await self._store_end(run, last_batch, children)
                 return
             token = page.token
             if token is None:
@@ -145,11 +145,11 @@ class Follower:
 
     async def _store(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
         """Store a batch, and follow the runs that it mentions."""
-        gaps = await uninterrupted(self.store.ingest(run, events)) if events else []
+        run_links = await finish_despite_cancel(self.store.ingest(run, events)) if events else []
         if self.calls is not None and events:
-            self.calls.take(run, events)
-        for link in gaps:
-            children.followed[link] = self.found(link)
+            self.calls.note_events(run, events)
+        for link in run_links:
+            children.followed[link] = self.follow_run(link)
         children.ended |= ended_children(events)
 
     async def _store_end(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
@@ -157,11 +157,11 @@ class Follower:
         ended, so that a playbook's last row comes last.
         """
         children.ended |= ended_children(events)
-        if awaited := children.awaited():
-            await asyncio.wait(awaited, timeout=CHILDREN_SECONDS)
+        if awaited_tasks := children.awaited_tasks():
+            await asyncio.wait(awaited_tasks, timeout=CHILDREN_SECONDS)
         last = _Children()
         await self._store(run, events, last)
-        if continued := last.awaited():
+        if continued := last.awaited_tasks():
             await asyncio.wait(continued)
 
 
@@ -172,14 +172,14 @@ class _Children:
         self.followed: dict[WorkflowRun, asyncio.Task[None]] = {}
         self.ended: set[str] = set()
 
-    def awaited(self) -> list[asyncio.Task[None]]:
+    def awaited_tasks(self) -> list[asyncio.Task[None]]:
         """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
         followers = self.followed.items()
         return [task for link, task in followers if link.workflow_type == LOOP_WORKFLOW or link.run_id in self.ended]
 
 
-async def uninterrupted(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work even if cancelled: a connection that is being made would be left open."""
+async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
+    """Finish the work despite a cancel, which would leave a connection open that is being made."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

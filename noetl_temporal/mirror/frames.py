@@ -19,9 +19,9 @@ from temporalio.converter import DataConverter, StorageDriver, StorageDriverClai
 
 from noetl_temporal.mirror.call import ActivityTimes
 from noetl_temporal.mirror.event_row import RowWriter
-from noetl_temporal.mirror.payloads import Json, as_list, as_map, first
+from noetl_temporal.mirror.payloads import Json, as_list, as_mapping, first_value
 from noetl_temporal.mirror.reports import write_report
-from noetl_temporal.mirror.run_state import RunState, above
+from noetl_temporal.mirror.run_state import RunState, clock_above
 from noetl_temporal.segment_chain import SegmentChain
 
 __all__ = ["is_frame", "with_entries", "write_frame"]
@@ -46,7 +46,7 @@ async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[H
     Raises InflateError, the payload store's errors."""
     if converter.external_storage is None:
         return event, []
-    key = (as_map(first(_result(event))) or {}).get("segments")
+    key = (as_mapping(first_value(_result(event))) or {}).get("segments")
     if not isinstance(key, str):
         return event, []
     entries, keys = await _entries(converter, converter.external_storage.drivers[0], key)
@@ -73,7 +73,7 @@ async def _entries(
         payloads = await store.retrieve(StorageDriverRetrieveContext(), [StorageDriverClaim({"key": key})])
         if converter.payload_codec is not None:
             payloads = await converter.payload_codec.decode(payloads)
-        segment = msgspec.json.decode(chain.inflated(payloads[0].data), type=_Segment)
+        segment = msgspec.json.decode(chain.decompress(payloads[0].data), type=_Segment)
         parts.append(segment.entries)
         key = segment.older
     return [entry for part in reversed(parts) for entry in part], chain.keys
@@ -89,36 +89,36 @@ def is_frame(scheduled: HistoryEvent) -> bool:
 
 def write_frame(writer: RowWriter, scheduled: HistoryEvent) -> None:
     """Write the rows of the frame that ends with the writer's event."""
-    given = as_map(first(scheduled.activity_task_scheduled_event_attributes.input.payloads))
-    if given is None:
+    frame_input = as_mapping(first_value(scheduled.activity_task_scheduled_event_attributes.input.payloads))
+    if frame_input is None:
         return
-    inner = RowWriter(_state(writer.state, given["input"]), writer.event, writer.rows)
-    for entry in as_list((as_map(first(_result(writer.event))) or {}).get("entries")) or ():
+    inner = RowWriter(_state(writer.state, frame_input["input"]), writer.event, writer.rows)
+    for entry in as_list((as_mapping(first_value(_result(writer.event))) or {}).get("entries")) or ():
         _write(inner, entry)
 
 
-def _state(around: RunState, loop: dict[str, Json]) -> RunState:
+def _state(outer: RunState, loop: dict[str, Json]) -> RunState:
     return RunState(
-        namespace=around.namespace,
-        workflow_id=around.workflow_id,
-        run_id=around.run_id,
-        execution_id=around.execution_id,
-        path=around.path,
+        namespace=outer.namespace,
+        workflow_id=outer.workflow_id,
+        run_id=outer.run_id,
+        execution_id=outer.execution_id,
+        path=outer.path,
         node=loop["step"]["name"],
-        clock=above(loop["after"]),
+        clock=clock_above(loop["after"]),
         slot=loop["slot"],
         loop_id=loop["loop_id"],
         loop_run=loop.get("run", ""),
-        retry_configs=around.retry_configs,
+        retry_configs=outer.retry_configs,
         started=loop["event_id"],
     )
 
 
 def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
     if "event" in entry:
-        inner.domain(entry["event"])
+        inner.add_domain_event(entry["event"])
     else:
         report = entry["report"]
-        attempts = len(as_list((as_map(report) or {}).get("attempts")) or ())
+        attempts = len(as_list((as_mapping(report) or {}).get("attempts")) or ())
         seen = ActivityTimes(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
         write_report(inner, entry["call"], seen, report)

@@ -1,6 +1,6 @@
-"""What the event log knows of open runs, as text for Prometheus (``noetl mirror --health``).
+"""The open runs in the event log as metrics for Prometheus (``noetl mirror --health``).
 
-They are counted when they are asked for, so that every mirror of an event log says the same.
+They are counted at each request, so that all mirrors of an event log return the same.
 """
 
 from __future__ import annotations

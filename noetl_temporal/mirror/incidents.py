@@ -19,11 +19,11 @@ from noetl_temporal.mirror.payloads import Json
 __all__ = [
     "NO_INCIDENT",
     "cause_of",
-    "task_completed",
-    "task_failed",
-    "task_scheduled",
-    "task_started",
-    "task_timed_out",
+    "on_task_completed",
+    "on_task_failed",
+    "on_task_scheduled",
+    "on_task_started",
+    "on_task_timed_out",
 ]
 
 _Cause = WorkflowTaskFailedCause
@@ -37,7 +37,7 @@ NO_INCIDENT = {
 }
 """Causes for which the server itself retries the task; they are not incidents."""
 
-_WORDS = {
+_CAUSES = {
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_WORKFLOW_WORKER_UNHANDLED_FAILURE: "exception",
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR: "nondeterminism",
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE: "storage",
@@ -52,25 +52,25 @@ _MISSING_KEY = "DecryptionError"
 """The error of a worker that lacks an encryption key."""
 
 _NOT_STORED = "Failed encoding completion"
-"""How the SDK begins when what a workflow wrote cannot be sent. Of the values in it only the large ones are still to be
+"""The beginning of the SDK's message if the commands of a workflow cannot be sent. Only large values still have to be
 stored then; the SDK gives neither the error's type nor its trace."""
 
 _STORAGE = re.compile(r"temporalio[/\\]converter[/\\]_extstore\.py")
 """A line of the trace of an error that a storage driver raised: Temporal has a cause for it and does not use it."""
 
 
-def task_scheduled(writer: RowWriter) -> None:
+def on_task_scheduled(writer: RowWriter) -> None:
     """Record the number of the next attempt."""
     writer.state.task_attempt = writer.event.workflow_task_scheduled_event_attributes.attempt
 
 
-def task_started(writer: RowWriter) -> None:
+def on_task_started(writer: RowWriter) -> None:
     """Record the time of the task, which is that of the events that the machine writes in it."""
     writer.state.task_began = writer.at
 
 
-def task_completed(writer: RowWriter) -> None:
-    """A workflow task succeeded: close the incident, before the events of this task."""
+def on_task_completed(writer: RowWriter) -> None:
+    """Close the incident, before the events of the workflow task that succeeded."""
     state = writer.state
     state.timeouts = 0
     if state.incident is None:
@@ -79,13 +79,15 @@ def task_completed(writer: RowWriter) -> None:
     at = max(opened.at, state.task_began - 1)
     end: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
     attributes = writer.event.workflow_task_completed_event_attributes
-    who = _without_empty(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
-    given: dict[str, Json] = {"meta": {"incident": who}, **end}
-    writer.derived("incident.resolved", at, state.node, state.kind, "COMPLETED", parent=state.incident, **given)
+    worker = _without_empty(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
+    fields: dict[str, Json] = {"meta": {"incident": worker}, **end}
+    writer.add_derived_row(
+        "incident.resolved", at, state.node, state.kind, "COMPLETED", parent=state.incident, **fields
+    )
     state.incident = None
 
 
-def task_failed(writer: RowWriter) -> None:
+def on_task_failed(writer: RowWriter) -> None:
     """Open an incident unless the server failed the task for reasons of its own."""
     attributes = writer.event.workflow_task_failed_event_attributes
     writer.state.timeouts = 0
@@ -94,24 +96,27 @@ def task_failed(writer: RowWriter) -> None:
         _open_incident(writer, cause_of(attributes), _message(failure), attributes.identity)
 
 
-def task_timed_out(writer: RowWriter) -> None:
-    """Open an incident for the second time in a row."""
+def on_task_timed_out(writer: RowWriter) -> None:
+    """Open an incident at the second timeout in a row."""
     state = writer.state
     state.timeouts += 1
     if state.timeouts >= 2:
         kind = writer.event.workflow_task_timed_out_event_attributes.timeout_type
-        was = "taken" if kind == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START else "finished"
+        verb = "taken" if kind == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START else "finished"
         _open_incident(
-            writer, "timeout", f"no worker has {was} the workflow task in its time, {state.timeouts} times in a row", ""
+            writer,
+            "timeout",
+            f"no worker has {verb} the workflow task in its time, {state.timeouts} times in a row",
+            "",
         )
 
 
 def _open_incident(writer: RowWriter, cause: str, message: str, worker: str) -> None:
     state = writer.state
     if state.incident is None:
-        who = _without_empty(worker=worker, build=_build_of(writer.event))
-        end = {"cause": cause, "message": message, "attempt": state.task_attempt, **who}
-        state.incident = writer.of_run("incident.opened", "STARTED", meta={"incident": end}, error=message)
+        source = _without_empty(worker=worker, build=_build_of(writer.event))
+        incident = {"cause": cause, "message": message, "attempt": state.task_attempt, **source}
+        state.incident = writer.add_run_row("incident.opened", "STARTED", meta={"incident": incident}, error=message)
 
 
 def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
@@ -119,35 +124,35 @@ def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
     no such large value), missing_key (a worker cannot decrypt a value), or what Temporal calls it.
     """
     cause, failure = attributes.cause, attributes.failure
-    if _MISSING_KEY in _types(failure):
+    if _MISSING_KEY in _error_types(failure):
         return "missing_key"
-    if _STORE_UNAVAILABLE in _types(failure) or failure.message.startswith(_NOT_STORED):
+    if _STORE_UNAVAILABLE in _error_types(failure) or failure.message.startswith(_NOT_STORED):
         return "storage"
-    if _from_storage(failure):
-        return "missing_value" if _types(failure) & _NO_VALUE else "storage"
+    if _is_from_storage(failure):
+        return "missing_value" if _error_types(failure) & _NO_VALUE else "storage"
     name = _Cause.Name(cause) if cause in _Cause.values() else f"cause {cause}"
-    return _WORDS.get(cause) or name.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_").lower()
+    return _CAUSES.get(cause) or name.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_").lower()
 
 
-def _types(failure: Failure) -> set[str]:
+def _error_types(failure: Failure) -> set[str]:
     own = {failure.application_failure_info.type}
-    return own | _types(failure.cause) if failure.HasField("cause") else own
+    return own | _error_types(failure.cause) if failure.HasField("cause") else own
 
 
-def _from_storage(failure: Failure) -> bool:
-    return bool(_STORAGE.search(failure.stack_trace)) or (failure.HasField("cause") and _from_storage(failure.cause))
+def _is_from_storage(failure: Failure) -> bool:
+    return bool(_STORAGE.search(failure.stack_trace)) or (failure.HasField("cause") and _is_from_storage(failure.cause))
 
 
 def _message(failure: Failure) -> str:
     """Return the message of the failure; for a missing key, that of the innermost cause, which names the key."""
-    if _MISSING_KEY in _types(failure) and failure.application_failure_info.type != _MISSING_KEY:
+    if _MISSING_KEY in _error_types(failure) and failure.application_failure_info.type != _MISSING_KEY:
         return _message(failure.cause)
     type_ = failure.application_failure_info.type
     return f"{type_}: {failure.message}" if type_ else failure.message or "no reason was given"
 
 
 def _build_of(event: HistoryEvent) -> str:
-    """Return the build of the worker that answered; empty when it named none."""
+    """Return the build of the worker that responded; empty if it named none."""
     kind = event.WhichOneof("attributes")
     attributes = getattr(event, kind) if kind else None
     stamp = getattr(attributes, "worker_version", None)

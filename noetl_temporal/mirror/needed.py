@@ -27,7 +27,7 @@ from noetl_temporal.mirror.owners import references
 from noetl_temporal.mirror.storable import storable_text
 from noetl_temporal.visibility import NOETL_WORKFLOWS
 
-__all__ = ["BlockingRun", "Needed", "needed", "retention"]
+__all__ = ["BlockingRun", "Needed", "find_needed", "retention"]
 
 _BATCH = 1000
 _DESCRIBED = 20
@@ -48,7 +48,7 @@ class BlockingRun(msgspec.Struct, frozen=True, order=True):
 class Needed(NamedTuple):
     """What a Temporal namespace still needs.
 
-    ``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` blocks the most.
+    ``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` is the run that blocks the most.
     """
 
     executions: set[int]
@@ -71,7 +71,7 @@ async def retention(client: Client) -> timedelta:
     return described.config.workflow_execution_retention_ttl.ToTimedelta()
 
 
-async def needed(client: Client, connection: Connection, cutoff: datetime) -> Needed:
+async def find_needed(client: Client, connection: Connection, cutoff: datetime) -> Needed:
     """Return what the client's namespace needs of the payloads stored before ``cutoff``. Raises RPCError, asyncpg's
     errors.
     """
@@ -81,14 +81,14 @@ async def needed(client: Client, connection: Connection, cutoff: datetime) -> Ne
         executions |= await _executions(client, connection, runs)
         progress = await _progress(client, connection, runs)
         for start in range(0, len(runs), _DESCRIBED):
-            some = runs[start : start + _DESCRIBED]
-            checks = (_blocking(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in some)
-            blocking += [error for error in await asyncio.gather(*checks) if error is not None]
-    return Needed(executions, await _scheduled(client), min(blocking, default=None))
+            batch = runs[start : start + _DESCRIBED]
+            checks = (_blocking_run(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in batch)
+            blocking += [blocking_run for blocking_run in await asyncio.gather(*checks) if blocking_run is not None]
+    return Needed(executions, await _keys_of_schedules(client), min(blocking, default=None))
 
 
 async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
-    """All runs of the namespace that can be mirrored, some at a time."""
+    """Yield all runs of the namespace that can be mirrored, in batches."""
     batch: list[WorkflowExecution] = []
     async for run in client.list_workflows(NOETL_WORKFLOWS, page_size=_BATCH):
         if storable_text(run.id) == run.id:
@@ -114,19 +114,22 @@ async def _progress(client: Client, connection: Connection, runs: Sequence[Workf
     return {record["run_id"]: _Progress(*record[1:]) for record in records}
 
 
-async def _blocking(
+async def _blocking_run(
     client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime
 ) -> BlockingRun | None:
-    since = await _since(client, run, progress, cutoff)
+    since = await _stored_since(client, run, progress, cutoff)
     return None if since is None else BlockingRun(since - _MARGIN, run.id, run.run_id)
 
 
-async def _since(client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime) -> datetime | None:
-    """When the oldest payloads without an owner that may belong to the run were stored; None if not before ``cutoff``.
+async def _stored_since(
+    client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime
+) -> datetime | None:
+    """Return when the oldest payloads were stored that have no owner and may belong to the run; None if not before
+    ``cutoff``.
 
-    The mirror reads the run's input with its first event, so all else that it may own was stored after that. Of a run
-    that a reset made, this event is of the base: the server has a later start of it, but its history refers to what was
-    stored before the reset.
+    The mirror reads the run's input with its first event, so the other payloads that it may own were stored later. A
+    run that a reset created has the first event of its base: the server gives it a later start, but its history refers
+    to payloads stored before the reset.
     """
     if progress.is_read or (progress.began is not None and progress.began >= cutoff):
         return None
@@ -150,7 +153,7 @@ def _is_idle(described: WorkflowExecutionDescription, position: int) -> bool:
     return is_open and is_waiting and described.history_length == position
 
 
-async def _scheduled(client: Client) -> set[str]:
+async def _keys_of_schedules(client: Client) -> set[str]:
     """Return the keys of the payloads in the input of scheduled runs."""
     keys: set[str] = set()
     async for schedule in await client.list_schedules():

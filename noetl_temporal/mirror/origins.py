@@ -29,8 +29,9 @@ async def note_origin(connection: Connection, run: WorkflowRun, events: Iterable
 
 
 async def note_parent(connection: Connection, run: WorkflowRun, links: Iterable[WorkflowRun]) -> None:
-    """Store whose chunks these are, before anything has been read of them. In the transaction that stores the run's
-    events, but before it locks the execution's row: who reads a chunk locks that after the chunk's cursor.
+    """Store the parent of the chunks among the links, before any of them is read. Called in the transaction that stores
+    the run's events, but before it locks the execution's row, as a reader of a chunk locks that row after the chunk's
+    cursor.
     """
     chunks = [link for link in links if link.workflow_type == LOOP_WORKFLOW and link.workflow_id != run.workflow_id]
     if chunks:
@@ -39,7 +40,7 @@ async def note_parent(connection: Connection, run: WorkflowRun, links: Iterable[
 
 
 def _origin(run: WorkflowRun, event: HistoryEvent) -> tuple[str, str | None, str | None, int | None]:
-    """(first run, run that continued as this one, parent's run, its event that began this one)."""
+    """Return (first run, run that continued as this one, parent's run, the parent's event that started this one)."""
     started = event.workflow_execution_started_event_attributes
     before = continues(run, event)
     parent = started.parent_workflow_execution.run_id or None

@@ -1,4 +1,4 @@
-"""Which execution owns which payloads: an execution owns those that its history refers to (dev/decisions/0024).
+"""The owners of payloads: an execution owns the payloads that its history refers to (dev/decisions/0024).
 
 The rows of noetl.payload_owner are written in the transaction that stores the history, so they are always complete.
 """
@@ -18,7 +18,7 @@ from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.decryption import parts_of
 from noetl_temporal.mirror.payloads import REFERENCE, Reference, value
 
-__all__ = ["ReadEvent", "keys_in", "keys_in_json", "own", "payload_keys", "references"]
+__all__ = ["ReadEvent", "keys_in", "keys_in_json", "payload_keys", "references", "store_owner"]
 
 _KEY = re.compile(rb'"(?:key|kept_scope)":"([0-9a-f]{64})"')
 
@@ -64,7 +64,7 @@ def references(message: Message) -> set[str]:
     }
 
 
-async def own(connection: Connection, execution_id: int, events: Iterable[ReadEvent]) -> None:
+async def store_owner(connection: Connection, execution_id: int, events: Iterable[ReadEvent]) -> None:
     """Store the execution as the owner of the payloads that its events refer to."""
     keys = set[str]().union(*map(payload_keys, events))
     if keys:

@@ -1,10 +1,9 @@
 """The values inside history events.
 
 Values travel as payloads, ``json/plain`` or a packed trail unless someone configured a codec or external storage.
-``plain`` turns those others into ``json/plain`` with the client's data converter, so that the fold need not wait for
-anything. What is encrypted has been decrypted before (decryption.py).
-noetl.history keeps the event as the server has it; a reference whose storage is not configured stays one, and
-``value`` says so.
+``with_plain_values`` turns those others into ``json/plain`` with the client's data converter, so that the fold does no
+I/O. What is encrypted has been decrypted before (decryption.py). noetl.history keeps the event as the server has it; a
+reference whose storage is not configured stays a reference (``value``).
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ __all__ = [
     "Json",
     "Reference",
     "as_list",
-    "as_map",
+    "as_mapping",
     "as_text",
-    "first",
+    "first_value",
     "input_of",
-    "marked",
-    "plain",
+    "trail_in_marker",
     "trail_of",
     "value",
+    "with_plain_values",
 ]
 
 Json: TypeAlias = Any
@@ -47,7 +46,7 @@ TRAIL = "noetl-trail"
 _ARGUMENTS = 2
 """The number of arguments that the fold reads; items and scope of a loop come after them."""
 
-KEEP = "noetl.keep"
+STORE = "noetl.store"
 """The local activity that stores values, and returns their keys (stored_values.py)."""
 
 _PLAIN = b"json/plain"
@@ -79,18 +78,18 @@ def value(payload: Payload) -> Json:
         return None
 
 
-def first(payloads: Sequence[Payload]) -> Json:
+def first_value(payloads: Sequence[Payload]) -> Json:
     """Return the value of the first payload, None without any."""
     return value(payloads[0]) if payloads else None
 
 
 def input_of(event: HistoryEvent) -> dict[str, Json] | None:
-    """Return the arguments of the run that begins with this event, as one map; None when one is stored elsewhere.
+    """Return the arguments of the run that begins with this event, as one mapping; None if one is stored elsewhere.
 
     They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody. The input of a schedule has no
     execution id: each of its runs has its own."""
     started = event.workflow_execution_started_event_attributes
-    parts = [as_map(value(payload)) for payload in started.input.payloads[:_ARGUMENTS]]
+    parts = [as_mapping(value(payload)) for payload in started.input.payloads[:_ARGUMENTS]]
     fields: dict[str, Json] = {}
     for part in parts:
         if part is None:
@@ -104,11 +103,11 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
 def trail_of(value: Json) -> list[Json]:
     """Return the events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
-    mapping = as_map(value)
+    mapping = as_mapping(value)
     return [] if mapping is None else unpack(msgspec.convert(mapping, PackedTrail), storable)
 
 
-def as_map(value: Json) -> dict[str, Json] | None:
+def as_mapping(value: Json) -> dict[str, Json] | None:
     """Return the value if it is a mapping, else None."""
     return cast("dict[str, Json]", value) if isinstance(value, dict) else None
 
@@ -119,31 +118,31 @@ def as_list(value: Json) -> list[Json] | None:
 
 
 def as_text(value: Json) -> str | None:
-    """Return text and None as they are, any other value as JSON."""
+    """Return a string and None unchanged, any other value as JSON."""
     return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def marked(details: Mapping[str, Payloads]) -> Sequence[Payload]:
+def trail_in_marker(details: Mapping[str, Payloads]) -> Sequence[Payload]:
     """Return the trail in a marker of the local activity that records it; empty for other markers."""
     return _result_of(details, TRAIL)
 
 
 def _result_of(details: Mapping[str, Payloads], *activities: str) -> Sequence[Payload]:
     """Return the result in the details of a marker if it is of one of these local activities; else empty."""
-    mapping = as_map(first(details["data"].payloads)) if "data" in details else None
-    is_one = mapping is not None and mapping.get("activity_type") in activities
-    return details["result"].payloads if is_one and "result" in details else ()
+    mapping = as_mapping(first_value(details["data"].payloads)) if "data" in details else None
+    is_of_activity = mapping is not None and mapping.get("activity_type") in activities
+    return details["result"].payloads if is_of_activity and "result" in details else ()
 
 
-async def plain(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
+async def with_plain_values(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
     """Return the event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
     if converter.external_storage is None and converter.payload_codec is None:
         return event
-    if not any(_is_foreign(payload, converter) for payload in _carried(event)):
+    if not any(_is_foreign(payload, converter) for payload in _payloads_to_read(event)):
         return event
     copy = HistoryEvent()
     copy.CopyFrom(event)
-    for payload in _carried(copy):
+    for payload in _payloads_to_read(copy):
         if _is_foreign(payload, converter):
             [decoded] = await converter.decode([payload])
             payload.CopyFrom(Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(decoded)))
@@ -158,7 +157,7 @@ def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
     return converter.payload_codec is not None and not is_readable
 
 
-def _carried(event: HistoryEvent) -> Iterator[Payload]:
+def _payloads_to_read(event: HistoryEvent) -> Iterator[Payload]:
     """Yield the payloads that the fold reads, in place."""
     kind = event.WhichOneof("attributes")
     if kind is None:
@@ -169,14 +168,14 @@ def _carried(event: HistoryEvent) -> Iterator[Payload]:
         present.discard("input")  # is in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
         carried = getattr(attributes, name)
-        yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else _result_of(carried, TRAIL, KEEP)
+        yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else _result_of(carried, TRAIL, STORE)
     for name in present & {"header", "upserted_memo"}:
-        yield from _trail(getattr(attributes, name).fields)
+        yield from _trail_payload(getattr(attributes, name).fields)
     if "failure" in present:
         yield from attributes.failure.application_failure_info.details.payloads
         yield from attributes.failure.timeout_failure_info.last_heartbeat_details.payloads
 
 
-def _trail(fields: Mapping[str, Payload]) -> Iterator[Payload]:
+def _trail_payload(fields: Mapping[str, Payload]) -> Iterator[Payload]:
     if TRAIL in fields:
         yield fields[TRAIL]

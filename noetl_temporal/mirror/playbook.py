@@ -1,4 +1,4 @@
-"""The playbook that a run says it runs: what the catalog and the execution table have to know of it."""
+"""The playbook of a run, for the catalog and the table of executions."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ class Playbook(msgspec.Struct, frozen=True):
 
 def playbook_of(event: HistoryEvent) -> Playbook | None:
     """Return the playbook in a run's first event, whose values are plain; None for the run of a loop."""
-    given = input_of(event)
-    if given is None or "graph" not in given:
+    run_input = input_of(event)
+    if run_input is None or "graph" not in run_input:
         return None
-    source: dict[str, Json] = given["graph"]["source"]
+    source: dict[str, Json] = run_input["graph"]["source"]
     return Playbook(
-        execution_id=given["execution_id"],
-        parent_execution_id=given.get("parent_execution_id"),
+        execution_id=run_input["execution_id"],
+        parent_execution_id=run_input.get("parent_execution_id"),
         path=source["path"],
-        content=given["content"],
-        meta={**source, "digest": given["graph"].get("digest")},
+        content=run_input["content"],
+        meta={**source, "digest": run_input["graph"].get("digest")},
         started=to_row(event)[2].replace(tzinfo=None),
-        schedule=given.get("schedule"),
+        schedule=run_input.get("schedule"),
     )

@@ -26,7 +26,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.mirror.needed import BlockingRun, Needed, needed, retention
+from noetl_temporal.mirror.needed import BlockingRun, Needed, find_needed, retention
 
 __all__ = [
     "PruneResult",
@@ -49,9 +49,9 @@ PAYLOADS = 500
 class PruneResult(msgspec.Struct, frozen=True):
     """What was removed, or would be: ``payloads`` with ``bytes`` in total, of ``executions`` that ended ``before``.
 
-    ``retained`` counts the executions that ended before as well, but are kept because Temporal still has them.
-    ``blocked_by`` is the run, if any, because of which payloads that are old enough are kept. ``log_rows`` were printed
-    by tasks before.
+    ``retained`` counts the executions that also ended ``before``, but are kept because Temporal still has them.
+    ``blocked_by`` is the run, if any, because of which payloads that are old enough are kept. ``log_rows`` counts the
+    removed rows of noetl.log.
     """
 
     before: datetime
@@ -92,12 +92,12 @@ async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: boo
     await migrate(dsn)
     connection = await asyncpg.connect(dsn)
     try:
-        clients = [_inside(client, namespace) for namespace in await _namespaces(client, connection)]
-        await _check(clients, older_than)
+        clients = [_in_namespace(client, namespace) for namespace in await _namespaces(client, connection)]
+        await _check_retention(clients, older_than)
         before = await connection.fetchval("SELECT now() - $1::interval", max(older_than, GRACE))
-        ended = await _ended(connection, before)
-        needs = [await needed(entry, connection, before) for entry in clients]
-        return await remove(connection, before, ended, _all(needs), dry_run=dry_run)
+        ended = await _ended_executions(connection, before)
+        needs = [await find_needed(entry, connection, before) for entry in clients]
+        return await remove(connection, before, ended, _combined(needs), dry_run=dry_run)
     finally:
         await connection.close()
 
@@ -108,18 +108,18 @@ async def remove(
     """Release the executions that have ``ended`` and are not needed, then delete the payloads without an owner, and old
     rows of noetl.log.
     """
-    leaving = sorted(ended - needs.executions)
+    released = sorted(ended - needs.executions)
     run = needs.blocked_by
     blocked_by = run if run is not None and run.since < before else None
     cutoff = before if blocked_by is None else blocked_by.since
     if dry_run:
-        removed = await _count(connection, cutoff, needs.keys, leaving)
+        removed = await _count(connection, cutoff, needs.keys, released)
     else:
-        await _release(connection, leaving)
+        await _release(connection, released)
         removed = await delete_unowned(connection, cutoff, needs.keys)
     log_rows = await connection.fetchval(sql.query("count_log" if dry_run else "delete_log"), before)
     return PruneResult(
-        before, len(leaving), removed.payloads, removed.bytes, len(ended) - len(leaving), blocked_by, log_rows or 0
+        before, len(released), removed.payloads, removed.bytes, len(ended) - len(released), blocked_by, log_rows or 0
     )
 
 
@@ -128,11 +128,11 @@ async def _namespaces(client: Client, connection: Connection) -> list[str]:
     return sorted({client.namespace, *names})
 
 
-def _inside(client: Client, namespace: str) -> Client:
+def _in_namespace(client: Client, namespace: str) -> Client:
     return Client(client.service_client, namespace=namespace, data_converter=client.data_converter)
 
 
-async def _check(clients: Sequence[Client], older_than: timedelta) -> None:
+async def _check_retention(clients: Sequence[Client], older_than: timedelta) -> None:
     for client in clients:
         try:
             kept_for = await retention(client)
@@ -144,12 +144,12 @@ async def _check(clients: Sequence[Client], older_than: timedelta) -> None:
             raise ShorterThanRetentionError(client.namespace, kept_for)
 
 
-async def _ended(connection: Connection, before: datetime) -> set[int]:
+async def _ended_executions(connection: Connection, before: datetime) -> set[int]:
     records = await connection.fetch(sql.query("ended_executions"), before)
     return {record["execution_id"] for record in records}
 
 
-def _all(needs: Sequence[Needed]) -> Needed:
+def _combined(needs: Sequence[Needed]) -> Needed:
     executions = set[int]().union(*(need.executions for need in needs))
     keys = set[str]().union(*(need.keys for need in needs))
     return Needed(
@@ -168,9 +168,9 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
             await connection.execute(sql.query("release"), executions[start : start + EXECUTIONS])
 
 
-async def _count(connection: Connection, cutoff: datetime, keys: set[str], leaving: Sequence[int]) -> RemovedPayloads:
-    """Return what would be removed once the executions that are ``leaving`` are released."""
-    parameters = cutoff, sorted(keys), leaving, ""
+async def _count(connection: Connection, cutoff: datetime, keys: set[str], released: Sequence[int]) -> RemovedPayloads:
+    """Return what would be removed once the executions in ``released`` are."""
+    parameters = cutoff, sorted(keys), released, ""
     async with connection.transaction():
         sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *parameters)]
     return RemovedPayloads(len(sizes), sum(sizes))
@@ -181,14 +181,14 @@ async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str
     removed, last = RemovedPayloads(), ""
     while True:
         async with connection.transaction():
-            sizes, last = await _delete_some(connection, cutoff, sorted(keys), [], last)
+            sizes, last = await _delete_batch(connection, cutoff, sorted(keys), [], last)
         if not last:
             return removed
         removed = RemovedPayloads(removed.payloads + len(sizes), removed.bytes + sum(sizes))
 
 
-async def _delete_some(connection: Connection, *parameters: object) -> tuple[list[int], str]:
-    """Delete a batch: the sizes of its payloads, and the last key that was looked at, empty when there are no more."""
+async def _delete_batch(connection: Connection, *parameters: object) -> tuple[list[int], str]:
+    """Delete a batch. Returns the sizes of its payloads, and the last key checked, empty if there are no more."""
     text = (
         sql.query("prunable_payloads") + f" LIMIT {PAYLOADS} FOR UPDATE SKIP LOCKED"
     )  # a number that the planner knows

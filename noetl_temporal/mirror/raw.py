@@ -14,7 +14,6 @@ from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 
 __all__ = [
     "WorkflowRun",
-    "at_end",
     "closes",
     "continues",
     "ended_children",
@@ -22,7 +21,8 @@ __all__ = [
     "is_reset",
     "links",
     "milliseconds",
-    "settled",
+    "split_final",
+    "split_last_batch",
     "to_row",
 ]
 
@@ -70,7 +70,7 @@ def closes(events: Sequence[HistoryEvent]) -> bool:
     return bool(events) and events[-1].event_type in _CLOSES
 
 
-def settled(
+def split_final(
     pending: Sequence[HistoryEvent], events: Sequence[HistoryEvent]
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
     """Return the events that are final, and those that become final only when another event follows.
@@ -81,29 +81,29 @@ def settled(
     """
     if events:
         pending = [event for event in pending if event.event_id < events[0].event_id]
-    known = [*pending, *events]
-    place = len(known)
+    all_events = [*pending, *events]
+    end = len(all_events)
     for kind in (EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED, EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED):
-        if place and known[place - 1].event_type == kind:
-            place -= 1
-    return known[:place], known[place:]
+        if end and all_events[end - 1].event_type == kind:
+            end -= 1
+    return all_events[:end], all_events[end:]
 
 
-def at_end(
+def split_last_batch(
     events: Sequence[HistoryEvent],
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
     """Return the events before the last batch of a closed run, and that batch, which is empty if the run is open."""
     if not closes(events):
         return events, ()
-    place = len(events) - 1
+    start = len(events) - 1
     if events[-1].event_type in _CLOSED_BY_ITSELF:
         decided = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-        place = max((at for at, event in enumerate(events) if event.event_type == decided), default=0)
-    return events[:place], events[place:]
+        start = max((at for at, event in enumerate(events) if event.event_type == decided), default=0)
+    return events[:start], events[start:]
 
 
 def continues(run: WorkflowRun, event: HistoryEvent) -> WorkflowRun | None:
-    """The run that continued as this one, from its first event; None if it is the first."""
+    """Return the run that continued as this one, from the first event of this one; None if there is none."""
     started = event.workflow_execution_started_event_attributes
     if started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
         return None
@@ -123,7 +123,7 @@ def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]
 
 
 def ended_children(events: Iterable[HistoryEvent]) -> set[str]:
-    """The run ids of the children that ended in these events."""
+    """Return the run ids of the children that ended in these events."""
     return {run_id for event in events if (run_id := _ended_child(event))}
 
 
@@ -152,7 +152,7 @@ def _links(run: WorkflowRun, event: HistoryEvent) -> Iterable[WorkflowRun]:
 
 
 def _following(event: HistoryEvent) -> str:
-    """The run that follows: by continue-as-new, or a retry or schedule of the workflow as a whole."""
+    """Return the run that follows: by continue-as-new, or by a retry or schedule of the whole workflow."""
     return (
         event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         or event.workflow_execution_completed_event_attributes.new_execution_run_id

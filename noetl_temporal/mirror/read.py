@@ -87,7 +87,7 @@ class LogPosition(NamedTuple):
 
 
 class EventWidths(NamedTuple):
-    """Characters of the longest of these, and the longest duration in seconds."""
+    """The most characters of each column, and the longest duration in seconds."""
 
     event_type: int
     node_name: int
@@ -121,7 +121,7 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 class CalledRun(msgspec.Struct, frozen=True):
-    """The run of a playbook that another has called; ``status`` as in Execution, in small letters."""
+    """A called run; ``status`` as in Execution, in lower case."""
 
     execution_id: int
     path: str
@@ -130,8 +130,8 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 class StepSummary(msgspec.Struct, frozen=True):
     """A step over all its runs. ``status`` (STARTED while it runs) is the last run's. ``duration_seconds`` is the sum
-    of the runs that have ended; where they overlap, at most the time that passed. A step that only an earlier run has
-    run is ``reused``; one ``is_waiting`` for a time, a signal or a person.
+    of the runs that have ended; where they overlap, at most the time that passed. A step is
+    ``reused`` if only an earlier run has run it, and ``is_waiting`` if it waits for a time, a signal or a person.
     """
 
     step: str
@@ -168,13 +168,13 @@ class ReadProgress(msgspec.Struct, frozen=True):
 
 
 async def execution(database: Database, execution_id: int) -> Execution | None:
-    """The execution with this id; None if it is not in the log."""
+    """Return the execution with this id; None if it is not in the log."""
     record = await database.fetchrow(sql.query("execution"), execution_id)
     return _execution(record) if record else None
 
 
 async def latest_execution(database: Database) -> Execution | None:
-    """The latest execution that was not called by another one; None if the log is empty."""
+    """Return the latest execution that was not called by another one; None if the log is empty."""
     record = await database.fetchrow(sql.query("latest_execution"))
     return _execution(record) if record else None
 
@@ -182,8 +182,8 @@ async def latest_execution(database: Database) -> Execution | None:
 async def events_of(
     database: Database, execution_id: int, *, after: int = 0, types: Sequence[str] = (), limit: int = 100_000
 ) -> list[Event]:
-    """Events in the order of their ids, from the id ``after`` on, without what resets superseded; ``types`` leaves out
-    others.
+    """Return the events after the id ``after``, in the order of their ids, without superseded ones; only those of
+    ``types``, if given.
     """
     if types:
         query = sql.query("events_of_types")
@@ -192,13 +192,13 @@ async def events_of(
 
 
 async def events_after(database: Database, execution_id: int, place: LogPosition, limit: int) -> list[LoggedEvent]:
-    """The next events after a place, in the order they happened."""
+    """Return the next events after a place, in the order they happened."""
     records = await database.fetch(sql.query("events_by_time"), execution_id, *place, limit)
     return [LoggedEvent(_event(record), record["superseded"]) for record in records]
 
 
 async def position_before_last(database: Database, execution_id: int, count: int) -> LogPosition:
-    """The place before the last ``count`` events; that before all where there are fewer."""
+    """Return the place before the last ``count`` events; that before all where there are fewer."""
     record = await database.fetchrow(sql.query("place_from_end"), execution_id, count - 1)
     return LogPosition() if record is None else LogPosition(*record)
 
@@ -210,38 +210,38 @@ async def event_widths(database: Database, execution_id: int, place: LogPosition
 
 
 async def event_counts(database: Database, execution_id: int) -> EventCounts:
-    """How many events an execution has, so far as its runs have been read."""
+    """Return how many events an execution has, as far as its runs have been read."""
     record = await database.fetchrow(sql.query("event_counts"), execution_id)
     return EventCounts(*(record or (0, 0)))
 
 
 async def playbook_text(database: Database, execution_id: int) -> tuple[str, str] | None:
-    """The path and the text of the playbook of an execution; the text is empty where its client did not give it."""
+    """Return the path and the text of an execution's playbook; the text is empty if its client did not send it."""
     record = await database.fetchrow(sql.query("playbook_text"), execution_id)
     return None if record is None else (record["path"], record["content"] or "")
 
 
 async def called_runs(database: Database, execution_id: int, limit: int) -> tuple[list[CalledRun], int]:
-    """The first runs that an execution has called, and how many there are in all."""
+    """Return the first runs that an execution has called, and how many there are in all."""
     records = await database.fetch(sql.query("called_runs"), execution_id, limit)
     runs = [CalledRun(record["execution_id"], record["path"], record["status"].lower()) for record in records]
     return runs, records[0]["total"] if records else 0
 
 
 async def open_runs_below(database: Database, execution_id: int, limit: int) -> list[CalledRun]:
-    """The runs that have not ended of those that an execution has called, and those have called, the oldest first."""
+    """Return the open runs that an execution has called, directly or through others, the oldest first."""
     records = await database.fetch(sql.query("open_runs_below"), execution_id, limit)
     return [CalledRun(record["execution_id"], record["path"], record["status"].lower()) for record in records]
 
 
 async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
-    """The steps in the order they began."""
+    """Return the steps in the order in which they started."""
     records = await database.fetch(sql.query("steps"), execution_id)
     return [msgspec.convert(dict(record), StepSummary) for record in records]
 
 
 async def problems(database: Database) -> list[ReadProblem]:
-    """Runs whose history the mirror cannot read, the oldest problem first."""
+    """Return the runs whose history the mirror cannot read, the oldest problem first."""
     records = await database.fetch(sql.query("problems"))
     return [msgspec.convert(dict(record), ReadProblem) for record in records]
 
@@ -257,33 +257,35 @@ async def read_progress(database: Database, namespace: str, workflow_id: str, ru
 class EventTail:
     """The events of one execution as they are stored, each once.
 
-    An event may be stored after one that happened later: what an attempt did is known when its call has ended. So a
-    tail goes by ``position``, which rises in the order of storing. Events that a crash of Postgres undid are stored
-    again: they are known by their ``stream_version``, in whose order those of a stream are stored. ``has_ended`` when
-    it has read the last.
+    An event may be stored after one that happened later, as the attempts of a call are known when the call has ended.
+    So a tail reads by ``position``, which rises in the order of storing. Events that a crash of Postgres undid are
+    stored again: they are recognised by their ``stream_version``, which rises within a stream. ``has_ended`` once it
+    has read the last event.
     """
 
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
         self.has_ended = False
-        self._turn = 0
+        self._last_end = 0
         self._position = 0
         self._versions: dict[str, int] = {}
 
     async def read(self, database: Database) -> list[Event]:
-        """What is new since the last call, in the order it happened."""
+        """Return the new events since the last call, in the order in which they happened."""
         records = await database.fetch(sql.query("events_since"), self._execution_id, self._position)
-        fresh = [record for record in records if record["stream_version"] > self._versions.get(record["stream_id"], 0)]
+        new_records = [
+            record for record in records if record["stream_version"] > self._versions.get(record["stream_id"], 0)
+        ]
         for record in records:
             self._position = max(self._position, record["position"])
-            self._take(record["event_id"], record["event_type"])
+            self._note_end(record["event_id"], record["event_type"])
             stream = record["stream_id"]
             self._versions[stream] = max(self._versions.get(stream, 0), record["stream_version"])
-        return [_event(record) for record in fresh]
+        return [_event(record) for record in new_records]
 
-    def _take(self, id_: int, event_type: str) -> None:
-        if id_ > self._turn and event_type in (RESUMED, *LAST_EVENTS):
-            self._turn, self.has_ended = id_, event_type in LAST_EVENTS
+    def _note_end(self, id_: int, event_type: str) -> None:
+        if id_ > self._last_end and event_type in (RESUMED, *LAST_EVENTS):
+            self._last_end, self.has_ended = id_, event_type in LAST_EVENTS
 
 
 def _execution(record: asyncpg.Record) -> Execution:

@@ -1,4 +1,4 @@
-"""Rebuilds the event log from noetl.history, and from noetl.call_pause what no history has."""
+"""Rebuilds the event log from noetl.history and, for pauses of calls, from noetl.call_pause."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from temporalio.client import Client
 
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.store import Store, Stored
+from noetl_temporal.mirror.store import Store, StoredHistory
 from noetl_temporal.visibility import NOETL_WORKFLOWS
 
 __all__ = ["Gap", "reconcile"]
@@ -18,30 +18,29 @@ _BATCH = 500
 
 
 class Gap(NamedTuple):
-    """A run that is closed at the server, which has ``expected`` events of it, and not as a whole in the store.
-
-    ``is_open`` when it has not been read to its end: it is read now or never.
-    """
+    """A run that is closed at the server, which has ``expected`` events of it, and is not stored completely."""
 
     run: WorkflowRun
     expected: int
-    stored: Stored
+    stored: StoredHistory
 
     @property
     def is_open(self) -> bool:
-        """Whether it was known and not read to its end."""
+        """Whether a part of the run is stored, and it was not read to its end."""
         return self.stored.events > 0 and not self.stored.is_closed
 
 
 async def reconcile(client: Client, store: Store, since: datetime | None = None) -> list[Gap]:
-    """Return runs to be read, from their start where something is missing. ``since`` leaves out what closed before."""
+    """Return the runs that are not stored completely, and mark them to be read. ``since`` excludes runs that closed
+    before.
+    """
     gaps: list[Gap] = []
-    async for lengths in _closed(client, since):
-        stored = await store.stored(list(lengths))
+    async for lengths in _closed_runs(client, since):
+        stored = await store.stored_histories(list(lengths))
         gaps += [
             Gap(run, lengths[run], stored_history)
             for run, stored_history in stored.items()
-            if stored_history != Stored(True, lengths[run], True)
+            if stored_history != StoredHistory(True, lengths[run], True)
         ]
     for gap in gaps:
         if not gap.is_open:
@@ -49,8 +48,8 @@ async def reconcile(client: Client, store: Store, since: datetime | None = None)
     return gaps
 
 
-async def _closed(client: Client, since: datetime | None) -> AsyncIterator[dict[WorkflowRun, int]]:
-    """Closed runs with the length of their history, some at a time."""
+async def _closed_runs(client: Client, since: datetime | None) -> AsyncIterator[dict[WorkflowRun, int]]:
+    """Yield the closed runs with the lengths of their histories, in batches."""
     query = f"{NOETL_WORKFLOWS} AND ExecutionStatus != 'Running'"
     if since is not None:
         query += f" AND CloseTime >= '{since.astimezone(UTC).isoformat()}'"

@@ -1,4 +1,4 @@
-"""How an activity ended, with a report or without one, as attempt records (shape: machine/call.py AttemptRecord)."""
+"""Reads attempt records (machine/call.py AttemptRecord) from the end of an activity, with a report or without one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from noetl_temporal.mirror.attempt_record import error_of, records_of
 from noetl_temporal.mirror.attempts import write_attempts
 from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter
-from noetl_temporal.mirror.payloads import Json, Reference, as_list, as_map, as_text, first
+from noetl_temporal.mirror.payloads import Json, Reference, as_list, as_mapping, as_text, first_value
 from noetl_temporal.mirror.raw import milliseconds
 
-__all__ = ["records_in", "references", "write_call", "write_report"]
+__all__ = ["activity_event_ids", "records_in", "write_call", "write_report"]
 
 _ENDS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
@@ -22,15 +22,15 @@ _ENDS = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
 }
 
-_STOPPED = {"ActivityPause": "paused", "ActivityReset": "reset"}
-"""Types of the failure of an attempt that did not end by itself, and what its record says."""
+_INTERRUPTED = {"ActivityPause": "paused", "ActivityReset": "reset"}
+"""The status of an attempt that was interrupted, by the type of its failure."""
 
 _MAX_LOST = 20_000
 """The maximum number of unrecorded attempts of one call that get rows: a report may contain any number."""
 
 
-def references(event: HistoryEvent) -> tuple[int, int] | None:
-    """(schedule, start) of the activity that ends with this event, 0 where there was none; None for any other event."""
+def activity_event_ids(event: HistoryEvent) -> tuple[int, int] | None:
+    """Return the event ids (schedule, start) of the activity that ends with this event; None for any other event."""
     kind = event.WhichOneof("attributes")
     if event.event_type not in _ENDS or kind is None:
         return None
@@ -40,11 +40,11 @@ def references(event: HistoryEvent) -> tuple[int, int] | None:
 
 def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent | None) -> None:
     """Write the rows of the call whose activity ends with the writer's event."""
-    given = as_map(first(scheduled.activity_task_scheduled_event_attributes.input.payloads))
-    if given is not None and "event_id" in given:
+    call = as_mapping(first_value(scheduled.activity_task_scheduled_event_attributes.input.payloads))
+    if call is not None and "event_id" in call:
         seen = _activity_times(scheduled, started, writer.event)
         records, outcome = _records_and_outcome(writer.event, seen)
-        write_attempts(writer, Call(given, writer.state), seen, _with_lost_attempts(records, seen), outcome)
+        write_attempts(writer, Call(call, writer.state), seen, _with_lost_attempts(records, seen), outcome)
 
 
 def write_report(writer: RowWriter, call: dict[str, Json], seen: ActivityTimes, report: Json) -> None:
@@ -67,66 +67,68 @@ def _activity_times(scheduled: HistoryEvent, started: HistoryEvent | None, close
 
 
 def _records_and_outcome(event: HistoryEvent, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
-    """(one record an attempt, the last one's outcome). Without a report, what the server knows of the last attempt."""
+    """Return (records of the attempts, last outcome). Without a report, the last record is the server's."""
     match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            return _read_report(first(event.activity_task_completed_event_attributes.result.payloads), seen)
+            return _read_report(first_value(event.activity_task_completed_event_attributes.result.payloads), seen)
         case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-            return _failed(event.activity_task_failed_event_attributes.failure, seen), None
+            return _records_of_failure(event.activity_task_failed_event_attributes.failure, seen), None
         case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
-            return _timed_out(event.activity_task_timed_out_event_attributes.failure, seen), None
+            return _records_of_timeout(event.activity_task_timed_out_event_attributes.failure, seen), None
         case _:
-            details = first(event.activity_task_canceled_event_attributes.details.payloads)
-            return _with_last(records_in(details), seen, "cancelled"), None
+            details = first_value(event.activity_task_canceled_event_attributes.details.payloads)
+            return _with_last_attempt(records_in(details), seen, "cancelled"), None
 
 
-def _read_report(given: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
-    """A report without records, or one that is stored elsewhere, still marks the end of an attempt."""
-    report = as_map(given)
+def _read_report(result: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
+    """Return (records, outcome) of a report. Even without records, or stored elsewhere, it ends an attempt."""
+    report = as_mapping(result)
     if report is None:
-        return [_record_of_server(seen, "ok")], given
-    outcome = as_map(report.get("outcome")) or {}
-    if (stored := as_map(report.get("stored"))) is not None:
+        return [_record_of_server(seen, "ok")], result
+    outcome = as_mapping(report.get("outcome")) or {}
+    if (stored := as_mapping(report.get("stored"))) is not None:
         claim = {"size": stored.get("bytes"), "preview": as_text(report.get("preview"))}
         outcome = {**outcome, "result": Reference("payload", {**claim, **_keys_of(stored)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
-    alone = _record_of_server(seen, status, error_of(outcome.get("error")))
-    return records_of(report.get("attempts")) or [alone], outcome
+    record = _record_of_server(seen, status, error_of(outcome.get("error")))
+    return records_of(report.get("attempts")) or [record], outcome
 
 
 def _keys_of(stored: dict[str, Json]) -> dict[str, Json]:
     """The ``key`` under which noetl.payload has the result; or the ``keys`` of the pages of its large list, which is
     ``under`` a JSON pointer, unless it is the result itself.
     """
-    keys = [(as_map(part) or {}).get("key") for part in as_list(stored.get("parts")) or ()]
+    keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored.get("parts")) or ()]
     if stored.get("is_one"):
         return {"key": keys[0] if keys else None}
     return {"keys": keys, **({"under": stored["under"]} if stored.get("under") else {})}
 
 
-def _failed(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
+def _records_of_failure(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
     info = failure.application_failure_info
     error = {"kind": info.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
-    return _with_last(records_in(first(info.details.payloads)), seen, _STOPPED.get(info.type, "error"), error)
+    return _with_last_attempt(
+        records_in(first_value(info.details.payloads)), seen, _INTERRUPTED.get(info.type, "error"), error
+    )
 
 
-def _timed_out(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
-    """The records that came with the last heartbeat; the attempt that never completed its own is lost."""
-    records = records_in(first(failure.timeout_failure_info.last_heartbeat_details.payloads))
-    return _with_last(records, seen, "lost", {"message": failure.message})
+def _records_of_timeout(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
+    """Return the records of the last heartbeat; the attempt that did not complete its own is lost."""
+    records = records_in(first_value(failure.timeout_failure_info.last_heartbeat_details.payloads))
+    return _with_last_attempt(records, seen, "lost", {"message": failure.message})
 
 
 def records_in(details: Json) -> list[dict[str, Json]]:
-    """The attempt records in the details of a heartbeat (shape: attempt_details.Details); none in any other details."""
-    info = as_map(details) or {}
-    records = [as_map(record) for record in (info.get("first"), *(as_list(info.get("records")) or ()))]
+    """Return the attempt records in the details of a heartbeat (attempt_details.Details); none in any other details."""
+    info = as_mapping(details) or {}
+    records = [as_mapping(record) for record in (info.get("first"), *(as_list(info.get("records")) or ()))]
     return records_of([record for record in records if record is not None and "started" in record])
 
 
-def _with_last(
+def _with_last_attempt(
     records: list[dict[str, Json]], seen: ActivityTimes, status: str, error: Json = None
 ) -> list[dict[str, Json]]:
-    """The records and the server's of the last attempt, unless it was not started, or has reported its own end."""
+    """Add the server's record of the last attempt, unless that was not started or has reported its own end."""
     if seen.started is None:
         return records
     if records and records[-1]["number"] >= seen.attempt:
@@ -154,7 +156,7 @@ def _with_lost_attempts(records: list[dict[str, Json]], seen: ActivityTimes) -> 
 
 
 def _record_of_server(seen: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
-    """A record out of what the server saw."""
+    """Return the record of an attempt as the server saw it."""
     started = seen.closed if seen.started is None else seen.started
     return {"number": seen.attempt, "started": started, **_end_columns(seen, status, error)}
 

@@ -1,8 +1,8 @@
-"""Results that several rows have: history has one over 64 bytes once, and later events name the row that has it.
+"""Fills in results that several rows share: history has a result over 64 bytes once, and later events refer to the row
+that has it. The row of an end that combines the results of steps gets those.
 
-Here those rows get the result itself, and the row of an end that combines the results of steps gets those. If the named
-row began a task, it is the result of its last attempt. The named row is of the same workflow, and stored before or in
-the same batch.
+A row that started a task has the result of its last attempt. The row is of the same workflow, and was stored before or
+is in the same batch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import ROW, EventRow
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["ResultsByRow", "filled", "with_results"]
+__all__ = ["ResultsByRow", "fill_in_results", "filled"]
 
 ResultsByRow: TypeAlias = dict[int, dict[str, Json]]
 """The results of rows, by the id under which other rows name them."""
@@ -26,8 +26,8 @@ ResultsByRow: TypeAlias = dict[int, dict[str, Json]]
 _ATTEMPT = "task.attempt.done"
 
 
-async def with_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
-    """Return the rows with the results to which they refer; where none is found, the reference stays."""
+async def fill_in_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
+    """Return the rows with the results to which they refer; if a result is missing, the reference stays."""
     named = set[int]().union(*map(_named, rows))
     if not named:
         return list(rows)

@@ -1,7 +1,7 @@
-"""The rules that repeat a call, as its rows show them, in the shape of the loop-and-retry design.
+"""The ``retry_config`` of rows: the rules that repeat a call, in the shape of the loop-and-retry design.
 
-Where a playbook has a ``retry`` clause, its rows show the clause as written; where it has policy rules or case rules,
-they show ``[{when, then}]`` with what the rules add to the next call and collect.
+If the playbook has a ``retry`` clause, rows show it as written. If it has policy or case rules, rows show
+``[{when, then}]``, with what the rules change in the next call and what they collect.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import cast
 
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["REPEATS", "config_of_rules", "configs_of_run", "written"]
+__all__ = ["REPEATS", "config_of_rules", "configs_of_run", "source_value"]
 
 REPEATS = ("retry", "again")
-"""The actions that call the tool again: after a failure, after a success."""
+"""The actions that repeat a call: after a failure, after a success."""
 
-_WORDS = {
+_CLAUSE_NAMES = {
     "do": "do",
     "attempts": "max_attempts",
     "backoff": "backoff",
@@ -25,16 +25,16 @@ _WORDS = {
     "patch": "next_call",
     "rebind": "args",
 }
-"""Fields of a rule, as ``retry`` calls them."""
+"""The names in a ``retry`` clause, by field of a rule."""
 
 _SINKS = ("per_iteration", "sink")
 """Keys of a clause that store something, which have rows of their own."""
 
 
-def configs_of_run(given: dict[str, Json]) -> dict[str, Json]:
-    """``retry_config`` of the tasks that may be repeated, by ``<step>/<task>``. ``given`` is the input of the run."""
-    around = given.get("graph", given)
-    steps = [*around.get("steps", {}).values(), *([given["step"]] if "step" in given else [])]
+def configs_of_run(run_input: dict[str, Json]) -> dict[str, Json]:
+    """Return the ``retry_config`` of the tasks that may be repeated, by ``<step>/<task>``."""
+    outer = run_input.get("graph", run_input)
+    steps = [*outer.get("steps", {}).values(), *([run_input["step"]] if "step" in run_input else [])]
     configs: dict[str, Json] = {}
     for step in steps:
         for task in step.get("tasks", ()):
@@ -46,11 +46,13 @@ def configs_of_run(given: dict[str, Json]) -> dict[str, Json]:
 
 def config_of_rules(rules: Iterable[dict[str, Json]]) -> list[Json]:
     """Return the rules that repeat a call."""
-    return [{"when": _source(rule.get("when")), "then": _then(rule)} for rule in rules if rule["do"] in REPEATS]
+    return [
+        {"when": _source_text(rule.get("when")), "then": _then_clause(rule)} for rule in rules if rule["do"] in REPEATS
+    ]
 
 
-def written(value: Json) -> Json:
-    """Return what a graph.Value says, with its templates as text."""
+def source_value(value: Json) -> Json:
+    """Return the value of a graph.Value, with its templates as source text."""
     if not isinstance(value, dict):
         return value
     mapping = cast("dict[str, Json]", value)
@@ -71,10 +73,10 @@ def _without_sinks(clause: Json) -> Json:
     return clause
 
 
-def _source(when: Json) -> Json:
+def _source_text(when: Json) -> Json:
     return cast("dict[str, Json]", when)["source"] if isinstance(when, dict) else when
 
 
-def _then(rule: dict[str, Json]) -> Json:
-    fields = {word: written(rule[field]) for field, word in _WORDS.items() if rule.get(field) is not None}
+def _then_clause(rule: dict[str, Json]) -> Json:
+    fields = {word: source_value(rule[field]) for field, word in _CLAUSE_NAMES.items() if rule.get(field) is not None}
     return fields if rule.get("collect") is None else {**fields, "collect": rule["collect"]}

@@ -1,16 +1,17 @@
 """The context of rows about a playbook, its workflow and its steps (loop-and-retry design, Context).
 
-Rows of calls and iterations are many: theirs is their own input, and the views add that of the row before them.
+There are many rows of calls and iterations, so their context is only their own input; views add the context of the row
+before them.
 """
 
 from __future__ import annotations
 
 from noetl_temporal.mirror.payloads import Json
 from noetl_temporal.mirror.run_state import RunState
-from noetl_temporal.mirror.sanitise import LARGE, sanitised
-from noetl_temporal.shortening import abridged, abridged_map
+from noetl_temporal.mirror.sanitise import LARGE, sanitise
+from noetl_temporal.shortening import abridge, abridge_values
 
-__all__ = ["take_context"]
+__all__ = ["add_context"]
 
 _KINDS = frozenset({"playbook", "workflow", "step"})
 
@@ -22,28 +23,28 @@ _STATUSES = {
 }
 
 
-def take_context(state: RunState, event: dict[str, Json]) -> None:
-    """Note what an event of the playbook changes, and give the event the context as it then is."""
+def add_context(state: RunState, event: dict[str, Json]) -> None:
+    """Update the context with an event of the playbook, and add the context to the event."""
     meta, own = event.get("meta", {}), event.get("context", {})
     is_inside = "iteration" in meta
     if "workload" in own:
-        state.workload = sanitised(own["workload"])
+        state.workload = sanitise(own["workload"])
     if not is_inside:
-        state.vars |= {name: abridged(value, LARGE) for name, value in own.get("vars", {}).items()}
+        state.vars |= {name: abridge(value, LARGE) for name, value in own.get("vars", {}).items()}
         if event["type"] in _STATUSES:
             state.step_results[event["node"]] = _result(event, meta)
     if event["kind"] in _KINDS and not is_inside:
         event["context"] = {
             **own,
             "job_id": str(state.execution_id),
-            "workload": abridged_map(state.workload, LARGE),
-            "vars": abridged_map(state.vars, LARGE),
+            "workload": abridge_values(state.workload, LARGE),
+            "vars": abridge_values(state.vars, LARGE),
             "_step_results": dict(state.step_results),
         }
 
 
 def _result(event: dict[str, Json], meta: dict[str, Json]) -> Json:
-    """Return whether a step has a result, and its type, not the result itself."""
+    """Return whether a step has a result, and its type, without the result."""
     result = event.get("result")
     has_data = result is not None or "left_out" in meta
     fields: dict[str, Json] = {"has_data": has_data, "status": _STATUSES[event["type"]]}

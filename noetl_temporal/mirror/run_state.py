@@ -7,11 +7,11 @@ import msgspec
 from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["OpenRow", "Page", "RunState", "above"]
+__all__ = ["OpenRow", "Page", "RunState", "clock_above"]
 
 
 class OpenRow(msgspec.Struct, frozen=True, array_like=True):
-    """A row that began something: what the row of its end has to repeat. ``at`` in milliseconds since the epoch."""
+    """A row that started something: the fields that its end repeats. ``at`` in milliseconds since the epoch."""
 
     type: str
     at: int
@@ -31,16 +31,15 @@ class RunState(msgspec.Struct, omit_defaults=True):
     """The state of the fold, stored as plain JSON in noetl.cursor.
 
     ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the millisecond of the newest id
-    among the run's own events. ``open`` has what began and has not ended, by the id of its row: it is as large as what
-    is in flight. ``early`` has what ended before its beginning was read: a marker stands after the commands beside it.
-    ``pages`` maps a paginating task to its last page. ``started`` is the row that a row about
-    the run as a whole has as its parent: the playbook's first, or the loop's beginning. ``ended`` says whether the
+    among the run's own events. ``open`` has the rows that started and have not ended, by id, so its size is that of
+    what is in flight. ``early`` has the ids of rows whose end was read before their start: a marker comes after the
+    commands of the same workflow task. ``pages`` maps a paginating task to its last page. ``started`` is the parent of
+    rows about the run as a whole: the playbook's first row, or the start of the loop. ``ended`` says whether the
     playbook has logged its end. A loop's run has a ``loop_id``, its step's name in ``node``, and that step run in
-    ``loop_run``. ``workload``, ``vars`` and ``step_results`` are what rows have in their context (run_context.py).
-    ``task_attempt`` is that of the workflow task that runs, ``task_began`` the millisecond in which it was started,
-    ``timeouts`` how many of them timed out in a row, ``incident`` the row of the incident that is open. ``paused`` if
-    the playbook has logged that a person paused it.
-    ``retry_configs`` has the retry clauses of tasks (retry_config.py).
+    ``loop_run``. ``workload``, ``vars`` and ``step_results`` are the context of rows (run_context.py). ``task_attempt``
+    is the attempt of the current workflow task, ``task_began`` the millisecond of its start, ``timeouts`` the number of
+    workflow tasks that timed out in a row, ``incident`` the row of the open incident. ``paused`` if the playbook has
+    logged that a person paused it. ``retry_configs`` has the retry clauses of tasks (retry_config.py).
     """
 
     namespace: str
@@ -74,8 +73,8 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """The node type of rows about the run as a whole."""
         return "loop" if self.loop_id else "playbook"
 
-    def follows(self, before: RunState) -> None:
-        """Take over from the run that continued as this one: what is open there is open here."""
+    def inherit(self, before: RunState) -> None:
+        """Inherit the state of the run that continued as this one: its open rows are still open."""
         self.started, self.ended, self.last = before.started, before.ended, before.last
         self.open, self.early, self.pages = dict(before.open), list(before.early), dict(before.pages)
         self.workload, self.vars, self.step_results = before.workload, dict(before.vars), dict(before.step_results)
@@ -84,6 +83,6 @@ class RunState(msgspec.Struct, omit_defaults=True):
             self.clock = IdClock(before.clock.ms, before.clock.used)
 
 
-def above(after: int) -> IdClock:
+def clock_above(after: int) -> IdClock:
     """Return a clock whose ids are all above a millisecond since the epoch."""
     return IdClock(after, DERIVED)

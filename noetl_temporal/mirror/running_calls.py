@@ -1,8 +1,8 @@
-"""Shows the attempts of calls that are in progress, as the server reports pending activities (semantics.md 40).
+"""Stores the attempts of calls in progress, from the pending activities at the server (semantics.md 40).
 
-History has the attempts of a call when the call ends. Until then each heartbeat carries the records of those that have
-ended, and the server lists the one that runs or waits. Calls that take longer than PATIENCE_SECONDS are looked at
-regularly, and their attempts stand in noetl.running_attempt.
+History has the attempts of a call only when the call has ended. Until then, heartbeats carry the records of attempts
+that have ended, and the server lists the one that runs or waits. The attempts of calls that take longer than
+PATIENCE_SECONDS are written regularly to noetl.running_attempt.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.attempt_record import records_of
-from noetl_temporal.mirror.call_pauses import CallPause, note_pauses
+from noetl_temporal.mirror.call_pauses import CallPause, write_pauses
 from noetl_temporal.mirror.event_row import iso
 from noetl_temporal.mirror.event_table import project, to_json
 from noetl_temporal.mirror.frames import is_frame
-from noetl_temporal.mirror.payloads import Json, as_map, first
+from noetl_temporal.mirror.payloads import Json, as_mapping, first_value
 from noetl_temporal.mirror.raw import WorkflowRun, closes
-from noetl_temporal.mirror.reports import records_in, references
+from noetl_temporal.mirror.reports import activity_event_ids, records_in
 from noetl_temporal.mirror.store import Store
 from noetl_temporal.naming import PAUSE_REASON
 
-__all__ = ["RunningCalls", "SeenCalls", "watch"]
+__all__ = ["CallSnapshot", "RunningCalls", "watch"]
 
 _log = logging.getLogger(__name__)
 
 WATCH_SECONDS = 1.0
 PATIENCE_SECONDS = 2.0
 MAX_RUNS = 50
-"""Runs that are described at each look, in turn."""
+"""Runs that are updated at a time, in turn."""
 
 MAX_CALLS = 100
 """Calls of one run that are shown."""
@@ -52,9 +52,7 @@ _WAITING: Mapping[int, str] = {
     PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED: "PENDING",
     PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED: "PAUSED",
 }
-"""Status of an attempt that does not run, by the state of its activity. Somebody has paused it in Temporal itself, or
-it waits until it is due.
-"""
+"""The status of an attempt that does not run, by the state of its activity: it is due later, or paused in Temporal."""
 
 
 @dataclass
@@ -69,9 +67,9 @@ class _Call:
 
 
 @dataclass
-class SeenCalls:
-    """What the server tells ``at`` this time of the calls of a run that are in progress: their attempts, as rows of
-    noetl.running_attempt, and those that are paused.
+class CallSnapshot:
+    """The calls in progress of a run, as the server lists them ``at`` a time: their attempts, as rows of
+    noetl.running_attempt, and their pauses.
     """
 
     at: datetime
@@ -80,8 +78,8 @@ class SeenCalls:
 
 
 class RunningCalls:
-    """The calls in progress of all runs that are followed; a frame makes calls of its own, which are not shown. After
-    one of the ``transient`` errors everything is tried again.
+    """The calls in progress of all followed runs, except those inside frames. After one of the ``transient`` errors the
+    update is repeated.
     """
 
     def __init__(self, client: Client, store: Store, transient: tuple[type[BaseException], ...]) -> None:
@@ -89,125 +87,134 @@ class RunningCalls:
         self.transient = transient
         self._store = store
         self._pending: dict[WorkflowRun, dict[int, _Call]] = {}
-        self._shown: set[WorkflowRun] | None = None
-        self._paused: set[WorkflowRun] = set()
-        self._looked_at: dict[WorkflowRun, float] = {}
+        self._shown_runs: set[WorkflowRun] | None = None
+        self._paused_runs: set[WorkflowRun] = set()
+        self._updated_at: dict[WorkflowRun, float] = {}
 
-    def take(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
-        """Note which calls a run's next events begin and end."""
+    def note_events(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
+        """Note which calls start and end with a run's next events."""
         calls = self._pending.setdefault(run, {})
         for event in events:
             if event.HasField("activity_task_scheduled_event_attributes") and not is_frame(event):
                 id_ = event.activity_task_scheduled_event_attributes.activity_id
                 calls[event.event_id] = _Call(id_, time.monotonic())
-            elif (ended := references(event)) is not None:
+            elif (ended := activity_event_ids(event)) is not None:
                 calls.pop(ended[0], None)
         if not calls or closes(events):
             del self._pending[run]
 
-    async def look(self) -> None:
-        """Bring noetl.running_attempt up to date, of the runs that were not looked at for the longest time."""
-        if self._shown is None:
-            await self._hide_all()
-            self._shown = set()
+    async def update(self) -> None:
+        """Update noetl.running_attempt for the runs that were not updated for the longest time."""
+        if self._shown_runs is None:
+            await self._remove_shown_attempts()
+            self._shown_runs = set()
         now = time.monotonic()
         oldest = {run: min(call.began for call in calls.values()) for run, calls in self._pending.items()}
         due = {run for run, began in oldest.items() if began <= now - PATIENCE_SECONDS}
-        self._looked_at = {run: at for run, at in self._looked_at.items() if run in due}
-        for run in self._shown - due:
-            await self.show(run, SeenCalls(datetime.now(UTC)))
-        self._shown &= due
-        for run in sorted(due, key=lambda run: (self._looked_at.get(run, 0.0), oldest[run]))[:MAX_RUNS]:
-            self._looked_at[run] = now
-            self._shown.add(run)
-            await self._look_at(run)
+        self._updated_at = {run: at for run, at in self._updated_at.items() if run in due}
+        for run in self._shown_runs - due:
+            await self.store_snapshot(run, CallSnapshot(datetime.now(UTC)))
+        self._shown_runs &= due
+        for run in sorted(due, key=lambda run: (self._updated_at.get(run, 0.0), oldest[run]))[:MAX_RUNS]:
+            self._updated_at[run] = now
+            self._shown_runs.add(run)
+            await self._update_run(run)
 
-    async def _look_at(self, run: WorkflowRun) -> None:
+    async def _update_run(self, run: WorkflowRun) -> None:
         try:
-            await self.show(run, await self._seen(run))
+            await self.store_snapshot(run, await self._snapshot(run))
         except self.transient:
             raise
         except Exception as error:
             _log.debug("%s run %s: cannot look at its calls in progress: %s", run.workflow_id, run.run_id, error)
 
-    async def show(self, run: WorkflowRun, seen: SeenCalls) -> None:
-        """Show the attempts of a run instead of those that were shown. One that is paused in Temporal itself, or no
-        longer is, changes the status of the execution, and has rows in the log.
+    async def store_snapshot(self, run: WorkflowRun, snapshot: CallSnapshot) -> None:
+        """Replace the stored attempts of a run. A call that was paused or resumed in Temporal itself changes the status
+        of the execution, and gets rows in the log.
         """
-        is_paused = any(one["status"] == "PAUSED" for one in seen.attempts)
+        is_paused = any(attempt["status"] == "PAUSED" for attempt in snapshot.attempts)
         async with self._store.pool.acquire() as connection, connection.transaction():
             await connection.execute(sql.query("lock_attempts"), run.namespace)
-            await connection.execute(sql.query("show_attempts"), *run[:3], to_json(seen.attempts))
-            execution_id = await connection.fetchval(sql.query("execution_of_run"), *run[:3])
-            if execution_id is not None:
-                going_on = {one["call_id"] for one in seen.attempts} - {one.place["call_id"] for one in seen.pauses}
-                await note_pauses(connection, run, execution_id, seen.pauses, sorted(going_on), seen.at)
-                if is_paused is not (run in self._paused):
+            await connection.execute(sql.query("show_attempts"), *run[:3], to_json(snapshot.attempts))
+            execution = await connection.fetchrow(sql.query("execution_of_run"), *run[:3])
+            if execution is not None:
+                execution_id = execution["execution_id"]
+                if snapshot.pauses or execution["has_open_pauses"]:
+                    call_ids = {attempt["call_id"] for attempt in snapshot.attempts}
+                    running = sorted(call_ids - {pause.place["call_id"] for pause in snapshot.pauses})
+                    await write_pauses(connection, run, execution_id, snapshot.pauses, running, snapshot.at)
+                if is_paused is not (run in self._paused_runs):
                     await project(connection, execution_id)
-        self._paused = self._paused | {run} if is_paused else self._paused - {run}
+        self._paused_runs = self._paused_runs | {run} if is_paused else self._paused_runs - {run}
 
-    async def _hide_all(self) -> None:
-        """Forget what a mirror before this one has shown."""
+    async def _remove_shown_attempts(self) -> None:
+        """Remove the attempts that a former mirror has stored."""
         async with self._store.pool.acquire() as connection, connection.transaction():
             await connection.execute(sql.query("lock_attempts"), self._client.namespace)
             for record in await connection.fetch(sql.query("hide_all_attempts"), self._client.namespace):
                 await project(connection, record["execution_id"])
 
-    async def _seen(self, run: WorkflowRun) -> SeenCalls:
-        seen = SeenCalls(datetime.now(UTC))
+    async def _snapshot(self, run: WorkflowRun) -> CallSnapshot:
+        snapshot = CallSnapshot(datetime.now(UTC))
         handle = self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
         try:
             described = await handle.describe()
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
-                return seen
+                return snapshot
             raise
-        places = await self._places(run)
+        call_columns = await self._call_columns(run)
         pending = [
-            activity for activity in described.raw_description.pending_activities if activity.activity_id in places
+            activity
+            for activity in described.raw_description.pending_activities
+            if activity.activity_id in call_columns
         ]
         for activity in pending[:MAX_CALLS]:
-            place, pause = places[activity.activity_id], activity.pause_info.manual
-            seen.attempts.extend(_rows(place, activity, await self._details(activity.heartbeat_details)))
+            columns, pause = call_columns[activity.activity_id], activity.pause_info.manual
+            snapshot.attempts.extend(_rows(columns, activity, await self._details(activity.heartbeat_details)))
             if activity.paused and pause.reason != PAUSE_REASON:
                 at = activity.pause_info.pause_time.ToDatetime(UTC)
-                seen.pauses.append(CallPause(place, at, pause.identity, pause.reason))
-        return seen
+                snapshot.pauses.append(CallPause(columns, at, pause.identity, pause.reason))
+        return snapshot
 
-    async def _places(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
-        """Return the places of the run's calls in progress, by their ids. An input never changes: it is read once."""
+    async def _call_columns(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
+        """Return the columns of the run's calls in progress, by call id. The input of a call is read once, as it never
+        changes.
+        """
         calls = self._pending.get(run, {})
         unread = [event_id for event_id, call in calls.items() if call.place is None]
         for event in await self._store.events_at(run, unread) if unread else ():
-            given = as_map(first(event.activity_task_scheduled_event_attributes.input.payloads))
+            call_input = as_mapping(first_value(event.activity_task_scheduled_event_attributes.input.payloads))
             if event.event_id in calls:  # it may have ended meanwhile
-                calls[event.event_id].place = _place(given) if given is not None and "event_id" in given else {}
+                calls[event.event_id].place = (
+                    _columns_of_call(call_input) if call_input is not None and "event_id" in call_input else {}
+                )
         return {call.id: call.place for call in calls.values() if call.place}
 
     async def _details(self, details: Payloads) -> Json:
         if not details.payloads:
             return None
-        decoded = first(details.payloads)
+        decoded = first_value(details.payloads)
         if decoded is not None:
             return decoded
         [decoded] = await self._store.converter.decode(details.payloads[:1])
         return msgspec.to_builtins(decoded)
 
 
-def _rows(place: dict[str, Json], seen: PendingActivityInfo, details: Json) -> list[Json]:
-    """One row for each attempt that is known. The details may be those of an attempt before the one that runs."""
+def _rows(place: dict[str, Json], activity: PendingActivityInfo, details: Json) -> list[Json]:
+    """Return a row for each known attempt. The details may be those of an attempt before the current one."""
     records = records_of(records_in(details))
     rows = [_row(place, record) for record in records]
     last = records[-1]["number"] if records else 0
-    status = _WAITING.get(seen.state, "STARTED")
+    status = _WAITING.get(activity.state, "STARTED")
     if records and not records[-1].get("ended"):
-        is_paused = seen.state == PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
-        rows[-1] |= {"status": "PAUSED" if is_paused else "STARTED", "worker_id": seen.last_worker_identity}
+        is_paused = activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
+        rows[-1] |= {"status": "PAUSED" if is_paused else "STARTED", "worker_id": activity.last_worker_identity}
         return rows
     row = {**place, "attempt": last + 1, "status": status}
-    if seen.state in _WAITING:
-        return [*rows, row | {"due_at": _time(seen.next_attempt_schedule_time)}]
-    return [*rows, row | {"started_at": _time(seen.last_started_time), "worker_id": seen.last_worker_identity}]
+    if activity.state in _WAITING:
+        return [*rows, row | {"due_at": _time(activity.next_attempt_schedule_time)}]
+    return [*rows, row | {"started_at": _time(activity.last_started_time), "worker_id": activity.last_worker_identity}]
 
 
 def _row(place: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
@@ -225,7 +232,7 @@ def _row(place: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
     }
 
 
-def _place(call: dict[str, Json]) -> dict[str, Json]:
+def _columns_of_call(call: dict[str, Json]) -> dict[str, Json]:
     return {
         "call_id": call["id"],
         "task_event_id": call["event_id"],
@@ -242,11 +249,11 @@ def _time(at: Timestamp) -> str | None:
 
 
 async def watch(calls: RunningCalls) -> None:
-    """Look at the calls in progress every WATCH_SECONDS. Never returns."""
+    """Update the calls in progress every WATCH_SECONDS. Never returns."""
     while True:
         await asyncio.sleep(WATCH_SECONDS)
         try:
-            await calls.look()
+            await calls.update()
         except calls.transient as error:
             _log.debug("cannot look at calls in progress: %s", error)
         except Exception:

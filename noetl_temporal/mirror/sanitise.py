@@ -6,16 +6,16 @@ from __future__ import annotations
 
 import re
 
-from noetl_temporal.mirror.payloads import Json, as_list, as_map
-from noetl_temporal.shortening import abridged
+from noetl_temporal.mirror.payloads import Json, as_list, as_mapping
+from noetl_temporal.shortening import abridge
 
-__all__ = ["LARGE", "sanitised"]
+__all__ = ["LARGE", "sanitise"]
 
 LARGE = 10_240
 """Bytes of JSON above which a value is replaced by its size."""
 
 LEVELS = 100
-"""Levels of nested maps and lists; deeper values are left out."""
+"""Levels of nested mappings and lists; deeper values are removed."""
 
 _KEPT = "_step_results"
 _SECRET = re.compile(
@@ -27,31 +27,31 @@ _SECRET = re.compile(
 _PARAMETER = re.compile(r"([?&])([\w.~%-]{1,100})=[^&#\s]+")
 
 
-def sanitised(context: dict[str, Json]) -> dict[str, Json]:
-    """The context without credentials and internal keys, each of its values at most LARGE and LEVELS deep."""
-    return {name: abridged(value, LARGE) for name, value in _allowed(context).items()}
+def sanitise(context: dict[str, Json]) -> dict[str, Json]:
+    """Return the context without credentials and internal keys, each value at most LARGE bytes and LEVELS deep."""
+    return {name: abridge(value, LARGE) for name, value in _remove_forbidden(context).items()}
 
 
-def _allowed(value: Json, levels: int = LEVELS) -> Json:
+def _remove_forbidden(value: Json, levels: int = LEVELS) -> Json:
     if not levels and isinstance(value, dict | list):
         return {"_truncated": True}
-    if (fields := as_map(value)) is not None:
-        if _is_cut(fields):
+    if (fields := as_mapping(value)) is not None:
+        if _is_truncated(fields):
             return fields
-        return {name: _allowed(inner, levels - 1) for name, inner in fields.items() if _is_safe_name(name)}
+        return {name: _remove_forbidden(inner, levels - 1) for name, inner in fields.items() if _is_safe_name(name)}
     if (items := as_list(value)) is not None:
-        return [_allowed(inner, levels - 1) for inner in items]
-    return _PARAMETER.sub(_masked, value) if isinstance(value, str) and "=" in value else value
+        return [_remove_forbidden(inner, levels - 1) for inner in items]
+    return _PARAMETER.sub(_mask_secret, value) if isinstance(value, str) and "=" in value else value
 
 
-def _masked(parameter: re.Match[str]) -> str:
-    """A parameter in the query of a URL, without its value if that is a secret."""
+def _mask_secret(parameter: re.Match[str]) -> str:
+    """Return the parameter of a URL's query, without its value if that is a secret."""
     lead, name = parameter[1], parameter[2]
     return f"{lead}{name}=***" if _SECRET.search(name) else parameter[0]
 
 
-def _is_cut(fields: dict[str, Json]) -> bool:
-    """Whether the value is a placeholder for one that was left out before."""
+def _is_truncated(fields: dict[str, Json]) -> bool:
+    """Whether the value is a placeholder for one that was truncated before."""
     return fields == {"_truncated": True, **({"_size": fields["_size"]} if type(fields.get("_size")) is int else {})}
 
 

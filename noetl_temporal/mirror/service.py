@@ -2,8 +2,8 @@
 
 Runs are found in two ways. The visibility list has every run that was started; a run's own history links to the
 loops and sub-playbooks it starts and to the run that continues it, but not to the run that continues after a reset.
-Whoever watches a run announces it (announcements.py), which only saves the wait for the list. Whatever is found is
-remembered before it is read, so that a mirror that restarts continues with all open runs.
+Whoever watches a run announces it (announcements.py), which only saves the wait for the list. A run is stored
+before it is read, so that a restarted mirror continues with all open runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from temporalio.client import Client
 
 from noetl_temporal.database_errors import reason_of
 from noetl_temporal.mirror.announcements import listening
-from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, uninterrupted
+from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, finish_despite_cancel
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.reconcile import Gap, reconcile
 from noetl_temporal.mirror.running_calls import RunningCalls, watch
@@ -34,17 +34,16 @@ SLOW_SECONDS = 0.25
 """Seconds between queries of the visibility list: short after something was found, then longer."""
 
 OVERLAP = timedelta(seconds=30)
-"""How far a look at the list goes back: the list may learn of a start late, and clocks differ."""
+"""How far each query of the list goes back: a run may be listed late, and clocks differ."""
 
 RECONCILE_SECONDS = 300.0
 FAILED_SECONDS = 30.0
-"""A run that cannot be read is tried again after so long."""
+"""Seconds before a run that cannot be read is retried."""
 
 
 class Mirror:
-    """Follows every announced run and every run those link to. Whatever one run
-
-    does to its reader, or to a search, the others continue: no task of the mirror ends with an error.
+    """Follows every announced or listed run, and every run that those link to. If reading a run or searching for runs
+    fails, the others continue: no task of the mirror ends with an error.
     """
 
     def __init__(self, client: Client, store: Store, group: asyncio.TaskGroup, max_polls: int) -> None:
@@ -82,16 +81,18 @@ class Mirror:
                 return
 
     async def _discover(self) -> None:
-        """Follow what was open and every run that the visibility list shows. Never returns."""
+        """Follow all open runs and every run in the visibility list. Never returns."""
         since: datetime | None = None
-        seen: set[WorkflowRun] = set()
+        listed_before: set[WorkflowRun] = set()
         pause = QUICK_SECONDS
         while True:
             began = datetime.now(UTC)
             try:
-                known = await uninterrupted(self._store.open_runs(self._client.namespace)) if since is None else []
-                listed = await self._listed(since)
-                fresh = [*known, *await uninterrupted(self._store.enrol(sorted(listed - seen)))]
+                open_runs = (
+                    await finish_despite_cancel(self._store.open_runs(self._client.namespace)) if since is None else []
+                )
+                listed = await self._list_runs(since)
+                new_runs = [*open_runs, *await finish_despite_cancel(self._store.enrol(sorted(listed - listed_before)))]
             except TRANSIENT_ERRORS as error:
                 _log.warning("cannot list new runs: %s", reason_of(error))
                 pause = SLOW_SECONDS
@@ -99,10 +100,10 @@ class Mirror:
                 _log.exception("cannot list new runs; retrying in %g s", FAILED_SECONDS)
                 pause = FAILED_SECONDS
             else:
-                for run in fresh:
+                for run in new_runs:
                     self.follow(run)
-                since, seen = began - OVERLAP, listed
-                pause = QUICK_SECONDS if fresh else min(pause * 1.2, SLOW_SECONDS)
+                since, listed_before = began - OVERLAP, listed
+                pause = QUICK_SECONDS if new_runs else min(pause * 1.2, SLOW_SECONDS)
             await asyncio.sleep(pause)
 
     async def _listen(self) -> None:
@@ -112,15 +113,15 @@ class Mirror:
                 async with listening(self._store.pool) as announced:
                     while run := await announced.get():
                         if run.namespace == self._client.namespace:
-                            for fresh in await uninterrupted(self._store.enrol([run])):
-                                self.follow(fresh)
+                            for new_run in await finish_despite_cancel(self._store.enrol([run])):
+                                self.follow(new_run)
             except TRANSIENT_ERRORS as error:
                 _log.debug("cannot listen for new runs: %s", reason_of(error))
             except Exception:
                 _log.exception("cannot follow an announced run; the next listing includes it")
             await asyncio.sleep(SLOW_SECONDS)
 
-    async def _listed(self, since: datetime | None) -> set[WorkflowRun]:
+    async def _list_runs(self, since: datetime | None) -> set[WorkflowRun]:
         query = NOETL_WORKFLOWS
         if since is not None:
             query += f" AND StartTime >= '{since.isoformat()}'"
@@ -131,13 +132,13 @@ class Mirror:
         }
 
     async def _reconcile(self) -> None:
-        """Every RECONCILE_SECONDS, read runs again of which events are missing. Never returns."""
+        """Every RECONCILE_SECONDS, read runs again that lack events. Never returns."""
         since: datetime | None = None
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
             began = datetime.now(UTC)
             try:
-                gaps = await uninterrupted(reconcile(self._client, self._store, since))
+                gaps = await finish_despite_cancel(reconcile(self._client, self._store, since))
             except TRANSIENT_ERRORS as error:
                 _log.warning("cannot compare with the server: %s", reason_of(error))
                 continue
@@ -149,7 +150,7 @@ class Mirror:
                 self._read_again(gap)
 
     def _read_again(self, gap: Gap) -> None:
-        """Follow a run of which something is missing; one that is followed has not been read to its end yet."""
+        """Follow a run that lacks events, unless it is followed already and just not read to its end."""
         if gap.run not in self._followed:
             names = gap.run.workflow_id, gap.run.run_id
             _log.warning(
@@ -183,14 +184,14 @@ async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: s
 async def _follow_all(client: Client, store: Store, root: WorkflowRun) -> None:
     followed: dict[WorkflowRun, asyncio.Task[None]] = {}
 
-    def found(run: WorkflowRun) -> asyncio.Task[None]:
+    def follow_run(run: WorkflowRun) -> asyncio.Task[None]:
         if run not in followed:
             followed[run] = group.create_task(follower.follow(run))
         return followed[run]
 
-    follower = Follower(client, store, Polls(), found)
+    follower = Follower(client, store, Polls(), follow_run)
     try:
         async with asyncio.TaskGroup() as group:
-            found(root)
+            follow_run(root)
     except BaseExceptionGroup as failed:
         raise failed.exceptions[0] from None

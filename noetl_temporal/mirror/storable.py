@@ -1,9 +1,9 @@
-"""Replaces what Postgres cannot store in a text: neither text nor jsonb takes NUL, and jsonb takes no half of a
+"""Replaces characters that Postgres cannot store: neither text nor jsonb accepts NUL, and jsonb accepts no half of a
 surrogate pair.
 
-Each such character becomes U+FFFD, the replacement character. The JSON of history is changed before it is
-decoded: so the fold continues from a stored state as from one in memory. Texts that history has
-outside of JSON, such as messages and identities, are changed when they are written.
+Each such character becomes U+FFFD, the replacement character. The JSON of history is changed before it is decoded, so
+that the fold continues from a stored state as from one in memory. Strings of history outside of JSON, such as messages
+and identities, are changed when they are written.
 """
 
 from __future__ import annotations

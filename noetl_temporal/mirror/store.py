@@ -1,4 +1,4 @@
-"""Postgres: what was read of a run, in one transaction.
+"""Stores what was read of a run in Postgres, in one transaction.
 
 A batch of history events is stored as raw rows, as the event rows they add, and as the cursor's new position, or not
 at all. The cursor's row is locked first, so that two mirrors which read the same run do not disagree: the second
@@ -18,16 +18,16 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
-from noetl_temporal.mirror.decryption import decrypted
+from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.event_table import ConflictError, UnknownExecutionError, add_events, to_json
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.origins import note_origin, note_parent
-from noetl_temporal.mirror.owners import ReadEvent, keys_in, own
-from noetl_temporal.mirror.payloads import plain
+from noetl_temporal.mirror.owners import ReadEvent, keys_in, store_owner
+from noetl_temporal.mirror.payloads import with_plain_values
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
 from noetl_temporal.mirror.raw import WorkflowRun, closes, continues, from_row, links, to_row
-from noetl_temporal.mirror.rows import begin, fold, needs
+from noetl_temporal.mirror.rows import fold, initial_state, needed_event_ids
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.mirror.storable import storable_text
 
@@ -37,7 +37,7 @@ __all__ = [
     "Connection",
     "GapError",
     "Store",
-    "Stored",
+    "StoredHistory",
     "UnknownExecutionError",
     "UnreadRunError",
     "migrate",
@@ -52,14 +52,14 @@ _SETTINGS = {
 
 
 REMOVED = "its history was removed from the server before it was read completely"
-"""The problem of a run that can never be read on."""
+"""The problem of a run that can never be read further."""
 
 UNSTORABLE = "its workflow id has a character that Postgres cannot store: it is not mirrored"
-"""The problem of a run whose id no playbook of ours gives."""
+"""The problem of a run with an id that no playbook of ours can have."""
 
 
 class GapError(Exception):
-    """Events are missing between what is stored of a run and what was read: read the run again from its start."""
+    """Events are missing between those stored and those read of a run: read the run again from its start."""
 
 
 class UnreadRunError(Exception):
@@ -70,7 +70,7 @@ class UnreadRunError(Exception):
         self.run = run
 
 
-class Stored(NamedTuple):
+class StoredHistory(NamedTuple):
     """What is stored of a run: whether it was read to its end, how many events, and whether the last one closes it."""
 
     is_closed: bool
@@ -92,24 +92,24 @@ class Store:
         self.converter = converter
 
     async def enrol(self, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
-        """Remember runs to be read; those that were not known come back. One with an id that cannot be stored is noted
-        as a problem, and does not.
+        """Store runs that must be read. Returns those that were not known. A run with an id that cannot be stored is
+        recorded as a problem and not returned.
         """
         async with self.pool.acquire() as connection:
             return await _enrol(connection, runs)
 
     async def open_runs(self, namespace: str) -> list[WorkflowRun]:
-        """Runs not read to their end."""
+        """Return the runs that were not read to their end."""
         return [WorkflowRun(*record) for record in await self.pool.fetch(sql.query("open_runs"), namespace)]
 
     async def rewind(self, run: WorkflowRun) -> None:
         """Mark a run to be read again from its start; what is stored of it stays."""
         await self.pool.execute(sql.query("rewind"), *run)
 
-    async def stored(self, runs: Sequence[WorkflowRun]) -> dict[WorkflowRun, Stored]:
-        """What is stored of each of these runs, known or not; without those whose id cannot be."""
+    async def stored_histories(self, runs: Sequence[WorkflowRun]) -> dict[WorkflowRun, StoredHistory]:
+        """Return what is stored of each run, known or not, except runs with an id that cannot be stored."""
         records = await self.pool.fetch(sql.query("stored"), *_columns_of(list(filter(_is_storable, runs))))
-        return {WorkflowRun(*record[:4]): Stored(*record[4:]) for record in records}
+        return {WorkflowRun(*record[:4]): StoredHistory(*record[4:]) for record in records}
 
     async def give_up(self, run: WorkflowRun) -> None:
         """Stop reading a run that the server has removed; unless it was read to its end, that is a problem."""
@@ -120,53 +120,57 @@ class Store:
         await self.pool.execute(sql.query("note_problem"), *run, storable_text(problem))
 
     async def ingest(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> list[WorkflowRun]:
-        """Store a whole batch of the run's events; the runs that it links to and that can be read, newly known or not.
+        """Store a whole batch of the run's events. Returns the runs that it links to and that can be read, new or not.
 
-        Events that are stored already add nothing, and have to be those that are stored.
+        Events that are already stored add nothing, and must equal the stored ones.
         Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
         """
         async with self.pool.acquire() as connection, connection.transaction():
             cursor = await _lock_cursor(connection, run)
-            fresh = [event for event in events if event.event_id > cursor.position]
+            new_events = [event for event in events if event.event_id > cursor.position]
             run_links = links(run, events)
-            if len(fresh) < len(events) or not cursor.position:
-                await _compare(connection, run, events)
-            if fresh:
-                _follow_on(run, cursor.position, fresh)
-                await connection.execute(sql.query("add_history"), *run[:3], *zip(*map(to_row, fresh), strict=True))
+            if len(new_events) < len(events) or not cursor.position:
+                await _check_types(connection, run, events)
+            if new_events:
+                _check_sequence(run, cursor.position, new_events)
+                await connection.execute(
+                    sql.query("add_history"), *run[:3], *zip(*map(to_row, new_events), strict=True)
+                )
                 await _enrol(connection, run_links)
                 await note_parent(connection, run, list(filter(_is_storable, run_links)))
-                state = await self.add_rows(connection, run, cursor.state, fresh)
-                await _move_cursor(connection, run, fresh, state)
+                state = await self.add_rows(connection, run, cursor.state, new_events)
+                await _move_cursor(connection, run, new_events, state)
         return list(filter(_is_storable, run_links))
 
     async def add_rows(
         self, connection: Connection, run: WorkflowRun, state: RunState | None, events: Sequence[HistoryEvent]
     ) -> RunState:
-        """Derive event rows from a run's next events, which noetl.history has, and store them; the state after.
+        """Derive event rows from a run's next events, which noetl.history has, and store them. Returns the new state.
 
         The run's execution owns the payloads that the events name."""
         reads = [await self._read(event) for event in events]
         plain_events = [event.plain for event in reads]
         if state is None:
-            state = begin(run, plain_events[0], await self._state_before(connection, run, events[0]))
+            state = initial_state(run, plain_events[0], await self._state_before(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])
             if playbook is not None:
                 await _register(connection, playbook)
         earlier = await self._referenced_events(connection, run, plain_events)
         await add_events(connection, run, fold(state, plain_events, earlier))
-        await own(connection, state.execution_id, reads)
+        await store_owner(connection, state.execution_id, reads)
         await note_origin(connection, run, events)
         return state
 
     async def _read(self, event: HistoryEvent) -> ReadEvent:
-        """The event with its values, also those in external storage."""
-        event = await decrypted(event, self.converter)
-        decoded = await plain(event, self.converter)
+        """Return the event with its values, also those in external storage."""
+        event = await decrypt_event(event, self.converter)
+        decoded = await with_plain_values(event, self.converter)
         return ReadEvent(event, *await with_entries(decoded, self.converter), keys_in(decoded))
 
     async def _state_before(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
-        """The last state of the run that continued as this one; None without any, or when the server had it no more."""
+        """Return the last state of the run that continued as this one; None if there is none, or the server had removed
+        it.
+        """
         previous = continues(run, event)
         if previous is None:
             return None
@@ -182,26 +186,26 @@ class Store:
     async def _referenced_events(
         self, connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]
     ) -> dict[int, HistoryEvent]:
-        """The events to which these refer, from among them or from noetl.history."""
+        """Return the events to which these refer, from among them or from noetl.history."""
         by_id = {event.event_id: event for event in events}
-        missing = sorted(needs(events) - by_id.keys())
+        missing = sorted(needed_event_ids(events) - by_id.keys())
         stored = await self._stored_events(connection, run, missing) if missing else []
         return by_id | {event.event_id: event for event in stored}
 
     async def events_at(self, run: WorkflowRun, ids: Sequence[int]) -> list[HistoryEvent]:
-        """The events of noetl.history with these ids, with their values."""
+        """Return the events of noetl.history with these ids, with their values."""
         async with self.pool.acquire() as connection:
             return await self._stored_events(connection, run, ids)
 
     async def _stored_events(self, connection: Connection, run: WorkflowRun, ids: Sequence[int]) -> list[HistoryEvent]:
         records = await connection.fetch(sql.query("history_events"), *run[:3], ids)
-        events = [await decrypted(from_row(record["proto"]), self.converter) for record in records]
-        return [await plain(event, self.converter) for event in events]
+        events = [await decrypt_event(from_row(record["proto"]), self.converter) for record in records]
+        return [await with_plain_values(event, self.converter) for event in events]
 
 
 @asynccontextmanager
 async def open_store(dsn: str, converter: DataConverter = DataConverter.default) -> AsyncGenerator[Store]:
-    """The mirror's tables in the database at ``dsn``, brought to this version's schema."""
+    """Yield the mirror's tables in the database at ``dsn``, migrated to this version's schema."""
     await migrate(dsn)
     async with asyncpg.create_pool(dsn, min_size=1, max_size=8, server_settings=_SETTINGS) as pool:
         yield Store(pool, converter)
@@ -217,12 +221,12 @@ async def _enrol(connection: Connection, runs: Sequence[WorkflowRun]) -> list[Wo
 
 
 def _is_storable(run: WorkflowRun) -> bool:
-    """Whether Postgres takes the names of the run: any account that reaches Temporal may choose a workflow's id."""
+    """Whether Postgres can store the names of the run: any client of Temporal may choose a workflow's id."""
     return run == tuple(map(storable_text, run))
 
 
 async def _lock_cursor(connection: Connection, run: WorkflowRun) -> _Cursor:
-    """The cursor, ours until the transaction ends."""
+    """Return the cursor, locked until the transaction ends."""
     record = await connection.fetchrow(sql.query("lock_cursor"), *run[:3])
     if record is None:
         await _enrol(connection, [run])
@@ -230,7 +234,7 @@ async def _lock_cursor(connection: Connection, run: WorkflowRun) -> _Cursor:
     return _Cursor(record["position"], record["is_closed"], _state_of(record))
 
 
-async def _compare(connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
+async def _check_types(connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
     """Raise ConflictError where the server has another event than is stored under its id."""
     types = {row[0]: row[1] for row in map(to_row, events)}
     for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(types)):
@@ -241,7 +245,7 @@ async def _compare(connection: Connection, run: WorkflowRun, events: Sequence[Hi
             )
 
 
-def _follow_on(run: WorkflowRun, position: int, events: Sequence[HistoryEvent]) -> None:
+def _check_sequence(run: WorkflowRun, position: int, events: Sequence[HistoryEvent]) -> None:
     """Raise GapError unless the events follow what is stored, and each other."""
     for expected, event in enumerate(events, position + 1):
         if event.event_id != expected:
@@ -262,7 +266,7 @@ async def _move_cursor(
 
 
 async def _register(connection: Connection, playbook: Playbook) -> None:
-    """The playbook in the catalog, a version for each content, and the execution as running."""
+    """Store the playbook in the catalog, a version for each content, and the execution as running."""
     await connection.execute(sql.query("lock_path"), playbook.path)
     catalog_id = await connection.fetchval(sql.query("find_catalog"), playbook.path, playbook.content)
     if catalog_id is None:

@@ -20,7 +20,7 @@ from temporalio.api.workflowservice.v1 import UpdateWorkflowExecutionOptionsRequ
 from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
-__all__ = ["Clocks", "SkippingTime", "WorkflowClock"]
+__all__ = ["Clocks", "TimeSkippingInterceptor", "WorkflowClock"]
 
 MOST_SKIPS = 100_000
 """Time skips of one workflow without requests: more than any test needs; the server's default is 100."""
@@ -30,10 +30,9 @@ _Handle: TypeAlias = WorkflowHandle[Any, Any]
 
 @dataclass(frozen=True)
 class WorkflowClock:
-    """One workflow. ``calls`` are its activities, ``running`` those that do not wait for their next attempt, and
-    ``children`` its child workflows; it ``is_at_work`` while a
-    workflow task is under way. ``moves`` if its clock skips waits. ``events`` are those of its history, but for
-    those that ``Clocks`` has caused.
+    """The clock of one workflow. ``calls`` are its activities, ``running`` those that do not wait for their next
+    attempt, and ``children`` its child workflows; it ``is_at_work`` while a workflow task is under way. ``moves`` if
+    its clock skips waits. ``events`` are those of its history, except those that ``Clocks`` has caused.
     """
 
     handle: _Handle
@@ -52,14 +51,14 @@ class Clocks:
     def __init__(self, client: Client, workflow_id: str) -> None:
         self._client = client
         self._id = workflow_id
-        self._caused: Counter[str] = Counter()
+        self._own_events: Counter[str] = Counter()
 
     async def read(self) -> list[WorkflowClock]:
         """Return the clocks of its open workflows, the playbook's first; empty when it has ended."""
         clocks: list[WorkflowClock] = []
         pending = [self._id]
         while pending:
-            clock = await self._of(pending.pop(0))
+            clock = await self._read_clock(pending.pop(0))
             if clock is not None:
                 clocks.append(clock)
                 pending += clock.children
@@ -67,7 +66,7 @@ class Clocks:
                 return []
         return clocks
 
-    async def _of(self, workflow_id: str) -> WorkflowClock | None:
+    async def _read_clock(self, workflow_id: str) -> WorkflowClock | None:
         """Return the clock of a workflow; None if it has ended. One that its parent is about to start counts as
         working.
         """
@@ -90,31 +89,31 @@ class Clocks:
         children = tuple(child.workflow_id for child in raw.pending_children)
         at_work = raw.HasField("pending_workflow_task")
         moves = skipping is not None and skipping.effective_config.enabled
-        events = described.history_length - self._caused[workflow_id]
+        events = described.history_length - self._own_events[workflow_id]
         return WorkflowClock(handle, now, calls, running, children, at_work, moves, events)
 
     async def move(self, clocks: list[WorkflowClock], until: datetime | None) -> bool:
         """Move the first clock that can move to its next timer, the one that is behind first; no clock beyond
-        ``until``. Whether one has moved.
+        ``until``. Returns whether one has moved.
         """
         for clock in sorted(clocks, key=lambda clock: clock.now):
-            is_there = until is not None and clock.now >= until
-            if clock.running or clock.children or is_there:
+            has_arrived = until is not None and clock.now >= until
+            if clock.running or clock.children or has_arrived:
                 continue
             config = TimeSkippingConfig(enabled=True, max_session_skip_count=1)
             if until is not None:
-                ahead = FastForwardConfig(id=str(uuid.uuid4()))
-                ahead.duration.FromTimedelta(until - clock.now)
-                config.fast_forward_config.CopyFrom(ahead)
+                fast_forward = FastForwardConfig(id=str(uuid.uuid4()))
+                fast_forward.duration.FromTimedelta(until - clock.now)
+                config.fast_forward_config.CopyFrom(fast_forward)
             if await self._set(clock, config) and await self._has_moved(clock):
                 return True
         return False
 
     async def _has_moved(self, before: WorkflowClock) -> bool:
         """Whether the clock has moved as often as allowed, and so has stopped again; otherwise it is stopped."""
-        after = await self._of(before.handle.id)
+        after = await self._read_clock(before.handle.id)
         if after is None or not after.moves:
-            self._caused[before.handle.id] += 1
+            self._own_events[before.handle.id] += 1
             return True
         await self._set(after, TimeSkippingConfig(enabled=False))
         return False
@@ -138,11 +137,11 @@ class Clocks:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             return False
-        self._caused[clock.handle.id] += 1
+        self._own_events[clock.handle.id] += 1
         return True
 
 
-class SkippingTime(Interceptor):
+class TimeSkippingInterceptor(Interceptor):
     """Workflows that start have clocks that skip waits, or that stop until they are moved."""
 
     def __init__(self, *, moves: bool) -> None:
@@ -150,10 +149,10 @@ class SkippingTime(Interceptor):
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002 - the base class names it so
         """See temporalio.client.Interceptor."""
-        return _Starting(next, self._config)
+        return _StartInterceptor(next, self._config)
 
 
-class _Starting(OutboundInterceptor):
+class _StartInterceptor(OutboundInterceptor):
     def __init__(self, next_: OutboundInterceptor, config: TimeSkippingConfig) -> None:
         super().__init__(next_)
         self._config = config

@@ -9,7 +9,7 @@ from noetl_compiler.graph import Arc, Graph, Json, Span, Step
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 
-__all__ = ["Part", "Reached", "parts_of", "reached"]
+__all__ = ["Part", "Reached", "parts_of", "reached_parts"]
 
 
 class Part(NamedTuple):
@@ -26,27 +26,31 @@ Reached = frozenset[Part]
 def parts_of(graph: Graph) -> list[Part]:
     """Return everything that tests can reach, in the order of the text. What the compiler added is left out."""
     steps = [step for step in graph.steps.values() if not step.injected]
-    parts = [part for step in steps for part in (_of_step(step), *_routes(step), *_admissions(step), *_rules(step))]
+    parts = [
+        part
+        for step in steps
+        for part in (_step_part(step), *_route_parts(step), *_admission_parts(step), *_rule_parts(step))
+    ]
     return sorted(dict.fromkeys(parts), key=lambda part: part.span)
 
 
-def reached(graph: Graph, runs: Iterable[TrialRun]) -> Reached:
+def reached_parts(graph: Graph, runs: Iterable[TrialRun]) -> Reached:
     """Return what these runs reached."""
-    return frozenset(part for run in runs for part in _reached_in(graph, run))
+    return frozenset(part for run in runs for part in _parts_of_run(graph, run))
 
 
-def _of_step(step: Step) -> Part:
+def _step_part(step: Step) -> Part:
     return Part("step", step.name, step.span)
 
 
-def _route(step: Step, arc: Arc) -> Part:
+def _route_part(step: Step, arc: Arc) -> Part:
     when = f" when {arc.when.source}" if arc.when else ""
     return Part("route", f"{step.name} -> {arc.to}{when}", arc.span)
 
 
-def _routes(step: Step) -> Iterator[Part]:
+def _route_parts(step: Step) -> Iterator[Part]:
     """Yield the routes of the playbook, without implied ones, whose place is that of their step."""
-    return (_route(step, arc) for arc in _arcs(step) if arc.span != step.span)
+    return (_route_part(step, arc) for arc in _arcs(step) if arc.span != step.span)
 
 
 def _arcs(step: Step) -> tuple[Arc, ...]:
@@ -55,12 +59,12 @@ def _arcs(step: Step) -> tuple[Arc, ...]:
     return (*(enter.arcs if enter is not None else ()), *step.route.arcs)
 
 
-def _admissions(step: Step) -> Iterator[Part]:
+def _admission_parts(step: Step) -> Iterator[Part]:
     for rule in step.admit:
         yield Part("rule", f"admission of {step.name}: {'allow' if rule.allow else 'deny'}", rule.span)
 
 
-def _rules(step: Step) -> Iterator[Part]:
+def _rule_parts(step: Step) -> Iterator[Part]:
     for task in step.tasks:
         for rule in task.policy.rules if task.policy else ():
             yield Part("rule", f"{task.label} of {step.name}: {rule.do}", rule.span)
@@ -69,23 +73,23 @@ def _rules(step: Step) -> Iterator[Part]:
 # ---- in a run --------------------------------------------------------------------------------------------------------
 
 
-def _reached_in(graph: Graph, run: TrialRun) -> Iterator[Part]:
+def _parts_of_run(graph: Graph, run: TrialRun) -> Iterator[Part]:
     for event in run.events:
         step = graph.steps.get(event.node)
         if step is not None and not step.injected:
-            yield from _reached_by(event, step)
+            yield from _parts_of_event(event, step)
     for made in run.calls:
-        yield from _matched(graph, made)
+        yield from _rules_of_call(graph, made)
 
 
-def _reached_by(event: DomainEvent, step: Step) -> Iterator[Part]:
+def _parts_of_event(event: DomainEvent, step: Step) -> Iterator[Part]:
     if event.type == "step.started":
-        yield _of_step(step)
+        yield _step_part(step)
     elif event.type == "policy.admit.evaluated" and isinstance(rule := event.meta.get("rule"), int):
-        yield list(_admissions(step))[rule]
+        yield list(_admission_parts(step))[rule]
     elif event.type == "next.evaluated":
-        taken = [_identity(arc) for arc in event.meta.get("arcs") or () if arc["matched"]]
-        yield from (_route(step, arc) for arc in _arcs(step) if _identity_of(arc) in taken)
+        matched = [_identity(arc) for arc in event.meta.get("arcs") or () if arc["matched"]]
+        yield from (_route_part(step, arc) for arc in _arcs(step) if _identity_of(arc) in matched)
 
 
 def _identity(account: dict[str, Json]) -> tuple[Json, ...]:
@@ -96,7 +100,7 @@ def _identity_of(arc: Arc) -> tuple[Json, ...]:
     return arc.to, arc.when.source if arc.when else None
 
 
-def _matched(graph: Graph, made: MadeCall) -> Iterator[Part]:
+def _rules_of_call(graph: Graph, made: MadeCall) -> Iterator[Part]:
     """Yield the rules that decided on the attempts of a call."""
     step = graph.steps[made.call.step]
     policy = next((task.policy for task in step.tasks if task.label == made.call.task), None)

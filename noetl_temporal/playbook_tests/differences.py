@@ -1,7 +1,7 @@
-"""Compares what is expected with what there is.
+"""Compares expected values with actual ones.
 
 In expected values ``...`` matches anything: as a value, as the last item of a list for all further ones, as a key
-for all other keys, within a text for any part of it.
+for all other keys, in a string for any part of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.source import Span
 
-__all__ = ["ABSENT", "ANYTHING", "Difference", "differences", "is_like", "span_at"]
+__all__ = ["ABSENT", "ANYTHING", "Difference", "differences", "is_match", "span_at"]
 
 ANYTHING = "..."
 
@@ -27,7 +27,7 @@ class _Absent:
 
 
 ABSENT: Final = _Absent()
-"""Where there is no value on one side."""
+"""Stands for a missing value on either side."""
 
 
 class Difference(NamedTuple):
@@ -38,13 +38,13 @@ class Difference(NamedTuple):
     got: Any
 
 
-def is_like(expected: Any, got: Any) -> bool:
-    """Whether a value is what is expected."""
+def is_match(expected: Any, got: Any) -> bool:
+    """Whether a value matches the expected one."""
     return next(differences(expected, got), None) is None
 
 
 def differences(expected: Any, got: Any, path: Path = ()) -> Iterator[Difference]:
-    """Yield all places at which they differ, as deep as possible, in the order of what is expected."""
+    """Yield all differences, as deep as possible, in the order of the expected value."""
     if isinstance(expected, str) and ANYTHING in expected:
         if not _is_text_like(expected, got):
             yield Difference(path, expected, got)

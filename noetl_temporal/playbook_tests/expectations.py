@@ -12,7 +12,7 @@ from noetl_compiler.graph import Graph, Json, Span
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, to_json
 from noetl_compiler.playbook_tests import ExpectedCalls, PlaybookTest
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, differences, is_like, span_at
+from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, differences, is_match, span_at
 from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_named
 
@@ -36,7 +36,7 @@ class TrialProblem:
 
     @property
     def is_comparison(self) -> bool:
-        """Whether there is something to show of what was expected and what came."""
+        """Whether there is an expected or an actual value to show."""
         return self.expected is not ABSENT or self.got is not ABSENT
 
 
@@ -50,36 +50,36 @@ def place_of(graph: Graph, step: str, task: str | None = None) -> str:
 
 
 def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: StubbedWorld) -> Iterator[TrialProblem]:
-    """Yield everything that is not as expected."""
+    """Yield every expectation that is not met."""
     expected = test.expected
-    yield from _status(test, graph, run)
-    for key, got in _whole(expected, run, world).items():
+    yield from _status_problems(test, graph, run)
+    for key, got in _compared_values(expected, run, world).items():
         node = expected[key]
-        yield from _different(key, node, got, _place_in(key, node, got, graph))
+        yield from _comparison_problems(key, node, got, _place_in(key, node, got, graph))
     if "steps" in expected:
-        yield from _steps(expected["steps"], route_of(run), graph)
+        yield from _step_problems(expected["steps"], route_of(run), graph)
     if "events" in expected:
-        yield from _events(expected["events"], run.events, graph)
+        yield from _event_problems(expected["events"], run.events, graph)
     for calls in test.calls:
-        yield from _calls(calls, run.calls, graph)
+        yield from _call_problems(calls, run.calls, graph)
 
 
-def _different(what: str, node: Node, got: Any, place: str = "") -> Iterator[TrialProblem]:
+def _comparison_problems(what: str, node: Node, got: Any, place: str = "") -> Iterator[TrialProblem]:
     for difference in differences(to_json(node), got):
         yield TrialProblem(
             span_at(node, difference.path),
-            f"{what}{_shown(difference.path)} differs",
+            f"{what}{_path_text(difference.path)} differs",
             difference.expected,
             difference.got,
             place,
         )
 
 
-def _shown(path: Path) -> str:
+def _path_text(path: Path) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
 
 
-def _status(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialProblem]:
+def _status_problems(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialProblem]:
     """A run must complete if the test expects nothing else. A failure is reported with its cause."""
     node = test.expected.get("status")
     expected = "completed" if node is None else to_json(node)
@@ -95,16 +95,16 @@ def _status(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialPr
     yield TrialProblem(span, message, expected, run.finish.status, place)
 
 
-def _whole(expected: dict[str, Node], run: TrialRun, world: StubbedWorld) -> dict[str, Any]:
+def _compared_values(expected: dict[str, Node], run: TrialRun, world: StubbedWorld) -> dict[str, Any]:
     """Return the values that are compared as a whole, by key, as far as the test names them."""
-    named = _keys(expected.get("results"))
+    expected_results = _keys(expected.get("results"))
     fields: dict[str, Any] = {
         "route": route_of(run),
         "result": run.finish.result,
-        "results": {name: result for name, result in run.results.items() if name in named},
+        "results": {name: result for name, result in run.results.items() if name in expected_results},
         "stored": world.stored,
         "delays": run.delays,
-        "failures": _failures(expected.get("failures"), run),
+        "failures": _failure_fields(expected.get("failures"), run),
     }
     return {key: got for key, got in fields.items() if key in expected}
 
@@ -138,7 +138,7 @@ def route_of(run: TrialRun) -> list[str]:
     return [event.node for event in run.events if event.type == "step.started" and not event.meta.get("synthetic")]
 
 
-def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[TrialProblem]:
+def _step_problems(node: Node, route: list[str], graph: Graph) -> Iterator[TrialProblem]:
     expected = [str(to_json(item)) for item in _items(node)]
     for index, name in enumerate(expected):
         if name not in (*route, ANYTHING):
@@ -148,54 +148,55 @@ def _steps(node: Node, route: list[str], graph: Graph) -> Iterator[TrialProblem]
             yield TrialProblem(node.span, f"{name} started", place=place_of(graph, name))
 
 
-def _events(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[TrialProblem]:
+def _event_problems(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[TrialProblem]:
     """Check that the expected events occur in this order; others may be between them."""
     after = 0
     for item in _items(node):
-        wanted: dict[str, Json] = {"type": to_json(item)}
+        expected: dict[str, Json] = {"type": to_json(item)}
         if isinstance(item, MappingNode):
-            wanted = cast("dict[str, Json]", to_json(item))
-        index = next((at for at in range(after, len(events)) if _is_event(wanted, events[at])), None)
+            expected = cast("dict[str, Json]", to_json(item))
+        index = next((at for at in range(after, len(events)) if _is_event(expected, events[at])), None)
         if index is None:
-            left = [f"{event.type} {event.node}" for event in events[after:]]
-            place = place_of(graph, str(wanted.get("node")))
-            yield TrialProblem(item.span, "there is no such event here", wanted, _listed(left), place)
+            later_events = [f"{event.type} {event.node}" for event in events[after:]]
+            place = place_of(graph, str(expected.get("node")))
+            yield TrialProblem(item.span, "there is no such event here", expected, _first_names(later_events), place)
             return
         after = index + 1
 
 
-def _is_event(wanted: dict[str, Json], event: DomainEvent) -> bool:
+def _is_event(expected: dict[str, Json], event: DomainEvent) -> bool:
     fields = msgspec.structs.asdict(event)
-    return is_like(wanted, {key: fields[key] for key in wanted})
+    return is_match(expected, {key: fields[key] for key in expected})
 
 
-def _failures(node: Node | None, run: TrialRun) -> list[Json]:
-    """Return, for each failure, the fields that the test names; for further ones, those that identify them."""
-    named = [[key.text for key, _ in item.entries] for item in _items(node) if isinstance(item, MappingNode)]
+def _failure_fields(node: Node | None, run: TrialRun) -> list[Json]:
+    """Return the fields of each failure that the test names; of further failures, the fields that identify them."""
+    expected_fields = [[key.text for key, _ in item.entries] for item in _items(node) if isinstance(item, MappingNode)]
     failures = [msgspec.structs.asdict(failure) for failure in run.finish.failures.kept]
     usual = ["step", "kind", "message"]
     return [
-        {key: failure[key] for key in (named[at] if at < len(named) else usual)} for at, failure in enumerate(failures)
+        {key: failure[key] for key in (expected_fields[at] if at < len(expected_fields) else usual)}
+        for at, failure in enumerate(failures)
     ]
 
 
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _calls(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) -> Iterator[TrialProblem]:
-    named = [performed for performed in made if is_named(expected.calls, performed.call)]
+def _call_problems(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) -> Iterator[TrialProblem]:
+    matching_calls = [performed for performed in made if is_named(expected.calls, performed.call)]
     place = place_of(graph, expected.calls.step.text, expected.calls.task.text if expected.calls.task else None)
-    if not named and expected.times != 0:
-        there = _listed([_name(performed) for performed in made])
-        yield TrialProblem(expected.span, "there is no such call", str(expected.calls), there, place)
-    elif expected.times is not None and len(named) != expected.times:
+    if not matching_calls and expected.times != 0:
+        call_names = _first_names([_name(performed) for performed in made])
+        yield TrialProblem(expected.span, "there is no such call", str(expected.calls), call_names, place)
+    elif expected.times is not None and len(matching_calls) != expected.times:
         yield TrialProblem(
-            expected.span, f"number of calls of {expected.calls} differs", expected.times, len(named), place
+            expected.span, f"number of calls of {expected.calls} differs", expected.times, len(matching_calls), place
         )
-    for call in named:
+    for call in matching_calls:
         fields = {"attempts": call.attempts, "config": call.call.config, "input": call.call.input}
         for key, node in expected.has.items():
-            yield from _different(f"{_name(call)}: {key}", node, fields[key], place)
+            yield from _comparison_problems(f"{_name(call)}: {key}", node, fields[key], place)
 
 
 def _name(made: MadeCall) -> str:
@@ -204,6 +205,6 @@ def _name(made: MadeCall) -> str:
     return ", ".join((call.step, f"task {call.task}", *(f"{word} {part}" for word, part in more if part is not None)))
 
 
-def _listed(names: list[str]) -> list[str]:
+def _first_names(names: list[str]) -> list[str]:
     more = len(names) - _MOST_LISTED
     return [*names[:_MOST_LISTED], f"and {more} more"] if more > 0 else names

@@ -1,7 +1,7 @@
 """Runs a playbook in memory, without Temporal: the real machine, with attempts, sinks and rules as workers have them.
 
-What it runs in is a World: it performs the calls, and knows the time. ``noetl test`` has one of stubs and virtual time,
-the tests of the reference one of real tools.
+It runs in a World, which performs the calls and knows the time: ``noetl test`` has one of stubs and virtual time, the
+tests of the reference have one of real tools.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class World(Protocol):
         """Return the playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
-    def attend(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
+    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
         """Start sending the requests of people and programs."""
         ...
 
@@ -93,9 +93,9 @@ class MadeCall:
 
 @dataclass
 class TrialRun:
-    """A run in memory, as far as it got. ``delays`` are the seconds waited before retries, pages and jumps, and of
-    waits that came to their time; ``results`` are the last result of each step, ``untaken`` the signals that no step
-    took.
+    """A run in memory, as far as it got. ``delays`` are the seconds of the delays before retries, pages and jumps, and
+    of waits that ended by time. ``results`` are the last result of each step, ``unused_signals`` the signals that no
+    step took.
     """
 
     finish: Finish = field(default_factory=lambda: Finish("failed"))
@@ -103,24 +103,24 @@ class TrialRun:
     calls: list[MadeCall] = field(default_factory=list[MadeCall])
     delays: list[float] = field(default_factory=list[float])
     results: dict[str, Json] = field(default_factory=dict[str, Json])
-    untaken: list[Signal] = field(default_factory=list[Signal])
+    unused_signals: list[Signal] = field(default_factory=list[Signal])
 
 
 async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: TrialRun) -> None:
-    """Run to the end, and note in ``run`` what happens. Raises what the world raises."""
+    """Run to the end, and record in ``run`` what happens. Raises what the world raises."""
     machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
     host = _Host(machine, world, run)
-    world.attend(machine, run, host.receive)
+    world.start_requests(machine, run, host.receive)
     try:
         run.finish = await host.drive(payload)
     finally:
         host.close()
     records = machine.state.records
     run.results = {step: record.outcome.get("result") for step, record in records.items()}
-    run.untaken = [signal for queue in machine.state.signals.values() for signal in queue]
+    run.unused_signals = [signal for queue in machine.state.signals.values() for signal in queue]
 
 
-class _Log(CallLog):
+class _WorldLog(CallLog):
     """The attempts of one call."""
 
     def __init__(self, world: World) -> None:
@@ -165,7 +165,7 @@ class _Host:
         self._inbox.put_nowait(CancelRequested(self._now()))
 
     def close(self) -> None:
-        """End what is left: deadlines that did not pass, and all the rest after a fault."""
+        """Cancel what still runs: deadlines that did not pass, and everything after a fault."""
         for task in self._tasks.values():
             task.cancel()
         for loop in self._loops.values():
@@ -181,16 +181,16 @@ class _Host:
             case CallTool():
                 made = MadeCall(command.call)
                 self._run.calls.append(made)
-                work = self._playbook(made) if made.call.kind == PLAYBOOK else self._attempts(made)
-                self._start(made.call.id, work).add_done_callback(partial(self._called, made))
+                work = self._run_playbook(made) if made.call.kind == PLAYBOOK else self._run_attempts(made)
+                self._start(made.call.id, work).add_done_callback(partial(self._on_call_end, made))
             case StartTimer():
                 timer = self._start(command.timer_id, self._wait(command))
-                timer.add_done_callback(partial(self._fired, command.timer_id))
+                timer.add_done_callback(partial(self._on_timer, command.timer_id))
             case RunChunk():
                 machine = loop_machine(command.input)
                 loop = self._loops[command.chunk_id] = _Host(machine, self._world, self._run, self)
                 chunk = self._start(command.chunk_id, loop.drive({}))
-                chunk.add_done_callback(partial(self._chunk_ended, command.chunk_id, loop, machine))
+                chunk.add_done_callback(partial(self._on_chunk_end, command.chunk_id, loop, machine))
             case Cancel():
                 self._cancel(command.id)
             case _:
@@ -233,11 +233,11 @@ class _Host:
         if kind == "wait":
             self._run.delays.append(command.seconds)
 
-    def _fired(self, timer_id: str, task: asyncio.Task[None]) -> None:
+    def _on_timer(self, timer_id: str, task: asyncio.Task[None]) -> None:
         if not task.cancelled():
             self._inbox.put_nowait(task.exception() or TimerFired(self._now(), timer_id))
 
-    def _chunk_ended(self, chunk_id: str, loop: _Host, machine: LoopMachine, task: asyncio.Task[Finish]) -> None:
+    def _on_chunk_end(self, chunk_id: str, loop: _Host, machine: LoopMachine, task: asyncio.Task[Finish]) -> None:
         if task.cancelled():
             return
         report = machine.report
@@ -250,7 +250,7 @@ class _Host:
 
     # ---- calls ------------------------------------------------------------------------------------------------------
 
-    async def _playbook(self, made: MadeCall) -> ToolReport:
+    async def _run_playbook(self, made: MadeCall) -> ToolReport:
         """Run a called playbook, which is a run of its own."""
         made.attempts += 1
         call, playbook = made.call, self._world.playbook(made.call)
@@ -267,20 +267,20 @@ class _Host:
         message = f"the playbook {call.config['path']!r} failed: step {cause.step!r} failed: {cause.message}"
         return ToolReport(error_outcome(cause.kind, message), is_decided=False)
 
-    async def _attempts(self, made: MadeCall) -> ToolReport:
-        log = _Log(self._world)
+    async def _run_attempts(self, made: MadeCall) -> ToolReport:
+        log = _WorldLog(self._world)
         while True:
             log.begin()
             made.attempts += 1
             try:
                 return await self._world.attempt(made.call, log).run()
-            except ApplicationError as again:
-                delay = again.next_retry_delay
+            except ApplicationError as retry:
+                delay = retry.next_retry_delay
                 seconds = delay.total_seconds() if delay else 0.0
             self._run.delays.append(seconds)
             await self._world.wait(seconds, is_timeout=False)
 
-    def _called(self, made: MadeCall, task: asyncio.Task[ToolReport]) -> None:
+    def _on_call_end(self, made: MadeCall, task: asyncio.Task[ToolReport]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._inbox.put_nowait(fault)
             return

@@ -36,7 +36,7 @@ def _suite(loaded: LoadedSuite, verdicts: Sequence[TrialResult]) -> Xml.Element:
         suite.append(_case(loaded, verdict))
     if is_broken:
         case = Xml.SubElement(suite, "testcase", name="the tests can be run", classname=_clean(loaded.file))
-        lines = [str(diagnostic) for result in loaded.wrong for diagnostic in result.diagnostics]
+        lines = [str(diagnostic) for result in loaded.invalid_files for diagnostic in result.diagnostics]
         Xml.SubElement(case, "error", message="no test was run").text = _clean("\n".join((*lines, *loaded.refused)))
     return suite
 

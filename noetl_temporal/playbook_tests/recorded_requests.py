@@ -1,4 +1,4 @@
-"""What people and programs have asked of a run, out of its history, as requests of a test."""
+"""Reads the requests of people and programs from the history of a run, as requests of a test."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ITEM = re.compile(r" (\d+):")
 @dataclass(frozen=True)
 class RecordedRequest:
     """A request that the run accepted ``at`` milliseconds since the epoch, in the keys of a test. A decision about all
-    held steps is that of ``count`` requests, each about the next of them.
+    held step runs stands for ``count`` requests, each about the next of them.
     """
 
     id: int
@@ -64,24 +64,28 @@ async def recorded_requests(
         if kind is None or not payloads.args.payloads:
             continue
         [request] = await converter.decode(payloads.args.payloads[:1], [kind])
-        count = await _held_runs(history, request, converter) if isinstance(request, HeldRequest) and request.all else 1
+        count = (
+            await _decided_count(history, request, converter) if isinstance(request, HeldRequest) and request.all else 1
+        )
         keys = _keys(payloads.name, request, graph)
         yield RecordedRequest(request.id, event.event_time.ToMilliseconds(), keys, count)
 
 
-async def _held_runs(history: WorkflowHistory, request: HeldRequest, converter: DataConverter) -> int:
-    """The number of held runs that a decision about all of them was about: its answer."""
+async def _decided_count(history: WorkflowHistory, request: HeldRequest, converter: DataConverter) -> int:
+    """Return how many held step runs a decision about all of them has decided, from its result."""
     for event in history.events:
         completed = event.workflow_execution_update_completed_event_attributes
         if completed.meta.update_id == str(request.id):
-            answer: DecidedRuns
-            [answer] = await converter.decode(completed.outcome.success.payloads[:1], [DecidedRuns])
-            return answer.count
+            decided: DecidedRuns
+            [decided] = await converter.decode(completed.outcome.success.payloads[:1], [DecidedRuns])
+            return decided.count
     return 0
 
 
 async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str | None:
-    """The reason of a requested cancel; None for other events. The first is Temporal's cancel, others are signals."""
+    """Return the reason of a requested cancel; None for other events. The first is Temporal's cancel, others are
+    signals.
+    """
     if event.HasField("workflow_execution_cancel_requested_event_attributes"):
         return event.workflow_execution_cancel_requested_event_attributes.cause
     signal = event.workflow_execution_signaled_event_attributes
@@ -121,10 +125,10 @@ def held_place(step: str, graph: Graph) -> dict[str, Json]:
     """
     if step in graph.steps:
         return {"step": step}
-    around, _, own = step.partition("#")[0].rpartition("/")
-    name, _, item = own.rstrip("]").partition("[")
-    place = item or around.rpartition("/")[2]
-    return {"step": unquote(name), "iteration": int(place) if place.isdigit() else None}
+    path, _, name_and_item = step.partition("#")[0].rpartition("/")
+    name, _, item = name_and_item.rstrip("]").partition("[")
+    index = item or path.rpartition("/")[2]
+    return {"step": unquote(name), "iteration": int(index) if index.isdigit() else None}
 
 
 def _without_empty(keys: dict[str, Json]) -> dict[str, Json]:

@@ -15,7 +15,7 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_test_requests import UNAWAITED
 from noetl_compiler.playbook_tests import read_tests
 from noetl_compiler.source import SourceFile
-from noetl_temporal.catalog_store import named
+from noetl_temporal.catalog_store import split_version
 from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.differences import ANYTHING
@@ -28,7 +28,7 @@ from noetl_temporal.run_input import RunReport
 __all__ = ["recorded_test"]
 
 _LOST: Mapping[str, Json] = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
-_UNTOLD_HEADERS = frozenset({"content-length", "date", "server", "connection", "content-type"})
+_OMITTED_HEADERS = frozenset({"content-length", "date", "server", "connection", "content-type"})
 """Headers of a response that a stub does not need."""
 
 _STATUS_CODE = re.compile(r"HTTP_(\d{3})")
@@ -39,10 +39,11 @@ _WIDTH = 120
 
 
 def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[TrialProblem, ...]]:
-    """The text of a test file, and what of the test fails when it is run now.
+    """Return the text of a test file, and the problems of the test when it is run now.
 
     Requests are sent as soon as the run waits for them, a pause or a cancel during the call in which it
-    arrived. If the test then differs from the run, each is sent at its recorded time, and calls take theirs.
+    arrived. If the test then differs from the run, requests are sent at their recorded times, and calls take their
+    recorded durations.
     """
     if all(request.keys["do"] not in UNAWAITED or _step_at(run, request) for request in run.requests):
         test = _record_and_run(run, report, tools, is_timed=False)
@@ -60,18 +61,18 @@ def _record_and_run(
     test["stubs"] = _stubs(run, is_timed=is_timed)
     if run.requests:
         requests = [request for recorded in run.requests for request in [recorded] * recorded.count]
-        test["requests"] = [_request(run, request, is_timed=is_timed) for request in requests]
+        test["requests"] = [_request_keys(run, request, is_timed=is_timed) for request in requests]
     test["expect"] = _expectation(run, report)
     document: dict[str, Json] = {"playbook": _file_name(run.graph.source.file), "tests": [test]}
-    [read] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests
-    verdict = run_test(read, run.graph, tools)
+    [playbook_test] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests
+    verdict = run_test(playbook_test, run.graph, tools)
     if verdict.is_passed:
         test["expect"] = {"route": route_of(verdict.run), **test["expect"]}
         del test["expect"]["steps"]
     return _yaml(document), verdict.problems
 
 
-def _request(run: RecordedRun, request: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
+def _request_keys(run: RecordedRun, request: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
     if is_timed:
         return {**request.keys, "at": max(0, request.at - run.started) / 1000}
     step = _step_at(run, request) if request.keys["do"] in UNAWAITED else None
@@ -79,13 +80,13 @@ def _request(run: RecordedRun, request: RecordedRequest, *, is_timed: bool) -> d
 
 
 def _step_at(run: RecordedRun, request: RecordedRequest) -> str | None:
-    """The step of a call during which the request came."""
+    """Return the step of a call during which the request arrived."""
     return next((call.call.step for call in run.calls.values() if call.runs_at(request.at)), None)
 
 
 def _file_name(source: str) -> str:
-    """The file that the test is for: load.yaml for a version of the catalog such as ``etl/load@3``, which has none."""
-    path, version = named(source)
+    """Return the playbook's file: load.yaml for a version of the catalog such as ``etl/load@3``, which has none."""
+    path, version = split_version(source)
     return Path(source).name if version is None else f"{Path(path).name}.yaml"
 
 
@@ -114,7 +115,7 @@ _DECISION = frozenset({"approved", "by", "at", "reason", "form"})
 
 
 def _without_times(value: Json) -> Json:
-    """The value with any time of its decisions: they come at another one in a test."""
+    """Return the value with ``...`` for the times of its decisions, which differ in a test."""
     if isinstance(value, dict):
         cleaned = {key: _without_times(item) for key, item in cast("dict[str, Json]", value).items()}
         return {**cleaned, "at": ANYTHING} if cleaned.keys() == _DECISION else cleaned
@@ -130,62 +131,62 @@ def _failure(step: str, kind: str, message: str, iteration: int | None) -> dict[
 
 
 def _stubs(run: RecordedRun, *, is_timed: bool) -> list[dict[str, Json]]:
-    """One for each attempt that answered. Of several with the same names each is used once, in their order."""
-    stubs = [stub for call in run.calls.values() for stub in _of_call(call, is_timed=is_timed)]
-    counts = Counter(_names(stub) for stub in stubs)
-    return [_used_once(stub) if counts[_names(stub)] > 1 else stub for stub in stubs]
+    """Return a stub for each attempt that ended. If several have the same keys, each is used once, in order."""
+    stubs = [stub for call in run.calls.values() for stub in _call_stubs(call, is_timed=is_timed)]
+    counts = Counter(_identity(stub) for stub in stubs)
+    return [_limit_to_one_use(stub) if counts[_identity(stub)] > 1 else stub for stub in stubs]
 
 
-_NAMES = ("step", "task", "iteration", "page", "attempt")
+_IDENTITY_KEYS = ("step", "task", "iteration", "page", "attempt")
 
 
-def _names(stub: dict[str, Json]) -> tuple[Json, ...]:
-    return tuple(stub.get(key) for key in _NAMES)
+def _identity(stub: dict[str, Json]) -> tuple[Json, ...]:
+    return tuple(stub.get(key) for key in _IDENTITY_KEYS)
 
 
-def _used_once(stub: dict[str, Json]) -> dict[str, Json]:
-    names = {key: stub[key] for key in _NAMES if key in stub}
-    return {**names, "times": 1, **stub}
+def _limit_to_one_use(stub: dict[str, Json]) -> dict[str, Json]:
+    identity = {key: stub[key] for key in _IDENTITY_KEYS if key in stub}
+    return {**identity, "times": 1, **stub}
 
 
-def _of_call(recorded: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
+def _call_stubs(recorded: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
     call, report = recorded.call, recorded.report
     if call.kind == _NOOP or call.store is not None:
         return
     places = {"iteration": call.iteration, "page": call.page}
-    names = {"step": call.step, "task": call.task, **{key: at for key, at in places.items() if at is not None}}
+    identity = {"step": call.step, "task": call.task, **{key: at for key, at in places.items() if at is not None}}
     if report is None:
-        yield {**names, "error": dict(_LOST)}
+        yield {**identity, "error": dict(_LOST)}
         return
     failed = [record for record in report.attempts[:-1] if record.status == "error"]
     for number, record in enumerate(failed, start=1):
         yield {
-            **names,
+            **identity,
             "attempt": number,
-            **_failed(call.kind, record.error or {}),
+            **_failed_attempt(call.kind, record.error or {}),
             **_duration(record, is_timed=is_timed),
         }
     numbered = {"attempt": len(failed) + 1} if failed else {}
-    took = _duration(report.attempts[-1], is_timed=is_timed) if report.attempts else {}
-    yield {**names, **numbered, **_answer(call.kind, report.outcome, report.attempts), **took}
+    duration = _duration(report.attempts[-1], is_timed=is_timed) if report.attempts else {}
+    yield {**identity, **numbered, **_last_outcome(call.kind, report.outcome, report.attempts), **duration}
 
 
 def _duration(record: AttemptRecord, *, is_timed: bool) -> dict[str, Json]:
-    """How long the attempt took, where times matter."""
+    """Return how long the attempt took, if times matter."""
     return {"takes": (record.ended - record.started) / 1000} if is_timed and record.ended else {}
 
 
-def _answer(kind: str, outcome: dict[str, Any], attempts: tuple[AttemptRecord, ...]) -> dict[str, Json]:
-    """What the outside answered. A sink that failed made an error of a good answer: then it is that error."""
+def _last_outcome(kind: str, outcome: dict[str, Any], attempts: tuple[AttemptRecord, ...]) -> dict[str, Json]:
+    """Return the stub fields for the outcome of the last attempt. If a sink failed, that is the sink's error."""
     if kind == "http" and outcome.get("http") and not any(sink.status == "error" for sink in attempts[-1].sinks):
-        return {"http": _response(outcome)}
+        return {"http": _http_response(outcome)}
     if outcome["status"] == "ok":
         return {"result": outcome.get("result")}
     return {"error": _error(outcome["error"])}
 
 
-def _failed(kind: str, error: dict[str, Any]) -> dict[str, Json]:
-    """How an attempt failed after which the call was made again. Of a response, history has the status alone."""
+def _failed_attempt(kind: str, error: dict[str, Any]) -> dict[str, Json]:
+    """Return the stub fields for a failed attempt that was retried. Of its response, history has only the status."""
     status = _STATUS_CODE.fullmatch(str(error.get("code"))) if kind == "http" else None
     if status is None:
         return {"error": _error(error)}
@@ -194,12 +195,12 @@ def _failed(kind: str, error: dict[str, Any]) -> dict[str, Json]:
     return {"http": {"status": int(status[1]), **headers}}
 
 
-def _response(outcome: dict[str, Any]) -> dict[str, Json]:
-    """The HTTP response of a call. The body of an error response is text."""
+def _http_response(outcome: dict[str, Any]) -> dict[str, Json]:
+    """Return the HTTP response of a call. The body of an error response is a string."""
     http, result = outcome["http"], outcome.get("result")
     meta: dict[str, Json] = outcome.get("meta") or {}
     body: Json = cast("dict[str, Json]", result).get("data") if isinstance(result, dict) else meta.get("body")
-    headers = {name: value for name, value in http.get("headers", {}).items() if name not in _UNTOLD_HEADERS}
+    headers = {name: value for name, value in http.get("headers", {}).items() if name not in _OMITTED_HEADERS}
     fields: dict[str, Json] = {"status": http["status"], "headers": headers, "body": body}
     return {key: value for key, value in fields.items() if value not in (None, {})}
 

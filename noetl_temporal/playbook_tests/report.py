@@ -1,4 +1,4 @@
-"""What people read of tests and their coverage."""
+"""The results and the coverage of tests, as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_temporal.playbook_tests.trial import TrialResult
 
 __all__ = ["coverage_lines", "problem_lines", "summary", "verdict_lines"]
 
-_LONGEST = 500
+_MOST_CHARACTERS = 500
 """Characters of a value that are shown."""
 
 
@@ -32,14 +32,14 @@ def problem_lines(file: str, problem: TrialProblem) -> Iterator[str]:
     """Yield the lines about the problems, with their places in the test and in the playbook."""
     yield printable_line(f"{file}:{problem.span.line}:{problem.span.col}: {problem.message}")
     if problem.is_comparison:
-        yield printable_line(f"  expected  {_shown(problem.expected)}")
-        yield printable_line(f"  got       {_shown(problem.got)}")
+        yield printable_line(f"  expected  {_value_text(problem.expected)}")
+        yield printable_line(f"  got       {_value_text(problem.got)}")
     if problem.place:
         yield printable_line(f"  playbook  {problem.place}")
 
 
 def summary(verdicts: Sequence[TrialResult], broken: int) -> str:
-    """Return how many passed, and how long all of them took."""
+    """Return how many tests passed, and how long all of them took."""
     failed = sum(not verdict.is_passed for verdict in verdicts)
     seconds = sum(verdict.seconds for verdict in verdicts)
     parts = [f"{len(verdicts) - failed} passed"]
@@ -49,7 +49,7 @@ def summary(verdicts: Sequence[TrialResult], broken: int) -> str:
 
 
 def coverage_lines(graph: Graph, reached: Reached) -> Iterator[str]:
-    """Yield how much of a playbook is reached, and what is not."""
+    """Yield how many parts of a playbook are reached, and each part that is not."""
     parts = parts_of(graph)
     counts = (_count(kind, parts, reached) for kind in ("step", "route", "rule"))
     yield printable_line(f"coverage of {graph.source.file}: {', '.join(counts)}")
@@ -60,16 +60,16 @@ def coverage_lines(graph: Graph, reached: Reached) -> Iterator[str]:
 
 
 def _count(kind: str, parts: Sequence[Part], reached: Reached) -> str:
-    those = [part for part in parts if part.kind == kind]
-    return f"{kind}s {sum(part in reached for part in those)} of {len(those)}"
+    parts_of_kind = [part for part in parts if part.kind == kind]
+    return f"{kind}s {sum(part in reached for part in parts_of_kind)} of {len(parts_of_kind)}"
 
 
 def _time(seconds: float) -> str:
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is ABSENT:
         return repr(value)
     text = msgspec.json.encode(value, enc_hook=str).decode()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."

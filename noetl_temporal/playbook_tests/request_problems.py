@@ -1,4 +1,4 @@
-"""What is wrong with the requests of a test: those that the run refused or never waited for, and those it lacks."""
+"""The problems of the requests of a test: those that the run refused or never waited for, and missing ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from noetl_temporal.playbook_tests.requests import Requests, Situation
 
 __all__ = ["request_problems", "stuck_problems"]
 
-_NEVER = {
+_NEVER_DUE = {
     "signal": "the run never waited for this signal",
     "approve": "the run never waited for this approval",
     "reject": "the run never waited for this approval",
@@ -26,22 +26,24 @@ _NEVER = {
 }
 
 
-def request_problems(graph: Graph, requests: Requests, untaken: Sequence[Signal]) -> Iterator[TrialProblem]:
-    """Requests that were refused, never sent, or that no step took."""
-    for request, why in requests.refused:
-        yield TrialProblem(request.span, f"the run refused to {_asked(request)}: {why}", place=_place(graph, request))
-    for request in requests.left:
-        why = _NEVER[request.do] if request.at is None else "the run ended before this"
-        yield TrialProblem(request.span, f"{why}: {request}", place=_place(graph, request))
-    left = [replace(signal, request=0) for signal in untaken]
+def request_problems(graph: Graph, requests: Requests, unused_signals: Sequence[Signal]) -> Iterator[TrialProblem]:
+    """Yield the problems of requests that were refused, never sent, or that no step took."""
+    for request, reason in requests.refusals:
+        yield TrialProblem(
+            request.span, f"the run refused to {_request_text(request)}: {reason}", place=_place(graph, request)
+        )
+    for request in requests.pending:
+        reason = _NEVER_DUE[request.do] if request.at is None else "the run ended before this"
+        yield TrialProblem(request.span, f"{reason}: {request}", place=_place(graph, request))
+    unused = [replace(signal, request=0) for signal in unused_signals]
     for request in reversed(requests.signals):
         sent = Signal(request.name.text if request.name else "", request.data, request.key)
-        if sent in left:
-            left.remove(sent)
+        if sent in unused:
+            unused.remove(sent)
             yield TrialProblem(request.span, f"no step took the signal {sent.name}")
 
 
-def _asked(request: Request) -> str:
+def _request_text(request: Request) -> str:
     return f"take {request}" if request.do == "signal" else str(request)
 
 
@@ -53,18 +55,18 @@ def _place(graph: Graph, request: Request) -> str:
 
 
 def stuck_problems(test: PlaybookTest, graph: Graph, last: Situation | None) -> Iterator[TrialProblem]:
-    """Why a run cannot continue, one for each thing that it waits for."""
-    if last is not None and last.standing.pause is not None:
+    """Yield why a run cannot continue: a problem for each thing that it waits for."""
+    if last is not None and last.open_waits.pause is not None:
         yield TrialProblem(test.span, "the run is paused, and nothing resumes it: add {do: resume} to requests")
-    waits = last.standing.waits if last is not None else []
+    waits = last.open_waits.waits if last is not None else []
     for wait in waits:
         place = place_of(graph, wait.step, wait.task)
-        yield TrialProblem(test.span, f"{_awaited(wait)}; add it to requests, such as {_example(wait)}", place=place)
-    if last is None or not (waits or last.standing.pause):
+        yield TrialProblem(test.span, f"{_wait_text(wait)}; add it to requests, such as {_example(wait)}", place=place)
+    if last is None or not (waits or last.open_waits.pause):
         yield TrialProblem(test.span, "the run waits for something that never happens")
 
 
-def _awaited(wait: Wait) -> str:
+def _wait_text(wait: Wait) -> str:
     if wait.kind == "approval":
         return f"{wait.name} waits for an approval without a timeout, and nobody decides"
     key = f" with the key {wait.key}" if wait.key is not None else ""

@@ -1,7 +1,7 @@
-"""A worker whose activities answer with the stubs of tests, and which notes what happens in each run.
+"""A worker whose activities return the stubs of tests, and which records the events of each run.
 
-How long a stub takes is a delay before its attempt is made again: Temporal's clock of a workflow moves on over delays,
-not over activities. The attempt counts once.
+The duration of a stub becomes a delay before its attempt is repeated, because Temporal's clock of a workflow skips
+delays, but not activities. The attempt counts once.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from noetl_temporal.naming import activity_type
 from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.search_attributes import EXECUTION_ID
-from noetl_temporal.tool_outcome import timed_out
-from noetl_temporal.trail import Carrier
+from noetl_temporal.tool_outcome import timeout_message
+from noetl_temporal.trail import WorkflowWithTrail
 from noetl_temporal.worker import shared_worker
 from noetl_temporal.worker_options import WorkerOptions
 
@@ -62,34 +62,34 @@ class StubbedRun:
     _calls: dict[_Call, _StubbedCall] = field(default_factory=dict[_Call, "_StubbedCall"])
 
     async def attempt(self, call: ToolCall) -> ToolReport:
-        """One attempt of a call in this activity."""
+        """Make one attempt of a call in this activity."""
         self.deliveries += 1
         info = activity.info()
         key = info.workflow_id, info.activity_id, info.scheduled_time.timestamp()
-        calls = self._calls.get(key)
-        if calls is None:
-            calls = self._calls[key] = _StubbedCall(MadeCall(call))
-            self.run.calls.append(calls.made)
+        stubbed_call = self._calls.get(key)
+        if stubbed_call is None:
+            stubbed_call = self._calls[key] = _StubbedCall(MadeCall(call))
+            self.run.calls.append(stubbed_call.made)
         now = info.started_time.timestamp()
-        if calls.due - now > EARLY_SECONDS:
-            raise _delayed(calls.due - now)
+        if stubbed_call.due - now > EARLY_SECONDS:
+            raise _delay_error(stubbed_call.due - now)
         try:
-            calls.made.report = await calls.attempt(call, self.world)
+            stubbed_call.made.report = await stubbed_call.attempt(call, self.world)
         except NoStubError as missing:
             self.fault = self.fault or missing
             raise ApplicationError(str(missing), type="no_stub", non_retryable=True) from missing
-        except _TakesTime as taking:
-            calls.due = now + taking.seconds
-            raise _delayed(taking.seconds) from None
-        except ApplicationError as again:
-            delay = again.next_retry_delay or timedelta()
-            calls.due = now + delay.total_seconds()
+        except _TakesTime as stub_time:
+            stubbed_call.due = now + stub_time.seconds
+            raise _delay_error(stub_time.seconds) from None
+        except ApplicationError as retry:
+            delay = retry.next_retry_delay or timedelta()
+            stubbed_call.due = now + delay.total_seconds()
             self.delays.append((now * 1000, delay.total_seconds()))
             raise
-        return calls.made.report
+        return stubbed_call.made.report
 
 
-def _delayed(seconds: float) -> ApplicationError:
+def _delay_error(seconds: float) -> ApplicationError:
     return ApplicationError("not yet", next_retry_delay=timedelta(seconds=seconds))
 
 
@@ -98,7 +98,7 @@ StubbedRuns: TypeAlias = dict[int, StubbedRun]
 
 
 class _TakesTime(Exception):  # noqa: N818 - it is no error
-    """The stub answers after so long."""
+    """The stub returns after ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -109,38 +109,38 @@ class _TakesTime(Exception):  # noqa: N818 - it is no error
 class _StubbedCall:
     """A call with its attempts so far.
 
-    ``taking`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds.
+    ``delayed_stub`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds.
     """
 
     made: MadeCall
     log: CallLog = field(default_factory=CallLog)
-    taking: Stub | None = None
+    delayed_stub: Stub | None = None
     due: float = 0.0
 
     async def attempt(self, call: ToolCall, world: StubbedWorld) -> ToolReport:
-        stub, self.taking = self.taking, None
+        stub, self.delayed_stub = self.delayed_stub, None
         if stub is None:
             self.log.begin()
             self.made.attempts += 1
-            stub = world.chosen(call, self.log.number)
+            stub = world.choose_stub(call, self.log.number)
             if stub is not None and stub.takes:
-                await world.requests.sent_before(call.step)
-                self.taking, seconds = _in_time(stub, call, world)
+                await world.requests.wait_until_sent(call.step)
+                self.delayed_stub, seconds = _with_timeout(stub, call, world)
                 raise _TakesTime(seconds)
         return await world.attempt_with(stub, call, self.log).run()
 
 
-def _in_time(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub, float]:
+def _with_timeout(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub, float]:
     """Return the stub with which the attempt ends, and its time: that of the stub, or the timeout of the call if
     shorter.
     """
     limit = world.tools[call.kind].timeout if call.timeout is None else call.timeout
     if limit is None or stub.takes < limit:
         return replace(stub, takes=0.0), stub.takes
-    late = StubError(
-        timed_out(call_summary(call.kind, call.config), limit), "timeout", retryable=is_retryable("timeout", None)
+    error = StubError(
+        timeout_message(call_summary(call.kind, call.config), limit), "timeout", retryable=is_retryable("timeout", None)
     )
-    return replace(stub, takes=0.0, result=None, rows=None, http=None, error=late), limit
+    return replace(stub, takes=0.0, result=None, rows=None, http=None, error=error), limit
 
 
 # ---- the worker ------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _in_time(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub, flo
 def stubbed_worker(client: Client, runs: StubbedRuns, kinds: Mapping[str, Any]) -> Worker:
     """Return the worker of these runs, and of all kinds of tools."""
     activities = {kind: _activity(kind, runs) for kind in kinds}
-    return shared_worker(client, activities, [], WorkerOptions(interceptors=[_Watching(runs)]))
+    return shared_worker(client, activities, [], WorkerOptions(interceptors=[_EventRecorder(runs)]))
 
 
 def _activity(kind: str, runs: StubbedRuns) -> Callable[..., Any]:
@@ -160,8 +160,8 @@ def _activity(kind: str, runs: StubbedRuns) -> Callable[..., Any]:
     return attempt
 
 
-class _Watching(Interceptor):
-    """Shows the events of each workflow to its test as they happen."""
+class _EventRecorder(Interceptor):
+    """Adds the events of each workflow to the run of its test as they happen."""
 
     def __init__(self, runs: StubbedRuns) -> None:
         self._runs = runs
@@ -178,13 +178,13 @@ class _Watching(Interceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
                 run_ = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
                 if run_ is not None:
-                    cast("Carrier", workflow.instance()).trail.watch = _noting(run_.run)
+                    cast("WorkflowWithTrail", workflow.instance()).trail.watch = _recording(run_.run)
                 return await super().execute_workflow(input)
 
         return Watched
 
 
-def _noting(run: TrialRun) -> Callable[[DomainEvent], None]:
+def _recording(run: TrialRun) -> Callable[[DomainEvent], None]:
     def note(event: DomainEvent) -> None:
         if not workflow.unsafe.is_replaying():
             run.events.append(event)

@@ -18,9 +18,9 @@ from noetl_activities.http import outcome_of
 from noetl_activities.http_exchange import HttpResponse
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.rows import sql_result, statement
+from noetl_activities.rows import sql_result, statement_result
 from noetl_activities.sinks import Entry, Stored
-from noetl_activities.sinks.data import rows_of
+from noetl_activities.sinks.data import sink_rows
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.language.tool_description import Tools
@@ -32,16 +32,16 @@ from noetl_temporal.machine.control import RefusedError
 from noetl_temporal.machine.events import Event
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.playbook_tests.host import TrialRun
-from noetl_temporal.playbook_tests.requests import Due, Requests, Situation, fact_of, situation_of
+from noetl_temporal.playbook_tests.requests import DueRequest, Requests, Situation, fact_of, situation_of
 from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
 from noetl_temporal.run_tool import Attempt
-from noetl_temporal.tool_outcome import plain
+from noetl_temporal.tool_outcome import plain_outcome
 from noetl_temporal.value_store import ValueStore
 
 __all__ = ["NoStubError", "StubbedWorld", "is_named"]
 
 START_MS = EPOCH_MS + 366 * 86_400_000
-"""When every test begins: the start of 2025, UTC."""
+"""The time at which every test begins: the start of 2025, UTC."""
 
 _NOOP = NoopTool.spec.kind
 
@@ -56,7 +56,7 @@ class NoStubError(Exception):
 
 
 def is_named(calls: Calls, call: ToolCall) -> bool:
-    """Whether a call is one of those that the test names."""
+    """Whether the call is one of ``calls``."""
     return (
         calls.step.text == call.step
         and (calls.task is None or calls.task.text == call.task)
@@ -69,8 +69,8 @@ def is_named(calls: Calls, call: ToolCall) -> bool:
 class StubbedWorld:
     """The surroundings of a run in memory: the stubs of its test, and a virtual clock.
 
-    ``used`` counts the attempts that each stub has answered, ``stored`` has the rows of sinks by table. ``last`` is
-    the run when nothing was to be done the last time.
+    ``used`` counts the attempts for which each stub was used, ``stored`` has the rows of sinks by table. ``last`` is
+    the situation of the run when it was last idle.
     """
 
     stubs: tuple[Stub, ...]
@@ -96,36 +96,36 @@ class StubbedWorld:
 
     def playbook(self, call: ToolCall) -> ToolReport:
         """See host.World. Raises NoStubError."""
-        stub = self.chosen(call, 1)
-        outcome = _failed(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
-        return ToolReport(plain(outcome), is_decided=False)
+        stub = self.choose_stub(call, 1)
+        outcome = _error_outcome(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
+        return ToolReport(plain_outcome(outcome), is_decided=False)
 
-    def attend(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
+    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
-        for due in self.requests.first():
+        for due in self.requests.initial_requests():
             if fact := self._fact(due, machine):
                 receive(fact)
-        for seconds in self.requests.moments():
+        for seconds in self.requests.due_times():
             loop.call_later(seconds, lambda: None)
         loop.idle = lambda: self._send_due_request(machine, run, receive)
 
     def _send_due_request(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> bool:
-        """Whether a request was sent, as nothing else is to be done now."""
+        """Send the next request that is due, now that the run is idle. Returns whether there was one."""
         is_busy = any(made.report is None for made in run.calls)
         started = (event.node for event in run.events if event.type == "step.started")
         seconds = asyncio.get_running_loop().time()
         self.last = situation_of(machine, started, is_busy=is_busy, seconds=seconds)
-        due = self.requests.due(self.last)
+        due = self.requests.next_due(self.last)
         if due is not None:
             fact = self._fact(due, machine)
             if fact is not None:
                 receive(fact)
-            self.requests.accepted()
+            self.requests.release_calls()
             return True
         return False
 
-    def _fact(self, due: Due, machine: Machine) -> Event | None:
+    def _fact(self, due: DueRequest, machine: Machine) -> Event | None:
         """Return the fact of a request; None if the run refuses it."""
         try:
             return fact_of(due, machine, self.now())
@@ -135,17 +135,17 @@ class StubbedWorld:
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
         """See host.World. Raises NoStubError."""
-        return self.attempt_with(self.chosen(call, log.number), call, log)
+        return self.attempt_with(self.choose_stub(call, log.number), call, log)
 
     def attempt_with(self, stub: Stub | None, call: ToolCall, log: CallLog) -> Attempt:
-        """Return the attempt that the stub answers."""
+        """Return the attempt whose tool returns the stub."""
         sinks = _Sinks(self.stored, stub.sink_error if stub else None)
         tool = StubTool(call, stub, self.tools[call.kind].timeout, self.requests)
         credentials = Credentials(self._source)
-        call = replace(call, lease=None)  # no row is another's
+        call = replace(call, lease=None)  # stubs claim no rows
         return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), performer=sinks)
 
-    def chosen(self, call: ToolCall, attempt: int) -> Stub | None:
+    def choose_stub(self, call: ToolCall, attempt: int) -> Stub | None:
         """Return the stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises
         NoStubError.
         """
@@ -162,7 +162,7 @@ class StubbedWorld:
 
 
 class StubTool:
-    """Answers one attempt. Without a stub it does nothing."""
+    """The tool of one attempt, which returns its stub. Without a stub it does nothing."""
 
     def __init__(self, call: ToolCall, stub: Stub | None, timeout: float | None, requests: Requests) -> None:
         self.spec = ToolSpec(call.kind, "returns the response of a stub", timeout=timeout)
@@ -172,40 +172,46 @@ class StubTool:
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """See noetl_activities.tool.Tool."""
-        await self._requests.sent_before(self._step)
+        await self._requests.wait_until_sent(self._step)
         stub = self._stub
         if stub is None:
             return await NoopTool().run(request, context)
         await asyncio.sleep(stub.takes)
-        return await answer_of(stub, request, context)
+        return await stub_outcome(stub, request, context)
 
 
-async def answer_of(stub: Stub, request: Request, context: ToolContext) -> Outcome:
-    """Return the response of the stub, in the form of the tool's."""
+async def stub_outcome(stub: Stub, request: Request, context: ToolContext) -> Outcome:
+    """Return the outcome that the tool would have for the stub."""
     if stub.error is not None:
-        return _failed(stub.error)
+        return _error_outcome(stub.error)
     if stub.rows is not None:
         columns = list(dict.fromkeys(name for row in stub.rows for name in row))
         rows = ([row.get(name) for name in columns] for row in stub.rows)
-        return Outcome("ok", sql_result([statement(columns, rows)]))
+        return Outcome("ok", sql_result([statement_result(columns, rows)]))
     if request.kind == "http":
-        return await _responded(stub.http or StubResponse(200, {}, stub.result), request, context)
+        return await _http_outcome(stub.http or StubResponse(200, {}, stub.result), request, context)
     return Outcome("ok", stub.result)
 
 
-def _failed(error: StubError) -> Outcome:
+def _error_outcome(error: StubError) -> Outcome:
     info = ErrorInfo(error.kind, error.message, error.code, error.retryable, retry_after=error.retry_after)
     return Outcome("error", error=info)
 
 
-async def _responded(answer: StubResponse, request: Request, context: ToolContext) -> Outcome:
-    """Return what the http tool makes of the response."""
-    is_text = isinstance(answer.body, str)
-    headers = {"content-type": "text/plain" if is_text else "application/json", **answer.headers}
-    body = b"" if answer.body is None else (answer.body if is_text else json.dumps(answer.body)).encode()
+async def _http_outcome(stub_response: StubResponse, request: Request, context: ToolContext) -> Outcome:
+    """Return the outcome of the http tool for the response."""
+    is_text = isinstance(stub_response.body, str)
+    headers = {"content-type": "text/plain" if is_text else "application/json", **stub_response.headers}
+    body = (
+        b""
+        if stub_response.body is None
+        else (stub_response.body if is_text else json.dumps(stub_response.body)).encode()
+    )
     config = request.config
-    made = httpx.Request(str(config.get("method") or "GET"), str(config.get("url") or config.get("endpoint") or ""))
-    response = httpx.Response(answer.status, headers=headers, request=made)
+    http_request = httpx.Request(
+        str(config.get("method") or "GET"), str(config.get("url") or config.get("endpoint") or "")
+    )
+    response = httpx.Response(stub_response.status, headers=headers, request=http_request)
     return await outcome_of(HttpResponse(response, bytearray(body)), 0.0, context)
 
 
@@ -229,9 +235,9 @@ class _Sinks:
         """Keep the rows."""
         del mode, entry, auth, context
         if self._error is not None:
-            raise SinkError(_failed(self._error))
+            raise SinkError(_error_outcome(self._error))
         place = str(config.get("table") or config.get("statement") or kind)
-        rows = cast("list[Any]", rows_of(config, result))
+        rows = cast("list[Any]", sink_rows(config, result))
         self._stored.setdefault(place, []).extend(rows)
         return Stored(len(rows), place, is_in_ledger=True)
 

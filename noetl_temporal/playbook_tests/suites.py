@@ -17,7 +17,7 @@ from noetl_compiler.playbook_tests import Calls, PlaybookTest, Request, Stub, Su
 from noetl_compiler.reader import read_file
 from noetl_compiler.syntax import Name
 from noetl_temporal.machine.waits.matching import signals_of
-from noetl_temporal.unsupported import unsupported
+from noetl_temporal.unsupported import unsupported_uses
 
 __all__ = ["LoadedSuite", "load", "suite_files"]
 
@@ -27,13 +27,13 @@ _ANYTHING = "..."
 
 @dataclass(frozen=True)
 class LoadedSuite:
-    """A file of tests with its ``playbook``. ``wrong`` are texts with diagnostics that keep the tests from running, and
-    ``refused`` lines on what of the playbook cannot run; ``graph`` is None then.
+    """A file of tests with its ``playbook``. ``graph`` is None if the tests cannot run: then ``invalid_files`` are the
+    files with diagnostics, or ``refused`` are lines about what the playbook uses that is not supported.
     """
 
     suite: Suite
     graph: Graph | None
-    wrong: tuple[Result, ...] = ()
+    invalid_files: tuple[Result, ...] = ()
     refused: tuple[str, ...] = ()
 
     @property
@@ -43,12 +43,12 @@ class LoadedSuite:
 
 
 def suite_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the files that are named, and those of tests below the folders that are named, each once."""
-    files = (file for path in paths for file in (_below(path) if path.is_dir() else [path]))
+    """Return the given files, and the test files below the given folders, each once."""
+    files = (file for path in paths for file in (_test_files(path) if path.is_dir() else [path]))
     return list({file.resolve(): file for file in files}.values())
 
 
-def _below(folder: Path) -> list[Path]:
+def _test_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
 
 
@@ -68,7 +68,7 @@ def load(file: Path, tools: Tools) -> LoadedSuite:
     if result.graph is None:
         return LoadedSuite(suite, None, (result,))
     executors = {kind for kind, tool in tools.items() if tool.has_executor}
-    if refused := unsupported(result.graph, executors):
+    if refused := unsupported_uses(result.graph, executors):
         return LoadedSuite(suite, None, refused=tuple(refused))
     if unknown := tuple(_unknown_names(suite, result.graph)):
         return LoadedSuite(suite, None, (Result(None, sort_and_dedupe(unknown), source),))
@@ -91,11 +91,11 @@ def _unknown_names(suite: Suite, graph: Graph) -> Iterator[Diagnostic]:
         for calls in (*(stub.calls for stub in test.stubs), *(expected_calls.calls for expected_calls in test.calls)):
             yield from _unknown_call(suite, graph, calls)
         for stub in test.stubs:
-            yield from _foreign_answer(suite, graph, stub)
+            yield from _inapplicable_responses(suite, graph, stub)
         for name in _steps_of(test):
             yield from _unknown_step(suite, graph, name)
         for request in test.requests:
-            yield from _impossible(suite, graph, request)
+            yield from _impossible_requests(suite, graph, request)
 
 
 def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnostic]:
@@ -110,8 +110,8 @@ def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnost
         yield _error(suite, Code.UNKNOWN_LABEL, calls.task.span, message, hint)
 
 
-def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnostic]:
-    """Yield an answer that none of the tasks can get."""
+def _inapplicable_responses(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnostic]:
+    """Yield an error for a response that none of the tasks can receive."""
     key, kinds = ("http", ("http",)) if stub.http else ("rows", tuple(sorted(STORES)))
     step = graph.steps.get(stub.calls.step.text)
     if step is None or not (stub.http or stub.rows is not None):
@@ -123,8 +123,8 @@ def _foreign_answer(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnost
         yield _error(suite, Code.WRONG_VALUE, stub.span, message, "write result: with what the call returns")
 
 
-def _impossible(suite: Suite, graph: Graph, request: Request) -> Iterator[Diagnostic]:
-    """Yield a request that no run of the playbook can wait for."""
+def _impossible_requests(suite: Suite, graph: Graph, request: Request) -> Iterator[Diagnostic]:
+    """Yield errors for a request that no run of the playbook can wait for."""
     signals, step = signals_of(graph), graph.steps.get(request.step.text.partition("#")[0]) if request.step else None
     if request.name is not None and request.name.text not in signals:
         hint = nearest_or_all(request.name.text, signals, "its signals are") if signals else "it waits for no signals"

@@ -36,51 +36,51 @@ from noetl_temporal.naming import (
     SKIP_UPDATE,
     WORKFLOW_QUEUE,
 )
-from noetl_temporal.playbook_tests.clocks import Clocks, SkippingTime, WorkflowClock
+from noetl_temporal.playbook_tests.clocks import Clocks, TimeSkippingInterceptor, WorkflowClock
 from noetl_temporal.playbook_tests.expectations import TrialProblem
 from noetl_temporal.playbook_tests.host import TrialRun
-from noetl_temporal.playbook_tests.requests import Due, Requests, Situation, name_of_held
+from noetl_temporal.playbook_tests.requests import DueRequest, Requests, Situation, name_of_held
 from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns, stubbed_worker
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
-from noetl_temporal.playbook_tests.trial import TrialResult, problems_of, stuck, without_stub
+from noetl_temporal.playbook_tests.trial import TrialResult, missing_stub_problem, problems_of, stuck_run_problems
 from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send
 from noetl_temporal.runs import RunHandle
 
-__all__ = ["not_on_temporal", "run_on_temporal"]
+__all__ = ["memory_only_reason", "run_on_temporal"]
 
 AT_ONCE = 8
 """Tests that run at the same time."""
 
-LOOK_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 STILL_SECONDS = 5.0
-"""How long nothing happens in a run that cannot continue."""
+"""How long a run must make no progress to count as stuck."""
 
 
-def not_on_temporal(graph: Graph) -> str | None:
-    """Why tests of the playbook run in memory only; None for others."""
+def memory_only_reason(graph: Graph) -> str | None:
+    """Return why tests of the playbook run in memory only; None if they run on Temporal as well."""
     if any(task.kind == PLAYBOOK for step in graph.steps.values() for task in step.tasks):
         return "it calls playbooks, which stubs replace in memory only"
     return None
 
 
 async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Graph]], tools: Tools) -> list[TrialResult]:
-    """The verdicts of tests, each with its graph, in their order."""
+    """Return the results of tests, each with its graph, in their order."""
     client = await Client.connect(address, data_converter=data_converter(None), header_codec_behavior=HEADERS)
     runs: StubbedRuns = {}
-    places = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(AT_ONCE)
 
-    async def one(test: PlaybookTest, graph: Graph) -> TrialResult:
-        async with places:
+    async def run_one(test: PlaybookTest, graph: Graph) -> TrialResult:
+        async with slots:
             return await _Trial(client, runs, test, _without_frames(graph), tools).run()
 
     async with stubbed_worker(client, runs, tools):
-        return list(await asyncio.gather(*(one(*given) for given in tests)))
+        return list(await asyncio.gather(*(run_one(*pair) for pair in tests)))
 
 
 def _without_frames(graph: Graph) -> Graph:
-    """Frames need a payload store; in memory their items run one by one as well."""
+    """Return the graph without frames, which need a payload store."""
     steps = {
         name: msgspec.structs.replace(step, loop=msgspec.structs.replace(step.loop, frame=None))
         if step.loop is not None and step.loop.frame is not None
@@ -101,22 +101,22 @@ class _Trial:
         self._execution_id = new_execution_id()
         runs[self._execution_id] = self._stubbed
         config = client.config()
-        config["interceptors"] = [*config["interceptors"], SkippingTime(moves=not test.requests)]
+        config["interceptors"] = [*config["interceptors"], TimeSkippingInterceptor(moves=not test.requests)]
         self._client = Client(**config)
         self._tools = tools
         self._began = millisecond_of(self._execution_id) / 1000
-        self._is_stuck: Situation | None = None
+        self._stuck_situation: Situation | None = None
 
     async def run(self) -> TrialResult:
-        """Run it, and compare the outcome."""
+        """Run the test, and compare the outcome."""
         began = time.perf_counter()
         client = NoetlClient(self._client, None, self._tools)
         queues = dict.fromkeys(self._tools, WORKFLOW_QUEUE)
         handle = await client.submit(self._graph, self._test.payload, queues=queues, execution_id=self._execution_id)
         problems = await self._follow(handle)
         run = self._stubbed.run
-        found_problems = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
-        ordered = tuple(sorted(found_problems, key=lambda problem: problem.span))
+        all_problems = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
+        ordered = tuple(sorted(all_problems, key=lambda problem: problem.span))
         return TrialResult(self._test, time.perf_counter() - began, ordered, run)
 
     async def _follow(self, handle: RunHandle) -> list[TrialProblem]:
@@ -125,15 +125,15 @@ class _Trial:
         ending = asyncio.create_task(handle.result())
         try:
             while not ending.done():
-                await asyncio.wait([ending], timeout=LOOK_SECONDS)
-                if self._stubbed.fault is not None or self._is_stuck is not None:
+                await asyncio.wait([ending], timeout=POLL_SECONDS)
+                if self._stubbed.fault is not None or self._stuck_situation is not None:
                     break
                 if steering.done():
                     steering.result()
             if self._stubbed.fault is not None:
-                return [without_stub(self._test.span, self._graph, self._stubbed.fault, self._stubbed.run)]
-            if self._is_stuck is not None:
-                return stuck(self._test, self._graph, self._stubbed.world, self._is_stuck)
+                return [missing_stub_problem(self._test.span, self._graph, self._stubbed.fault, self._stubbed.run)]
+            if self._stuck_situation is not None:
+                return stuck_run_problems(self._test, self._graph, self._stubbed.world, self._stuck_situation)
             await self._read_outcome(handle, ending.result())
             return []
         finally:
@@ -151,7 +151,7 @@ class _Trial:
         records: dict[str, Any] = state.get("records", {})
         run.results = {step: record["outcome"].get("result") for step, record in records.items()}
         kept: Mapping[str, list[Any]] = state.get("signals", {})
-        run.untaken = [msgspec.convert(signal, Signal) for queue in kept.values() for signal in queue]
+        run.unused_signals = [msgspec.convert(signal, Signal) for queue in kept.values() for signal in queue]
         timers = await delays_of_timers(self._client, handle.workflow_id)
         run.delays = [seconds for _, seconds in sorted([*self._stubbed.delays, *timers], key=lambda timed: timed[0])]
 
@@ -159,71 +159,71 @@ class _Trial:
 
     async def _send_requests(self, handle: RunHandle) -> None:
         """Send each request when it is due; move the clocks until the run ends."""
-        for first in self._requests.first():
-            await self._send(handle, first)
-        self._requests.accepted()
+        for initial in self._requests.initial_requests():
+            await self._send(handle, initial)
+        self._requests.release_calls()
         clocks = Clocks(self._client, handle.workflow_id)
-        while self._requests.left and (clocks_read := await clocks.read()):
+        while self._requests.pending and (clocks_read := await clocks.read()):
             situation = await self._situation(handle, clocks_read) if self._is_settled(clocks_read) else None
             if situation is None:
-                await asyncio.sleep(LOOK_SECONDS)
-            elif (due := self._requests.due(situation)) is not None:
+                await asyncio.sleep(POLL_SECONDS)
+            elif (due := self._requests.next_due(situation)) is not None:
                 await self._send(handle, due)
                 await self._wait_for_pause(due.request, clocks_read)
-                self._requests.accepted()
-            elif await clocks.move(clocks_read, self._until()):
-                await self._something_happens(clocks, clocks_read)
-            elif not await self._something_happens(clocks, clocks_read):
-                self._is_stuck = situation
+                self._requests.release_calls()
+            elif await clocks.move(clocks_read, self._next_due_time()):
+                await self._wait_for_progress(clocks, clocks_read)
+            elif not await self._wait_for_progress(clocks, clocks_read):
+                self._stuck_situation = situation
                 return
         if self._test.requests:
             await clocks.release()
-        await self._until_still(handle, clocks)
+        await self._wait_until_still(handle, clocks)
 
-    async def _something_happens(self, clocks: Clocks, before: list[WorkflowClock]) -> bool:
+    async def _wait_for_progress(self, clocks: Clocks, before: list[WorkflowClock]) -> bool:
         """Wait a while; return whether there was progress. Timers fire some time after the clock has moved."""
-        seen, until = self._progress(before), time.monotonic() + STILL_SECONDS
-        while time.monotonic() < until:
+        marker, deadline = self._progress_marker(before), time.monotonic() + STILL_SECONDS
+        while time.monotonic() < deadline:
             clocks_read = await clocks.read()
-            moment = self._until()
-            is_reached = moment is not None and bool(clocks_read) and _time_of(clocks_read) >= moment
-            if self._progress(clocks_read) != seen or is_reached:
+            due_time = self._next_due_time()
+            is_reached = due_time is not None and bool(clocks_read) and _time_of(clocks_read) >= due_time
+            if self._progress_marker(clocks_read) != marker or is_reached:
                 return True
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
         return False
 
-    async def _until_still(self, handle: RunHandle, clocks: Clocks) -> None:
+    async def _wait_until_still(self, handle: RunHandle, clocks: Clocks) -> None:
         """Wait until the run has ended or cannot continue."""
         while clocks_read := await clocks.read():
-            happens = await self._something_happens(clocks, clocks_read)
-            if not happens and self._is_settled(clocks_read):
-                self._is_stuck = await self._situation(handle, clocks_read)
+            has_progressed = await self._wait_for_progress(clocks, clocks_read)
+            if not has_progressed and self._is_settled(clocks_read):
+                self._stuck_situation = await self._situation(handle, clocks_read)
                 return
 
-    def _progress(self, clocks: list[WorkflowClock]) -> tuple[Any, ...]:
+    def _progress_marker(self, clocks: list[WorkflowClock]) -> tuple[Any, ...]:
         """Return a value that changes whenever the run makes progress."""
         return self._stubbed.deliveries, [(clock.handle.id, clock.events) for clock in clocks]
 
     def _is_settled(self, clocks: list[WorkflowClock]) -> bool:
         """Whether the run makes no progress until a request is sent."""
         running = sum(clock.running for clock in clocks)
-        return not any(clock.is_at_work for clock in clocks) and running == self._requests.held_back
+        return not any(clock.is_at_work for clock in clocks) and running == self._requests.delayed_calls
 
-    def _until(self) -> datetime | None:
-        moments = self._requests.moments()
-        return datetime.fromtimestamp(self._began + moments[0], UTC) if moments else None
+    def _next_due_time(self) -> datetime | None:
+        due_times = self._requests.due_times()
+        return datetime.fromtimestamp(self._began + due_times[0], UTC) if due_times else None
 
     async def _situation(self, handle: RunHandle, clocks: list[WorkflowClock]) -> Situation | None:
         """Return the situation of the run; None if it has ended."""
         try:
-            standing = await handle.suspensions(timedelta(seconds=10))
+            open_waits = await handle.suspensions(timedelta(seconds=10))
         except RunOverError:
             return None
         started = frozenset(event.node for event in self._stubbed.run.events if event.type == "step.started")
         seconds = _time_of(clocks).timestamp() - self._began
-        return Situation(standing, started, any(clock.calls for clock in clocks), seconds)
+        return Situation(open_waits, started, any(clock.calls for clock in clocks), seconds)
 
-    async def _send(self, handle: RunHandle, due: Due) -> None:
+    async def _send(self, handle: RunHandle, due: DueRequest) -> None:
         try:
             if due.request.do == "cancel":
                 await handle.cancel(due.request.reason)
@@ -237,12 +237,12 @@ class _Trial:
         """Wait until the loops of the run have received its pause."""
         if request.do not in ("pause", "resume"):
             return
-        until = time.monotonic() + STILL_SECONDS
+        deadline = time.monotonic() + STILL_SECONDS
         for clock in clocks[1:]:
-            while time.monotonic() < until:
+            while time.monotonic() < deadline:
                 if await _is_paused(clock.handle) is not (request.do == "resume"):
                     break
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(POLL_SECONDS)
 
 
 def _time_of(clocks: list[WorkflowClock]) -> datetime:
@@ -262,7 +262,7 @@ async def _is_paused(handle: WorkflowHandle[Any, Any]) -> bool | None:
         return None
 
 
-def _update_of(due: Due) -> tuple[str, SignalRequest | DecisionRequest | PauseRequest | HeldRequest]:
+def _update_of(due: DueRequest) -> tuple[str, SignalRequest | DecisionRequest | PauseRequest | HeldRequest]:
     _, request, target = due
     id_ = new_execution_id()
     match request.do:

@@ -1,4 +1,4 @@
-"""The delays of a run on Temporal, out of its histories: before pages and jumps, and of waits that time out."""
+"""Reads the delays of a run on Temporal from its histories: before pages and jumps, and of timed-out waits."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _delays(events: list[HistoryEvent], summaries: dict[int, str]) -> Iterator[t
             if DELAYED.fullmatch(summaries.get(event.event_id, "")):
                 yield event.event_time.ToMilliseconds(), _seconds(event)
         elif event.HasField("timer_fired_event_attributes"):
-            begun = event.timer_fired_event_attributes.started_event_id
-            if WAITED.fullmatch(summaries.get(begun, "")):
-                yield event.event_time.ToMilliseconds(), _seconds(started[begun])
+            started_id = event.timer_fired_event_attributes.started_event_id
+            if WAITED.fullmatch(summaries.get(started_id, "")):
+                yield event.event_time.ToMilliseconds(), _seconds(started[started_id])
 
 
 def _seconds(event: HistoryEvent) -> float:

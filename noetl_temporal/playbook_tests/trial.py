@@ -1,4 +1,4 @@
-"""Runs one test, and says what of it failed."""
+"""Runs one test, and returns its problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from noetl_temporal.playbook_tests.requests import Requests, Situation
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.playbook_tests.virtual_time import StuckError, VirtualTimeLoop
 
-__all__ = ["TrialResult", "problems_of", "run_test", "stuck", "without_stub"]
+__all__ = ["TrialResult", "missing_stub_problem", "problems_of", "run_test", "stuck_run_problems"]
 
 EXECUTION_ID = 1
 """The execution id of all tests, so that ids are the same in each run of a test."""
@@ -35,7 +35,7 @@ class TrialResult:
 
     @property
     def is_passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether the test has no problems."""
         return not self.problems
 
 
@@ -52,8 +52,8 @@ def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> TrialResult:
 def problems_of(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -> list[TrialProblem]:
     """Return the problems of a run that has ended."""
     return [
-        *_unused(test, graph, world),
-        *request_problems(graph, world.requests, run.untaken),
+        *_unused_stub_problems(test, graph, world),
+        *request_problems(graph, world.requests, run.unused_signals),
         *failed_expectations(test, graph, run, world),
     ]
 
@@ -64,19 +64,21 @@ def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -
         with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
             runner.run(run_graph(graph, world, EXECUTION_ID, test.payload, run))
     except NoStubError as missing:
-        return [without_stub(test.span, graph, missing, run)]
+        return [missing_stub_problem(test.span, graph, missing, run)]
     except StuckError:
-        return stuck(test, graph, world, world.last)
+        return stuck_run_problems(test, graph, world, world.last)
     return []
 
 
-def stuck(test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None) -> list[TrialProblem]:
+def stuck_run_problems(
+    test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None
+) -> list[TrialProblem]:
     """Return why a run cannot continue; ``last`` is its current state."""
     return [*stuck_problems(test, graph, last), *request_problems(graph, world.requests, [])]
 
 
-def without_stub(span: Span, graph: Graph, missing: NoStubError, run: TrialRun) -> TrialProblem:
-    """Return what to write for a call."""
+def missing_stub_problem(span: Span, graph: Graph, missing: NoStubError, run: TrialRun) -> TrialProblem:
+    """Return the problem of a call without a stub, with the stub to write."""
     call = missing.call
     parts = {
         "iteration": call.iteration,
@@ -91,7 +93,7 @@ def without_stub(span: Span, graph: Graph, missing: NoStubError, run: TrialRun) 
     return TrialProblem(span, message, place=place)
 
 
-def _unused(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[TrialProblem]:
+def _unused_stub_problems(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[TrialProblem]:
     return [
         TrialProblem(stub.span, f"nothing used the stub for {stub.calls}", place=place_of(graph, stub.calls.step.text))
         for stub, used in zip(test.stubs, world.used, strict=True)

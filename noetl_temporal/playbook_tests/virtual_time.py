@@ -1,4 +1,4 @@
-"""An event loop whose clock moves on to the next timer as soon as nothing else is to be done.
+"""An event loop whose clock advances to the next timer as soon as it is idle.
 
 So a delay of an hour takes no time, and what happens at which time is the same in every run.
 """
@@ -18,8 +18,8 @@ class StuckError(Exception):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Its time begins at 0. It serves timers and tasks, no sockets; work for a thread is done at once. ``idle`` is
-    asked before the time moves on, and returns whether there is something to be done now.
+    """An event loop with virtual time, which begins at 0. It serves timers and tasks, no sockets; work for threads runs
+    immediately. ``idle`` is called before the time advances, and returns whether it has created new work.
     """
 
     def __init__(self) -> None:
@@ -44,12 +44,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return done
 
     def advance(self, seconds: float) -> None:
-        """Move the clock on."""
+        """Advance the clock."""
         self._seconds += seconds
 
 
 class _Selector(selectors.BaseSelector):
-    """Asked to wait, it moves the clock of its loop instead. A real one has the files, and is not waited for."""
+    """A selector that advances the clock of its loop instead of waiting; a real selector holds the files."""
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
         self._loop = loop

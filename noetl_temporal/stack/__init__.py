@@ -6,7 +6,7 @@ created.
 
 One process owns the stack of a folder: it holds ``owner.lock`` (flock, which the kernel releases however the owner
 dies), starts both servers as its children and publishes their addresses in ``stack.json``. Other users of the stack
-read the addresses and hold ``users.lock`` shared; the owner waits for that lock before it stops the servers.
+read the addresses and hold a shared lock on ``users.lock``; the owner waits for them before it stops the servers.
 
 No process outlives its owner. A guard, which is a shell that reads the servers' process ids from a pipe, ends them when
 the pipe closes, even if the owner is killed. If the guard is killed too, the next owner finds the processes in

@@ -19,20 +19,20 @@ from noetl_activities.variables import (
 )
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
-from noetl_temporal.stack.files import read_text, write_whole
+from noetl_temporal.stack.files import read_text, write_atomically
 from noetl_temporal.stack.home import Mode
 
 __all__ = ["Addresses", "without_password"]
 
-PLAYBOOKS = ("pg_local", "pg_k8s", "test_postgres")
-"""Names of credentials, as playbooks use them, for the playbooks' database."""
+PLAYBOOK_CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
+"""The names under which playbooks use the credential of the playbooks' database."""
 
-LOG = "pg_noetl_k8s"
+LOG_CREDENTIAL = "pg_noetl_k8s"
 """The credential that reads the event log."""
 
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
-SESSION = " ".join(
+SESSION_SETTINGS = " ".join(
     f"-c {setting}"
     for setting in (
         'search_path="$user",public',
@@ -72,13 +72,13 @@ SESSION = " ".join(
         "client_connection_check_interval=0",
     )
 )
-"""What calls of the playbooks' database begin with. An account may set defaults of its own (ALTER ROLE), and all
-playbooks share one: settings of the login win over these.
+"""Settings of every login to the playbooks' database. All playbooks share one account, and an account can change its
+own defaults (ALTER ROLE); settings of the login override them.
 """
 
 OWN_QUEUES = "python,shell"
-"""The other tools share the workflows' queue, whose calls start at once. A call of python or shell may take long, so
-many of them would keep calls of other tools waiting for a place in the worker."""
+"""Tools with queues of their own. The other tools share the queue of the workflows, whose calls start immediately.
+Calls of python and shell may take long, and many of them would delay the calls of other tools."""
 
 
 class Addresses(msgspec.Struct, frozen=True):
@@ -86,9 +86,9 @@ class Addresses(msgspec.Struct, frozen=True):
 
     ``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
 
-    ``sockets`` is the folder of Postgres's Unix socket. ``ports`` are all TCP ports on which the servers listen, of
-    Temporal chooses some itself: whoever reaches one of them can command the stack. ``credentials`` is what
-    NOETL_CREDENTIALS named when it started.
+    ``sockets`` is the folder of Postgres's Unix socket. ``ports`` are all TCP ports on which the servers listen,
+    including those that Temporal chooses itself: a client that reaches one of them controls the stack. ``credentials``
+    is the value of NOETL_CREDENTIALS at the start.
     """
 
     pid: int
@@ -107,43 +107,43 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @property
     def postgres(self) -> str:
-        """The DSN of the event log's database, whose account may do everything, by the socket."""
+        """The DSN of the event log's database over the Unix socket. Its account is the superuser."""
         return f"postgresql://noetl:{self.postgres_password}@{quote(self.sockets, '')}:{self.postgres_port}/noetl"
 
     @property
     def postgres_tcp(self) -> str:
-        """The DSN over TCP, for programs that do not support Unix sockets."""
+        """The same DSN over TCP, for programs that do not support Unix sockets."""
         return f"postgresql://noetl:{self.postgres_password}@127.0.0.1:{self.postgres_port}/noetl"
 
     @property
     def temporal_port(self) -> int:
-        """Where ``temporal_pid`` listens, if it still does."""
+        """The port of Temporal's frontend."""
         return int(self.temporal.rpartition(":")[2])
 
     @property
     def playbooks(self) -> str:
-        """The DSN of the playbooks' database, whose account reaches no other, by TCP."""
+        """The DSN of the playbooks' database over TCP. Its account cannot connect to another database."""
         return f"postgresql://playbooks:{self.playbooks_password}@127.0.0.1:{self.postgres_port}/playbooks"
 
     def environment(self) -> dict[str, str]:
-        """Return the variables by which a client, a worker or a mirror finds this stack and may use it.
+        """Return the environment variables that connect a client, a worker or a mirror to this stack.
 
-        Playbooks written for a laptop or for kind find a database under the names they use, and tools may call what
-        runs on this machine. Most tools share one queue with the workflows, as one worker serves everything."""
-        playbooks = self._login("playbooks", self.playbooks_password, "playbooks", options=SESSION)
-        given = {_variable(name): playbooks for name in PLAYBOOKS}
-        given[_variable(LOG)] = self._login("reader", self.reader_password, "noetl")
-        given[DEFAULT_CREDENTIAL_VARIABLE] = PLAYBOOKS[0]
-        given[HTTP_ALLOW_VARIABLE] = LOOPBACK
-        given[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
-        chosen = {name: os.environ.get(name, value) for name, value in given.items()}
+        Playbooks written for a laptop or for kind find a database under the names they use, and tools may call
+        servers on this machine. Most tools share one queue with the workflows, as one worker serves everything."""
+        playbooks = self._login("playbooks", self.playbooks_password, "playbooks", options=SESSION_SETTINGS)
+        defaults = {_variable(name): playbooks for name in PLAYBOOK_CREDENTIALS}
+        defaults[_variable(LOG_CREDENTIAL)] = self._login("reader", self.reader_password, "noetl")
+        defaults[DEFAULT_CREDENTIAL_VARIABLE] = PLAYBOOK_CREDENTIALS[0]
+        defaults[HTTP_ALLOW_VARIABLE] = LOOPBACK
+        defaults[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
+        variables = {name: os.environ.get(name, value) for name, value in defaults.items()}
         own = {
             ADDRESS_VARIABLE: self.temporal,
             DSN_VARIABLE: self.postgres,
             SIGNING_KEY_VARIABLE: self.signing_key_file,
             PORTS_VARIABLE: ",".join(map(str, self.ports)),
         }
-        return {**own, **chosen}
+        return {**own, **variables}
 
     def _login(self, user: str, password: str, database: str, **settings: str) -> str:
         login = {
@@ -158,8 +158,8 @@ class Addresses(msgspec.Struct, frozen=True):
         return json.dumps(login)
 
     def write(self, path: Path) -> None:
-        """Publish at ``path``, whole or not at all, readable by the owner alone (it holds the passwords)."""
-        write_whole(path, msgspec.json.encode(self).decode())
+        """Write the addresses to ``path`` atomically; only the owner can read them, because they contain passwords."""
+        write_atomically(path, msgspec.json.encode(self).decode())
 
     @classmethod
     def read(cls, path: Path) -> Addresses | None:
@@ -174,8 +174,8 @@ class Addresses(msgspec.Struct, frozen=True):
 
 def without_password(dsn: str) -> str:
     """Return the DSN without its password."""
-    user, _, rest = dsn.removeprefix("postgresql://").partition(":")
-    return f"postgresql://{user}@{rest.partition('@')[2]}"
+    user, _, remainder = dsn.removeprefix("postgresql://").partition(":")
+    return f"postgresql://{user}@{remainder.partition('@')[2]}"
 
 
 def _variable(credential: str) -> str:

@@ -1,8 +1,8 @@
-"""Give a cluster to the account that Postgres runs as, when another account has made it.
+"""Give a cluster that another account created to the account that Postgres runs as.
 
-Other processes of that account may be at work in it. So each folder changes its owner before its entries are looked at:
-from then on no other account adds, renames or replaces one. Only what belonged to that account is given away, no link
-is followed, and a link, a file with a second name or a special file is an error.
+Other processes of the former account may be using the cluster. So the owner of a folder is changed before its entries
+are read: from then on no other account can add, rename or replace an entry. Only files of the former account change
+their owner. Links are not followed; a link, a hard link or a special file is an error.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import stat
 from collections.abc import Container
 from pathlib import Path
 
-from noetl_temporal.stack.files import OF_A_FOLDER, refuse_unless_plain
+from noetl_temporal.stack.files import FOLDER_FLAGS, check_plain_file
 from noetl_temporal.stack.process import Account
 
 __all__ = ["change_owner"]
 
-FOR_ITS_OWNER = 0o700
+OWNER_ONLY = 0o700
 
 
 def change_owner(folder: Path, former: Container[int], account: Account) -> None:
@@ -29,14 +29,14 @@ def change_owner(folder: Path, former: Container[int], account: Account) -> None
 
 def _change_owner(folder: Path, parent: int | None, former: Container[int], account: Account) -> None:
     name = folder if parent is None else folder.name
-    descriptor = os.open(name, OF_A_FOLDER, dir_fd=parent)
+    descriptor = os.open(name, FOLDER_FLAGS, dir_fd=parent)
     try:
         owner = os.fstat(descriptor).st_uid
         if owner not in former and owner != account.uid:
             return
         os.fchown(descriptor, *account)
-        os.fchmod(descriptor, FOR_ITS_OWNER)
-        for entry in os.listdir(descriptor):  # noqa: PTH208  # of a descriptor: no path leads elsewhere meanwhile
+        os.fchmod(descriptor, OWNER_ONLY)
+        for entry in os.listdir(descriptor):  # noqa: PTH208  # a path could be redirected meanwhile, a descriptor not
             _change_entry(folder / entry, descriptor, former, account)
     finally:
         os.close(descriptor)
@@ -47,5 +47,5 @@ def _change_entry(path: Path, parent: int, former: Container[int], account: Acco
     if stat.S_ISDIR(status.st_mode):
         _change_owner(path, parent, former, account)
     elif status.st_uid in former:
-        refuse_unless_plain(path, status)
+        check_plain_file(path, status)
         os.chown(path.name, *account, dir_fd=parent, follow_symlinks=False)

@@ -1,13 +1,12 @@
-"""The databases and accounts of the embedded Postgres, brought to this state at every start.
+"""The databases and accounts of the embedded Postgres, created or restored at every start:
 
-- ``noetl``: the event log and large values, of the superuser ``noetl``;
-- ``playbooks``: what SQL of playbooks works on, of the account ``playbooks``, which reaches no other database;
-- the account ``reader`` reads the event log and nothing else.
+- the database ``noetl`` has the event log and large values; its owner is the superuser ``noetl``;
+- the database ``playbooks`` is for the SQL of playbooks; the account ``playbooks`` can connect to no other;
+- the account ``reader`` can read the event log and nothing else.
 
-Postgres lets every account change its own password and defaults, and give up the rights it was granted (DROP OWNED).
-None of that may end the service for the next playbook: logins do not depend on the password (cluster_files.py), what
-the accounts may do is granted to PUBLIC (what of the log is in mirror/sql), their databases belong to ``noetl``, and
-defaults are removed here.
+Postgres lets every account change its own password and defaults, and drop the rights it was granted (DROP OWNED). None
+of that may break the next playbook. So logins do not depend on the password (cluster_files.py), rights are granted to
+PUBLIC (those on the event log in mirror/sql), the databases belong to ``noetl``, and defaults are removed here.
 """
 
 from __future__ import annotations
@@ -17,20 +16,21 @@ from pathlib import Path
 
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.postgres_location import place
+from noetl_temporal.stack.postgres_location import locate_postgres
 from noetl_temporal.stack.server_environment import server_environment
 
 __all__ = ["accepts_login", "set_up_databases"]
 
 PLAYBOOKS, READER = "playbooks", "reader"
 
-# Nothing in a database is run when it is set up, and no password is written to the server's log.
+# No code in a database runs while it is set up, and no password is written to the server's log.
 OPTIONS = (
     "-c event_triggers=off -c session_preload_libraries= -c local_preload_libraries= "
     "-c search_path=pg_catalog -c log_min_error_statement=panic"
 )
 
-# Some connections of the 200 stay free for the mirror and the workers' large values. \\gexec runs what the query gives.
+# The limits leave some of the 200 connections to the mirror and to the workers' large values. \\gexec runs each row of
+# the query's result as SQL.
 SETUP = """
 DELETE FROM pg_db_role_setting;
 SELECT format('CREATE ROLE %I', name) FROM unnest(ARRAY['playbooks', 'reader']) AS name
@@ -58,16 +58,16 @@ GRANT USAGE ON SCHEMA noetl TO PUBLIC;
 
 
 def accepts_login(home: Home, sockets: Path, port: int) -> bool:
-    """Whether this stack's server is up."""
+    """Whether the server of this stack accepts connections."""
     return _psql(home, sockets, port, "SELECT 1").returncode == 0
 
 
 def set_up_databases(home: Home, sockets: Path, port: int) -> None:
-    """Make what is missing and take back what was changed. Raises StackError."""
+    """Create what is missing and undo what accounts have changed. Raises StackError."""
     passwords = {account: f"'{home.password(account)}'" for account in (PLAYBOOKS, READER)}
-    done = _psql(home, sockets, port, SETUP.format(**passwords))
-    if done.returncode != 0:
-        raise StackError(f"the databases of the embedded Postgres cannot be set up:\n{done.stderr.strip()}")
+    result = _psql(home, sockets, port, SETUP.format(**passwords))
+    if result.returncode != 0:
+        raise StackError(f"the databases of the embedded Postgres cannot be set up:\n{result.stderr.strip()}")
 
 
 def _psql(home: Home, sockets: Path, port: int, script: str) -> subprocess.CompletedProcess[str]:
@@ -79,7 +79,7 @@ def _psql(home: Home, sockets: Path, port: int, script: str) -> subprocess.Compl
         "PGOPTIONS": OPTIONS,
     }
     return subprocess.run(
-        [str(place().binaries / "psql"), "-qXAtw", "-v", "ON_ERROR_STOP=1", *login],
+        [str(locate_postgres().binaries / "psql"), "-qXAtw", "-v", "ON_ERROR_STOP=1", *login],
         input=script,
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ __all__ = [
     "WrongArgumentError",
 ]
 
-# A Go program that panics says why first, then where; a log of ours says it last.
+# The line of a log that names the cause of a crash.
 _CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
 MAX_LINE = 200
 
@@ -44,15 +44,15 @@ class WrongArgumentError(StackError):
 
 
 class CrashedError(StackError):
-    """A server has ended unexpectedly. ``how`` names the server and the status, ``log`` has its last log lines."""
+    """A server has ended unexpectedly. ``summary`` names the server and its exit status, ``log`` has its last lines."""
 
-    def __init__(self, how: str, log: str) -> None:
-        super().__init__(f"{how}:\n{log}")
-        self.how, self.log = how, log
+    def __init__(self, summary: str, log: str) -> None:
+        super().__init__(f"{summary}:\n{log}")
+        self.summary, self.log = summary, log
 
     @property
     def line(self) -> str:
-        """The error in one line, with the line of the log that names the cause."""
+        """The error in one line: the summary and the line of the log that names the cause."""
         lines = self.log.splitlines()
         cause = next((line for line in lines if _CAUSE.fullmatch(line)), lines[-1])
-        return f"{self.how}: {cause.strip()[:MAX_LINE]}"
+        return f"{self.summary}: {cause.strip()[:MAX_LINE]}"

@@ -1,10 +1,10 @@
-"""Opens files of the stack, only if they are regular files of this account.
+"""Opens files of the stack, but only regular files of this account.
 
-A name may be a trap: a link that redirects a write, a hard link of another file, a FIFO that blocks forever, or a file
-whose owner changes it later. So a folder is opened first and everything in it is opened relative to
-that descriptor; links are never followed (O_NOFOLLOW), opening a FIFO does not block (O_NONBLOCK), and an opened file
-is checked before anything is read, written or truncated. New content is written to a file with a random name that must
-not exist (O_EXCL), which then replaces the old file, so a reader sees either the old or the new content.
+A path may be a trap: a link that redirects a write, a hard link to another file, a FIFO that blocks forever, or a file
+whose owner changes it later. So a folder is opened first, and its files are opened relative to that descriptor. Links
+are never followed (O_NOFOLLOW), opening a FIFO does not block (O_NONBLOCK), and an opened file is checked before it is
+read, written or truncated. New content is written to a file with a random name that must not exist (O_EXCL), which then
+replaces the old file, so a reader sees either the old or the new content.
 
 All functions raise UnsafeFileError, an OSError whose ``strerror`` describes the problem with ``filename``.
 """
@@ -24,25 +24,25 @@ from noetl_compiler.regular_file import file_type
 
 __all__ = [
     "DRAFT_SUFFIX",
-    "OF_A_FOLDER",
+    "FOLDER_FLAGS",
     "OTHERS_MAY_WRITE",
     "UnsafeFileError",
     "check_entries",
     "check_folder",
+    "check_plain_file",
     "make_folder",
     "open_file",
     "open_log",
     "read_text",
-    "refuse_unless_plain",
     "replace_file",
     "replace_text",
-    "write_whole",
+    "write_atomically",
 ]
 
 DRAFT_SUFFIX = ".new"
 OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-OF_A_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-OF_A_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnsafeFileError(OSError):
@@ -53,7 +53,7 @@ class UnsafeFileError(OSError):
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this account alone."""
+    """Create a folder and its missing parents, for this account alone."""
     if not folder.parent.exists():
         make_folder(folder.parent)
     with suppress(FileExistsError):
@@ -61,30 +61,31 @@ def make_folder(folder: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises UnsafeFileError unless it is a folder of this account that no other account can write to."""
-    with _opened_folder(folder):
+    """Raise UnsafeFileError unless it is a folder of this account that no other account can write to."""
+    with _open_folder(folder):
         pass
 
 
 def check_entries(folder: Path) -> None:
     """Check the entries of a folder, which must be folders or regular files without hard links."""
-    with _opened_folder(folder) as descriptor, os.scandir(descriptor) as entries:
+    with _open_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # its owner may be at work
+            with suppress(FileNotFoundError):  # the owner of the stack may be replacing the file
                 status = entry.stat(follow_symlinks=False)
                 if not stat.S_ISDIR(status.st_mode):
-                    _refuse_unless_own(folder / entry.name, status)
+                    _check_own_file(folder / entry.name, status)
 
 
 def open_file(path: Path, flags: int) -> int:
     """Open a regular file of this account in a folder of this account. ``flags`` are those of os.open."""
-    with _opened_folder(path.parent) as folder:
-        with suppress(FileNotFoundError):  # said of the file as it is: opening some kinds has effects, or other words
-            _refuse_unless_own(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
-        with _full_name(path):
-            descriptor = os.open(path.name, flags | OF_A_FILE, 0o600, dir_fd=folder)
+    with _open_folder(path.parent) as folder:
+        # Checked before opening too: opening a special file may have effects, or fail with a less clear message.
+        with suppress(FileNotFoundError):
+            _check_own_file(path, os.stat(path.name, dir_fd=folder, follow_symlinks=False))
+        with _full_path_in_errors(path):
+            descriptor = os.open(path.name, flags | FILE_FLAGS, 0o600, dir_fd=folder)
         try:
-            _refuse_unless_own(path, os.fstat(descriptor))
+            _check_own_file(path, os.fstat(descriptor))
         except UnsafeFileError:
             os.close(descriptor)
             raise
@@ -105,24 +106,26 @@ def open_log(path: Path, *, append: bool = False) -> TextIO:
     return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Replace a file of this account atomically; only its owner can read it."""
-    with _opened_folder(path.parent) as folder:
+    with _open_folder(path.parent) as folder:
         _replace(folder, path, text, 0o600)
 
 
 def replace_text(path: Path, text: str) -> None:
-    """Replace a user's file atomically; permissions and line ends are kept.
+    """Replace a user's file atomically; its permissions and the line ends of ``text`` are kept.
 
-    The folder may be shared. A file that is not regular, or has hard links, is refused."""
-    folder = os.open(path.parent, OF_A_FOLDER)
+    The folder may be shared. Raises UnsafeFileError if the file is not regular or has hard links."""
+    folder = os.open(path.parent, FOLDER_FLAGS)
     try:
-        kept = None
+        permissions = None
         with suppress(FileNotFoundError):
             status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            refuse_unless_plain(path, status)
-            kept = stat.S_IMODE(status.st_mode)
-        _replace(folder, path, text, 0o666, lambda draft: None if kept is None else os.fchmod(draft, kept))
+            check_plain_file(path, status)
+            permissions = stat.S_IMODE(status.st_mode)
+        _replace(
+            folder, path, text, 0o666, lambda draft: None if permissions is None else os.fchmod(draft, permissions)
+        )
     finally:
         os.close(folder)
 
@@ -130,8 +133,8 @@ def replace_text(path: Path, text: str) -> None:
 def replace_file(path: Path, text: str, prepare: Callable[[int], None]) -> None:
     """Replace a file atomically, in a folder that the caller has checked; only its owner can read it.
 
-    ``prepare`` is given the open file before it takes its place."""
-    folder = os.open(path.parent, OF_A_FOLDER)
+    ``prepare`` is called with the descriptor of the new file before that replaces the old one."""
+    folder = os.open(path.parent, FOLDER_FLAGS)
     try:
         _replace(folder, path, text, 0o600, prepare)
     finally:
@@ -139,10 +142,10 @@ def replace_file(path: Path, text: str, prepare: Callable[[int], None]) -> None:
 
 
 def _replace(folder: int, path: Path, text: str, mode: int, prepare: Callable[[int], None] | None = None) -> None:
-    """``mode`` is less the umask."""
+    """Write a draft and rename it to ``path``. ``mode`` are its permissions, before the umask."""
     draft = f".{path.name}.{secrets.token_hex(8)}{DRAFT_SUFFIX}"
-    with _full_name(path):
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | OF_A_FILE, mode, dir_fd=folder)
+    with _full_path_in_errors(path):
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS, mode, dir_fd=folder)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
@@ -155,37 +158,37 @@ def _replace(folder: int, path: Path, text: str, mode: int, prepare: Callable[[i
 
 
 @contextmanager
-def _opened_folder(folder: Path) -> Generator[int]:
-    _refuse_link(folder)
-    with _full_name(folder):
-        descriptor = os.open(folder, OF_A_FOLDER)
+def _open_folder(folder: Path) -> Generator[int]:
+    _check_no_link(folder)
+    with _full_path_in_errors(folder):
+        descriptor = os.open(folder, FOLDER_FLAGS)
     try:
         status = os.fstat(descriptor)
-        _refuse_unless_ours(folder, status)
+        _check_owner(folder, status)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _refuse_link(folder: Path) -> None:
+def _check_no_link(folder: Path) -> None:
     if folder.is_symlink():
         raise UnsafeFileError(folder, "it is a link")
 
 
-def _refuse_unless_own(path: Path, status: os.stat_result) -> None:
-    refuse_unless_plain(path, status)
-    _refuse_unless_ours(path, status)
+def _check_own_file(path: Path, status: os.stat_result) -> None:
+    check_plain_file(path, status)
+    _check_owner(path, status)
 
 
-def refuse_unless_plain(path: Path, status: os.stat_result) -> None:
-    """Raises UnsafeFileError for a link, a hard link, and anything but a file; ``found`` is its status."""
+def check_plain_file(path: Path, status: os.stat_result) -> None:
+    """Raise UnsafeFileError unless ``status`` is that of a regular file without other hard links."""
     if not stat.S_ISREG(status.st_mode):
         raise UnsafeFileError(path, f"it is {file_type(status)}")
     if status.st_nlink > 1:
         raise UnsafeFileError(path, f"it is a hard link: the file has {status.st_nlink} names")
 
 
-def _refuse_unless_ours(path: Path, status: os.stat_result) -> None:
+def _check_owner(path: Path, status: os.stat_result) -> None:
     if status.st_uid != os.geteuid():
         raise UnsafeFileError(path, f"it belongs to another user (uid {status.st_uid})")
     if status.st_mode & OTHERS_MAY_WRITE:
@@ -193,8 +196,8 @@ def _refuse_unless_ours(path: Path, status: os.stat_result) -> None:
 
 
 @contextmanager
-def _full_name(path: Path) -> Generator[None]:
-    """Put the whole path into errors of calls that are relative to a folder."""
+def _full_path_in_errors(path: Path) -> Generator[None]:
+    """Put the full path into the errors of calls that are relative to a folder."""
     try:
         yield
     except OSError as error:

@@ -10,9 +10,9 @@ from noetl_temporal.stack.process import Server
 
 __all__ = ["Guard"]
 
-# Reads `server PID`, `service PID` and `ended PID` lines until the pipe closes: only then does anything happen.
-# Whoever works on the servers is killed before they stop, so that it cannot take their end for a failure of its work
-# and report that. A negative id means the whole group: what a server has started goes with it.
+# Reads lines `server PID`, `service PID` and `ended PID` until the pipe closes, and then ends the processes. Services
+# are killed before the servers stop; otherwise they would record the loss of the servers as failures of their calls.
+# A negative id means the whole process group: what a server has started is killed with it.
 SCRIPT = """
 servers= services=
 while read -r what pid; do
@@ -21,7 +21,7 @@ while read -r what pid; do
     service) services="$services $pid" ;;
     ended)
       kept=
-      for one in $services; do [ "$one" = "$pid" ] || kept="$kept $one"; done
+      for service in $services; do [ "$service" = "$pid" ] || kept="$kept $service"; done
       services=$kept ;;
   esac
 done
@@ -39,7 +39,7 @@ for pid in $servers; do kill -9 "-$pid" 2>/dev/null; done
 
 
 class Guard:
-    """Ends the servers it watches when this process is gone."""
+    """Ends the servers that it watches when this process has ended."""
 
     def __init__(self) -> None:
         read, self._pipe = os.pipe()
@@ -53,7 +53,7 @@ class Guard:
         os.close(read)
 
     def watch(self, server: Server) -> None:
-        """End ``server`` too."""
+        """Add ``server`` to those that are ended."""
         self._send("service" if server.service else "server", server)
 
     def forget(self, server: Server) -> None:
@@ -67,6 +67,6 @@ class Guard:
         os.close(self._pipe)
 
     def _send(self, what: str, server: Server) -> None:
-        # Should the guard have been killed, the servers are still noted on disk for the next owner.
+        # If the guard was killed, the servers are still recorded on disk for the next owner.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._pipe, f"{what} {server.process.pid}\n".encode())

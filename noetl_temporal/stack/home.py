@@ -17,9 +17,16 @@ from typing import Any, Literal, NamedTuple, cast
 
 from noetl_activities.variables import HOME_VARIABLE
 from noetl_temporal.stack.errors import BusyError, StackError
-from noetl_temporal.stack.files import DRAFT_SUFFIX, check_entries, check_folder, make_folder, read_text, write_whole
+from noetl_temporal.stack.files import (
+    DRAFT_SUFFIX,
+    check_entries,
+    check_folder,
+    make_folder,
+    read_text,
+    write_atomically,
+)
 from noetl_temporal.stack.identity import identity
-from noetl_temporal.stack.locks import Wait, is_locked, locked
+from noetl_temporal.stack.locks import Wait, hold_lock, is_locked
 from noetl_temporal.stack.stack_folders import folder_of, real_path
 
 __all__ = ["Home", "Mode", "Owner"]
@@ -30,7 +37,7 @@ Mode = Literal["dev", "run"]
 LOCK_SECONDS = 0.5
 """Processes that only check the lock hold it for a moment."""
 OWNER_SECONDS = 5.0
-"""More than an owner needs to write its name after locking the file, even on a busy machine."""
+"""More than an owner needs to write its process id after it has locked the file, even on a busy machine."""
 USER_SECONDS = 60.0
 
 
@@ -42,7 +49,7 @@ class Owner(NamedTuple):
 
 
 class Home:
-    """Paths below the folder, and its two locks. ``project`` is whose stack it is; None where NOETL_HOME says which."""
+    """The files of the folder and its two locks. ``project`` is None if NOETL_HOME names the folder."""
 
     def __init__(self, root: Path | None = None) -> None:
         named = root or os.environ.get(HOME_VARIABLE)
@@ -50,7 +57,7 @@ class Home:
         self.root = Path(named).absolute() if named else folder_of(Path())
         self.stack = self.root / "stack.json"
         self.servers = self.root / "servers.json"
-        self.fall = self.root / "fall.txt"
+        self.crash_file = self.root / "crash.txt"
         self.database = self.root / "temporal.db"
         self.postgres = self.root / "postgres"
         self.owner_file = self.root / "owner.lock"
@@ -76,8 +83,8 @@ class Home:
         what = f"{error.strerror}" if inside == Path() else f"{inside}: {error.strerror}"
         return f"cannot use the folder {self.root}: {what}; set {HOME_VARIABLE} to a folder you own"
 
-    def named_project(self) -> Path | None:
-        """Return the project that the folder says it belongs to. Raises OSError for a file that cannot be trusted."""
+    def recorded_project(self) -> Path | None:
+        """Return the project that is recorded in the folder, if any. Raises OSError if the record is unsafe to read."""
         try:
             path = json.loads(read_text(self._project_file))
         except (FileNotFoundError, ValueError):
@@ -85,7 +92,7 @@ class Home:
         return Path(path) if isinstance(path, str) else None
 
     def ports(self) -> dict[str, int]:
-        """Return the ports that the servers of ``noetl dev up`` last had, by name; empty before its first start."""
+        """Return the ports of the last `noetl dev up`, by name; empty before the first."""
         try:
             content = json.loads(read_text(self._ports_file))
         except (FileNotFoundError, ValueError):
@@ -93,16 +100,16 @@ class Home:
         ports = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
         return {name: port for name, port in ports.items() if isinstance(port, int) and 0 < port < 2**16}
 
-    def keep_ports(self, ports: Mapping[str, int]) -> None:
+    def record_ports(self, ports: Mapping[str, int]) -> None:
         """Store the ports for the next start of the stack."""
-        write_whole(self._ports_file, json.dumps(dict(ports)))
+        write_atomically(self._ports_file, json.dumps(dict(ports)))
 
     def log(self, name: str) -> Path:
-        """Return where the process ``name`` writes its log."""
+        """Return the path of the log of the process ``name``."""
         return self.root / f"{name}.log"
 
     def signing_key(self) -> Path:
-        """Return the file with the key under which this stack's runs are signed (signing.py), made once."""
+        """Return the file with the key that signs this stack's runs (signing.py); it is created once."""
         self.password("signing")
         return self.root / "signing.password"
 
@@ -111,25 +118,25 @@ class Home:
         path = self.root / f"{account}.password"
         with suppress(FileNotFoundError):
             return read_text(path)
-        write_whole(path, secrets.token_hex(16))
+        write_atomically(path, secrets.token_hex(16))
         return read_text(path)
 
     @contextmanager
     def owner_lock(self, mode: Mode) -> Generator[None]:
         """Lock the folder as its only owner. Raises BusyError if another process owns it, StackError."""
         self.prepare()
-        name = f"{os.getpid()} {mode} {_started(os.getpid())}".encode()
-        with ExitStack() as held:
+        name = f"{os.getpid()} {mode} {_start_time(os.getpid())}".encode()
+        with ExitStack() as exit_stack:
             try:
-                descriptor = held.enter_context(locked(self.owner_file, fcntl.LOCK_EX, LOCK_SECONDS))
+                descriptor = exit_stack.enter_context(hold_lock(self.owner_file, fcntl.LOCK_EX, LOCK_SECONDS))
             except BlockingIOError:
-                raise BusyError(self.busy()) from None
+                raise BusyError(self.owner_message()) from None
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, name, 0)
             self._remove_drafts()
-            write_whole(self.root / ".gitignore", "*\n")  # NOETL_HOME may name a folder in a project
+            write_atomically(self.root / ".gitignore", "*\n")  # NOETL_HOME may name a folder in a project
             if self.project:
-                write_whole(self._project_file, json.dumps(str(self.project)))
+                write_atomically(self._project_file, json.dumps(str(self.project)))
             yield
 
     def owner(self) -> Owner | None:
@@ -137,47 +144,47 @@ class Home:
         wait = Wait(lambda: f"waiting for the process that locked {self.owner_file} to write its id")
         deadline = time.monotonic() + OWNER_SECONDS
         while is_locked(self.owner_file, fcntl.LOCK_SH):
-            named = self._named_owner()
-            if named:
-                return named
+            owner = self._recorded_owner()
+            if owner:
+                return owner
             if time.monotonic() > deadline:
-                raise StackError(self._foreign(self.owner_file))
+                raise StackError(self._foreign_lock_message(self.owner_file))
             wait.pause()
         return None
 
-    def busy(self) -> str:
-        """Return the message that names the process that owns the folder."""
+    def owner_message(self) -> str:
+        """Return a message that names the owner of the folder."""
         if not is_locked(self.owner_file, fcntl.LOCK_EX):
             return f"another process has just released the stack in {self.root}"
-        named = self._named_owner()
-        if named is None:
-            return self._foreign(self.owner_file)
-        command = "noetl dev up" if named.mode == "dev" else "noetl run"
-        return f"process {named.pid} (`{command}`) owns the stack in {self.root}"
+        owner = self._recorded_owner()
+        if owner is None:
+            return self._foreign_lock_message(self.owner_file)
+        command = "noetl dev up" if owner.mode == "dev" else "noetl run"
+        return f"process {owner.pid} (`{command}`) owns the stack in {self.root}"
 
     @contextmanager
     def user_lock(self) -> Generator[None]:
         """Keep the owner from stopping the stack while this is held. Raises StackError."""
-        with ExitStack() as held:
+        with ExitStack() as exit_stack:
             try:
-                held.enter_context(locked(self.users_file, fcntl.LOCK_SH, USER_SECONDS))
+                exit_stack.enter_context(hold_lock(self.users_file, fcntl.LOCK_SH, USER_SECONDS))
             except BlockingIOError:
-                raise StackError(self._foreign(self.users_file)) from None
+                raise StackError(self._foreign_lock_message(self.users_file)) from None
             yield
 
-    def in_use(self) -> bool:
-        """Whether another process holds the stack in use."""
+    def is_in_use(self) -> bool:
+        """Whether another process uses the stack."""
         return is_locked(self.users_file, fcntl.LOCK_EX)
 
-    def _named_owner(self) -> Owner | None:
-        """Return the owner that the file names, if that process runs and wrote it."""
+    def _recorded_owner(self) -> Owner | None:
+        """Return the owner that the lock file names, if that process is running and wrote the file."""
         with suppress(FileNotFoundError, ValueError):
             pid, mode, started = read_text(self.owner_file).split(maxsplit=2)
-            if int(pid) > 1 and _started(int(pid)) == started:
+            if int(pid) > 1 and _start_time(int(pid)) == started:
                 return Owner(int(pid), "dev" if mode == "dev" else "run")
         return None
 
-    def _foreign(self, file: Path) -> str:
+    def _foreign_lock_message(self, file: Path) -> str:
         return (
             f"{file} is locked by a process that is not noetl: end it (`fuser -v {file}` shows it), "
             "or remove the file and try again"
@@ -189,7 +196,7 @@ class Home:
             draft.unlink(missing_ok=True)
 
 
-def _started(pid: int) -> str | None:
-    """Return when the process started; None if it belongs to another account."""
+def _start_time(pid: int) -> str | None:
+    """Return when the process started; None if it is not running or belongs to another account."""
     running = identity(pid)
     return running.started if running and running.uid == os.getuid() else None

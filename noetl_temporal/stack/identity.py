@@ -11,8 +11,8 @@ __all__ = ["PROC", "Identity", "identity"]
 
 PROC = Path("/proc")
 PS = "/bin/ps"
-ENDED = ("Z", "X")
-"""States of a process that has ended, and whose exit status was not read yet."""
+ENDED_STATES = ("Z", "X")
+"""States of a process that has ended, but whose exit status was not read yet."""
 
 
 class Identity(NamedTuple):
@@ -34,32 +34,32 @@ def identity(pid: int) -> Identity | None:
     """
     if pid <= 1:
         return None
-    return _by_proc(pid) if (PROC / "self/stat").exists() else _by_ps(pid)
+    return _from_proc(pid) if (PROC / "self/stat").exists() else _from_ps(pid)
 
 
-def _by_proc(pid: int) -> Identity | None:
+def _from_proc(pid: int) -> Identity | None:
     folder = PROC / str(pid)
     try:
         uid = re.search(r"^Uid:\s+(\d+)", (folder / "status").read_text(errors="replace"), re.MULTILINE)
-        # The name, second and in brackets, may have blanks and brackets itself. The start, in ticks since boot, is the
-        # 22nd field, so the 20th after it.
+        # The second field, the name in brackets, may contain spaces and brackets. The 22nd field is the start in ticks
+        # since boot, so it is the 20th after the name.
         fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
         command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if uid is None or fields[0].startswith(ENDED):
+    if uid is None or fields[0].startswith(ENDED_STATES):
         return None
     return Identity(int(uid[1]), fields[19], command.strip())
 
 
-def _by_ps(pid: int) -> Identity | None:
+def _from_ps(pid: int) -> Identity | None:
     import subprocess  # every command imports this module, and few need it
 
-    ask = [PS, "-ww", "-o", "ruid=,stat=,lstart=,args=", "-p", str(pid)]
-    done = subprocess.run(
-        ask, capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "LC_ALL": "C"}
+    arguments = [PS, "-ww", "-o", "ruid=,stat=,lstart=,args=", "-p", str(pid)]
+    result = subprocess.run(
+        arguments, capture_output=True, text=True, errors="replace", check=False, env={**os.environ, "LC_ALL": "C"}
     )
-    fields = done.stdout.split(maxsplit=7)
-    if len(fields) < 7 or fields[1].startswith(ENDED):
+    fields = result.stdout.split(maxsplit=7)
+    if len(fields) < 7 or fields[1].startswith(ENDED_STATES):
         return None
     return Identity(int(fields[0]), " ".join(fields[2:7]), "".join(fields[7:]).strip())

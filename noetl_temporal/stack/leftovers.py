@@ -16,20 +16,20 @@ from typing import Annotated
 
 import msgspec
 
-from noetl_temporal.stack.files import read_text, write_whole
+from noetl_temporal.stack.files import read_text, write_atomically
 from noetl_temporal.stack.identity import PROC, Identity, identity
 from noetl_temporal.stack.process import POLL_SECONDS, Server
 
 __all__ = ["ProcessRecord", "end_leftovers", "end_processes_in", "record_processes", "recorded_processes"]
 
 STOP_SECONDS = 10.0
-POSTGRES = ("postgres", "initdb")
+POSTGRES_PROGRAMS = ("postgres", "initdb")
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A process of the stack. ``marker`` is a text in its command line. A ``service`` is killed; a server gets SIGINT.
+    """A process of the stack. Its command line contains ``marker``. A ``service`` is killed; a server gets SIGINT.
 
-    Ids below 2 are rejected: 1 is init, and 0 and below mean groups of processes."""
+    Ids below 2 are rejected: 1 is init, and those below 1 are process groups."""
 
     pid: Annotated[int, msgspec.Meta(gt=1)]
     marker: Annotated[str, msgspec.Meta(min_length=1)]
@@ -37,8 +37,8 @@ class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
     uid: int
     started: Annotated[str, msgspec.Meta(min_length=1)]
 
-    def runs(self) -> bool:
-        """Whether this very process still runs."""
+    def is_running(self) -> bool:
+        """Whether the recorded process is still running."""
         current = identity(self.pid)
         return current is not None and (current.uid, current.started) == (self.uid, self.started)
 
@@ -49,10 +49,10 @@ class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 def record_processes(path: Path, servers: Sequence[Server]) -> None:
-    """Note which processes run, for a later owner to find should this one be killed."""
+    """Store which processes are running, for the next owner if this one is killed."""
     identities = [(server, identity(server.process.pid)) for server in servers]
     known = [_record_of(server, process) for server, process in identities if process]
-    write_whole(path, msgspec.json.encode(known).decode())
+    write_atomically(path, msgspec.json.encode(known).decode())
 
 
 def recorded_processes(path: Path) -> list[ProcessRecord]:
@@ -67,35 +67,35 @@ def recorded_processes(path: Path) -> list[ProcessRecord]:
 
 
 def end_leftovers(path: Path) -> None:
-    """End the processes noted at ``path`` that still run, and forget them."""
-    running = [process for process in recorded_processes(path) if process.runs() and process.is_marked()]
-    _ended([process for process in running if process.service], signal.SIGKILL)
-    stubborn = _ended([process for process in running if not process.service], signal.SIGINT)
-    _ended(stubborn, signal.SIGKILL)
+    """End the processes recorded at ``path`` that are still running, and delete the record."""
+    running = [process for process in recorded_processes(path) if process.is_running() and process.is_marked()]
+    _signal_and_wait([process for process in running if process.service], signal.SIGKILL)
+    stubborn = _signal_and_wait([process for process in running if not process.service], signal.SIGINT)
+    _signal_and_wait(stubborn, signal.SIGKILL)
     path.unlink(missing_ok=True)
 
 
 def end_processes_in(folder: Path) -> None:
-    """Kill the programs of Postgres that work in ``folder``, their data: when a server was killed, its sessions write
-    until they notice.
+    """Kill the programs of Postgres whose working folder is the data folder ``folder``: the sessions of a killed server
+    keep writing until they notice.
 
-    Does nothing if the system does not report the folders of processes."""
-    _ended(list(_working_in(folder)), signal.SIGKILL)
+    Does nothing if the system does not report the working folders of processes."""
+    _signal_and_wait(list(_processes_in(folder)), signal.SIGKILL)
 
 
 def _record_of(server: Server, process: Identity) -> ProcessRecord:
     return ProcessRecord(server.process.pid, server.marker, server.service, process.uid, process.started)
 
 
-def _working_in(folder: Path) -> Iterator[ProcessRecord]:
-    """Yield programs of Postgres that run as the owner of the data; a person's shell may be in the folder too."""
+def _processes_in(folder: Path) -> Iterator[ProcessRecord]:
+    """Yield the programs of Postgres that run as the owner of the data, but not a shell in the same folder."""
     owner = folder.stat().st_uid
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if not (process / "cwd").samefile(folder):
                 continue
             pid, current = int(process.name), identity(int(process.name))
-            if current and current.uid == owner and (program := _program(current)) in POSTGRES:
+            if current and current.uid == owner and (program := _program(current)) in POSTGRES_PROGRAMS:
                 yield ProcessRecord(pid, program, True, current.uid, current.started)
 
 
@@ -104,18 +104,18 @@ def _program(process: Identity) -> str:
     return Path(process.command.partition(" ")[0]).name.removesuffix(":")
 
 
-def _ended(processes: list[ProcessRecord], how: signal.Signals) -> list[ProcessRecord]:
-    """Send a signal and wait; the processes that have not ended since. SIGKILL takes their groups along."""
+def _signal_and_wait(processes: list[ProcessRecord], number: signal.Signals) -> list[ProcessRecord]:
+    """Send a signal, wait, and return the processes that are still running. SIGKILL goes to their process groups."""
     for process in processes:
-        if not process.runs():
+        if not process.is_running():
             continue
         with contextlib.suppress(ProcessLookupError):
-            if how == signal.SIGKILL and os.getpgid(process.pid) == process.pid:
-                os.killpg(process.pid, how)
+            if number == signal.SIGKILL and os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, number)
             else:
-                os.kill(process.pid, how)
+                os.kill(process.pid, number)
     deadline = time.monotonic() + STOP_SECONDS
     while processes and time.monotonic() < deadline:
-        processes = [process for process in processes if process.runs()]
+        processes = [process for process in processes if process.is_running()]
         time.sleep(POLL_SECONDS)
     return processes

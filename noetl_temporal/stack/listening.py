@@ -1,7 +1,7 @@
-"""Which ports a certain process listens on.
+"""Find the ports that a process listens on.
 
-A port that was free a moment ago may have been taken by another stack that starts at the same time, or by an attacker.
-So this is checked before a secret is sent to a port.
+Another stack that starts at the same time, or an attacker, may listen on a port that was free a moment ago. So the
+listening process is checked before a secret is sent to a port.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 __all__ = ["listening_ports", "listens"]
 
 PROC = Path("/proc")
-LISTENING = "0A"
+LISTENING_STATE = "0A"
 LSOF = "/usr/sbin/lsof"
 """The path of lsof on macOS, which has no /proc."""
 
@@ -28,8 +28,8 @@ class _Listener(NamedTuple):
 def listens(pid: int, port: int, account: int | None = None) -> bool:
     """Whether the process ``pid`` listens on ``port``.
 
-    Root without CAP_SYS_PTRACE, as in most containers, cannot see the files of a process of another account. Where
-    ``account`` is one that only our servers have, its socket says as much."""
+    Root without CAP_SYS_PTRACE, as in most containers, cannot see the open files of another account's process. If only
+    our servers run as ``account``, a socket of that account is proof as well."""
     if port in listening_ports(pid):
         return True
     return account is not None and any(
@@ -38,35 +38,36 @@ def listens(pid: int, port: int, account: int | None = None) -> bool:
 
 
 def listening_ports(pid: int) -> set[int]:
-    """Return the TCP ports on which a process of this account, or as root any process, listens. By /proc, else by
-    ``lsof``.
+    """Return the TCP ports on which the process listens, from /proc or else from ``lsof``.
+
+    Only root can read those of another account's process.
     """
     if (PROC / "self").exists():
-        own = _sockets(pid)
-        return {listener.port for listener in _listeners(pid) if listener.inode in own}
-    return _by_lsof(pid)
+        inodes = _socket_inodes(pid)
+        return {listener.port for listener in _listeners(pid) if listener.inode in inodes}
+    return _ports_from_lsof(pid)
 
 
 def _listeners(pid: int) -> Iterator[_Listener]:
-    """Yield every socket that listens where ``pid`` runs."""
+    """Yield every listening socket in the network namespace of ``pid``."""
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (PROC / f"{pid}/net/{name}").read_text().splitlines()[1:]:
                 fields = line.split()
-                if fields[3] == LISTENING:
+                if fields[3] == LISTENING_STATE:
                     yield _Listener(fields[9], int(fields[1].rpartition(":")[2], 16), int(fields[7]))
 
 
-def _by_lsof(pid: int) -> set[int]:
+def _ports_from_lsof(pid: int) -> set[int]:
     import subprocess  # every command imports this module, and few need it
 
-    ask = [LSOF, "-a", "-p", str(pid), "-iTCP", "-sTCP:LISTEN", "-nP", "-Fn"]
-    lines = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.splitlines()
+    arguments = [LSOF, "-a", "-p", str(pid), "-iTCP", "-sTCP:LISTEN", "-nP", "-Fn"]
+    lines = subprocess.run(arguments, capture_output=True, text=True, check=False).stdout.splitlines()
     return {int(line.rpartition(":")[2]) for line in lines if line.startswith("n")}
 
 
-def _sockets(pid: int) -> set[str]:
-    """Return the inodes of a process's sockets; files that close while they are looked at are not counted."""
+def _socket_inodes(pid: int) -> set[str]:
+    """Return the inodes of a process's sockets, without files that are closed meanwhile."""
     inodes: set[str] = set()
     with contextlib.suppress(OSError):
         for file in (PROC / f"{pid}/fd").iterdir():

@@ -1,7 +1,7 @@
-"""File locks (flock): the kernel releases one however its holder dies.
+"""File locks (flock). The kernel releases a lock when its holder ends for any reason.
 
-A lock proves only that some process holds the file. Its content is trusted only if the process that it names is known
-to have written it (``identity.py``). Every wait for a lock is reported.
+A lock proves only that some process holds the file. The content of the file is trusted only if it was written by the
+process that it names (``identity.py``). Waits of more than a second are reported.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 
 from noetl_temporal.stack.files import open_file
 
-__all__ = ["POLL_SECONDS", "Wait", "is_locked", "locked"]
+__all__ = ["POLL_SECONDS", "Wait", "hold_lock", "is_locked"]
 
 POLL_SECONDS = 0.01
-TELL_SECONDS = 1.0
+REPORT_SECONDS = 1.0
 
 
 class Wait:
-    """A wait that says what for on stderr, once, when it takes more than a second."""
+    """A wait that prints its message to stderr, once, if it takes more than a second."""
 
-    def __init__(self, what: Callable[[], str]) -> None:
-        self._what: Callable[[], str] | None = what
-        self._due = time.monotonic() + TELL_SECONDS
+    def __init__(self, message: Callable[[], str]) -> None:
+        self._what: Callable[[], str] | None = message
+        self._due = time.monotonic() + REPORT_SECONDS
 
     def pause(self, seconds: float = POLL_SECONDS) -> None:
-        """Sleep."""
+        """Sleep, and print the message if it is due."""
         if self._what and time.monotonic() >= self._due:
             sys.stderr.write(f"{self._what()}\n")
             sys.stderr.flush()
@@ -40,13 +40,13 @@ class Wait:
 
 
 @contextmanager
-def locked(path: Path, how: int, seconds: float, wait: Wait | None = None) -> Generator[int]:
+def hold_lock(path: Path, operation: int, seconds: float, wait: Wait | None = None) -> Generator[int]:
     """Hold the lock of a file, which is created if necessary. Yields its descriptor.
 
-    ``how`` is LOCK_EX or LOCK_SH. Raises BlockingIOError when it was not free within ``seconds``, OSError."""
+    ``operation`` is LOCK_EX or LOCK_SH. Raises BlockingIOError if the lock is not free within ``seconds``, OSError."""
     wait = wait or Wait(lambda: f"waiting for the lock {path}")
     deadline = time.monotonic() + seconds
-    while (descriptor := _acquired(path, how)) is None:
+    while (descriptor := _try_lock(path, operation)) is None:
         if time.monotonic() >= deadline:
             raise BlockingIOError(errno.EWOULDBLOCK, "another process holds it", str(path))
         wait.pause()
@@ -56,14 +56,14 @@ def locked(path: Path, how: int, seconds: float, wait: Wait | None = None) -> Ge
         os.close(descriptor)
 
 
-def is_locked(path: Path, how: int) -> bool:
-    """Whether another process holds the lock in a way that excludes ``how``. Does not create the file."""
+def is_locked(path: Path, operation: int) -> bool:
+    """Whether another process holds a lock that excludes ``operation``. Does not create the file."""
     try:
         descriptor = open_file(path, os.O_RDWR)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
@@ -71,11 +71,11 @@ def is_locked(path: Path, how: int) -> bool:
     return False
 
 
-def _acquired(path: Path, how: int) -> int | None:
+def _try_lock(path: Path, operation: int) -> int | None:
     descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
     try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-        if os.path.samestat(path.lstat(), os.fstat(descriptor)):  # else it was removed while it was waited for
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+        if os.path.samestat(path.lstat(), os.fstat(descriptor)):  # else the file was removed meanwhile
             return descriptor
     except (BlockingIOError, FileNotFoundError):
         pass

@@ -1,4 +1,4 @@
-"""Own a folder's stack: start both servers, stop them at the end."""
+"""Owns the stack of a folder: starts both servers, and stops them at the end."""
 
 from __future__ import annotations
 
@@ -16,77 +16,77 @@ from noetl_temporal.stack.home import Home, Mode
 from noetl_temporal.stack.leftovers import end_leftovers, record_processes
 from noetl_temporal.stack.listening import listening_ports, listens
 from noetl_temporal.stack.postgres import start_postgres
-from noetl_temporal.stack.postgres_location import place
+from noetl_temporal.stack.postgres_location import locate_postgres
 from noetl_temporal.stack.process import Server, free_port, stop
 from noetl_temporal.stack.socket_folder import make_socket_folder, remove_socket_folder
-from noetl_temporal.stack.temporal import start_temporal, temporal_ready
+from noetl_temporal.stack.temporal import is_temporal_ready, start_temporal
 
 __all__ = ["BusyError", "Stack", "StackError", "clock_server", "owned_stack"]
 
-TRIES = 3
-PREFERRED = {"temporal": 7233, "ui": 8233, "postgres": 15432}
-"""The ports of a stack that stays for the first time: Temporal's own, so that its command line finds the server by
-itself. Later it has those that it had before (Home.ports): bookmarks and TEMPORAL_ADDRESS stay right.
+MAX_STARTS = 3
+PREFERRED_PORTS = {"temporal": 7233, "ui": 8233, "postgres": 15432}
+"""The ports of the first `noetl dev up`: Temporal's own, so that its command line finds the server. Later starts reuse
+the ports of the last one (Home.ports), so bookmarks and TEMPORAL_ADDRESS stay valid.
 """
 
 
-def _on_stderr(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
 class Stack:
-    """The processes of a stack: the two servers, and the services that are added."""
+    """The processes of a stack: the two servers, and the services (worker and mirror)."""
 
-    def __init__(self, home: Home, report: Callable[[str], None] = _on_stderr) -> None:
+    def __init__(self, home: Home, report: Callable[[str], None] = _print_to_stderr) -> None:
         self.home = home
         self.report = report
         self._servers: list[Server] = []
-        self._added: list[Server] = []
+        self._services: list[Server] = []
         self._guard = Guard()
 
     def start(self, mode: Mode) -> Addresses:
         """Start both servers; retry on other ports if one ends while it starts.
 
-        A port may go to another program between choosing it and listening on it, and Temporal chooses some by itself,
-        which two that start at once may choose alike. Raises CrashedError after TRIES, StackError."""
-        ports = _ports({**PREFERRED, **self.home.ports()} if mode == "dev" else {})
-        for attempt in range(2, TRIES + 1):
+        Another program may take a port after it was chosen, and two Temporal servers that start at the same time may
+        choose the same internal port. Raises CrashedError after MAX_STARTS, StackError."""
+        ports = _choose_ports({**PREFERRED_PORTS, **self.home.ports()} if mode == "dev" else {})
+        for attempt in range(2, MAX_STARTS + 1):
             try:
                 return self._start_once(mode, ports)
             except CrashedError as crash_error:
-                self.report(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {TRIES})")
+                self.report(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {MAX_STARTS})")
                 stop(self._servers)
                 self._servers.clear()
-                ports = _ports({})
+                ports = _choose_ports({})
         return self._start_once(mode, ports)
 
     def start_clock_server(self) -> str:
-        """Start Temporal with clocks that tests advance, and return its address. Raises CrashedError, StackError."""
-        ports = _ports({})
+        """Start Temporal with time skipping, and return its address. Raises CrashedError, StackError."""
+        ports = _choose_ports({})
         server = self._record_and_release(
             start_temporal(self.home, ports["temporal"], ports["ui"], skips_time=True), self._servers
         )
-        server.wait_ready(lambda: temporal_ready(self.home, server, ports["temporal"], ports["ui"]))
+        server.wait_ready(lambda: is_temporal_ready(self.home, server, ports["temporal"], ports["ui"]))
         return f"127.0.0.1:{ports['temporal']}"
 
     def add(self, server: Server) -> Server:
-        """Start a service, which is stopped before the servers."""
-        return self._record_and_release(server, self._added)
+        """Start a service. Services are stopped before the servers."""
+        return self._record_and_release(server, self._services)
 
     def remove(self, server: Server) -> None:
         """Forget a service that has ended."""
-        self._added.remove(server)
+        self._services.remove(server)
         self._guard.forget(server)
         self._record_servers()
 
     def crashed_server(self) -> Server | None:
-        """Return a server that has ended by itself, None while both run."""
+        """Return a server that has ended by itself; None while both are running."""
         return next((server for server in self._servers if server.process.poll() is not None), None)
 
     def stop(self) -> None:
-        """End everything: first the services, while their servers are still running."""
-        stop(self._added)
+        """Stop the services, then the servers."""
+        stop(self._services)
         stop(self._servers)
         self._guard.dismiss()
         remove_socket_folder(self.home)
@@ -101,7 +101,7 @@ class Stack:
         return server
 
     def _record_servers(self) -> None:
-        record_processes(self.home.servers, [*self._servers, *self._added])
+        record_processes(self.home.servers, [*self._servers, *self._services])
 
     def _run_to_end(self, server: Server) -> None:
         """Start a program and wait for its end."""
@@ -113,16 +113,17 @@ class Stack:
 
     def _start_once(self, mode: Mode, ports: Mapping[str, int]) -> Addresses:
         temporal = self._record_and_release(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
-        sockets, port, account = make_socket_folder(self.home, place()), ports["postgres"], place().account
+        account, port = locate_postgres().account, ports["postgres"]
+        sockets = make_socket_folder(self.home, locate_postgres())
         postgres = self._record_and_release(start_postgres(self.home, port, sockets, self._run_to_end), self._servers)
-        temporal.wait_ready(lambda: temporal_ready(self.home, temporal, ports["temporal"], ports["ui"]))
+        temporal.wait_ready(lambda: is_temporal_ready(self.home, temporal, ports["temporal"], ports["ui"]))
         uid = account.uid if account else None
         postgres.wait_ready(
             lambda: listens(postgres.process.pid, port, uid) and accepts_login(self.home, sockets, port)
         )
         set_up_databases(self.home, sockets, port)
         if mode == "dev":
-            self.home.keep_ports(ports)
+            self.home.record_ports(ports)
         return Addresses(
             pid=os.getpid(),
             mode=mode,
@@ -140,15 +141,15 @@ class Stack:
         )
 
 
-def _ports(wanted: Mapping[str, int]) -> dict[str, int]:
-    return {name: free_port(wanted.get(name, 0)) for name in PREFERRED}
+def _choose_ports(preferred: Mapping[str, int]) -> dict[str, int]:
+    return {name: free_port(preferred.get(name, 0)) for name in PREFERRED_PORTS}
 
 
 @contextmanager
 def owned_stack(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
     """Start the stack of ``home`` and stop it at the end. Raises BusyError or StackError.
 
-    Nobody joins before its addresses are written to ``home.stack``."""
+    Others can join once the caller has written the addresses to ``home.stack``."""
     with home.owner_lock(mode):
         home.stack.unlink(missing_ok=True)
         end_leftovers(home.servers)
@@ -162,7 +163,9 @@ def owned_stack(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
 
 @contextmanager
 def clock_server(home: Home) -> Generator[str]:
-    """Yield a Temporal server for tests of playbooks, which other commands cannot join. Raises StackError."""
+    """Yield the address of a Temporal server for tests of playbooks, which other commands cannot join.
+
+    Raises StackError."""
     with home.owner_lock("run"):
         stack = Stack(home)
         try:

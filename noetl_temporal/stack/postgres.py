@@ -1,4 +1,4 @@
-"""A Postgres of this stack's own: a Unix socket for the stack's programs, and a port on the loopback for people.
+"""The Postgres of a stack: the stack's programs use its Unix socket, people and playbooks its port on the loopback.
 
 The cluster is created under a temporary name and renamed when it is complete, so an interrupted first start is
 repeated.
@@ -13,20 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from noetl_temporal.stack.change_owner import change_owner
-from noetl_temporal.stack.cluster_files import check_version, checked_folder, write_cluster_files
+from noetl_temporal.stack.cluster_files import check_cluster_folder, check_version, write_cluster_files
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_processes_in
-from noetl_temporal.stack.postgres_location import PostgresLocation, place
+from noetl_temporal.stack.postgres_location import PostgresLocation, locate_postgres
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.server_environment import server_environment
 
 __all__ = ["start_postgres"]
 
-DRAFT = "data.new"
-FORMER = "data.former"
+DRAFT_FOLDER = "data.new"
+FORMER_FOLDER = "data.former"
 
-# Those of the second group are defaults, said so that nothing else can say otherwise.
+# The last six are the defaults of Postgres, stated so that nothing can override them.
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_permissions": "0700",
@@ -34,7 +34,7 @@ SETTINGS = {
     "default_text_search_config": "pg_catalog.english",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    "event_triggers": "off",  # one for logins runs as its owner, not as the user who logs in
+    "event_triggers": "off",  # a login trigger would run as its owner, not as the user who logs in
     "archive_mode": "off",
     "restore_command": "",
     "logging_collector": "off",
@@ -43,29 +43,37 @@ SETTINGS = {
     "local_preload_libraries": "",
 }
 
-Complete = Callable[[Server], None]
+RunToEnd = Callable[[Server], None]
 """Starts a program and returns when it has ended. The program ends if this process dies."""
 
 
-def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> Server:
-    """Start the server, held; its data is made first when there is none. ``sockets`` is the folder of its Unix socket.
+def start_postgres(home: Home, port: int, sockets: Path, run_to_end: RunToEnd) -> Server:
+    """Start the server, held until ``release``; create its cluster if there is none.
 
-    Raises StackError."""
-    where, data = place(), home.postgres / "data"
+    ``sockets`` is the folder of its Unix socket. Raises StackError."""
+    location, data = locate_postgres(), home.postgres / "data"
     try:
-        _change_former_owner(where, home, data)
+        _change_former_owner(location, home, data)
         if not os.path.lexists(data):
-            _create(where, home, complete)
-        checked_folder(data, where)
+            _create_cluster(location, home, run_to_end)
+        check_cluster_folder(data, location)
         check_version(data)
-        # This folder's lock is held and leftovers are ended: no server has this data, whatever a stale file says.
+        # The owner's lock is held and leftovers are ended, so no server uses this data and its pid file is stale.
         end_processes_in(data)
         (data / "postmaster.pid").unlink(missing_ok=True)
-        write_cluster_files(data, where)
+        write_cluster_files(data, location)
     except PermissionError as error:
         raise StackError(f"{data} belongs to another user: run noetl as that user, or remove {home.root}") from error
-    socket = f"unix_socket_directories={sockets}"  # unlike other settings, an account without rights cannot read it
-    command: list[str | Path] = [where.binaries / "postgres", "-D", where.name_of(data), "-p", str(port), "-c", socket]
+    socket = f"unix_socket_directories={sockets}"  # a setting that accounts without privileges cannot read
+    command: list[str | Path] = [
+        location.binaries / "postgres",
+        "-D",
+        location.path_for_server(data),
+        "-p",
+        str(port),
+        "-c",
+        socket,
+    ]
     for name, value in SETTINGS.items():
         command += ["-c", f"{name}={value}"]
     return start(
@@ -73,59 +81,68 @@ def start_postgres(home: Home, port: int, sockets: Path, complete: Complete) -> 
         command,
         home.log("postgres"),
         marker=socket,
-        account=where.account,
+        account=location.account,
         environment=server_environment(home),
         inherits=False,
         folder=data,
     )
 
 
-def _change_former_owner(where: PostgresLocation, home: Home, data: Path) -> None:
-    """Give the server a cluster that an earlier version ran as another account; until that is complete, the folder's
-    name shows it.
+def _change_former_owner(location: PostgresLocation, home: Home, data: Path) -> None:
+    """Give the server's account a cluster that an earlier version ran as another account.
+
+    The folder has another name until the change is complete, so an interrupted change is continued.
     """
-    former = home.postgres / FORMER
-    if where.accounts is None:
+    former = home.postgres / FORMER_FOLDER
+    if location.accounts is None:
         return
     if not os.path.lexists(former):
-        if not os.path.lexists(data) or data.lstat().st_uid not in where.accounts.former:
+        if not os.path.lexists(data) or data.lstat().st_uid not in location.accounts.former:
             return
-        checked_folder(data, where)
+        check_cluster_folder(data, location)
         end_processes_in(data)
         data.rename(former)
-    change_owner(former, where.accounts.former, where.accounts.server)
+    change_owner(former, location.accounts.former, location.accounts.server)
     former.rename(data)
 
 
-def _create(where: PostgresLocation, home: Home, complete: Complete) -> None:
-    draft = home.postgres / DRAFT
+def _create_cluster(location: PostgresLocation, home: Home, run_to_end: RunToEnd) -> None:
+    draft = home.postgres / DRAFT_FOLDER
     if os.path.lexists(draft):
-        checked_folder(draft, where)
+        check_cluster_folder(draft, location)
         end_processes_in(draft)
         shutil.rmtree(draft)
     draft.mkdir(mode=0o700, parents=True)
-    where.own_for_initdb(draft)
-    with tempfile.TemporaryFile("w") as secret:  # without a name: no other process opens it
+    location.give_to_initdb(draft)
+    with tempfile.TemporaryFile("w") as secret:  # it has no name, so no other process can open it
         secret.write(home.password("postgres"))
         secret.seek(0)
-        where.own_for_initdb(secret.fileno())
-        complete(_initdb(where, home, draft, secret.fileno()))
-    if where.accounts:
-        change_owner(draft, where.accounts.former, where.accounts.server)
+        location.give_to_initdb(secret.fileno())
+        run_to_end(_initdb(location, home, draft, secret.fileno()))
+    if location.accounts:
+        change_owner(draft, location.accounts.former, location.accounts.server)
     draft.rename(home.postgres / "data")
 
 
-def _initdb(where: PostgresLocation, home: Home, draft: Path, password: int) -> Server:
-    options = ["-D", where.name_of(draft), "-U", "noetl", "-A", "scram-sha-256", f"--pwfile=/dev/fd/{password}"]
+def _initdb(location: PostgresLocation, home: Home, draft: Path, password: int) -> Server:
+    options = [
+        "-D",
+        location.path_for_server(draft),
+        "-U",
+        "noetl",
+        "-A",
+        "scram-sha-256",
+        f"--pwfile=/dev/fd/{password}",
+    ]
     options += ["-E", "UTF8", "--locale=C", "--no-sync"]
-    # It has no option that distinguishes it from that of another folder; the shell in front of it has.
+    # No option of initdb identifies its stack, so the marker is an argument of the shell that runs it.
     marker = f"noetl.home={home.root}"
     server = start(
         "initdb",
-        ["/bin/sh", "-c", '"$@"; exit $?', marker, where.binaries / "initdb", *options],
+        ["/bin/sh", "-c", '"$@"; exit $?', marker, location.binaries / "initdb", *options],
         home.log("postgres"),
         marker,
-        account=where.initdb_account,
+        account=location.initdb_account,
         environment=server_environment(home),
         inherits=False,
         folder=draft,

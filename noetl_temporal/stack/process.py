@@ -20,13 +20,13 @@ __all__ = ["POLL_SECONDS", "Account", "Server", "free_port", "start", "stop"]
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 SERVICE_STOP_SECONDS = 15.0
-"""More than a worker of the stack gives its calls (serve.py)."""
+"""More than the time that the stack's worker gives its calls in progress (serve.py)."""
 POLL_SECONDS = 0.02
-FOR_THE_OWNER = 0o077
-"""The umask of what is started: only its account reads the files it makes."""
+OWNER_ONLY_UMASK = 0o077
+"""The umask of child processes: only their account can read the files that they create."""
 
-# The program begins when a line comes. Should the owner die before it has noted this process, the pipe closes and
-# this process ends by itself: so no server ever runs that is not recorded.
+# The program starts when a line arrives on stdin. If the owner dies before it has recorded this process, the pipe
+# closes and the process ends, so no server ever runs unrecorded.
 HOLD = 'read -r _ && exec "$@" </dev/null'
 
 
@@ -38,9 +38,9 @@ class Account(NamedTuple):
 
 
 class Server(NamedTuple):
-    """A child, held until it is released. ``marker`` is a text of its command line that no foreign process has.
+    """A child process, held until it is released. Its command line contains ``marker``; that of no other process does.
 
-    A ``service`` works on the servers and has no data of its own: when its owner is gone it is killed, not asked.
+    A ``service`` uses the servers and has no data of its own, so it is killed if its owner has ended.
     """
 
     name: str
@@ -50,17 +50,17 @@ class Server(NamedTuple):
     service: bool = False
 
     def release(self) -> None:
-        """Let the program begin."""
+        """Start the program that the child process holds back."""
         pipe = self.process.stdin
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
                 pipe.write(b"\n")
                 pipe.close()
 
-    def wait_ready(self, ready: Callable[[], bool]) -> None:
-        """Wait until ``ready()``. Raises CrashedError if the process ends before, StackError if it takes too long."""
+    def wait_ready(self, is_ready: Callable[[], bool]) -> None:
+        """Wait until ``is_ready()``. Raises CrashedError if the process ends first, StackError after READY_SECONDS."""
         deadline = time.monotonic() + READY_SECONDS
-        while not ready():
+        while not is_ready():
             if self.process.poll() is not None:
                 raise self.crash_error("ended while starting")
             if time.monotonic() > deadline:
@@ -72,7 +72,7 @@ class Server(NamedTuple):
         return CrashedError(f"{self.name} {how} ({_exit_text(self.process.returncode)})", _tail(self.log))
 
     def ask_to_stop(self) -> None:
-        """Tell it to end."""
+        """Send SIGINT."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
 
@@ -97,10 +97,10 @@ def start(
     folder: Path | None = None,
     files: Sequence[int] = (),
 ) -> Server:
-    """Start ``command``, held, in ``folder``, in a session of its own that a terminal's Ctrl-C does not reach.
+    """Start ``command``, held, in ``folder``, in a session of its own, which Ctrl-C in the terminal does not reach.
 
-    Only its account reads the files that it makes. ``environment`` is added to this process's own, unless it
-    ``inherits`` none of that; ``files`` are open files that it inherits in any case."""
+    Only its account can read the files that it creates. ``environment`` is added to that of this process, or replaces
+    it unless ``inherits``. ``files`` are descriptors that it inherits."""
     with open_log(log) as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", HOLD, "sh", *(str(part) for part in command)],
@@ -113,14 +113,14 @@ def start(
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=[] if account else None,
-            umask=FOR_THE_OWNER,
+            umask=OWNER_ONLY_UMASK,
             env={**(os.environ if inherits else {}), **(environment or {})},
         )
     return Server(name, process, log, marker)
 
 
 def stop(servers: Sequence[Server]) -> None:
-    """End all of them at once, and wait until they have."""
+    """Stop all servers at the same time, and wait until they have ended."""
     for server in servers:
         server.ask_to_stop()
     for server in servers:
@@ -128,7 +128,7 @@ def stop(servers: Sequence[Server]) -> None:
 
 
 def free_port(preferred: int = 0) -> int:
-    """``preferred`` when nothing listens there on the loopback, else any free port."""
+    """Return ``preferred`` if nothing listens there on the loopback, else any free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

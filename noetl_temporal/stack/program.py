@@ -1,8 +1,8 @@
-"""Starts ``noetl`` itself without the current folder on its import path, because that may be a project from others.
+"""The command line and import path of ``noetl`` for child processes, without the current folder on the import path.
 
-``python -m`` puts the current folder first on the import path, so a ``json.py`` in it would replace Python's own;
-``-P`` does not. An empty or relative entry of PYTHONPATH also means the current folder, or one below it. It is rarely
-intended (a trailing colon), so such entries are removed.
+The current folder may be a project from an untrusted source. ``python -m`` puts it first on the import path, so a
+``json.py`` in it would replace Python's own; ``-P`` prevents that. Empty and relative entries of PYTHONPATH, usually
+from a trailing colon, mean the current folder or one below it, so they are removed.
 """
 
 from __future__ import annotations
@@ -22,6 +22,6 @@ def program(*arguments: str) -> list[str]:
 
 
 def import_path() -> dict[str, str]:
-    """PYTHONPATH for it: the absolute entries."""
+    """Return PYTHONPATH with its absolute entries only, as an environment."""
     entries = os.environ.get(PATH_VARIABLE, "").split(os.pathsep)
     return {PATH_VARIABLE: os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())}

@@ -23,10 +23,10 @@ from noetl_temporal.stack.program import import_path, program
 __all__ = ["serve"]
 
 SERVICES = {"worker": "serving", "mirror": "mirroring"}
-"""A service is ready when its log has this word."""
+"""Each service, with a word that its log contains once it is ready."""
 
 OPTIONS = {"worker": ("--grace", "10")}
-"""Arguments of the services. A worker's grace is shorter than the time in which it must stop."""
+"""Arguments of the services. The worker's --grace is shorter than SERVICE_STOP_SECONDS."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
 MAX_RESTART_SECONDS = 30.0
@@ -34,9 +34,9 @@ LASTING_SECONDS = 60.0
 
 
 def serve(home: Home) -> None:
-    """Own the stack until SIGTERM or SIGINT. Raises StackError when a server ends by itself, and notes why."""
+    """Own the stack until SIGTERM or SIGINT. Raises StackError if a server ends by itself, and records why."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _leave)
+        signal.signal(number, _exit_on_signal)
     try:
         _serve(home)
     except BusyError:
@@ -48,18 +48,18 @@ def serve(home: Home) -> None:
 
 def _serve(home: Home) -> None:
     with owned_stack(home, "dev") as (stack, addresses):
-        _migrate(addresses)
-        services = [_Service(stack, name, partial(_service, home, addresses)) for name in SERVICES]
+        _migrate_event_log(addresses)
+        services = [_Service(stack, name, partial(_start_service, home, addresses)) for name in SERVICES]
         for service, word in zip(services, SERVICES.values(), strict=True):
             if service.server:
                 service.server.wait_ready(partial(_has_logged, service.server, word))
-        home.fall.unlink(missing_ok=True)
+        home.crash_file.unlink(missing_ok=True)
         addresses.write(home.stack)
         _watch(stack, services)
 
 
-def _leave(_signal: int, _frame: FrameType | None) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):  # a second one must not break off the stopping of the servers
+def _exit_on_signal(_signal: int, _frame: FrameType | None) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):  # a second signal must not interrupt the shutdown
         signal.signal(number, signal.SIG_IGN)
     sys.exit(0)
 
@@ -69,21 +69,21 @@ def _has_logged(server: Server, word: str) -> bool:
 
 
 class _Service:
-    """A service that is started again when it ends, with growing delays unless it has run for a while."""
+    """A service that is restarted when it ends. The delay doubles, unless the service ran for LASTING_SECONDS."""
 
-    def __init__(self, stack: Stack, name: str, begin: Callable[[str], Server]) -> None:
-        self._stack, self._name, self._begin = stack, name, begin
+    def __init__(self, stack: Stack, name: str, start_service: Callable[[str], Server]) -> None:
+        self._stack, self._name, self._start = stack, name, start_service
         self._began = self._due = time.monotonic()
         self._pause = RESTART_SECONDS
-        self.server: Server | None = stack.add(begin(name))
+        self.server: Server | None = stack.add(start_service(name))
 
     def watch(self) -> None:
-        """Record that the service has ended; start it again after a pause."""
+        """Restart the service if it has ended and its delay is over."""
         now = time.monotonic()
         if self.server is None:
             if now >= self._due:
                 self._began = now
-                self.server = self._stack.add(self._begin(self._name))
+                self.server = self._stack.add(self._start(self._name))
         elif self.server.process.poll() is not None:
             self._stack.remove(self.server)
             self._pause = RESTART_SECONDS if now - self._began > LASTING_SECONDS else self._pause
@@ -104,14 +104,14 @@ def _watch(stack: Stack, services: Sequence[_Service]) -> None:
             service.watch()
 
 
-def _service(home: Home, addresses: Addresses, name: str) -> Server:
+def _start_service(home: Home, addresses: Addresses, name: str) -> Server:
     command = program(name, *OPTIONS.get(name, ()))
     environment = {**addresses.environment(), **import_path(), HOME_VARIABLE: str(home.root)}
-    started = start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)
-    return started._replace(service=True)
+    server = start(name, command, home.log(name), marker=f"noetl_temporal.cli {name}", environment=environment)
+    return server._replace(service=True)
 
 
-def _migrate(addresses: Addresses) -> None:
+def _migrate_event_log(addresses: Addresses) -> None:
     from noetl_temporal.mirror.migrations import migrate
 
     asyncio.run(migrate(addresses.postgres))

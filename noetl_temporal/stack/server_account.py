@@ -1,10 +1,10 @@
 """The account of Postgres if the stack belongs to root, because Postgres refuses to run as root.
 
-The kernel lets every process of an account trace the others, enter their working directory and send them signals. So
-the account is a number that no person, service or container uses and that has no entry in /etc/passwd. ``postgres``
-does not look for one; ``initdb`` does. It therefore runs as an account that has one, but with the group of ours: other
-processes of that account have another group, so the kernel keeps them out. What it has made is given to our account
-(``change_owner.py``).
+The kernel lets the processes of an account trace each other, enter each other's working folder and send each other
+signals. So the server runs as a user id that no person, service or container uses, and that has no entry in
+/etc/passwd. ``postgres`` needs no entry, but ``initdb`` does. ``initdb`` therefore runs as an account with an entry,
+but with the server's group id: other processes of that account have another group, so the kernel denies them access.
+Its files are then given to the server's account (``change_owner.py``).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from noetl_temporal.stack.process import Account
 
 __all__ = ["ServerAccounts", "server_accounts"]
 
-OWN = (0x71000000, 65533)
-"""Account ids for servers; the first that exists is used. 1895825408 is above the accounts of tasks
+ACCOUNT_IDS = (0x71000000, 65533)
+"""Ids for the account and group of the server; the first that exists is used. 1895825408 is above the accounts of tasks
 (isolation/accounts.py) and outside the ranges of systemd and common Linux systems; so is 65533, which also exists in a
-container with only 65,536 accounts."""
+container with only 65,536 ids."""
 
-WITH_ENTRY = ("nobody", "daemon")
-"""Names that nearly every system has; Postgres ran as the first of them once."""
+NAMED_ACCOUNTS = ("nobody", "daemon")
+"""Accounts for initdb, which nearly every system has. Earlier versions ran Postgres as the first of them."""
 
 PROC = Path("/proc/self")
 
@@ -33,7 +33,7 @@ PROC = Path("/proc/self")
 class ServerAccounts(NamedTuple):
     """The accounts that Postgres runs as under root.
 
-    ``former`` are the accounts from which a cluster is taken over.
+    ``former`` are the accounts of earlier versions: a cluster that belongs to one is given to ``server``.
     """
 
     server: Account
@@ -43,17 +43,17 @@ class ServerAccounts(NamedTuple):
 
 def server_accounts() -> ServerAccounts:
     """Return the accounts of this machine. Raises StackError."""
-    named = list(_named())
-    own = next((number for number in OWN if all(_exists(number, kind) for kind in ("uid", "gid"))), None)
-    if not named or own is None:
-        lacking = f"named {' or '.join(WITH_ENTRY)}" if not named else " or ".join(map(str, OWN))
-        raise StackError(f"Postgres does not run as root and there is no account {lacking}: run noetl as another user")
-    former = {*named, *OWN} - {own}
-    return ServerAccounts(Account(own, own), Account(named[0], own), frozenset(former))
+    named_ids = list(_named_account_ids())
+    account_id = next((number for number in ACCOUNT_IDS if all(_exists(number, kind) for kind in ("uid", "gid"))), None)
+    if not named_ids or account_id is None:
+        missing = f"named {' or '.join(NAMED_ACCOUNTS)}" if not named_ids else " or ".join(map(str, ACCOUNT_IDS))
+        raise StackError(f"Postgres does not run as root and there is no account {missing}: run noetl as another user")
+    former = {*named_ids, *ACCOUNT_IDS} - {account_id}
+    return ServerAccounts(Account(account_id, account_id), Account(named_ids[0], account_id), frozenset(former))
 
 
-def _named() -> Iterator[int]:
-    for name in WITH_ENTRY:
+def _named_account_ids() -> Iterator[int]:
+    for name in NAMED_ACCOUNTS:
         try:
             yield pwd.getpwnam(name).pw_uid
         except KeyError:

@@ -1,7 +1,7 @@
-"""The folders of this account's stacks: in its data folder, one per project.
+"""The folders of this account's stacks: one for each project, in the account's data folder.
 
-No file of a project is ever used as a stack, because the project may be from an untrusted source: a Temporal database
-in it could contain runs that execute code, and a Postgres cluster settings that do.
+No file of a project is ever used as a stack, because the project may be from an untrusted source: the runs of a
+Temporal database or the settings of a Postgres cluster in it could execute code.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from noetl_temporal.stack.errors import StackError
 
 __all__ = ["folder_of", "real_path", "stacks_folder"]
 
-DIGEST = 16
-READABLE = 40
+DIGEST_CHARACTERS = 16
+NAME_CHARACTERS = 40
 
 
 def stacks_folder() -> Path:
@@ -34,9 +34,9 @@ def folder_of(project: Path) -> Path:
     Raises StackError.
     """
     real = real_path(project)
-    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:DIGEST]
-    readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", real.name).strip("-.")[:READABLE]
-    return stacks_folder() / (f"{readable}-{digest}" if readable else digest)
+    digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:DIGEST_CHARACTERS]
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", real.name).strip("-.")[:NAME_CHARACTERS]
+    return stacks_folder() / (f"{name}-{digest}" if name else digest)
 
 
 def real_path(project: Path) -> Path:

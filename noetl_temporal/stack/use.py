@@ -1,4 +1,4 @@
-"""Use a folder's stack: join the one that runs, else own one for as long as it is used."""
+"""Use the stack of a folder: join the running one, else start one for as long as it is used."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.locks import Wait
 
-__all__ = ["Use", "running", "use"]
+__all__ = ["Use", "running_stack", "use_stack"]
 
 JOIN_SECONDS = 90.0
 POLL_SECONDS = 0.05
 
 
 class Use(NamedTuple):
-    """A stack to use; it is ``owned`` by this process or by another."""
+    """A stack in use. ``is_owned``: this process started it, and stops it."""
 
     addresses: Addresses
-    owned: bool
+    is_owned: bool
 
 
-def running(home: Home) -> Addresses | None:
+def running_stack(home: Home) -> Addresses | None:
     """Return the running stack in ``home``; None if there is none or it is still starting.
 
-    Temporal's own process must listen on its port: another process that took the port would receive all runs."""
+    The port must belong to Temporal's own process: another process that listens there would receive all runs."""
     addresses, owner = Addresses.read(home.stack), home.owner()
     if addresses is None or owner is None or addresses.pid != owner.pid:
         return None
@@ -37,48 +37,50 @@ def running(home: Home) -> Addresses | None:
 
 
 @contextmanager
-def use(home: Home, waiting: Callable[[], None]) -> Generator[Use]:
-    """Join or own the stack of ``home``. An owner that must wait for those who joined calls ``waiting``."""
-    with ExitStack() as leave:
-        wait = Wait(lambda: f"waiting for the stack: {home.busy()}")
+def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
+    """Join the stack of ``home``, or start and own it.
+
+    At its end an owner waits for those who have joined; before that it calls ``report_wait``."""
+    with ExitStack() as exit_stack:
+        wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
-            joined = _join(home, leave)
+            joined = _join(home, exit_stack)
             if joined:
-                yield Use(joined, owned=False)
+                yield Use(joined, is_owned=False)
                 return
-            from noetl_temporal.stack.owner import owned_stack  # what starts servers, for who has to
+            from noetl_temporal.stack.owner import owned_stack  # not needed to join a stack
 
             try:
-                _, addresses = leave.enter_context(owned_stack(home, "run"))
+                _, addresses = exit_stack.enter_context(owned_stack(home, "run"))
             except BusyError:
                 wait.pause(POLL_SECONDS)
             else:
                 addresses.write(home.stack)
-                yield Use(addresses, owned=True)
+                yield Use(addresses, is_owned=True)
                 home.stack.unlink(missing_ok=True)
-                _let_others_finish(home, waiting)
+                _wait_for_other_users(home, report_wait)
                 return
         raise StackError(f"the stack in {home.root} was not ready after {JOIN_SECONDS:g} s: see {home.log('stack')}")
 
 
-def _join(home: Home, leave: ExitStack) -> Addresses | None:
-    """Return the running stack of another owner, locked until ``leave`` closes; None while it starts or stops.
+def _join(home: Home, exit_stack: ExitStack) -> Addresses | None:
+    """Return the running stack of another owner, in use until ``exit_stack`` closes; None while it starts or stops.
 
-    A stack that is stopping is not locked, because its owner waits for all users of the stack."""
-    addresses = running(home)
+    A stack that is stopping is not locked, because its owner waits for all its users."""
+    addresses = running_stack(home)
     if addresses is None:
         return None
-    with ExitStack() as hold:
-        hold.enter_context(home.user_lock())
-        if running(home) != addresses:
+    with ExitStack() as lock:
+        lock.enter_context(home.user_lock())
+        if running_stack(home) != addresses:
             return None
-        leave.push(hold.pop_all())
+        exit_stack.push(lock.pop_all())
     return addresses
 
 
-def _let_others_finish(home: Home, waiting: Callable[[], None]) -> None:
-    if home.in_use():
-        waiting()
-        while home.in_use():
+def _wait_for_other_users(home: Home, report_wait: Callable[[], None]) -> None:
+    if home.is_in_use():
+        report_wait()
+        while home.is_in_use():
             time.sleep(POLL_SECONDS)

@@ -10,7 +10,7 @@ import sys
 from tests.acceptance.site import ROOT, Site
 
 
-def test_the_readmes_program_runs(site: Site) -> None:
+def test_the_python_example_of_the_readme_runs(site: Site) -> None:
     programs = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     (program,) = [candidate for candidate in programs if "NoetlClient" in candidate]
     environment = {**os.environ, **site.addresses().environment()}

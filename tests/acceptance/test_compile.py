@@ -255,7 +255,7 @@ def test_findings_for_programs_are_all_that_is_on_stdout(bare: Site) -> None:
     assert json.loads((bare.folder / "findings.sarif").read_text())["version"] == "2.1.0"
 
 
-def test_of_many_findings_the_errors_are_shown(bare: Site) -> None:
+def test_errors_are_shown_first_among_many_findings(bare: Site) -> None:
     warned = "".join(f"  - {{step: s{index}, tool: {{kind: noop}}}}\n" for index in range(2000))
     wrong = "  - {step: last, tool: {kind: nop}}\n"
     file = bare.write(f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: x}}\nworkflow:\n{warned}{wrong}")

@@ -246,7 +246,7 @@ def test_a_run_that_is_left_needs_a_stack_that_stays(bare: Site) -> None:
 
 
 @pytest.mark.parametrize("option", [["--timeout", "5"], ["-v"]])
-def test_what_needs_a_command_that_stays_is_refused(bare: Site, option: list[str]) -> None:
+def test_options_that_need_a_running_command_are_refused(bare: Site, option: list[str]) -> None:
     done = bare.noetl("run", str(ROOT / "dev/examples/hello.yaml"), "--detach", *option)
     assert (done.returncode, "needs a command that stays until the run ends" in done.stderr) == (2, True)
 

@@ -28,7 +28,7 @@ async def fresh(playbooks: asyncpg.Connection) -> None:
 
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("file", [file.replace("test_pagination_loop", "test_loop") for file in FILES])
-def test_completes(site: Site, api: Api, file: str) -> None:
+def test_the_playbook_completes(site: Site, api: Api, file: str) -> None:
     report = site.run(CORPUS / file, "--set", f"api_url={api.url}")
     assert report["status"] == "completed", report["failures"]
 

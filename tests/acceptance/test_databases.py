@@ -78,7 +78,7 @@ async def test_the_playbooks_account_may_use_its_database_and_no_more(servers: A
         await log.close()
 
 
-async def test_the_accounts_of_playbooks_are_members_of_nothing(servers: Addresses) -> None:
+async def test_roles_of_playbooks_are_members_of_no_role(servers: Addresses) -> None:
     log = await asyncpg.connect(servers.postgres)
     members = "SELECT count(*) FROM pg_auth_members WHERE member::regrole::text IN ('playbooks', 'reader')"
     try:

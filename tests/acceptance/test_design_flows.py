@@ -268,7 +268,7 @@ async def test_rows_have_what_the_queue_had(site: Site, api: Api, log: asyncpg.C
     assert retry["scheduled_at"] > failed["meta"]["execution"]["completed_at"]
 
 
-async def test_an_action_has_the_columns_and_the_meta_of_the_design(
+async def test_rows_of_actions_have_the_columns_and_meta_of_the_design(
     site: Site, api: Api, log: asyncpg.Connection
 ) -> None:
     """Event Data Structure; Event Metadata (Worker-Side)."""

@@ -36,7 +36,7 @@ def test_up_status_run_down(bare: Site) -> None:
     assert wait_until(lambda: not alive(addresses.pid))
 
 
-def test_up_again_after_its_processes_were_killed(bare: Site) -> None:
+def test_a_stack_starts_again_after_its_processes_were_killed(bare: Site) -> None:
     assert bare.noetl("dev", "up").returncode == 0
     first = bare.addresses()
     os.kill(first.pid, signal.SIGKILL)
@@ -109,7 +109,7 @@ def test_two_at_once_bring_one_stack_up(bare: Site) -> None:
         bare.noetl("dev", "down")
 
 
-def test_who_serves_a_stack_that_another_owns_leaves_without_a_word(bare: Site) -> None:
+def test_dev_serve_of_an_owned_stack_ends_silently(bare: Site) -> None:
     """Two `noetl dev up` at once start one each: the log of the stack, which both show, has no error of the second."""
     bare.home.prepare()
     with bare.home.owner_lock("dev"):
@@ -143,13 +143,13 @@ def test_a_service_that_ends_is_restarted_and_reported(bare: Site) -> None:
             os.kill(mirror, signal.SIGKILL)
             line = "mirror ended unexpectedly (killed by SIGKILL): mirroring; Ctrl-C stops; "
             line += f"restarting it in {pause} s"
-            assert wait_until(partial(says, bare.home.log("stack"), line))
+            assert wait_until(partial(contains, bare.home.log("stack"), line))
             assert wait_until(partial(begun_again, bare, mirror))
     finally:
         bare.noetl("dev", "down")
 
 
-def says(log: Path, text: str) -> bool:
+def contains(log: Path, text: str) -> bool:
     return text in log.read_text()
 
 
@@ -159,10 +159,10 @@ def begun_again(site: Site, old: int) -> bool:
         for process in recorded_processes(site.home.servers)
         if "cli mirror" in process.marker and process.pid != old
     ]
-    return bool(mirrors) and says(site.home.log("mirror"), "mirroring")
+    return bool(mirrors) and contains(site.home.log("mirror"), "mirroring")
 
 
-def test_a_worker_and_a_run_leave_without_a_word(bare: Site) -> None:
+def test_a_worker_and_a_run_end_silently_on_ctrl_c(bare: Site) -> None:
     """Temporal's threads may not call into an interpreter that is being torn down: that aborts the process."""
     assert bare.noetl("dev", "up").returncode == 0
     try:

@@ -16,7 +16,7 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Site
 from tests.audit import audit_everything
@@ -51,7 +51,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A folder whose stack is up. At its end its log must hold."""
     site = Site(tmp_path_factory.mktemp("site"))
     with subprocess.Popen([sys.executable, "-c", SERVE, "dev", "serve"], cwd=site.folder) as serving:
-        assert wait_until(lambda: running(site.home) is not None, 90)
+        assert wait_until(lambda: running_stack(site.home) is not None, 90)
         yield site
         assert asyncio.run(audit_everything(site.addresses().postgres)) == {}
         serving.terminate()

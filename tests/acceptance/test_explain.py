@@ -34,7 +34,7 @@ from tests.acceptance.site import Site
     ],
     ids=["nothing", "a key", "a kind", "a construct and a kind", "an unsupported kind", "a page", "a code"],
 )
-def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
+def test_what_explain_prints(bare: Site, args: list[str], says: list[str]) -> None:
     done = bare.noetl("explain", *args)
     assert (done.returncode, done.stderr) == (0, "")
     for text in says:
@@ -46,6 +46,9 @@ def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
     ("path", "says"),
     [
         ("rule.thn", 'did you mean "then"?'),
+        ("task.polcy", 'unknown key "polcy" in "task": did you mean "task.spec.policy"?'),
+        ("step.policy", 'unknown key "policy" in "step": try step.spec.policy'),
+        ("task.policy", 'unknown key "policy" in "task": try task.spec.policy'),
         ("ctx", '"ctx" is a name in templates: noetl explain templates'),
         ("loop.mod", 'unknown key "mod" in "loop": did you mean "mode"?; "loop" is a name in templates'),
         ("iter.page", '"iter" is a name in templates: noetl explain templates'),
@@ -53,7 +56,7 @@ def test_what_it_says(bare: Site, args: list[str], says: list[str]) -> None:
         ("\x1b[31mred", "unknown key"),
     ],
 )
-def test_what_is_unknown_is_a_wrong_call(bare: Site, path: str, says: str) -> None:
+def test_an_unknown_path_exits_with_2(bare: Site, path: str, says: str) -> None:
     done = bare.noetl("explain", path)
     assert (done.returncode, done.stdout) == (2, "")
     assert says in done.stderr

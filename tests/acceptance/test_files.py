@@ -17,7 +17,7 @@ from noetl_temporal.stack.files import (
     open_log,
     read_text,
     replace_text,
-    write_whole,
+    write_atomically,
 )
 from noetl_temporal.stack.process import start
 
@@ -51,7 +51,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", TRAPS)
 @pytest.mark.parametrize("use", [read_text, open_log], ids=["read", "written"])
-def test_a_trap_is_refused(kind: str, use: Callable[[Path], object], folder: Path, victim: Path) -> None:
+def test_links_and_special_files_are_refused(
+    kind: str, use: Callable[[Path], object], folder: Path, victim: Path
+) -> None:
     path = folder / "postgres.log"
     TRAPS[kind](path, victim)
     with pytest.raises(UnsafeFileError, match=f"it is {kind}"):
@@ -60,7 +62,7 @@ def test_a_trap_is_refused(kind: str, use: Callable[[Path], object], folder: Pat
 
 
 @pytest.mark.parametrize("kind", TRAPS)
-def test_a_folder_with_a_trap_is_refused(kind: str, folder: Path, victim: Path) -> None:
+def test_a_folder_with_links_or_special_files_is_refused(kind: str, folder: Path, victim: Path) -> None:
     TRAPS[kind](folder / "temporal.db", victim)
     if kind == "a folder":
         check_entries(folder)
@@ -77,10 +79,10 @@ def test_a_link_that_is_opened_as_any_program_does_leads_to_its_target(folder: P
 
 
 @pytest.mark.parametrize("kind", ["a link", "a hard link", "a pipe"])
-def test_an_atomic_write_replaces_a_trap(kind: str, folder: Path, victim: Path) -> None:
+def test_an_atomic_write_replaces_a_link_or_special_file(kind: str, folder: Path, victim: Path) -> None:
     path = folder / "password.new"
     TRAPS[kind](path, victim)
-    write_whole(path, "secret")
+    write_atomically(path, "secret")
     assert (path.read_text(), path.is_symlink(), path.stat().st_mode & 0o777) == ("secret", False, 0o600)
     assert victim.read_text() == "precious"
 
@@ -92,14 +94,14 @@ def test_the_name_of_a_temporary_file_cannot_be_guessed(
     monkeypatch.setattr("secrets.token_hex", guess)
     (folder / ".stack.json.guessed.new").symlink_to(victim)
     with pytest.raises(FileExistsError):
-        write_whole(folder / "stack.json", "text")
+        write_atomically(folder / "stack.json", "text")
     assert victim.read_text() == "precious"
 
 
 def test_a_draft_is_removed_when_it_cannot_take_its_place(folder: Path) -> None:
     (folder / "stack.json").mkdir()
     with pytest.raises(OSError, match=r"[Dd]irectory") as raised:
-        write_whole(folder / "stack.json", "text")
+        write_atomically(folder / "stack.json", "text")
     assert raised.value.filename == str(folder / "stack.json")
     assert [path.name for path in folder.iterdir()] == ["stack.json"]
 
@@ -107,7 +109,11 @@ def test_a_draft_is_removed_when_it_cannot_take_its_place(folder: Path) -> None:
 def test_a_folder_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(folder)
-    for refused in (lambda: check_folder(link), lambda: read_text(link / "x"), lambda: write_whole(link / "x", "")):
+    for refused in (
+        lambda: check_folder(link),
+        lambda: read_text(link / "x"),
+        lambda: write_atomically(link / "x", ""),
+    ):
         with pytest.raises(UnsafeFileError, match="it is a link"):
             refused()
 
@@ -120,7 +126,7 @@ def test_a_folder_that_others_may_write_is_refused(folder: Path, mode: int) -> N
 
 
 def test_a_file_that_others_may_write_is_refused(folder: Path) -> None:
-    write_whole(folder / "servers.json", "[]")
+    write_atomically(folder / "servers.json", "[]")
     (folder / "servers.json").chmod(0o666)
     with pytest.raises(UnsafeFileError, match="other users can write to it"):
         read_text(folder / "servers.json")
@@ -128,7 +134,7 @@ def test_a_file_that_others_may_write_is_refused(folder: Path) -> None:
 
 @NEEDS_ROOT
 def test_files_of_another_user_are_refused(folder: Path) -> None:
-    write_whole(folder / "servers.json", "[]")
+    write_atomically(folder / "servers.json", "[]")
     os.chown(folder / "servers.json", 65534, -1)
     with pytest.raises(UnsafeFileError, match=r"it belongs to another user \(uid 65534\)"):
         read_text(folder / "servers.json")
@@ -137,9 +143,9 @@ def test_files_of_another_user_are_refused(folder: Path) -> None:
         check_folder(folder)
 
 
-def test_what_is_made_is_for_its_account_alone(tmp_path: Path) -> None:
+def test_created_files_are_private_to_the_account(tmp_path: Path) -> None:
     make_folder(tmp_path / "a/b")
-    write_whole(tmp_path / "a/b/text", "text")
+    write_atomically(tmp_path / "a/b/text", "text")
     open_log(tmp_path / "a/b/log").close()
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "a").rglob("*")}
     assert modes == {"b": 0o700, "text": 0o600, "log": 0o600}
@@ -162,13 +168,13 @@ def test_a_log_begins_again_or_continues(folder: Path) -> None:
 
 def test_a_reader_sees_the_old_text_or_the_new(folder: Path) -> None:
     texts = {"a" * 10_000, "b" * 10_000}
-    write_whole(folder / "text", min(texts))
+    write_atomically(folder / "text", min(texts))
     done = threading.Event()
 
     def write() -> None:
         for _ in range(100):
             for text in texts:
-                write_whole(folder / "text", text)
+                write_atomically(folder / "text", text)
         done.set()
 
     thread = threading.Thread(target=write)

@@ -17,12 +17,12 @@ import pytest
 from noetl_temporal.stack import home as home_module
 from noetl_temporal.stack import postgres_location
 from noetl_temporal.stack.errors import BusyError, StackError
-from noetl_temporal.stack.files import make_folder, write_whole
+from noetl_temporal.stack.files import make_folder, write_atomically
 from noetl_temporal.stack.home import Home, Owner
 from noetl_temporal.stack.identity import identity
-from noetl_temporal.stack.locks import locked
+from noetl_temporal.stack.locks import hold_lock
 from noetl_temporal.stack.stack_folders import folder_of, stacks_folder
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 from tests.acceptance.site import Site
 
 ROOT = Path(__file__).parents[2]
@@ -95,11 +95,11 @@ def test_a_folder_names_its_project(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     home = Home()
     with home.owner_lock("run"):
-        assert Home(home.root).named_project() == tmp_path.resolve()
-    write_whole(home.root / "project.json", "no json")
-    assert Home(home.root).named_project() is None
+        assert Home(home.root).recorded_project() == tmp_path.resolve()
+    write_atomically(home.root / "project.json", "no json")
+    assert Home(home.root).recorded_project() is None
     with home.owner_lock("run"):
-        assert home.named_project() == tmp_path.resolve()
+        assert home.recorded_project() == tmp_path.resolve()
     assert {path.stat().st_mode & 0o077 for path in (tmp_path / "data").rglob("*")} == {0}
 
 
@@ -127,7 +127,7 @@ def test_a_folder_that_is_not_ours_alone_is_refused(trap: str, tmp_path: Path) -
 def test_a_folder_of_another_user_is_reported_and_not_read(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     root = bare.folder / "theirs"
     make_folder(root)
-    write_whole(root / "stack.json", "{}")
+    write_atomically(root / "stack.json", "{}")
     os.chown(root, 65534, -1)
     monkeypatch.setenv("NOETL_HOME", str(root))
     for command in (["dev", "up"], ["dev", "status"], ["dev", "down"], ["status"]):
@@ -220,7 +220,7 @@ def test_a_held_lock_delays_commands_only_for_a_limited_time(bare: Site, monkeyp
     home = Home(bare.folder / "stack")
     home.prepare()
     monkeypatch.setenv("NOETL_HOME", str(home.root))
-    write_whole(home.stack, json.dumps({}))
+    write_atomically(home.stack, json.dumps({}))
     with held(home.owner_file):
         commands = (["dev", "up"], ["dev", "down"], ["dev", "status"], ["status"])
         for process in [bare.start(*command) for command in commands]:
@@ -232,7 +232,7 @@ def test_a_held_lock_delays_commands_only_for_a_limited_time(bare: Site, monkeyp
 
 def test_a_wait_is_reported_with_the_file(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
     users = home.root / "users.lock"
-    with held(users), pytest.raises(BlockingIOError), locked(users, fcntl.LOCK_SH, 1.5):
+    with held(users), pytest.raises(BlockingIOError), hold_lock(users, fcntl.LOCK_SH, 1.5):
         pytest.fail("it was locked")
     assert capfd.readouterr().err == f"waiting for the lock {home.root / 'users.lock'}\n"
 
@@ -242,12 +242,12 @@ def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
 ) -> None:
     monkeypatch.setattr(postgres_location, "COPIES", tmp_path)
     monkeypatch.setattr(postgres_location, "COPY_SECONDS", 0.5)
-    installed = postgres_location._installed()  # pyright: ignore[reportPrivateUsage]
+    installed = postgres_location._installation_folder()  # pyright: ignore[reportPrivateUsage]
     with (
         held(tmp_path / "copying.lock", "sh"),
         pytest.raises(StackError, match=r"copying\.lock: another process holds"),
     ):
-        postgres_location._copied(installed)  # pyright: ignore[reportPrivateUsage]
+        postgres_location._copy_programs(installed)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
@@ -259,9 +259,9 @@ def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) 
             assert home.owner_file.stat().st_mode & 0o777 == 0o600, "another user can lock it"
 
 
-def test_looking_makes_nothing(tmp_path: Path) -> None:
+def test_reading_the_state_of_a_stack_creates_no_folder(tmp_path: Path) -> None:
     home = Home(tmp_path / "stack")
-    assert (home.owner(), home.in_use(), running(home), home.named_project()) == (None, False, None, None)
+    assert (home.owner(), home.is_in_use(), running_stack(home), home.recorded_project()) == (None, False, None, None)
     assert not home.root.exists()
 
 

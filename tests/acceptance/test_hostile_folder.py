@@ -15,7 +15,7 @@ import pytest
 from noetl_temporal.cli.commands import COMMANDS
 from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.stack.files import write_whole
+from noetl_temporal.stack.files import write_atomically
 from noetl_temporal.stack.leftovers import recorded_processes
 from noetl_temporal.stack.program import import_path, program
 from tests.acceptance.processes import wait_until
@@ -74,7 +74,7 @@ class Hostile(Site):
         """The modules that were."""
         return sorted(path.name for path in (self.folder / "imported").iterdir())
 
-    def safely(self, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run_with_safe_path(self, *args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*SAFE, *args], cwd=self.folder, capture_output=True, text=True, timeout=timeout)
 
 
@@ -98,13 +98,13 @@ def test_a_program_that_is_started_as_any_module_imports_them(hostile: Hostile) 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_imports_from_the_folder(name: str, hostile: Hostile) -> None:
     for command in WITHOUT_A_STACK[name]:
-        done = hostile.safely(*command)
+        done = hostile.run_with_safe_path(*command)
         assert "Traceback" not in done.stderr
     assert hostile.imported() == []
 
 
 @pytest.mark.parametrize("path", ["", ".", "lib", ":", "lib:."])
-def test_relative_entries_of_the_python_path_are_left_out(
+def test_relative_entries_of_the_python_path_are_removed(
     path: str, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", path + os.pathsep + os.environ.get("PYTHONPATH", ""))
@@ -117,19 +117,19 @@ def test_relative_entries_of_the_python_path_are_left_out(
 
 @pytest.mark.stack
 def test_no_process_of_the_stack_imports_from_the_folder(hostile: Hostile) -> None:
-    ran = hostile.safely("run", "playbook.yaml")
+    ran = hostile.run_with_safe_path("run", "playbook.yaml")
     assert ran.returncode == 0, ran.stderr
-    up = hostile.safely("dev", "up")
+    up = hostile.run_with_safe_path("dev", "up")
     try:
         assert up.returncode == 0, up.stderr
         for service in ("worker", "mirror"):
             pid = _running(hostile, service)
             os.kill(pid, signal.SIGKILL)
             assert wait_until(partial(_runs_again, hostile, service, pid), 60)
-        ran = hostile.safely("run", "playbook.yaml")
+        ran = hostile.run_with_safe_path("run", "playbook.yaml")
         assert ran.returncode == 0, ran.stderr
     finally:
-        hostile.safely("dev", "down")
+        hostile.run_with_safe_path("dev", "down")
     assert hostile.imported() == []
 
 
@@ -142,7 +142,7 @@ def _running(site: Site, service: str) -> int:
     matching = [
         process
         for process in recorded_processes(site.home.servers)
-        if f"cli {service}" in process.marker and process.runs()
+        if f"cli {service}" in process.marker and process.is_running()
     ]
     return matching[-1].pid if matching else 0
 
@@ -151,12 +151,12 @@ def _running(site: Site, service: str) -> int:
 def test_a_noetl_folder_in_the_project_is_not_a_stack(command: list[str], bare: Site) -> None:
     shipped = bare.folder / ".noetl"
     shipped.mkdir()
-    write_whole(shipped / "fall.txt", "SHIPPED")
-    write_whole(shipped / "servers.json", '[[-1, "", true]]')
+    write_atomically(shipped / "crash.txt", "SHIPPED")
+    write_atomically(shipped / "servers.json", '[[-1, "", true]]')
     os.mkfifo(shipped / "stack.json")
     done = bare.noetl(*command)
     assert "SHIPPED" not in done.stdout + done.stderr
-    assert sorted(path.name for path in shipped.iterdir()) == ["fall.txt", "servers.json", "stack.json"]
+    assert sorted(path.name for path in shipped.iterdir()) == ["crash.txt", "servers.json", "stack.json"]
 
 
 @pytest.mark.stack

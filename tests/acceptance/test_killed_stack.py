@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import NOETL, Site
 
@@ -59,7 +59,7 @@ def seconds_of_a_start_and_a_stop(site: Site) -> tuple[float, float]:
     """On this machine, of a stack without data; which it is again afterwards."""
     began = time.monotonic()
     owner = serving(site)
-    assert wait_until(lambda: running(site.home) is not None, 60)
+    assert wait_until(lambda: running_stack(site.home) is not None, 60)
     started = time.monotonic()
     owner.terminate()
     owner.wait()
@@ -68,14 +68,14 @@ def seconds_of_a_start_and_a_stop(site: Site) -> tuple[float, float]:
     return started - began, stopped - started
 
 
-def test_killed_at_any_moment(site: Site) -> None:
+def test_processes_killed_at_any_time(site: Site) -> None:
     home = site.home
     chance = random.Random()
     start_seconds, stop_seconds = seconds_of_a_start_and_a_stop(site)
     for kill in range(KILLS):
         owner = serving(site)
         if kill % 4 == 3:  # while it stops
-            assert wait_until(lambda: running(home) is not None, 60), f"kill {kill}"
+            assert wait_until(lambda: running_stack(home) is not None, 60), f"kill {kill}"
             owner.terminate()
         time.sleep(chance.uniform(0, 1.5 * (stop_seconds if kill % 4 == 3 else start_seconds)))
         if kill % 2:  # what ends the servers is killed too: the next owner has to

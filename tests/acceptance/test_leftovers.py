@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_temporal.stack.files import UnsafeFileError, write_whole
+from noetl_temporal.stack.files import UnsafeFileError, write_atomically
 from noetl_temporal.stack.identity import Identity, identity
 from noetl_temporal.stack.leftovers import end_leftovers, end_processes_in, record_processes, recorded_processes
 from noetl_temporal.stack.process import Server, start, stop
@@ -58,7 +58,7 @@ def note_of(process: subprocess.Popen[bytes], **changed: object) -> list[object]
 
 def written(folder: Path, *notes: object) -> Path:
     file = folder / "servers.json"
-    write_whole(file, json.dumps(notes))
+    write_atomically(file, json.dumps(notes))
     return file
 
 
@@ -124,19 +124,19 @@ def test_a_note_that_is_a_link_is_refused(tmp_path: Path, sleeper: subprocess.Po
     assert sleeper.poll() is None
 
 
-def test_what_is_recorded_is_found_again(tmp_path: Path) -> None:
+def test_a_recorded_process_is_read_back(tmp_path: Path) -> None:
     server: Server = start("sleep", ["sleep", "600"], tmp_path / "log", "sleep 600")
     try:
         record_processes(tmp_path / "servers.json", [server])
         (held,) = recorded_processes(tmp_path / "servers.json")
-        assert held.runs()
+        assert held.is_running()
         assert wait_until(held.is_marked), "its command line is empty for a moment after it has begun"
         server.release()
         assert wait_until(lambda: (identity(held.pid) or Identity(0, "", "")).command.startswith("sleep"))
-        assert held.runs(), "it is another process once its program has begun"
+        assert held.is_running(), "it is another process once its program has begun"
     finally:
         stop([server])
-    assert not held.runs()
+    assert not held.is_running()
 
 
 @HAS_PROC

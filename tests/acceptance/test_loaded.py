@@ -110,7 +110,7 @@ def test_code_and_sql_are_read_by_the_library_for_each(bare: Site, tool: str, li
 
 
 @pytest.mark.stack
-def test_on_a_stack_that_is_up_nothing_is_loaded_that_serves(site: Site, tmp_path: Path) -> None:
+def test_with_a_running_stack_no_server_modules_are_imported(site: Site, tmp_path: Path) -> None:
     playbook = tmp_path / "loaded.yaml"
     playbook.write_text(HELLO)
     report = site.run(playbook)

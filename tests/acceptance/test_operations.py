@@ -105,7 +105,7 @@ def test_calls_and_runs_are_counted(watched: Watched, bare: Site) -> None:
     assert "service_name" not in watched.get("/metrics").text  # it would be that of the SDK, the same for all
 
 
-def test_health(watched: Watched) -> None:
+def test_the_health_endpoints_respond(watched: Watched) -> None:
     assert watched.get("/healthz").json() == {"status": "alive"}
     assert watched.get("/readyz").json() == {"status": "ready", "serves": "workflows and all tools"}
     unknown = watched.get("/")
@@ -166,7 +166,7 @@ def test_a_mirror_counts_open_runs(watched: Watched, bare: Site) -> None:
     assert watched.process.poll() is None
 
 
-def test_an_address_that_is_taken(watched: Watched, bare: Site) -> None:
+def test_an_address_in_use(watched: Watched, bare: Site) -> None:
     done = bare.noetl("worker", "--health", f"127.0.0.1:{watched.port}")
     assert done.returncode == 2
     assert f"cannot listen on 127.0.0.1:{watched.port}: Address already in use" in done.stderr
@@ -184,7 +184,7 @@ def test_an_address_that_is_taken(watched: Watched, bare: Site) -> None:
         (["--health", "127.0.0.1:99999"], "is not HOST:PORT"),
     ],
 )
-def test_wrong_options(bare: Site, options: list[str], message: str) -> None:
+def test_invalid_options_are_refused(bare: Site, options: list[str], message: str) -> None:
     done = bare.noetl("worker", *options)
     assert (done.returncode, message in done.stderr) == (2, True), done.stderr
 
@@ -208,7 +208,7 @@ workflow:
 
 @pytest.mark.parametrize("slots", ["fixed", "auto"])
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_the_calls_at_once_of_a_tool(
+def test_the_concurrency_limit_of_a_tool(
     cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, concurrency: int, slots: str
 ) -> None:
     del cluster

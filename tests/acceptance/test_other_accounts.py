@@ -108,36 +108,36 @@ def test_another_account_reads_nothing_connects_to_nothing_and_runs_nothing(open
 @pytest.fixture
 def copies(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the programs of Postgres are copied to, as they lie where its account does not get to."""
-    installed, is_for_all = postgres_location._installed(), postgres_location._is_for_all  # pyright: ignore[reportPrivateUsage]
+    installed, is_usable_by_others = postgres_location._installation_folder(), postgres_location._is_usable_by_others  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(postgres_location, "COPIES", open_folder / "copies")
 
     def is_elsewhere(path: Path) -> bool:
-        return path != installed and is_for_all(path)
+        return path != installed and is_usable_by_others(path)
 
-    monkeypatch.setattr(postgres_location, "_is_for_all", is_elsewhere)
-    postgres_location.place.cache_clear()
+    monkeypatch.setattr(postgres_location, "_is_usable_by_others", is_elsewhere)
+    postgres_location.locate_postgres.cache_clear()
     before = os.umask(0o077)
     yield open_folder / "copies"
     os.umask(before)
-    postgres_location.place.cache_clear()
+    postgres_location.locate_postgres.cache_clear()
 
 
 def test_a_stack_starts_whatever_the_umask(copies: Path, open_folder: Path) -> None:
     home = Home(open_folder / "home")
     with owned_stack(home, "run"):
-        assert postgres_location.place().binaries.is_relative_to(copies)
+        assert postgres_location.locate_postgres().binaries.is_relative_to(copies)
         assert home.root.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_copy_that_was_made_for_root_alone_is_opened(copies: Path, open_folder: Path) -> None:
-    closed = postgres_location.place().binaries
+    closed = postgres_location.locate_postgres().binaries
     for path in (closed, *closed.parents):
         if path.is_relative_to(copies):
             path.chmod(0o700)
     (closed / "postgres").chmod(0o700)
-    postgres_location.place.cache_clear()
+    postgres_location.locate_postgres.cache_clear()
     with owned_stack(Home(open_folder / "home"), "run"):
-        assert postgres_location.place().binaries == closed
+        assert postgres_location.locate_postgres().binaries == closed
 
 
 def test_programs_that_were_installed_for_root_alone_are_copied(open_folder: Path) -> None:
@@ -145,10 +145,10 @@ def test_programs_that_were_installed_for_root_alone_are_copied(open_folder: Pat
     for folder in ("bin", "lib", "share"):
         (installed / folder).mkdir(parents=True)
     (installed / "bin/postgres").touch(mode=0o755)
-    is_for_all = postgres_location._is_for_all  # pyright: ignore[reportPrivateUsage]
-    assert is_for_all(installed)
+    is_usable_by_others = postgres_location._is_usable_by_others  # pyright: ignore[reportPrivateUsage]
+    assert is_usable_by_others(installed)
     for path, mode in ((installed / "bin/postgres", 0o700), (installed / "lib", 0o700), (installed, 0o700)):
         before = path.stat().st_mode
         path.chmod(mode)
-        assert not is_for_all(installed)
+        assert not is_usable_by_others(installed)
         path.chmod(before)

@@ -103,7 +103,7 @@ workflow:
 """
 
 
-def test_a_sweep_of_a_circuit(site: Site) -> None:
+def test_a_quantum_circuit_with_parameter_sets(site: Site) -> None:
     report = site.run(site.write(SWEEP, "sweep.yaml"))
     assert report["status"] == "completed", report["failures"]
     assert report["result"] == [{"0": 100}, {"1": 100}]

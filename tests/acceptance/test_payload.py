@@ -30,7 +30,7 @@ from noetl_temporal.cli.payload import read_payload
         (None, ["n='3'"], {"n": "3"}),
     ],
 )
-def test_meaning(payload: str | None, settings: list[str], request_: dict[str, Any]) -> None:
+def test_values_of_set_and_payload(payload: str | None, settings: list[str], request_: dict[str, Any]) -> None:
     assert read_payload(payload, settings) == request_
 
 
@@ -50,7 +50,7 @@ def test_meaning(payload: str | None, settings: list[str], request_: dict[str, A
         (None, ["a=&x [*x]"], "is not a YAML value"),
     ],
 )
-def test_refused(payload: str | None, settings: list[str], says: str) -> None:
+def test_invalid_payloads_are_refused(payload: str | None, settings: list[str], says: str) -> None:
     with pytest.raises(click.UsageError, match=re.escape(says)):
         read_payload(payload, settings)
 

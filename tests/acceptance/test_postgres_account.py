@@ -125,11 +125,11 @@ def holds(home: Home) -> None:
         assert owners(home.postgres / "data") == {server_accounts().server}
 
 
-def test_a_cluster_of_nobody_is_taken_over(former: Home) -> None:
+def test_a_cluster_of_nobody_is_migrated(former: Home) -> None:
     holds(former)
 
 
-def test_taking_over_that_was_interrupted_is_completed(former: Home) -> None:
+def test_an_interrupted_migration_is_completed(former: Home) -> None:
     data = former.postgres / "data"
     for path in (data, data / "base", data / "PG_VERSION"):
         os.chown(path, *server_accounts().server)
@@ -153,7 +153,7 @@ def fifo(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize(("plant", "expected"), [(link, "a link"), (hard_link, "a hard link"), (fifo, "a pipe")])
-def test_only_regular_files_are_taken_over(
+def test_only_regular_files_are_migrated(
     former: Home, tmp_path: Path, plant: Callable[[Path, Path], None], expected: str
 ) -> None:
     outside, planted = tmp_path / "outside", former.postgres / "data/base/planted"
@@ -167,7 +167,7 @@ def test_only_regular_files_are_taken_over(
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
-def test_files_of_another_account_are_not_taken_over(former: Home) -> None:
+def test_files_of_another_account_are_not_migrated(former: Home) -> None:
     left = former.postgres / "data/left"
     left.touch()
     os.chown(left, 54_321, 54_321)

@@ -37,7 +37,7 @@ RICHS_OWN = re.compile(r"\x1b\[(?!8m)[\d;]*m|\x1b\[\?25[hl]|\x1b\[\d*[AK]|\r")
 
 UNGUARDED = """
 from noetl_temporal.cli import commands, console
-commands.print_safely = lambda: None
+commands.make_streams_printable = lambda: None
 console.printable = str
 commands.main()
 """

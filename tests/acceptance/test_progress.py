@@ -78,7 +78,7 @@ LOOP = [
         ([retried(False)], ""),
     ],
 )
-def test_what_a_step_has_done(rows: list[Row], expected: str) -> None:
+def test_lines_of_the_steps(rows: list[Row], expected: str) -> None:
     progress = Progress()
     for event in [row("step.started"), *rows]:
         progress.feed(event)
@@ -180,7 +180,7 @@ def test_a_long_loop_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None
         ([1, 2, 3], "1.0/s"),
     ],
 )
-def test_how_fast_a_loop_goes(ends: list[int], expected: str) -> None:
+def test_the_rate_of_a_loop(ends: list[int], expected: str) -> None:
     progress = Progress()
     began = row("loop.started", iterator={"collection_size": 3})
     items = [row("loop.iteration.done")._replace(event_time=began.event_time + datetime.timedelta(0, s)) for s in ends]
@@ -414,7 +414,7 @@ def test_a_warning_is_shown_once_while_it_runs_and_at_the_end() -> None:
         (Row("playbook.cancelled", "p", {}), ""),
     ],
 )
-def test_why_a_run_was_stopped(row: Row, reason: str) -> None:
+def test_the_reason_of_a_stop_is_shown(row: Row, reason: str) -> None:
     assert LogFacts([row]).reason == reason
 
 
@@ -461,7 +461,7 @@ def test_a_step_that_the_playbook_does_not_have_is_not_shown() -> None:
     assert progress.steps == {}
 
 
-def test_what_failed_after_the_cause_is_marked_below_it() -> None:
+def test_later_failures_are_listed_below_the_cause() -> None:
     out = io.StringIO()
     log = FailureLog().with_failure(Failure("end", '"start.body" is undefined')).with_failure(FAILURE)
     ended(failures=log, events=1).show(PrintableConsole(file=out, width=200))

@@ -26,8 +26,8 @@ def test_the_summary_lists_what_is_skipped_and_why() -> None:
 
 
 @pytest.mark.stack
-@pytest.mark.parametrize("age", ["30", "soon", "1e9999d", "9999999999999d"])
+@pytest.mark.parametrize("age", ["30", "2.5", "soon", "1e9999d", "9999999999999d"])
 def test_an_invalid_age_is_refused(site: Site, age: str) -> None:
     done = site.noetl("prune", "--older-than", age)
     assert done.returncode == 2
-    assert "is not a duration, such as 30d or 36h" in done.stderr
+    assert "is not a duration with a unit, such as 30d or 36h" in done.stderr

@@ -78,7 +78,7 @@ def test_a_recorded_run_is_a_test_that_passes(site: Site, api: Api, folder: str,
     assert "nothing used the stub for fetch" in done.stdout
 
 
-def test_a_rerun_is_recorded_with_what_it_took_over(site: Site) -> None:
+def test_a_rerun_is_recorded_with_the_state_that_it_reuses(site: Site) -> None:
     place = site.folder / "rerun"
     place.mkdir()
     file = place / "p.yaml"

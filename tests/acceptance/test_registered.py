@@ -70,7 +70,7 @@ def test_versions_are_registered_shown_and_run(site: Site, path: str, tmp_path: 
     assert json.loads(output_of(site, "wait", submitted["execution_id"], "--json"))["result"] == "two 0"
 
 
-def test_what_is_wrong_is_refused(site: Site, path: str, tmp_path: Path) -> None:
+def test_invalid_playbooks_are_not_registered(site: Site, path: str, tmp_path: Path) -> None:
     write(tmp_path, path, "one")
     wrong = tmp_path / "b.yaml"
     wrong.write_text(TEXT.replace("noop", "nop").replace("PATH", f"{path}/b"))
@@ -117,12 +117,14 @@ def test_a_schedule_follows_its_path(site: Site, path: str, tmp_path: Path) -> N
     assert "there is no schedule" in output_of(site, "schedule", "show", path, status=2)
 
 
-def test_a_schedule_that_cannot_be_is_refused(site: Site, path: str, tmp_path: Path) -> None:
+def test_an_invalid_schedule_is_refused(site: Site, path: str, tmp_path: Path) -> None:
     assert "--cron or --every is required" in output_of(site, "schedule", "add", path, status=2)
     assert "the catalog has no playbook" in output_of(site, "schedule", "add", path, "--every", "1h", status=2)
     output_of(site, "register", write(tmp_path, path, "one"))
-    assert "Temporal refuses" in output_of(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
-    assert "is not a duration" in output_of(site, "schedule", "add", path, "--every", "soon", status=2)
+    wrong = output_of(site, "schedule", "add", path, "--cron", "99 * * * *", status=2)
+    assert "the cron expression '99 * * * *' is invalid: the minute must be from 0 to 59" in wrong
+    for option, value in (("--every", "soon"), ("--every", "5"), ("--jitter", "1.5"), ("--catch-up", "60")):
+        assert "is not a duration with a unit" in output_of(site, "schedule", "add", path, option, value, status=2)
     assert "is not a time" in output_of(site, "schedule", "backfill", path, "--from", "x", "--to", "y", status=2)
 
 
@@ -138,12 +140,12 @@ def test_a_schedule_that_cannot_be_is_refused(site: Site, path: str, tmp_path: P
     ],
     ids=lambda command: command[0],
 )
-def test_a_command_about_a_schedule_that_is_not_there_ends_with_2(site: Site, path: str, command: list[str]) -> None:
+def test_a_command_about_a_missing_schedule_ends_with_2(site: Site, path: str, command: list[str]) -> None:
     named = [path if word == "NAME" else word for word in command]
     assert f"there is no schedule {path!r}" in output_of(site, "schedule", *named, status=2)
 
 
-def test_a_schedule_that_is_there_already_is_refused_with_2(site: Site, path: str, tmp_path: Path) -> None:
+def test_an_existing_schedule_is_refused_with_2(site: Site, path: str, tmp_path: Path) -> None:
     output_of(site, "register", write(tmp_path, path, "one"))
     output_of(site, "schedule", "add", path, "--every", "1d", "--paused")
     try:

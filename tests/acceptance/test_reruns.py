@@ -61,7 +61,7 @@ def load(site: Site, tmp_path: Path) -> Load:
     return Load(site, tmp_path)
 
 
-async def test_a_failed_run_continues_once_its_cause_is_cured(
+async def test_a_failed_run_continues_once_its_cause_is_fixed(
     load: Load, log: asyncpg.Connection, playbooks: asyncpg.Connection
 ) -> None:
     site, failed = load.site, load.fail()

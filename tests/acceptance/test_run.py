@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.probe import describe_isolation
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Api, Site
 
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.stack
 HELLO = ROOT / "dev/examples/hello.yaml"
 PLAYBOOKS = ROOT / "tests/acceptance/playbooks"
 PROBE = "/api/v1/concurrency/probe"
-HELD = asyncio.run(isolation())
+HELD = asyncio.run(describe_isolation())
 
 
-def test_completed(site: Site) -> None:
+def test_a_run_completes(site: Site) -> None:
     report = site.run(HELLO, "--set", "name=Ada")
     assert report["status"] == "completed"
     assert report["result"] == {"said": "Hello, Ada!"}
@@ -37,7 +37,7 @@ def test_completed(site: Site) -> None:
     }
 
 
-def test_what_the_user_sees(site: Site) -> None:
+def test_the_output_of_a_run(site: Site) -> None:
     done = site.noetl("run", str(HELLO))
     assert done.returncode == 0
     assert done.stderr.splitlines()[0] == "start ..."
@@ -67,7 +67,7 @@ workflow:
 
 
 @pytest.mark.parametrize("stack", ["joined", "own"])
-def test_what_a_task_prints_is_in_the_log_of_its_worker(site: Site, bare: Site, stack: str) -> None:
+def test_output_of_a_task_is_in_the_log_of_its_worker(site: Site, bare: Site, stack: str) -> None:
     where = site if stack == "joined" else bare
     report = where.run(where.write(PRINTS))
     log = where.home.log("worker" if stack == "joined" else "run").read_text()

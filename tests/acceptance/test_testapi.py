@@ -70,7 +70,7 @@ async def test_flaky_fails_once_a_page_until_reset(api: httpx.AsyncClient) -> No
         ("none", 200, None),
     ],
 )
-async def test_errors(api: httpx.AsyncClient, kind: str, status: int, retry_after: str | None) -> None:
+async def test_error_responses(api: httpx.AsyncClient, kind: str, status: int, retry_after: str | None) -> None:
     answer = await api.get("/api/v1/errors", params={"error_type": kind, "retry_after": 7})
     assert answer.status_code == status
     assert answer.headers.get("Retry-After") == retry_after
@@ -81,13 +81,13 @@ async def test_rate_limit_over_one_second(api: httpx.AsyncClient) -> None:
     assert [answer.status_code for answer in answers] == [200, 200, 429]
 
 
-async def test_heavy_pages(api: httpx.AsyncClient) -> None:
+async def test_pages_of_the_requested_size(api: httpx.AsyncClient) -> None:
     page = (await api.get("/api/v1/heavy", params={"page": 10, "payload_kb": 2})).json()
     assert page["paging"] == {"hasMore": False, "page": 10, "pageSize": 10, "total": 100}
     assert {len(item["payload"]) for item in page["data"]} == {2048}
 
 
-async def test_the_probe_counts_overlap(api: httpx.AsyncClient) -> None:
+async def test_the_concurrency_probe_counts_overlapping_calls(api: httpx.AsyncClient) -> None:
     probe = {"delay_seconds": 0.05}
     await asyncio.gather(*(api.get("/api/v1/concurrency/probe", params=probe) for _ in range(3)))
     stats = (await api.get("/api/v1/concurrency/stats")).json()

@@ -46,8 +46,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def there(bare: Site, installed: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """A folder from which commands are called that find the tool."""
+def site(bare: Site, installed: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    """Return a folder in which commands find the tool."""
     path = os.environ.get("PYTHONPATH", "")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (path, str(installed)))))
     return bare
@@ -73,26 +73,26 @@ def test_the_compiler_does_not_know_it_where_it_is_not_installed(bare: Site) -> 
     assert "install the package that provides it" in done.stderr
 
 
-def test_a_right_call_compiles_with_its_guarantee(there: Site) -> None:
-    done = there.noetl("compile", str(PLAYBOOK))
+def test_a_right_call_compiles_with_its_guarantee(site: Site) -> None:
+    done = site.noetl("compile", str(PLAYBOOK))
     assert (done.returncode, done.stderr) == (0, "")
     assert "start_task [jsonl, exactly once]" in done.stdout
     assert (
-        "exactly once: a record has the key of its call" in there.noetl("compile", str(PLAYBOOK), "--guarantees").stdout
+        "exactly once: a record has the key of its call" in site.noetl("compile", str(PLAYBOOK), "--guarantees").stdout
     )
 
 
-def test_a_misspelt_field_is_reported_at_its_place(there: Site) -> None:
+def test_a_misspelt_field_is_reported_at_its_place(site: Site) -> None:
     text = PLAYBOOK.read_text().replace("record:", "recrod:").replace("kind: jsonl", "kind: jsonl\n      mode: apend")
-    there.write(text, "wrong.yaml")
-    done = there.noetl("compile", "wrong.yaml")
+    site.write(text, "wrong.yaml")
+    done = site.noetl("compile", "wrong.yaml")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == block("console", "$ noetl compile wrong.yaml\n")
     assert "wrong.yaml:11:7: error[NT102]" in done.stderr
 
 
-def test_the_schema_has_its_fields(there: Site) -> None:
-    schema: dict[str, Any] = json.loads(there.noetl("schema").stdout)
+def test_the_schema_has_its_fields(site: Site) -> None:
+    schema: dict[str, Any] = json.loads(site.noetl("schema").stdout)
     mode = schema["definitions"]["jsonl_fields"]["properties"]["mode"]
     assert mode["description"] == "What happens to the records that are there."
     assert mode["anyOf"][0]["default"] == "append"
@@ -108,29 +108,29 @@ def test_the_schema_has_its_fields(there: Site) -> None:
         assert validator.is_valid({**playbook, "workflow": [{"step": "start", "tool": {**tool, **field}}]}) is valid
 
 
-def test_it_is_explained(there: Site) -> None:
-    done = there.noetl("explain", "jsonl")
+def test_it_is_explained(site: Site) -> None:
+    done = site.noetl("explain", "jsonl")
     assert (done.returncode, done.stderr) == (0, "")
     example = block("console", "$ noetl explain jsonl\n")
     head, _, tail = example.partition("...\n")
     assert done.stdout.startswith(head)
     assert done.stdout.endswith(tail)
-    assert "Default: append" in there.noetl("explain", "jsonl.mode").stdout
-    assert re.search(r"^  jsonl +Adds a record", there.noetl("explain").stdout, re.MULTILINE)
+    assert "Default: append" in site.noetl("explain", "jsonl.mode").stdout
+    assert re.search(r"^  jsonl +Adds a record", site.noetl("explain").stdout, re.MULTILINE)
 
 
 @pytest.mark.stack
-def test_it_runs(there: Site) -> None:
-    file = there.folder / "orders.jsonl"
-    report = there.run(PLAYBOOK, "--set", f"file={file}")
+def test_a_playbook_with_the_tool_runs(site: Site) -> None:
+    file = site.folder / "orders.jsonl"
+    report = site.run(PLAYBOOK, "--set", f"file={file}")
     assert (report["status"], report["result"]) == ("completed", {"lines": 1})
     [record] = map(json.loads, file.read_text().splitlines())
     assert record == {"key": record["key"], "id": 7, "city": "Oslo"}
 
 
 @pytest.mark.stack
-def test_what_a_template_gives_is_checked_when_it_runs(there: Site) -> None:
+def test_values_of_templates_are_checked_at_run_time(site: Site) -> None:
     text = PLAYBOOK.read_text().replace("record: {id: 7, city: Oslo}", 'record: "{{ workload.file }}"')
-    report = there.run(there.write(text), "--set", f"file={there.folder / 'orders.jsonl'}")
+    report = site.run(site.write(text), "--set", f"file={site.folder / 'orders.jsonl'}")
     assert report["status"] == "failed"
     assert '"record": Input should be a valid dictionary' in report["failures"][0]["message"]

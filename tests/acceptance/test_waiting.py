@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.cli.following import LOOK_SECONDS
+from noetl_temporal.cli.run_follower import LOOK_SECONDS
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import Site
 
@@ -38,7 +38,7 @@ def waits(site: Site, *run: str) -> list[str]:
     return [wait["name"] for wait in status(site, *run)["waits"]]
 
 
-def test_what_a_run_waits_for_is_shown_with_the_command_that_answers_it(site: Site) -> None:
+def test_waits_are_shown_with_the_command_that_answers_them(site: Site) -> None:
     running = site.start("run", str(site.write(REFUND, "refund.yaml")))
     assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["path"] == "examples/refund")
     run = str(status(site)["execution_id"])
@@ -78,7 +78,9 @@ def test_what_a_run_waits_for_is_shown_with_the_command_that_answers_it(site: Si
     assert f"noetl approve {run} review" in errors
     assert site.noetl("reject", run).stderr == f"Error: run {run}: the run has ended\n"
     rerun = f"to run its steps again, use `noetl rerun {run} --from STEP`"
-    assert site.noetl("retry", run).stderr == f"Error: run {run}: the run has ended; {rerun}\n"
+    for command in (["retry"], ["retry", "--all"], ["skip", "--all"]):
+        assert site.noetl(*command, run).stderr == f"Error: run {run}: the run has ended; {rerun}\n"
+    assert site.noetl("skip", run, "paid").stderr == f"Error: run {run}: the run has ended; {rerun}\n"
     events = site.noetl("events", run).stdout
     assert "approval.decided" in events
 
@@ -113,7 +115,7 @@ def test_waits_of_a_playbook_that_a_called_playbook_calls_are_shown_by_the_run_a
     assert f"examples/refund: review waits for an approval (Refund it?): {decide}, or noetl reject" in errors
 
 
-def test_a_rejection_is_shown_too(site: Site) -> None:
+def test_the_command_that_rejects_is_shown(site: Site) -> None:
     file = site.write(REFUND.replace("step: paid\n    tool: {kind: wait, signal: paid}", "step: paid"), "reject.yaml")
     running = site.start("run", str(file), "--json")
     assert wait_until(lambda: status(site)["waits"] != [])

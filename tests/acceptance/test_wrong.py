@@ -106,7 +106,7 @@ def test_an_invalid_noetl_credentials_is_reported(
 
 
 @pytest.mark.parametrize("command", [["status"], ["events"], ["status", "7" * 18], ["dev", "down"], ["dev", "status"]])
-def test_looking_where_nothing_runs(bare: Site, command: list[str]) -> None:
+def test_commands_that_read_start_no_stack(bare: Site, command: list[str]) -> None:
     done = bare.noetl(*command)
     assert done.returncode == {"down": 0, "status": 1}.get(command[-1] if command[0] == "dev" else "", 2)
     assert done.stdout + done.stderr
@@ -165,7 +165,7 @@ def test_an_address_without_a_port_is_reported(bare: Site, monkeypatch: pytest.M
     assert "localhost has no port, such as localhost:7233" in done.stderr
 
 
-def test_no_help_of_a_command_is_cut_off_in_the_list_of_its_group() -> None:
+def test_no_help_of_a_command_is_truncated_in_the_list_of_its_group() -> None:
     with cli.make_context("noetl", ["run"], resilient_parsing=True) as context:
         groups = {name: one for name in COMMANDS if isinstance(one := cli.get_command(context, name), click.Group)}
     assert {"dev", "schedule", "catalog"} <= groups.keys()

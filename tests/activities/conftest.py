@@ -43,8 +43,8 @@ class Context:
     async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
         return await self.credentials.reference(name, kind, config)
 
-    def cut(self, text: str, limit: int) -> str:
-        return self.credentials.cut(text, limit)
+    def truncate(self, text: str, limit: int) -> str:
+        return self.credentials.truncate(text, limit)
 
     def output(self, stream: OutputStream, text: str) -> None:
         self.printed.append((stream, text))

@@ -42,13 +42,13 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    sys.stdout.write(came_of(call))
+    sys.stdout.write(outcome_of(call))
 
 
-def came_of(call: Call) -> str:
+def outcome_of(call: Call) -> str:
     """The confinement must succeed."""
     if not call["own_mounts"]:
-        mounts.become_own = lambda: False
+        mounts.enter_mount_namespace = lambda: False
     confine(call["folder"], {**call["settings"]})
     try:
         exec(call["code"], {**MODULES, **call["given"]})

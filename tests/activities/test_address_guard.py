@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from noetl_activities.address_guard import AddressGuard
-from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_IPV6, Range, never_called
+from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_IPV6, Range, forbidden_range
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.guarded_transport import GuardedTransport
 from noetl_activities.http import TOOL
@@ -132,7 +132,7 @@ def test_the_first_and_the_last_address_of_each_special_range_are_refused(specia
     for address in (special_range.network.network_address, special_range.network.broadcast_address):
         with pytest.raises(RefusedError):
             AddressGuard().check("internal.test", address)
-        if never_called(address) is None:
+        if forbidden_range(address) is None:
             AddressGuard(networks=(ipaddress.ip_network(address),)).check("internal.test", address)
 
 
@@ -144,7 +144,7 @@ async def test_loopback_is_refused_by_default(web: str, host: str, monkeypatch: 
         await TOOL.run(request("http", url=f"http://{host}:{port}/echo"), Context())
 
 
-async def test_the_call_goes_to_the_address_that_was_judged(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_call_connects_to_the_checked_address(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that answers differently the second time gains nothing: it is asked once."""
     port = httpx.URL(web).port
     answers = [[(2, 1, 6, "", ("127.0.0.1", port))], [(2, 1, 6, "", ("10.0.0.1", port))]]

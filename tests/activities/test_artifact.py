@@ -28,7 +28,7 @@ async def called(object_store: ObjectStore, action: str, key: str, **config: Jso
 
 @pytest.mark.parametrize("key", ["orders/1.json", "orders/1.json.gz", "a b/ü+%?.json"])
 @pytest.mark.parametrize("value", [ORDERS, [1, 2.5, None], 17, "text", "", "{no json"])
-async def test_what_is_put_is_what_is_got(object_store: ObjectStore, key: str, value: Json) -> None:
+async def test_get_returns_the_value_of_put(object_store: ObjectStore, key: str, value: Json) -> None:
     put = await called(object_store, "put", key, data=value)
     got = await called(object_store, "get", key)
     assert (put.status, got.status) == ("ok", "ok"), (put, got)
@@ -56,7 +56,7 @@ async def test_a_public_object_needs_no_credential(object_store: ObjectStore) ->
     assert (await artifact.TOOL.run(made, Context())).result["data"] == {"eur": 1}
 
 
-async def test_an_object_that_is_not_there_is_not_found(object_store: ObjectStore) -> None:
+async def test_a_missing_object_is_not_found(object_store: ObjectStore) -> None:
     outcome = await called(object_store, "get", "none.json")
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.code) == ("not_found", "HTTP_404")
@@ -111,7 +111,7 @@ async def test_a_call_that_cannot_be_made_is_refused(config: dict[str, Any], why
         await artifact.TOOL.run(request("artifact", "backup", **config), Context(backup={"type": "s3", **KEYS}))
 
 
-async def test_a_store_that_is_away_is_an_error_of_the_connection() -> None:
+async def test_an_unavailable_store_is_a_connection_error() -> None:
     made = request("artifact", action="get", uri="s3://b-1/k", endpoint="http://127.0.0.1:9")
     outcome = await artifact.TOOL.run(made, Context())
     assert outcome.error is not None

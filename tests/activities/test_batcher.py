@@ -47,7 +47,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_one_alone_does_not_wait_for_others() -> None:
+async def test_a_single_request_does_not_wait_for_others() -> None:
     target = Target()
     assert await target.submit(1) == 2
     assert await target.submit(2) == 4
@@ -88,7 +88,7 @@ async def test_large_requests_make_small_batches() -> None:
     assert target.batches == [[0, 1], [2], [3], [4]]
 
 
-async def test_a_request_left_open_gets_none() -> None:
+async def test_a_request_that_the_batch_does_not_answer_gets_no_result() -> None:
     assert await asyncio.gather(*map(Target().submit, (1, -1))) == [2, None]
 
 

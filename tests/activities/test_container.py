@@ -79,7 +79,7 @@ async def test_the_command_of_the_image_runs(engine: Path) -> None:
         {"runtime": {"image": "alpine", "command": "echo $NAME; echo oh >&2"}, "env": {"NAME": "Ada"}},
     ],
 )
-async def test_what_a_container_prints(config: Any) -> None:
+async def test_the_output_of_a_container(config: Any) -> None:
     assert await run(**config) == Outcome("ok", {"exit_code": 0, "stdout": "Ada\n", "stderr": "oh\n"})
 
 
@@ -117,7 +117,7 @@ async def test_a_cancelled_call_removes_its_container(engine: Path) -> None:
     assert time.monotonic() - started < 10
 
 
-async def test_what_a_lost_worker_has_left_is_removed_first(engine: Path) -> None:
+async def test_a_container_left_by_a_lost_worker_is_removed_first(engine: Path) -> None:
     await run(command="true", attempt=2)
     removed, made = calls(engine)
     assert removed.startswith("rm --force noetl-")
@@ -134,7 +134,7 @@ async def test_without_a_daemon_there_is_no_connection(monkeypatch: pytest.Monke
     assert outcome.error.message.startswith("docker did not run the container: ")
 
 
-async def test_a_deployment_has_to_allow_containers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_containers_run_only_if_the_deployment_allows_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(RefusedError, match="set NOETL_CONTAINERS to docker or podman"):
         await run()
@@ -150,7 +150,7 @@ async def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_pa
 @pytest.mark.parametrize(
     "image", ["alpine", "alpine:3.19", "localhost:5000/a/b:1", f"ghcr.io/o/i@sha256:{'0' * 64}", "noetl/x-y_z:latest"]
 )
-def test_images(image: str) -> None:
+def test_valid_image_references_are_accepted(image: str) -> None:
     assert container_call(request("container", image=image)) == ContainerCall(image, [], {}, None, None)
 
 
@@ -164,14 +164,14 @@ def test_images(image: str) -> None:
         ({"env": {"A B": "1"}}, "an invalid variable name"),
         ({"env": {"A": "1\nLD_PRELOAD=x"}}, 'the variable A of "env" has several lines'),
         ({"env": "A=1"}, '"env" must be a mapping'),
-        ({"args": {"a": 1}}, '"args" must be text or a list'),
+        ({"args": {"a": 1}}, '"args" must be a string or a list'),
         ({"resources": {"limits": {"memory": "lots"}}}, '"memory" of "resources.limits" must be a number'),
         ({"resources": {"limits": {"cpu": "0"}}}, '"cpu" of "resources.limits"'),
         ({"runtime": {"files": [{"path": "x"}]}}, '"files" cannot be mounted here'),
         ({"command": ["a\0b"]}, "NUL character"),
     ],
 )
-def test_what_is_wrong_with_a_call(config: Any, why: str) -> None:
+def test_invalid_calls_are_refused(config: Any, why: str) -> None:
     given: dict[str, Any] = {"image": "alpine", **config}
     with pytest.raises(ConfigError, match=why):
         container_call(request("container", **given))

@@ -37,7 +37,7 @@ async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Pat
     [
         ("mine: {type: bearer, tokn: hush}", 'the credential \'mine\': unknown key "tokn" (did you mean "token"?)'),
         ("mine: {type: bearer, tokn: hush}", "allowed: access_token, api_key, description, tags, token, type, value"),
-        ("mine: {type: [hush], db_host: hush}", "the credential 'mine': its type is not text; allowed: postgres, bea"),
+        ("mine: {type: [hush], db_host: hush}", "the credential 'mine': its type is not a string; allowed: postgres, "),
         ("mine: {hots: hush}", 'the credential \'mine\': unknown key "hots" (did you mean "host"?)'),
         ("mine: {type: postgres, data: {token: hush}}", "the credential 'mine': unknown key \"token\""),
         ("mine: hush", "the credential 'mine' is not a mapping: write {type: ..., ...}"),
@@ -135,14 +135,14 @@ OF_VAULT = [
 
 
 @pytest.mark.parametrize("answer", OF_VAULT)
-async def test_what_vault_answers_is_read_as_its_fields(tmp_path: Path, answer: dict[str, Any]) -> None:
+async def test_fields_are_read_from_the_response_of_vault(tmp_path: Path, answer: dict[str, Any]) -> None:
     """As `vault kv get -format=json` prints it, in the environment, and in a file, where a type may stand beside it."""
     file = tmp_path / "credentials.yaml"
     file.write_text(json.dumps({"a": {"type": "basic", **answer}}))
     known_credentials = credentials(file, B=answer)
     assert await known_credentials.resolve("a") == {"type": "basic", **LOGIN}
     assert await known_credentials.resolve("b") == LOGIN
-    assert known_credentials.scrubbed("it is hush") != "it is hush"
+    assert known_credentials.mask_secrets("it is hush") != "it is hush"
 
 
 @pytest.mark.parametrize("text", ["- hush", "- {name: a, data: hush}", "- {data: {token: hush}}", "- [hush]"])
@@ -199,7 +199,7 @@ async def test_a_credential_that_is_named_cannot_be_changed(key: str, changed: d
     "auth", [["pg", {"db_port": 1}], [{"credential": "pg"}, {"db_port": 1}], 5, None, [{"password": "hush"}]]
 )
 async def test_auth_that_is_neither_name_nor_map_is_refused_without_quoting_it(auth: Any) -> None:
-    with pytest.raises(CredentialError, match="neither text nor a map") as raised:
+    with pytest.raises(CredentialError, match="neither a string nor a mapping") as raised:
         await credentials(PG=PG).resolve(auth)
     assert "hush" not in str(raised.value)
 
@@ -235,9 +235,9 @@ async def test_every_value_is_secret_but_for_the_names_that_are_listed(
     known_credentials = credentials(ANY=fields)
     await known_credentials.resolve("any")
     for secret in secrets:
-        assert "***" in known_credentials.scrubbed(f"before {secret} after")
-        assert secret not in known_credentials.scrubbed({"a": [secret]})["a"][0]
-    assert known_credentials.scrubbed("public 5432") == "public 5432"
+        assert "***" in known_credentials.mask_secrets(f"before {secret} after")
+        assert secret not in known_credentials.mask_secrets({"a": [secret]})["a"][0]
+    assert known_credentials.mask_secrets("public 5432") == "public 5432"
 
 
 @pytest.mark.parametrize("fields", [{f"a{n}": f"secret-{n}" for n in range(65)}, {"a": "x" * 20_000}])
@@ -292,5 +292,5 @@ async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path, 
 
 
 def test_the_compiler_and_the_worker_agree_on_the_fields_beside_a_name() -> None:
-    ours = credentials_module.NAMES, credentials_module.BESIDE_A_NAME
-    assert ours == (changed_credentials.NAMES, changed_credentials.BESIDE_A_NAME)
+    ours = credentials_module.NAME_KEYS, credentials_module.KEYS_BESIDE_NAME
+    assert ours == (changed_credentials.NAMES, changed_credentials.KEYS_BESIDE_NAME)

@@ -43,7 +43,7 @@ async def test_http(web: str) -> None:
 
 
 @pytest.mark.stack
-async def test_rows(postgres: Context) -> None:
+async def test_results_with_rows_have_the_described_keys(postgres: Context) -> None:
     outcome = await postgres_tool.TOOL.run(request("postgres", "pg", query=TWO), postgres)
     check("postgres", outcome.result)
 
@@ -55,12 +55,12 @@ async def test_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("command", ["date", "exit 1"])
-async def test_shell(command: str) -> None:
+async def test_results_of_shell_have_the_described_keys(command: str) -> None:
     outcome = await shell.TOOL.run(request("shell", cmds=command), Context())
     check("shell", outcome.result)
 
 
-async def test_those_that_yield_any_value_say_so() -> None:
+async def test_tools_without_a_fixed_result_are_described_as_such() -> None:
     assert {kind for kind in BUILT_IN if not KINDS[kind].result} == {"python", "noop", "nats"}
     code = await python.TOOL.run(request("python", code="result = [1]"), Context())
     main = await python.TOOL.run(request("python", code="def main(): return {'a': 1}"), Context())

@@ -67,7 +67,7 @@ async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
     assert await file.find() is None
     first = await file.run(INSERT)
     second = await file.run(INSERT)
-    assert (first.is_in_ledger, first.is_taken, second.is_taken) == (True, False, True)
+    assert (first.is_in_ledger, first.is_reused, second.is_reused) == (True, False, True)
     assert second.outcome == first.outcome
     assert file.ids() == [1]
     assert await file.find() == second
@@ -77,7 +77,7 @@ async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
 async def test_a_call_that_reads_leaves_no_entry(file: File) -> None:
     for _ in range(2):
         answer = await file.run("set threads = 2; select * from t; show tables")
-        assert (answer.outcome.error, answer.is_in_ledger, answer.is_taken) == (None, False, False)
+        assert (answer.outcome.error, answer.is_in_ledger, answer.is_reused) == (None, False, False)
     assert not file.has_ledger()
 
 
@@ -88,7 +88,7 @@ async def test_an_error_leaves_neither_rows_nor_entry(file: File) -> None:
     assert await file.find() is None
 
 
-async def test_rivals_take_effect_once(file: File) -> None:
+async def test_concurrent_attempts_take_effect_once(file: File) -> None:
     sql = "insert into t select 1 from range(3000000) having count(*) > 0; select uuid() as id"
     answers = await asyncio.gather(*(file.run(sql) for _ in range(4)))
     assert file.ids() == [1]

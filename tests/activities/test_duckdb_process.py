@@ -116,7 +116,7 @@ async def test_it_imports_nothing_from_the_folder_that_it_runs_in(folder: Path, 
 
 
 @LINUX
-async def test_all_its_threads_are_confined(kept: None) -> None:
+async def test_all_threads_of_the_process_are_sandboxed(kept: None) -> None:
     running = asyncio.create_task(run(ENDLESS))
     [pid] = await until(processes)
     await until(lambda: len(list(proc(pid, "task").iterdir())) > 2)
@@ -172,7 +172,7 @@ async def test_a_huge_number_of_threads_does_not_block_the_process(kept: None) -
     ("sql", "words"),
     [
         ("select repeat('x', 1000000) as a from range(40)", "the results are over 32 MB"),
-        ("select [[] for i in range(2000)] as a from range(600)", "over 1,000,000 lists and maps"),
+        ("select [[] for i in range(2000)] as a from range(600)", "over 1,000,000 lists and mappings"),
         ("select range from range(100001)", "over 100,000 rows"),
         ("select repeat('x', 20000000); select repeat('x', 20000000)", "the results are over 32 MB"),
     ],
@@ -262,7 +262,7 @@ async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") ->
     return await duckdb_tool.TOOL.run_once(called, Context(), LedgerSlot("42/k", 1, text))
 
 
-async def test_a_call_that_waits_for_its_rival_can_be_cancelled(kept: None) -> None:
+async def test_a_call_that_waits_for_a_concurrent_attempt_can_be_cancelled(kept: None) -> None:
     rivals = [asyncio.create_task(run_once(f"create table t as {ENDLESS}")) for _ in range(2)]
     before = await until(processes)
     for rival in reversed(rivals):
@@ -280,7 +280,7 @@ async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept: None) -> None
 
     with pytest.raises(LookupError):
         await run_once("create table t as select 1 as a", text)
-    assert not (await run_once("create table t as select 2 as a")).is_taken
+    assert not (await run_once("create table t as select 2 as a")).is_reused
     assert (await run("from t")).result["rows"] == [{"a": 2}]
 
 

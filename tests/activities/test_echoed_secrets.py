@@ -30,7 +30,7 @@ Answer = Callable[[str], list[bytes]]
 """The pieces of a response, each sent by itself, to what the Authorization or X-Key header of the request said."""
 
 
-def whole(body: bytes, status: str = "200 OK", **headers: str) -> list[bytes]:
+def complete_response(body: bytes, status: str = "200 OK", **headers: str) -> list[bytes]:
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return ["\r\n".join(lines).encode() + b"\r\n\r\n", body]
@@ -49,27 +49,31 @@ def decoded(sent: str) -> str:
 
 
 ANSWERS: dict[str, Answer] = {
-    "a text": lambda sent: whole(f"you are {sent}, {decoded(sent)}".encode()),
-    "JSON": lambda sent: whole(json.dumps({"you": [sent, {decoded(sent): decoded(sent)}]}).encode()),
-    "JSON in JSON": lambda sent: whole(json.dumps({"log": json.dumps({"you": decoded(sent)})}).encode()),
-    "a header": lambda sent: whole(b"", X_You=sent, X_Hex=decoded(sent).encode().hex()),
-    "an error": lambda sent: whole(decoded(sent).encode() * 3, "401 Unauthorized", X_You=sent),
-    "the reason": lambda sent: whole(b"", f"401 no {sent}"),
-    "a redirect": lambda sent: whole(
+    "a text": lambda sent: complete_response(f"you are {sent}, {decoded(sent)}".encode()),
+    "JSON": lambda sent: complete_response(json.dumps({"you": [sent, {decoded(sent): decoded(sent)}]}).encode()),
+    "JSON in JSON": lambda sent: complete_response(json.dumps({"log": json.dumps({"you": decoded(sent)})}).encode()),
+    "a header": lambda sent: complete_response(b"", X_You=sent, X_Hex=decoded(sent).encode().hex()),
+    "an error": lambda sent: complete_response(decoded(sent).encode() * 3, "401 Unauthorized", X_You=sent),
+    "the reason": lambda sent: complete_response(b"", f"401 no {sent}"),
+    "a redirect": lambda sent: complete_response(
         sent.encode(), "302 Found", Location=f"/?you={sent}&{decoded(sent).encode().hex()}"
     ),
-    "a cut error": lambda sent: whole(b"." * 9_990 + decoded(sent).encode() + b"." * MAX_ERROR_BYTES, "500 Oops"),
-    "a cut error in base64": lambda sent: whole(
+    "a cut error": lambda sent: complete_response(
+        b"." * 9_990 + decoded(sent).encode() + b"." * MAX_ERROR_BYTES, "500 Oops"
+    ),
+    "a cut error in base64": lambda sent: complete_response(
         b"." * 9_970 + base64.b64encode(b"x" + decoded(sent).encode()) + b"." * MAX_ERROR_BYTES, "500 Oops"
     ),
-    "an error of wide letters": lambda sent: whole("語".encode() * 9_990 + decoded(sent).encode() * 9_000, "500 Oops"),
+    "an error of wide letters": lambda sent: complete_response(
+        "語".encode() * 9_990 + decoded(sent).encode() * 9_000, "500 Oops"
+    ),
     "pieces": lambda sent: in_pieces(f"you are {sent}, {decoded(sent)}".encode(), 7),
     "bytes": lambda sent: in_pieces(decoded(sent).encode(), 1),
-    "what is no text": lambda sent: whole(b"\xff\xfe\x00" + decoded(sent).encode()),
-    "UTF-16": lambda sent: whole(decoded(sent).encode("utf-16")),
-    "NULs between": lambda sent: whole(decoded(sent).encode("utf-16-be")),
-    "upper case": lambda sent: whole(decoded(sent).upper().encode()),
-    "700 deep": lambda sent: whole(b'{"a":' * 700 + json.dumps(decoded(sent)).encode() + b"}" * 700),
+    "what is no text": lambda sent: complete_response(b"\xff\xfe\x00" + decoded(sent).encode()),
+    "UTF-16": lambda sent: complete_response(decoded(sent).encode("utf-16")),
+    "NULs between": lambda sent: complete_response(decoded(sent).encode("utf-16-be")),
+    "upper case": lambda sent: complete_response(decoded(sent).upper().encode()),
+    "700 deep": lambda sent: complete_response(b'{"a":' * 700 + json.dumps(decoded(sent)).encode() + b"}" * 700),
 }
 
 
@@ -96,7 +100,7 @@ async def answered(url: str, name: str) -> tuple[Any, Any]:
     """The outcome as the tool gives it, and as it leaves the activity."""
     context = Context(own=CREDENTIALS[name])
     outcome = msgspec.to_builtins(await TOOL.run(request("http", "own", url=url, follow_redirects=False), context))
-    return outcome, context.credentials.scrubbed(outcome)
+    return outcome, context.credentials.mask_secrets(outcome)
 
 
 def pieces_of(secret: str) -> set[str]:
@@ -119,10 +123,12 @@ async def test_no_part_of_a_secret_is_left(echo: str, way: str, credential: str)
     assert not [digit for digit in digits if digit in text or digit.translate(str.maketrans("+/", "-_")) in text]
 
 
-async def test_control_a_tool_that_cuts_first_leaves_half_a_secret(echo: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cut(_self: Context, text: str, limit: int) -> str:
+async def test_control_a_tool_that_truncates_first_leaves_half_a_secret(
+    echo: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def truncate(_self: Context, text: str, limit: int) -> str:
         return text[:limit]
 
-    monkeypatch.setattr(Context, "cut", cut)
+    monkeypatch.setattr(Context, "truncate", truncate)
     _, left = await answered(f"{echo}/{list(ANSWERS).index('a cut error')}", "basic")
     assert PASSWORD[:5] in left["result"]["data"]

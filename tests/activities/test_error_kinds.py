@@ -21,7 +21,9 @@ from noetl_compiler.language.error_kinds import ERROR_KINDS, http_kind, is_retry
 from tests.activities.conftest import Context, request
 
 ROOTS = [Path(package.__path__[0]) for package in (noetl_activities, noetl_temporal)]
-MAKERS = frozenset({"ErrorInfo", "refusal", "error_outcome", "_undecided", "_refused", "_loop_failed"})
+MAKERS = frozenset(
+    {"ErrorInfo", "refusal", "error_outcome", "_undecided_report", "_refusal_report", "_failed_loop_report"}
+)
 
 
 def made() -> Iterator[tuple[str, ast.Call]]:
@@ -62,7 +64,7 @@ def test_nothing_but_the_table_says_what_is_retryable() -> None:
         ("a tool's own", None, False),
     ],
 )
-def test_retryable(kind: str, code: str | None, expected: bool) -> None:
+def test_which_kinds_are_retryable(kind: str, code: str | None, expected: bool) -> None:
     assert is_retryable(kind, code) is ErrorInfo(kind, "m", code).retryable is expected
 
 
@@ -131,7 +133,7 @@ async def test_a_server_without_tls_is_tls(web: str, monkeypatch: pytest.MonkeyP
         ({"host": "127.0.0.1", "port": "1"}, "connection"),
     ],
 )
-async def test_a_database_out_of_reach(login: dict[str, str], kind: str) -> None:
+async def test_an_unreachable_database(login: dict[str, str], kind: str) -> None:
     credential = {"type": "postgres", "user": "u", "password": "p", "database": "d", **login}
     outcome = await POSTGRES.run(request("postgres", "c", command="select 1"), Context(c=credential))
     assert outcome.error is not None

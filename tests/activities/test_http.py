@@ -37,7 +37,7 @@ async def test_the_result_has_status_headers_and_parsed_body(web: str) -> None:
     assert (outcome.http or {})["status"] == 200
 
 
-async def test_a_body_that_is_json_as_text(web: str) -> None:
+async def test_response_type_selects_text_or_json(web: str) -> None:
     outcome = await get(f"{web}/echo", params={"a": 1}, response_type="text")
     assert json.loads(outcome.result["data"])["query"] == {"a": "1"}
     assert (await get(f"{web}/echo", response_type="json")).result["data"]["query"] == {}
@@ -67,7 +67,9 @@ async def test_an_untrusted_certificate_is_refused_unless_the_check_is_off(https
         ({"method": "POST", "query": {"q": 2}, "body": {"x": 1}}, {"q": "2"}, {"x": 1}),
     ],
 )
-async def test_where_data_goes(web: str, config: dict[str, Any], query: dict[str, str], body: Any) -> None:
+async def test_data_is_sent_in_the_query_or_the_body(
+    web: str, config: dict[str, Any], query: dict[str, str], body: Any
+) -> None:
     result = (await get(f"{web}/echo", **config)).result["data"]
     assert result["query"] == query
     assert (json.loads(result["body"]) if result["body"] else None) == body
@@ -213,7 +215,7 @@ async def test_a_redirect_to_another_server_takes_no_credential_along(web: str, 
         assert outcome.result["url"] == (f"{web}{target}" if target == "/echo" else target)
 
 
-async def test_redirects_are_followed_only_when_asked_and_judged_again(web: str) -> None:
+async def test_redirects_are_followed_only_if_enabled_and_checked_again(web: str) -> None:
     error = error_of(await get(f"{web}/away?to=/echo?token=hush"))
     assert error.status == 307
     assert error.message.endswith(f"a redirect to {web}/echo: set follow_redirects: true to follow it")

@@ -21,8 +21,8 @@ from dev.attack.raw_server import Answer, answering, head, serving
 from noetl_activities.errors import ConfigError
 from noetl_activities.http import TOOL, HttpTool
 from noetl_activities.http_cookies import QuietCookieJar
-from noetl_activities.http_data import CHARSETS, data_of
-from noetl_activities.json_limits import MAX_DEPTH, MAX_VALUES, excess
+from noetl_activities.http_data import CHARSETS, parse_body
+from noetl_activities.json_limits import MAX_DEPTH, MAX_VALUES, exceeded_limit
 from noetl_activities.outcome import Outcome
 
 from .conftest import Context, request
@@ -79,7 +79,7 @@ async def test_an_extended_charset_parameter_is_not_decoded() -> None:
 @pytest.mark.parametrize("charset", sorted(CHARSETS))
 async def test_charsets_that_are_read(charset: str) -> None:
     body = "plain ~ text".encode(CHARSETS[charset])
-    assert await data_of(body, f'text/plain; charset="{charset.upper()}"') == "plain ~ text"
+    assert await parse_body(body, f'text/plain; charset="{charset.upper()}"') == "plain ~ text"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ async def test_charsets_that_are_read(charset: str) -> None:
         ('{"a": "ø"}'.encode("utf-16"), "application/json; charset=utf-16", {"a": "ø"}),
     ],
 )
-async def test_what_bodies_are_read_as(body: bytes, content_type: str, data: Any) -> None:
-    assert await data_of(body, content_type) == data
+async def test_how_bodies_are_decoded(body: bytes, content_type: str, data: Any) -> None:
+    assert await parse_body(body, content_type) == data
 
 
 # ---- encodings ----------------------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ async def test_json_of_too_many_values_is_not_parsed(text: str, monkeypatch: pyt
     monkeypatch.setattr(json, "loads", None)
     with pytest.raises(ConfigError, match="JSON with more than 1,000,000 values: request less at a time"):
         await call(answering(text.encode(), "Content-Type: application/json"))
-    assert await data_of(text.encode(), "text/plain") == text, "which nobody called JSON"
+    assert await parse_body(text.encode(), "text/plain") == text, "which nobody called JSON"
 
 
 @pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":', '[1,"[",', '["\\\\\\"]",{"]":'])
@@ -280,7 +280,7 @@ async def test_deep_json_is_a_failure_with_a_message(opening: str) -> None:
             await call(answering(text.encode(), "Content-Type: application/json"))
     levels = MAX_DEPTH // len(closing)
     fits = opening * levels + "1" + closing * levels
-    assert await data_of(fits.encode(), "application/json") == json.loads(fits)
+    assert await parse_body(fits.encode(), "application/json") == json.loads(fits)
 
 
 async def test_slow_name_servers_do_not_delay_bodies() -> None:
@@ -289,7 +289,7 @@ async def test_slow_name_servers_do_not_delay_bodies() -> None:
     loop = asyncio.get_running_loop()
     lookups = [loop.run_in_executor(None, done.wait, SOON) for _ in range(100)]
     try:
-        assert await data_of(b"[" + b"1," * 100_000 + b"1]", "application/json") == [1] * 100_001
+        assert await parse_body(b"[" + b"1," * 100_000 + b"1]", "application/json") == [1] * 100_001
         assert not any(lookup.done() for lookup in lookups)
     finally:
         done.set()
@@ -298,9 +298,9 @@ async def test_slow_name_servers_do_not_delay_bodies() -> None:
 
 async def test_unclosed_brackets_are_not_json() -> None:
     text = "[" * 90
-    assert await data_of(text.encode(), "application/json") == text
+    assert await parse_body(text.encode(), "application/json") == text
     with pytest.raises(ConfigError, match="nested deeper"):
-        await data_of(b"[" * 1_000_000, "application/json")
+        await parse_body(b"[" * 1_000_000, "application/json")
 
 
 @pytest.mark.parametrize(
@@ -314,8 +314,8 @@ async def test_unclosed_brackets_are_not_json() -> None:
     ids=["brackets in a text", "escapes", "records", "as many as fit"],
 )
 async def test_json_with_brackets_in_strings_is_parsed(text: str) -> None:
-    assert excess(text) is None
-    assert await data_of(text.encode(), "application/json") == json.loads(text)
+    assert exceeded_limit(text) is None
+    assert await parse_body(text.encode(), "application/json") == json.loads(text)
 
 
 # ---- cookies ------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ SENT = {
 SAFE = {"accept": "text/x-own", "accept-language": "no", "user-agent": "own", "accept-encoding": "gzip, deflate"}
 
 
-async def sent_away(web: str, to: str, code: int = 307, **config: Any) -> Outcome:
+async def redirected(web: str, to: str, code: int = 307, **config: Any) -> Outcome:
     call = request("http", "c", url=f"{web}/away", follow_redirects=True, headers=SENT, **config)
     call = msgspec.structs.replace(call, key="1/pay/0/a", idempotency_key="X-Call")
     call.config["params"] = {"to": to, "code": code}
@@ -39,14 +39,14 @@ async def sent_away(web: str, to: str, code: int = 307, **config: Any) -> Outcom
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 async def test_to_another_origin_only_safe_headers_go_along(web: str, code: int) -> None:
-    outcome = await sent_away(web, web.replace("127.0.0.1", "localhost") + "/echo", code)
+    outcome = await redirected(web, web.replace("127.0.0.1", "localhost") + "/echo", code)
     arrived = outcome.result["data"]["headers"]
     assert {name: value for name, value in arrived.items() if name not in ("host", "connection")} == SAFE
 
 
 async def test_to_the_same_origin_all_go_along(web: str) -> None:
     """The control, but for Cookie, which httpx sets from the jar of the call."""
-    arrived = (await sent_away(web, f"{web}/echo")).result["data"]["headers"]
+    arrived = (await redirected(web, f"{web}/echo")).result["data"]["headers"]
     assert {name for name in SENT if name.lower() not in arrived} == {"Cookie"}
     assert {"x-mine", "x-call"} <= set(arrived)
 
@@ -61,7 +61,7 @@ async def test_another_port_is_another_origin_and_has_no_cookie_of_the_first(web
 
 async def test_a_redirect_back_to_the_first_origin_restores_nothing(web: str) -> None:
     away = web.replace("127.0.0.1", "localhost")
-    outcome = await sent_away(web, f"{away}/away?to={web}/echo")
+    outcome = await redirected(web, f"{away}/away?to={web}/echo")
     assert outcome.result["url"] == f"{web}/echo"
     assert "hush" not in str(outcome.result["data"]["headers"])
 
@@ -70,21 +70,21 @@ async def test_a_redirect_back_to_the_first_origin_restores_nothing(web: str) ->
 async def test_requests_with_a_body_are_not_redirected_to_another_origin(web: str, code: int, method: str) -> None:
     other = web.replace("127.0.0.1", "localhost")
     with pytest.raises(RefusedError, match=rf"{method} was redirected to another server \({other}\)") as refused:
-        await sent_away(web, f"{other}/echo?key=hush", code, method=method, body="hush")
+        await redirected(web, f"{other}/echo?key=hush", code, method=method, body="hush")
     assert "hush" not in str(refused.value)
 
 
 @pytest.mark.parametrize("code", [301, 302, 303])
 async def test_a_post_that_becomes_a_get_takes_no_body_along(web: str, code: int) -> None:
-    outcome = await sent_away(web, web.replace("127.0.0.1", "localhost") + "/echo", code, method="POST", body="hush")
+    outcome = await redirected(web, web.replace("127.0.0.1", "localhost") + "/echo", code, method="POST", body="hush")
     assert outcome.result["data"]["method"] == "GET"
     assert "hush" not in str(outcome.result["data"])
 
 
 async def test_a_get_with_a_body_takes_none_along(web: str) -> None:
-    outcome = await sent_away(web, web.replace("127.0.0.1", "localhost") + "/echo", body="hush")
+    outcome = await redirected(web, web.replace("127.0.0.1", "localhost") + "/echo", body="hush")
     assert outcome.result["data"]["body"] == ""
-    same = await sent_away(web, f"{web}/echo", body="hush")
+    same = await redirected(web, f"{web}/echo", body="hush")
     assert same.result["data"]["body"] == "hush", "the control"
 
 

@@ -19,7 +19,7 @@ from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, firs
 from noetl_activities.isolation import settings
 from noetl_activities.isolation.files import allowed_paths
 from noetl_activities.isolation.landlock import LIST
-from noetl_activities.isolation.probe import isolation
+from noetl_activities.isolation.probe import describe_isolation
 from noetl_activities.isolation.settings import PORTS_VARIABLE
 from noetl_activities.python import TOOL
 from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
@@ -29,7 +29,7 @@ from .conftest import Context, request
 from .test_python import written
 
 PR_GET_DUMPABLE = 3
-HELD = asyncio.run(isolation())
+HELD = asyncio.run(describe_isolation())
 pytestmark = pytest.mark.skipif("landlock" not in HELD, reason=HELD)
 
 
@@ -53,7 +53,7 @@ TRACED = {"memory", "ptrace", "memory by a call"} if Path("/proc/sys/kernel/yama
 
 
 @pytest.mark.parametrize("attack", PROCESSES)
-async def test_another_process_is_out_of_reach(attack: str, victim: int) -> None:
+async def test_a_task_cannot_access_another_process(attack: str, victim: int) -> None:
     given: dict[str, Any] = {"victim": victim, "address": first_address(victim)}
     assert await attacked(PROCESSES[attack], **given) in ("PermissionError", "ProcessLookupError")
     if attack not in TRACED:
@@ -61,7 +61,7 @@ async def test_another_process_is_out_of_reach(attack: str, victim: int) -> None
 
 
 @pytest.mark.parametrize("attack", ["environment", "memory", "ptrace"])
-async def test_the_supervisor_of_the_task_is_out_of_reach(attack: str) -> None:
+async def test_a_task_cannot_access_its_supervisor(attack: str) -> None:
     assert await attacked("victim = os.getppid()\n" + PROCESSES[attack]) == "PermissionError"
 
 
@@ -73,7 +73,7 @@ async def test_the_worker_itself_is_closed_to_its_own_account() -> None:
 
 
 @pytest.mark.parametrize("attack", FILES)
-async def test_files_outside_are_out_of_reach(
+async def test_a_task_cannot_access_files_outside_its_folder(
     attack: str, task_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The credentials file, and the stack's folder."""
@@ -90,12 +90,12 @@ OTHERS = ("/root", "/home", "/etc/shadow", "/tmp", "/var/log", "/proc/1/environ"
 
 
 @pytest.mark.parametrize("path", OTHERS)
-async def test_paths_outside_of_the_sandbox_are_out_of_reach(path: str) -> None:
+async def test_paths_outside_of_the_sandbox_are_not_accessible(path: str) -> None:
     attack = "os.listdir(path) if os.path.isdir(path) else open(path)"
     assert await attacked(attack, path=path) in ("PermissionError", "FileNotFoundError")
 
 
-async def test_of_a_project_on_the_import_path_only_modules_are_open(
+async def test_in_a_project_on_the_import_path_only_modules_are_readable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after ``pip install -e``: credentials may lie in it."""
@@ -109,7 +109,7 @@ async def test_of_a_project_on_the_import_path_only_modules_are_open(
     assert {path for path in paths if path.startswith(f"{project}/")} == {f"{project}/package", f"{project}/module.py"}
 
 
-async def test_the_project_that_the_worker_runs_from_is_out_of_reach() -> None:
+async def test_a_task_cannot_access_the_project_of_the_worker() -> None:
     root = Path(noetl_temporal.__file__).parents[1]
     assert (
         await attacked("import noetl_activities; assert open(noetl_activities.__file__).read() is not None")
@@ -205,7 +205,7 @@ async def test_its_account_and_its_rights_are_its_own() -> None:
         ("open('/proc/self/oom_score_adj', 'w').write('0')", "OSError or PermissionError"),
     ],
 )
-async def test_it_takes_only_a_part_of_the_machine(attack: str, error: str) -> None:
+async def test_an_attack_uses_only_limited_resources(attack: str, error: str) -> None:
     assert await attacked(attack) in error.split(" or ")
 
 
@@ -292,7 +292,7 @@ HAS_MULTIPATH = Path("/proc/sys/net/mptcp").exists()
 
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
 @pytest.mark.parametrize("attack", CONNECTS)
-async def test_ports_that_are_not_named_are_out_of_reach(attack: str, listening: socket.socket) -> None:
+async def test_ports_that_are_not_named_are_not_accessible(attack: str, listening: socket.socket) -> None:
     given: dict[str, Any] = {"port": listening.getsockname()[1]}
     assert await attacked(CONNECTS[attack], **given) in ("PermissionError", "OSError")
     if attack != "Multipath TCP" or HAS_MULTIPATH:
@@ -301,7 +301,7 @@ async def test_ports_that_are_not_named_are_out_of_reach(attack: str, listening:
 
 @pytest.mark.stack
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
-async def test_the_stacks_servers_are_out_of_reach(servers: Addresses) -> None:
+async def test_a_task_cannot_access_the_servers_of_the_stack(servers: Addresses) -> None:
     """Temporal's has no login: whoever connects terminates runs."""
     for address in (servers.temporal, servers.postgres.rpartition("@")[2].partition("/")[0]):
         given: dict[str, Any] = {"port": int(address.rpartition(":")[2])}
@@ -310,7 +310,7 @@ async def test_the_stacks_servers_are_out_of_reach(servers: Addresses) -> None:
 
 
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
-async def test_a_port_that_is_named_is_in_reach_unless_it_is_the_stacks(
+async def test_a_named_port_is_accessible_unless_it_is_of_the_stack(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = listening.getsockname()[1]
@@ -321,7 +321,7 @@ async def test_a_port_that_is_named_is_in_reach_unless_it_is_the_stacks(
 
 
 @pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
-async def test_keys_of_the_account_are_out_of_reach() -> None:
+async def test_a_task_cannot_access_keys_of_the_account() -> None:
     """keyctl's first operation: the id of a keyring."""
     attack = f"{LIBC}failed = libc.syscall({250 if os.uname().machine == 'x86_64' else 219}, 0, -4, 1){FAILING}"
     assert await attacked(attack) == "PermissionError"
@@ -329,7 +329,7 @@ async def test_keys_of_the_account_are_out_of_reach() -> None:
 
 
 @pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
-async def test_unix_sockets_are_out_of_reach(task_folder: Path) -> None:
+async def test_unix_sockets_are_not_accessible(task_folder: Path) -> None:
     """Postgres, Docker and D-Bus listen on them. Pairs, which event loops use, are allowed."""
     path = str(task_folder / "socket")
     with socket.socket(socket.AF_UNIX) as server:
@@ -378,7 +378,7 @@ def segment() -> Iterator[int]:
 
 @pytest.mark.skipif("own /dev/shm" not in HELD, reason=HELD)
 @pytest.mark.parametrize("attack", [f"{LIBC}failed = libc.shmget(key, 0, 0){FAILING}", "open('/dev/shm/' + str(key))"])
-async def test_shared_memory_of_the_account_is_out_of_reach(attack: str, segment: int) -> None:
+async def test_shared_memory_of_the_account_is_not_accessible(attack: str, segment: int) -> None:
     assert await attacked(attack, key=segment) in ("FileNotFoundError", "PermissionError")
     assert unconfined(attack, key=segment) == "got through"
 

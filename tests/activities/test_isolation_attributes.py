@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from noetl_activities.isolation.probe import isolation
-from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE, settings_of
+from noetl_activities.isolation.probe import describe_isolation
+from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE, read_settings
 
 from . import ordinary_account
 
-HELD = asyncio.run(isolation())
+HELD = asyncio.run(describe_isolation())
 pytestmark = pytest.mark.skipif("landlock" not in HELD or "sockets by list" not in HELD, reason=HELD)
 
 UID = os.getuid() or 54_322
@@ -43,13 +43,13 @@ def place() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def came_of(code: str, place: Path, *, own_mounts: bool, hidden: str = "") -> str:
+def outcome_of_change(code: str, place: Path, *, own_mounts: bool, hidden: str = "") -> str:
     environment = {DIRECTORIES_VARIABLE: str(place / "named"), "NOETL_CREDENTIALS": hidden}
     call = {
         "code": code,
         "given": {"secret": str(place / "outside/secret"), "outside": str(place / "outside"), "hidden": hidden},
         "folder": str(place / "task"),
-        "settings": settings_of(environment),
+        "settings": read_settings(environment),
         "own_mounts": own_mounts,
     }
     command = [sys.executable, "-P", str(Path(ordinary_account.__file__)), str(UID), json.dumps(call)]
@@ -88,12 +88,12 @@ CHANGES = {
 @pytest.mark.parametrize("own_mounts", EITHER)
 def test_attributes_of_files_outside_stay(change: str, place: Path, own_mounts: bool) -> None:
     before = attributes_below(place)
-    assert came_of(CHANGES[change], place, own_mounts=own_mounts) != "got through"
+    assert outcome_of_change(CHANGES[change], place, own_mounts=own_mounts) != "got through"
     assert attributes_below(place) == before
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_nothing_else_keeps_these_attributes(change: str, place: Path) -> None:
+def test_control_without_the_sandbox_the_attributes_change(change: str, place: Path) -> None:
     """The same changes by the same account, in a process that nothing confines."""
     before = attributes_below(place)
     given = {"secret": str(place / "outside/secret"), "outside": str(place / "outside")}
@@ -134,7 +134,7 @@ except OSError as error:
     raise FileNotFoundError
 """
     if own_mounts or "fchmod" in change:
-        assert came_of(code, place, own_mounts=own_mounts) == "FileNotFoundError"
+        assert outcome_of_change(code, place, own_mounts=own_mounts) == "FileNotFoundError"
 
 
 @pytest.mark.parametrize(
@@ -150,18 +150,22 @@ except OSError as error:
 )
 @pytest.mark.skipif(True not in EITHER, reason="no mounts for an account without rights")
 def test_attributes_of_its_own_files_are_its_own(code: str, place: Path) -> None:
-    assert came_of(code, place, own_mounts=True) == "got through"
+    assert outcome_of_change(code, place, own_mounts=True) == "got through"
 
 
 def test_without_mounts_of_its_own_a_task_writes_files_but_not_their_attributes(place: Path) -> None:
     assert (
-        came_of("open('file', 'w').write('x'); shutil.copyfile('file', 'b')", place, own_mounts=False) == "got through"
+        outcome_of_change("open('file', 'w').write('x'); shutil.copyfile('file', 'b')", place, own_mounts=False)
+        == "got through"
     )
-    assert came_of("open('file', 'w').close(); os.chmod('file', 0o640)", place, own_mounts=False) == "PermissionError"
+    assert (
+        outcome_of_change("open('file', 'w').close(); os.chmod('file', 0o640)", place, own_mounts=False)
+        == "PermissionError"
+    )
 
 
 @pytest.mark.parametrize("own_mounts", EITHER)
-def test_what_is_hidden_in_a_named_directory_keeps_its_attributes(own_mounts: bool, place: Path) -> None:
+def test_files_excluded_from_a_named_directory_keep_their_attributes(own_mounts: bool, place: Path) -> None:
     hidden = str(place / "named/credentials.yaml")
-    assert came_of("os.chmod(hidden, 0o666)", place, own_mounts=own_mounts, hidden=hidden) != "got through"
+    assert outcome_of_change("os.chmod(hidden, 0o666)", place, own_mounts=own_mounts, hidden=hidden) != "got through"
     assert Path(hidden).stat().st_mode & 0o777 == 0o600

@@ -10,11 +10,11 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.files import allowed_paths
 from noetl_activities.isolation.landlock import LIST, WRITE
 from noetl_activities.isolation.limits import GIB
-from noetl_activities.isolation.settings import settings_of
+from noetl_activities.isolation.settings import read_settings
 
 
-def test_what_holds_where_nothing_is_said() -> None:
-    settings = settings_of({})
+def test_default_settings_of_the_sandbox() -> None:
+    settings = read_settings({})
     assert (settings["directories"], settings["hidden"]) == ([], [])
     assert settings["ports"] == [53, 80, 443, 8080, 8443]
     assert settings["memory"] == 4 * GIB
@@ -31,7 +31,7 @@ def test_what_holds_where_nothing_is_said() -> None:
 )
 def test_ports_are_those_named_but_never_the_stacks(named: str | None, stack: str, expected: list[int]) -> None:
     given = {"NOETL_STACK_PORTS": stack} if named is None else {"NOETL_STACK_PORTS": stack, "NOETL_TASK_PORTS": named}
-    assert settings_of(given)["ports"] == expected
+    assert read_settings(given)["ports"] == expected
 
 
 def test_paths_are_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ def test_paths_are_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "NOETL_CREDENTIALS": "credentials.yaml",
         "NOETL_HOME": "none",
     }
-    settings = settings_of(environment)
+    settings = read_settings(environment)
     assert settings["directories"] == [str(tmp_path / "real")] * 2
     assert settings["hidden"] == [str(tmp_path / "credentials.yaml")]
 
@@ -56,10 +56,10 @@ def test_values_that_are_not_paths_are_dropped() -> None:
         "NOETL_POSTGRES": "postgresql://u:p@h/d",
         "NOETL_TASK_PORTS": "",
     }
-    assert settings_of(environment)["hidden"] == []
+    assert read_settings(environment)["hidden"] == []
 
 
-def test_what_is_allowed_is_all_but_what_is_hidden(tmp_path: Path) -> None:
+def test_allowed_paths_exclude_hidden_ones(tmp_path: Path) -> None:
     for name in ("data/deep/secret", "data/deep/file", "data/file", "home/venv/python"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -92,4 +92,4 @@ def test_what_is_allowed_is_all_but_what_is_hidden(tmp_path: Path) -> None:
 )
 def test_a_variable_without_a_valid_value_is_named(name: str, value: str) -> None:
     with pytest.raises(ConfigError, match=name):
-        settings_of({name: value})
+        read_settings({name: value})

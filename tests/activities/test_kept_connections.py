@@ -136,13 +136,13 @@ async def test_a_connection_that_the_server_ended_is_not_used(
 def given_back(monkeypatch: pytest.MonkeyPatch) -> list[Connection]:
     """The connections that calls give back."""
     connections: list[Connection] = []
-    really = ConnectionPool.give_back
+    really = ConnectionPool.release
 
-    async def give_back(self: ConnectionPool, arguments: Mapping[str, Any], connection: Connection) -> None:
+    async def release(self: ConnectionPool, arguments: Mapping[str, Any], connection: Connection) -> None:
         connections.append(connection)
         await really(self, arguments, connection)
 
-    monkeypatch.setattr(ConnectionPool, "give_back", give_back)
+    monkeypatch.setattr(ConnectionPool, "release", release)
     return connections
 
 

@@ -118,7 +118,7 @@ async def test_a_value_replaces_its_reference() -> None:
         "b": {"port": 5432, "text": "5432/t-0123456789"},
         "c": None,
     }
-    assert known_credentials.scrubbed("x t-0123456789 y") == "x *** y"
+    assert known_credentials.mask_secrets("x t-0123456789 y") == "x *** y"
 
 
 async def test_a_value_is_json_where_that_is_asked_for() -> None:
@@ -186,7 +186,7 @@ async def test_auth_may_be_a_secret_as_a_whole_or_in_parts() -> None:
         "type": "api_key",
         "key": "v-0123456789",
     }
-    assert known_credentials.scrubbed(["t-0123456789", "v-0123456789"]) == ["***", "***"]
+    assert known_credentials.mask_secrets(["t-0123456789", "v-0123456789"]) == ["***", "***"]
 
 
 async def test_auth_is_no_single_value() -> None:
@@ -228,7 +228,7 @@ async def test_a_static_secret_is_what_the_playbook_says() -> None:
     assert await read(credentials(), to("static", "user", data={"user": "you"})) == "you"
 
 
-async def test_vault(keepers: str) -> None:
+async def test_secrets_are_read_from_vault(keepers: str) -> None:
     known_credentials = credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root")
     assert await read(known_credentials, to("vault", "token", path="secret/billing")) == "vault-token-1234"
     assert await read(known_credentials, to("vault", "deep", "list", 0, path="secret/data/billing")) == "first-part"
@@ -242,7 +242,7 @@ async def test_vault(keepers: str) -> None:
     ]
     assert await read(known_credentials, to("openbao", "password", path="kv/team/data/mail")) == "team-password-1"
     assert len(Served.requests) == 3, "a secret is read once"
-    assert known_credentials.scrubbed("vault-token-1234 first-part team-password-1") == "*** *** ***"
+    assert known_credentials.mask_secrets("vault-token-1234 first-part team-password-1") == "*** *** ***"
 
 
 async def test_vault_by_role(keepers: str) -> None:
@@ -266,13 +266,15 @@ async def test_vault_by_role(keepers: str) -> None:
         ({}, "secret/a?version=1", "is not the path of a secret"),
     ],
 )
-async def test_vault_refuses(keepers: str, environment: dict[str, str], path: str, message: str) -> None:
+async def test_a_refusal_of_vault_is_an_error(
+    keepers: str, environment: dict[str, str], path: str, message: str
+) -> None:
     given = {"NOETL_VAULT_ADDRESS": keepers, "NOETL_VAULT_TOKEN": "root", **environment}
     with pytest.raises(ToolError, match=message):
         await read(credentials(**given), to("vault", "token", path=path))
 
 
-async def test_vault_that_fails_is_asked_again(keepers: str) -> None:
+async def test_a_failed_request_to_vault_is_repeated(keepers: str) -> None:
     credentials_before, reference = (
         credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root"),
         to("vault", path="secret/one"),
@@ -285,7 +287,7 @@ async def test_vault_that_fails_is_asked_again(keepers: str) -> None:
     assert await read(credentials_before, reference) == {"value": "only-value-1234"}
 
 
-async def test_vault_that_does_not_answer_is_retryable() -> None:
+async def test_an_unavailable_vault_is_retryable() -> None:
     known_credentials = credentials(NOETL_VAULT_ADDRESS="http://127.0.0.1:1", NOETL_VAULT_TOKEN="root")
     with pytest.raises(SecretError, match=r"Vault at http://127.0.0.1:1 does not respond") as error:
         await read(known_credentials, to("vault", path="secret/one"))
@@ -305,7 +307,7 @@ async def test_a_token_is_fetched_once_until_it_expires(keepers: str) -> None:
     for _call in range(2):
         credentials = Credentials(source, KEY)
         assert await credentials.with_secrets(f"Bearer {reference}") == "Bearer fetched-token-2"
-        assert credentials.scrubbed("fetched-token-2 vault-token-1234") == "*** ***"
+        assert credentials.mask_secrets("fetched-token-2 vault-token-1234") == "*** ***"
     assert Served.requests == ["/v1/secret/data/billing", "/token"]
 
 
@@ -340,7 +342,7 @@ async def test_a_secret_that_workers_cannot_read(kind: str, config: dict[str, An
     assert await read(known_credentials, to(kind, "api_key", **config)) == "k-0123456789"
 
 
-async def test_a_part_that_is_not_there() -> None:
+async def test_a_missing_field_of_a_secret_names_the_known_fields() -> None:
     known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     with pytest.raises(
         CredentialError, match="the secret 'a' has no 'tokn': it has type, token, value, port, flag"
@@ -352,7 +354,7 @@ async def test_a_part_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     "path", [("token", 0), ("token", "0"), ("port", "x"), ("list", "x"), ("list", 2), ("list", "0", "a")]
 )
-async def test_a_value_has_no_parts(path: tuple[str | int, ...]) -> None:
+async def test_a_missing_part_of_a_secret_is_an_error(path: tuple[str | int, ...]) -> None:
     known_credentials = credentials(NOETL_CREDENTIAL_A={**READABLE, "list": ["a", "b"]})
     with pytest.raises(CredentialError, match=r"^the secret 'a\.\w+(\.0)?' has no '\w+'$"):
         await read(known_credentials, to("env", *path, name="a"))

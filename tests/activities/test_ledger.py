@@ -16,7 +16,7 @@ import pytest
 
 from noetl_activities.sinks import Entry, Stored, duckdb_ledger, find, store
 from noetl_activities.sinks import postgres_ledger as ledger
-from noetl_activities.sinks.ledger import DAYS_KEPT
+from noetl_activities.sinks.ledger import RETENTION_DAYS
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context
@@ -90,7 +90,9 @@ async def test_a_repeated_call_after_a_good_outcome_has_rows_of_its_own(
     assert await ids(place, connection) == [1, 2, 3]
 
 
-async def test_rivals_agree_on_one_outcome(place: Place, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+async def test_concurrent_attempts_have_one_outcome(
+    place: Place, connection: asyncpg.Connection[asyncpg.Record]
+) -> None:
     outcomes = [json.dumps({"status": "ok", "result": n}) for n in range(6)]
     answers = await asyncio.gather(*(place.store({"id": n}, outcome=outcome) for n, outcome in enumerate(outcomes)))
     [winner] = [n for n, answer in enumerate(answers) if not answer.duplicate]
@@ -119,7 +121,7 @@ async def test_replace_empties_once_for_a_step_run(
 async def test_old_entries_are_deleted(postgres: Context, connection: asyncpg.Connection[asyncpg.Record]) -> None:
     assert await ledger.ensure(connection)
     key = uuid.uuid4().hex
-    for n, age in enumerate((DAYS_KEPT + 1, DAYS_KEPT - 1)):
+    for n, age in enumerate((RETENTION_DAYS + 1, RETENTION_DAYS - 1)):
         sql = "insert into noetl_ledger.outcome (key, n, stored_at) values ($1, $2, now() - make_interval(days => $3))"
         await connection.execute(sql, key, n, age)
     await ledger.prune(connection)
@@ -153,7 +155,7 @@ async def test_old_entries_of_a_file_are_deleted(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "old.duckdb")) as opened:
         duckdb_ledger.ensure(opened)
         sql = "insert into noetl_ledger (key, n, stored_at) values ('k', ?, now() - to_days(?))"
-        opened.executemany(sql, [[0, DAYS_KEPT + 1], [1, DAYS_KEPT - 1]])
+        opened.executemany(sql, [[0, RETENTION_DAYS + 1], [1, RETENTION_DAYS - 1]])
         duckdb_ledger.prune(opened)
         assert opened.execute("select n from noetl_ledger").fetchall() == [(1,)]
 

@@ -71,12 +71,12 @@ async def server(nats_address: str) -> AsyncGenerator[Server]:
         ([1, None], [1, None]),
     ],
 )
-async def test_a_value_comes_back(server: Server, value: Any, expected: Any) -> None:
+async def test_a_stored_value_is_read_back(server: Server, value: Any, expected: Any) -> None:
     put = await server.made("kv_put", key="tooling/1.a", value=value)
     assert await server.made("kv_get", key="tooling/1.a") == {**put, "operation": "kv_get", "value": expected}
 
 
-async def test_bytes_go_by_base64(server: Server) -> None:
+async def test_bytes_are_sent_as_base64(server: Server) -> None:
     await server.made("kv_put", key="k", value="AP8=", encoding="base64")
     assert (await server.made("kv_get", key="k"))["value"] == {"base64": "AP8="}
 
@@ -106,7 +106,7 @@ async def test_a_key_that_is_not_there_is_not_found(server: Server, key: str) ->
     assert (outcome.error.kind, outcome.error.retryable) == ("not_found", False)
 
 
-async def test_objects(server: Server) -> None:
+async def test_objects_are_stored_and_read(server: Server) -> None:
     assert (await server.made("object_list"))["objects"] == []
     put = await server.made("object_put", key="report", value="x" * 300_000)
     assert (put["key"], put["size"]) == ("report", 300_000)
@@ -140,7 +140,7 @@ async def test_a_message_of_a_call_is_taken_once(server: Server) -> None:
         ("js_publish", {"subject": "nobody.listens", "payload": "x"}),
     ],
 )
-async def test_what_is_not_there_is_not_found(server: Server, operation: str, config: dict[str, Any]) -> None:
+async def test_a_missing_key_or_object_is_not_found(server: Server, operation: str, config: dict[str, Any]) -> None:
     outcome = await server.run(operation, **config)
     assert outcome.error is not None
     assert outcome.error.kind == "not_found"
@@ -161,7 +161,7 @@ async def test_what_is_not_there_is_not_found(server: Server, operation: str, co
         ({"operation": "js_publish", "subject": "a\r\nPUB b 1", "payload": "x"}, "js_publish: "),
     ],
 )
-async def test_what_is_wrong_with_a_call(server: Server, config: dict[str, Any], why: str) -> None:
+async def test_invalid_calls_are_refused(server: Server, config: dict[str, Any], why: str) -> None:
     named = {name: server.bucket if value == "BUCKET" else value for name, value in config.items()}
     with pytest.raises(ConfigError, match=why):
         await server.run(**named)

@@ -54,7 +54,7 @@ async def test_a_name_that_ctx_cannot_have_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["[]", "{'_passed': 1}", "5", "{'a.b': 1}"])
-async def test_a_forged_answer_sets_nothing(given: str) -> None:
+async def test_a_forged_report_sets_nothing(given: str) -> None:
     answer = f"json.dumps(dict(ok=True, result=1, set={given})).encode()"
     outcome = await run(f"import sys\nos.write(int(sys.argv[1]), {answer})\nos._exit(0)")
     assert (outcome.set, outcome.status) == ({}, "ok" if given == "[]" else "error")

@@ -27,7 +27,7 @@ ACCOUNT = {
 
 
 def requested(address: str, credential: Mapping[str, Any], **where: str) -> ObjectRequest:
-    return object_request("GET", StoredObject.at(address), credential, **where)
+    return object_request("GET", StoredObject.parse(address), credential, **where)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from noetl_activities.postgres import TOOL
 from noetl_activities.tool import Json
-from noetl_temporal.stack.addresses import SESSION, Addresses
+from noetl_temporal.stack.addresses import SESSION_SETTINGS, Addresses
 
 from .conftest import Context, request
 
@@ -114,5 +114,5 @@ async def test_every_setting_that_gives_a_statement_another_meaning_is_in_the_lo
         "SELECT lower(name) FROM pg_settings WHERE context = 'user' AND category ~ "
         "'^(Client Connection Defaults|Version and Platform Compatibility|Connections)'"
     )
-    given = {part.partition("=")[0].lower() for part in SESSION.split() if part != "-c"}
+    given = {part.partition("=")[0].lower() for part in SESSION_SETTINGS.split() if part != "-c"}
     assert {name for (name,) in records} - given - WITHOUT_MEANING - set(OWN) == set()

@@ -11,7 +11,7 @@ from asyncpg import connect_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_activities.postgres_dsn import DsnError, dsn_fields, dsn_password, dsn_place
+from noetl_activities.postgres_dsn import DsnError, dsn_fields, dsn_location, dsn_password
 
 READ = [
     ("postgresql://u:p@h:5433/d", {"user": "u", "password": "p", "host": "h", "port": "5433", "database": "d"}),
@@ -87,7 +87,7 @@ def test_no_message_contains_a_part_of_the_password(before: str, after: str, is_
 def _message(dsn: str) -> str:
     try:
         dsn_fields(dsn)
-        return dsn_place(dsn)
+        return dsn_location(dsn)
     except DsnError as error:
         return str(error)
 

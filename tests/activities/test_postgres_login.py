@@ -84,7 +84,7 @@ async def run(listener: Listener, **fields: Any) -> Outcome:
 
 
 @pytest.fixture
-def far(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_local_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loopback counts as a network that others can read."""
 
     def is_on_this_machine(_transport: asyncio.BaseTransport) -> bool:
@@ -93,7 +93,7 @@ def far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_protocol, "is_on_this_machine", is_on_this_machine)
 
 
-@pytest.mark.usefixtures("far")
+@pytest.mark.usefixtures("no_local_peer")
 @pytest.mark.parametrize(("login_request", "message"), [(CLEARTEXT, "in cleartext"), (MD5, "as MD5")])
 async def test_a_password_is_not_sent_unencrypted(login_request: bytes, message: str) -> None:
     async with listening(login_request) as listener:
@@ -123,7 +123,7 @@ async def test_a_server_on_this_machine_may_ask_for_the_password() -> None:
         calling.cancel()
 
 
-@pytest.mark.usefixtures("far")
+@pytest.mark.usefixtures("no_local_peer")
 @pytest.mark.parametrize(
     ("sslmode", "host"), [("prefer", "127.0.0.1"), ("require", "127.0.0.1"), ("verify-full", "localhost")]
 )

@@ -13,10 +13,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from noetl_activities.postgres_records import MOST_RECORDS, RecordWatch
+from noetl_activities.postgres_records import MAX_RECORDS, RecordWatch
 from noetl_temporal.stack.addresses import Addresses
 
-CALLING = """
+CALL_PROGRAM = """
 import asyncio, json, resource, sys
 from dev.attack.tool_calls import call
 from noetl_activities import postgres_records
@@ -54,9 +54,9 @@ def exceeds(data: bytes, size: int) -> bool:
 @pytest.mark.parametrize("size", [1, 3, 7, 4096, 2**18, 2**30])
 def test_records_are_counted_in_each_message_however_it_arrives(size: int) -> None:
     small = b"Z\0\0\0\5I" + ROW * 9 + b"1\0\0\0\4"
-    assert exceeds(small + row(nested(2 * MOST_RECORDS)), size)
-    assert exceeds(small + row(nested(2 * MOST_RECORDS)) + small, size)
-    assert not exceeds(row(nested(MOST_RECORDS - 1)) + small + row(nested(MOST_RECORDS - 1)), size)
+    assert exceeds(small + row(nested(2 * MAX_RECORDS)), size)
+    assert exceeds(small + row(nested(2 * MAX_RECORDS)) + small, size)
+    assert not exceeds(row(nested(MAX_RECORDS - 1)) + small + row(nested(MAX_RECORDS - 1)), size)
 
 
 def test_many_rows_of_few_records_and_similar_numbers_are_accepted() -> None:
@@ -91,7 +91,7 @@ async def forging(port: int, forged: bytes) -> AsyncGenerator[int]:
     ("levels", "guard", "message"),
     [
         (500, "guarded", "nested too deeply"),
-        (MOST_RECORDS - 1, "guarded", "nested too deeply"),
+        (MAX_RECORDS - 1, "guarded", "nested too deeply"),
         (100_000, "guarded", "over 10,000 records"),
         (100_000, "unguarded", ""),
     ],
@@ -104,7 +104,7 @@ async def test_no_response_of_a_server_crashes_the_worker(
         login = {"db_host": "127.0.0.1", "db_port": port, "db_user": "playbooks", "db_name": "playbooks"}
         credential = json.dumps({"type": "postgres", "db_password": servers.playbooks_password, **login})
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CALLING, credential, guard, stdout=asyncio.subprocess.PIPE
+            sys.executable, "-c", CALL_PROGRAM, credential, guard, stdout=asyncio.subprocess.PIPE
         )
         printed, _ = await asyncio.wait_for(child.communicate(), 60)
     assert message in printed.decode()

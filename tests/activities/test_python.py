@@ -137,7 +137,7 @@ async def test_the_traceback_of_a_deep_recursion_is_short() -> None:
     assert len(await logged("def f(n): return f(n + 1)\nf(0)")) < 30
 
 
-async def test_an_answer_that_the_code_forges_logs_no_traceback() -> None:
+async def test_a_report_that_the_code_forges_logs_no_traceback() -> None:
     context = Context()
     answer = b'{"ok": true, "result": 1, "traceback": 5}'
     forged = f"import os, sys\nos.write(int(sys.argv[1]), {answer!r})\nos._exit(0)"
@@ -182,7 +182,7 @@ WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\nde
         (WRAPPED, {"a": 1, "b": 2}),
     ],
 )
-async def test_what_main_is_called_with(code: str, expected: Any) -> None:
+async def test_the_arguments_of_main(code: str, expected: Any) -> None:
     outcome = await run(code, a=1, b=2, d=5, e=6)
     assert outcome.error is None
     assert outcome.result == expected
@@ -218,7 +218,7 @@ async def test_endless_printing_is_drained_and_bounded() -> None:
 )
 async def test_a_result_nested_too_deeply_is_not_an_error_of_the_code(code: str) -> None:
     outcome = await run(f"print('here')\n{code}")
-    assert outcome.error == ErrorInfo("too_large", "the result has more than 200 levels of nested lists and maps")
+    assert outcome.error == ErrorInfo("too_large", "the result has more than 200 levels of nested lists and mappings")
     assert outcome.meta["stdout"] == "here\n"
 
 
@@ -261,7 +261,7 @@ async def test_invalid_output_of_the_code_is_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     "piece", ["[],", "{},", "1,", '"a",', "[[[]]],"], ids=["lists", "maps", "numbers", "texts", "nested lists"]
 )
-async def test_an_answer_of_too_many_values_is_not_parsed(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_report_of_too_many_values_is_not_parsed(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """60 MB of empty lists took 1.2 GB of the worker, and all of its time for seconds."""
     monkeypatch.setattr(python, "MAX_VALUES", 1000)
     code = "import sys\nos.write(int(sys.argv[1]), text.encode())\nos._exit(0)"
@@ -271,7 +271,7 @@ async def test_an_answer_of_too_many_values_is_not_parsed(piece: str, monkeypatc
 
 
 @pytest.mark.parametrize("wrong", [{"ok": 0}, {"type": {"a": 1}}, {"message": ["m"]}, {"traceback": 5}])
-async def test_an_answer_with_a_field_of_another_type_is_an_error(wrong: dict[str, Any]) -> None:
+async def test_a_report_with_a_field_of_another_type_is_an_error(wrong: dict[str, Any]) -> None:
     answer = {"ok": False, "type": "T", "message": "m", "traceback": "t", **wrong}
     code = "import sys\nos.write(int(sys.argv[1]), json.dumps(answer).encode())\nos._exit(0)"
     outcome = await run(code, answer=answer)
@@ -281,7 +281,7 @@ async def test_an_answer_with_a_field_of_another_type_is_an_error(wrong: dict[st
 
 
 @pytest.mark.parametrize("escapes", [False, True])
-async def test_what_it_leaves_behind_ends_with_it(escapes: bool) -> None:
+async def test_processes_left_behind_end_with_the_call(escapes: bool) -> None:
     """A process that it started holds the pipes on; one in a session of its own is in no group of the task."""
     code = (
         "import subprocess, sys\n"

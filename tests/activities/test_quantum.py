@@ -104,7 +104,7 @@ async def test_the_name_of_a_model_may_be_that_of_its_machine() -> None:
         ("", {}, "a quantum task needs a circuit"),
     ],
 )
-async def test_what_is_wrong_with_a_call(circuit: str, config: dict[str, Any], why: str) -> None:
+async def test_invalid_calls_are_refused(circuit: str, config: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         await run(circuit, **config)
 

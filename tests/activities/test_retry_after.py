@@ -45,7 +45,7 @@ def test_retry_after_values(header: str | None, seconds: float | None) -> None:
     assert retry_after(header) == seconds
 
 
-def test_a_date_is_so_many_seconds_from_now() -> None:
+def test_a_date_is_a_number_of_seconds_from_now() -> None:
     soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=1_000)
     for date in (
         email.utils.format_datetime(soon, usegmt=True),

@@ -36,7 +36,7 @@ async def from_store(object_store: ObjectStore, url: str, credential: Mapping[st
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_the_body_of_the_answer_is_the_script(web: str) -> None:
+async def test_the_body_of_the_response_is_the_script(web: str) -> None:
     assert await fetched(f"{web}/data/text") == b"plain"
     assert b'"x-key":"k"' in await fetched(f"{web}/echo", headers=(("X-Key", "k"),))
     assert await fetched(f"{web}/away?to=/data/text") == b"plain"
@@ -53,7 +53,7 @@ async def test_the_body_of_the_answer_is_the_script(web: str) -> None:
         ("/away?to=ftp://x/a.py", "cannot fetch"),
     ],
 )
-async def test_what_is_not_a_script_is_reported(web: str, path: str, why: str) -> None:
+async def test_responses_that_are_not_scripts_are_reported(web: str, path: str, why: str) -> None:
     with pytest.raises(ScriptError, match=re.escape(why)) as raised:
         await fetched(f"{web}{path}")
     assert "secret" not in str(raised.value)

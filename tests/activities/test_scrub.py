@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_activities.scrub import CUT_MARGIN, MASK, cut, scrub
+from noetl_activities.scrub import MASK, TRUNCATION_MARGIN, scrub, truncate
 from noetl_activities.secret_values import secrets_of
 from noetl_activities.text_view import MAX_ESCAPES
 
@@ -89,7 +89,7 @@ def test_each_basic_header_of_a_short_password_is_found() -> None:
 
 
 @given(st.text(min_size=4, max_size=40), st.text(max_size=20), st.text(max_size=20))
-def test_whatever_a_secret_is_it_is_found(secret: str, before: str, after: str) -> None:
+def test_any_secret_is_found(secret: str, before: str, after: str) -> None:
     for spelled in (secret, secret.swapcase() if secret.isascii() else secret, json.dumps(secret)[1:-1]):
         assert MASK in scrub(before + spelled + after, {secret})
 
@@ -98,7 +98,7 @@ SAMPLES = st.text("%&\\u00123456789abcdefx;#+ ", max_size=60)
 
 
 @given(SAMPLES, SAMPLES)
-def test_no_text_stops_it(text: str, secret: str) -> None:
+def test_any_text_can_be_scrubbed(text: str, secret: str) -> None:
     """Whatever looks like an escape and is none; where nothing is found the text stays."""
     left = scrub(text, {secret})
     assert MASK in left or left == text
@@ -171,17 +171,17 @@ def test_many_secrets_cost_little_more_than_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["plain", "percent, of all", "JSON in JSON", "hexadecimal"])
-def test_a_cut_never_leaves_half_a_secret(name: str) -> None:
+def test_truncation_never_leaves_half_a_secret(name: str) -> None:
     spelled = SPELLINGS[name](SECRET)
     text = f"{'.' * 10}{spelled}{'.' * 10}"
     for limit in range(len(text) + 1):
-        left = cut(text, limit, {SECRET})
+        left = truncate(text, limit, {SECRET})
         assert left.replace(MASK, "").replace(".", "").strip('"{}\\: a') == "", (limit, left)
         assert len(left) <= limit + len(MASK)
-    assert len(spelled) < CUT_MARGIN
+    assert len(spelled) < TRUNCATION_MARGIN
 
 
-def test_control_a_cut_before_the_mask_leaves_half_a_secret() -> None:
+def test_control_a_truncation_before_the_mask_leaves_half_a_secret() -> None:
     text = f"{'.' * 10}{SECRET}"
     assert SECRET[:9] in scrub(text[:20], {SECRET})
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from noetl_activities.captured_output import MAX_OUTPUT
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.shell import TOOL
-from noetl_activities.shell_call import LONGEST_TEXT
-from noetl_activities.shell_output import MAX_OUTPUT
+from noetl_activities.shell_call import MAX_TEXT_BYTES
 
 from .conftest import Context, request
 from .test_isolation import HELD
@@ -121,17 +121,17 @@ async def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"cmds": []}, 'needs "cmds" or "command"'),
         ({"cmds": [" ", None]}, 'needs "cmds" or "command"'),
         ({"cmds": ["ls"], "shell": "/tmp/own"}, '"shell" must be one of bash, sh'),
-        ({"cmds": ["ls", {"echo": "a"}]}, '"cmds" must be text or a list of texts'),
-        ({"cmds": 5}, '"cmds" must be text or a list of texts'),
-        ({"cmds": ["ls"], "cwd": 5}, '"cwd" must be text'),
+        ({"cmds": ["ls", {"echo": "a"}]}, '"cmds" must be a string or a list of strings'),
+        ({"cmds": 5}, '"cmds" must be a string or a list of strings'),
+        ({"cmds": ["ls"], "cwd": 5}, '"cwd" must be a string'),
         ({"cmds": ["ls"], "cwd": "/no/such"}, "cannot run in the folder /no/such: No such file or directory"),
         ({"cmds": ["ls\0"]}, "command 1 has a NUL character"),
         ({"cmds": ["ls", "\ud800"]}, "command 2 has a lone surrogate"),
-        ({"cmds": ["#" * (LONGEST_TEXT + 1)]}, "command 1 has 131,072 bytes, over 131,071"),
+        ({"cmds": ["#" * (MAX_TEXT_BYTES + 1)]}, "command 1 has 131,072 bytes, over 131,071"),
         ({"cmds": ["ls"], "env": "A=1"}, '"env" must be a mapping'),
         ({"cmds": ["ls"], "env": {"A-B": 1}}, '"env" has an invalid variable name'),
         ({"cmds": ["ls"], "input": {"1": 1}}, '"input" has an invalid variable name'),
-        ({"cmds": ["ls"], "env": {"A": "x" * LONGEST_TEXT}}, 'the variable A of "env" has 131,073 bytes'),
+        ({"cmds": ["ls"], "env": {"A": "x" * MAX_TEXT_BYTES}}, 'the variable A of "env" has 131,073 bytes'),
     ],
 )
 async def test_a_wrong_call_is_refused_without_its_values(config: Any, message: str) -> None:
@@ -143,8 +143,8 @@ async def test_a_wrong_call_is_refused_without_its_values(config: Any, message: 
 
 async def test_the_longest_texts_are_passed() -> None:
     command = "echo ${#A};#"
-    output = await printed(command + "#" * (LONGEST_TEXT - len(command)), env={"A": "x" * (LONGEST_TEXT - 2)})
-    assert output == f"{LONGEST_TEXT - 2}\n"
+    output = await printed(command + "#" * (MAX_TEXT_BYTES - len(command)), env={"A": "x" * (MAX_TEXT_BYTES - 2)})
+    assert output == f"{MAX_TEXT_BYTES - 2}\n"
 
 
 async def test_variables_that_are_too_much_together_are_a_wrong_call() -> None:
@@ -201,7 +201,7 @@ async def test_it_works_in_another_folder(task_folder: Path, monkeypatch: pytest
 # ---- output ----------------------------------------------------------------------------------------------------------
 
 
-async def test_endless_output_is_drained_and_bounded_and_the_cut_reported() -> None:
+async def test_endless_output_is_drained_and_truncated_with_a_warning() -> None:
     outcome = await run("head -c 5000000 /dev/zero | tr '\\0' x; echo end >&2")
     assert outcome.result["stdout"] == "x" * MAX_OUTPUT
     assert outcome.result["stderr"] == "end\n"
@@ -211,7 +211,7 @@ async def test_endless_output_is_drained_and_bounded_and_the_cut_reported() -> N
 
 
 @pytest.mark.parametrize("shift", [0, 5, len(TOKEN) - 1])
-async def test_a_secret_that_the_cut_divides_is_masked(shift: int) -> None:
+async def test_a_secret_that_the_truncation_divides_is_masked(shift: int) -> None:
     before = MAX_OUTPUT - shift
     outcome = await run(f"head -c {before} /dev/zero | tr '\\0' x; echo $TOKEN; head -c 99999 /dev/zero", auth="api")
     assert set(outcome.result["stdout"]) <= {"x", "*"}
@@ -239,7 +239,7 @@ async def test_no_part_of_a_secret_is_in_the_end_of_a_long_output(shift: int) ->
         "exec 3<>/dev/tcp/127.0.0.1/22",
     ],
 )
-async def test_files_outside_are_out_of_reach(command: str) -> None:
+async def test_a_task_cannot_access_files_outside_its_folder(command: str) -> None:
     outcome = await run(command)
     assert outcome.error is not None
     assert any(word in outcome.result["stderr"] for word in ("denied", "not permitted", "Read-only"))

@@ -68,7 +68,7 @@ async def gone(expected: list[int]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_what_its_commands_leave_behind_ends_with_it(pids: Path) -> None:
+async def test_processes_left_behind_end_with_the_call(pids: Path) -> None:
     outcome = await TOOL.run(request("shell", cmds=[STARTS.format(file=pids), "echo done"]), Context())
     assert outcome.result == {"exit_code": 0, "stdout": "done\n", "stderr": ""}
     await gone(started_by(pids))

@@ -219,13 +219,13 @@ def test_replace_that_empties_at_each_call_stays_alone() -> None:
     assert batch_key(SinkRequest({"table": "t"}, "replace", Entry("k"), None)) is None
 
 
-async def test_of_two_calls_that_exclude_each_other_one_stores(table: Table) -> None:
+async def test_one_of_two_exclusive_calls_stores(table: Table) -> None:
     store_all = await table.store_all([{"id": 1}, {"id": 2}, {"id": 1}])
     assert sum(isinstance(answer, Stored) for answer in store_all) == 2
     assert await table.rows() == [(1, None), (2, None)]
 
 
-async def test_what_was_stored_before_is_not_stored_again(make: Callable[..., Awaitable[Table]]) -> None:
+async def test_stored_rows_are_not_stored_again(make: Callable[..., Awaitable[Table]]) -> None:
     """As after a crash between commit and report: the call takes what stands there."""
     table = await make()
     await table.store_all([{"id": n} for n in range(10)])
@@ -236,7 +236,7 @@ async def test_what_was_stored_before_is_not_stored_again(make: Callable[..., Aw
     assert [row for row, _ in await table.rows()] == [*range(10), *range(110, 120)]
 
 
-async def test_rival_batches_store_each_row_once(make: Callable[..., Awaitable[Table]], postgres: Context) -> None:
+async def test_concurrent_batches_store_each_row_once(make: Callable[..., Awaitable[Table]], postgres: Context) -> None:
     """Two workers make the same calls, in orders of their own."""
     table = await make()
     rival = Table(table.connection, postgres, SinkBatches())

@@ -47,7 +47,7 @@ async def test_the_same_key_stores_once(postgres: Context, table: str) -> None:
     assert await rows(postgres, f"select count(*) as n from {table}") == [{"n": 2}]
 
 
-async def test_rivals_with_the_same_key_store_once(postgres: Context, table: str) -> None:
+async def test_concurrent_attempts_with_one_key_store_once(postgres: Context, table: str) -> None:
     rivals = (sink(postgres, {"table": table, "data": {"id": n}}, key=f"rival {table}") for n in range(8))
     answers = await asyncio.gather(*rivals)
     assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 7
@@ -164,7 +164,7 @@ async def test_a_column_that_a_row_does_not_name_keeps_what_it_has(postgres: Con
     ]
 
 
-async def test_capitals_mean_what_sql_makes_of_them(postgres: Context) -> None:
+async def test_unquoted_names_are_folded_as_in_sql(postgres: Context) -> None:
     name = f"Caps_{uuid.uuid4().hex[:8]}"
     await rows(postgres, f"create table {name} (userId int primary key)")
     await sink(postgres, {"table": name, "key": "userId", "data": {"userId": 1}}, mode="upsert")
@@ -209,7 +209,7 @@ async def test_text_is_bound_never_spliced(postgres: Context, table: str) -> Non
         ("replace", [(1, "new")]),
     ],
 )
-async def test_modes(postgres: Context, table: str, mode: str, expected: list[tuple[int, str]]) -> None:
+async def test_modes_of_sinks(postgres: Context, table: str, mode: str, expected: list[tuple[int, str]]) -> None:
     await sink(postgres, {"table": table, "data": [{"id": 1, "name": "old"}, {"id": 2, "name": "old"}]})
     await sink(postgres, {"table": table, "key": "id", "data": {"id": 1, "name": "new"}}, mode=mode)
     stored = await rows(postgres, f"select id, name from {table} order by id")

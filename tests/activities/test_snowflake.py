@@ -122,7 +122,7 @@ async def test_a_statement_that_is_refused(warehouse: Warehouse) -> None:
 
 @served
 @pytest.mark.stack
-async def test_to_postgres_and_back(both: Warehouse, servers: Addresses) -> None:
+async def test_rows_are_transferred_to_postgres_and_back(both: Warehouse, servers: Addresses) -> None:
     table = f"from_snowflake_{both.schema.lower()}"
     owner = await asyncpg.connect(servers.postgres)
     await owner.execute(f"create table {table} (id int primary key, price numeric(10,2), doc jsonb)")

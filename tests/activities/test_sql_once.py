@@ -87,14 +87,14 @@ async def test_a_second_attempt_takes_the_outcome(base: Base) -> None:
     assert await base.find() is None
     first = await base.run(INSERT)
     second = await base.run(INSERT)
-    assert (first.is_in_ledger, first.is_taken, second.is_in_ledger, second.is_taken) == (True, False, True, True)
+    assert (first.is_in_ledger, first.is_reused, second.is_in_ledger, second.is_reused) == (True, False, True, True)
     assert second.outcome == first.outcome
     assert first.outcome.result["rows"] == [{"n": 1}]
     assert await base.ids() == [1]
     assert await base.find() == second
 
 
-async def test_another_n_is_another_call(base: Base) -> None:
+async def test_another_attempt_number_is_another_call(base: Base) -> None:
     for n in (1, 2, 2):
         assert (await base.run(INSERT, n)).outcome.result["rows"] == [{"n": n}]
     assert await base.ids() == [1, 1]
@@ -110,7 +110,7 @@ async def test_another_n_is_another_call(base: Base) -> None:
         ("merge into t using (select 1 as id) s on t.id = s.id when not matched then insert values (s.id)", ()),
     ],
 )
-async def test_whatever_writes_writes_once(base: Base, sql: str, params: tuple[Any, ...]) -> None:
+async def test_statements_that_write_take_effect_once(base: Base, sql: str, params: tuple[Any, ...]) -> None:
     await base.owner.execute("create function f() returns int language sql as 'insert into t values (1) returning id'")
     for _ in range(2):
         assert (await base.run(sql, 1, *params)).outcome.error is None
@@ -123,23 +123,23 @@ async def test_whatever_writes_writes_once(base: Base, sql: str, params: tuple[A
 async def test_a_call_that_wrote_nothing_leaves_no_entry(base: Base, sql: str) -> None:
     for _ in range(2):
         answer = await base.run(sql)
-        assert (answer.outcome.status, answer.is_in_ledger, answer.is_taken) == ("ok", False, False)
+        assert (answer.outcome.status, answer.is_in_ledger, answer.is_reused) == ("ok", False, False)
         assert not await base.has_ledger()
     await base.run(INSERT, 2)
     assert not (await base.run(sql, 3)).is_in_ledger
     assert await base.entries() == [2]
 
 
-async def test_rivals_take_effect_once(base: Base) -> None:
+async def test_concurrent_attempts_take_effect_once(base: Base) -> None:
     """All of them run at once, also where the ledger is still to be made."""
     sql = "insert into t values (1); select pg_sleep(0.3); select gen_random_uuid() as id"
     answers = await asyncio.gather(*(base.run(sql) for _ in range(5)))
     assert await base.ids() == [1]
     assert len({answer.outcome.result["rows"][0]["id"] for answer in answers}) == 1
-    assert sorted(answer.is_taken for answer in answers) == [False, True, True, True, True]
+    assert sorted(answer.is_reused for answer in answers) == [False, True, True, True, True]
 
 
-async def test_a_rival_that_meets_the_row_of_the_first_takes_its_outcome(base: Base) -> None:
+async def test_a_concurrent_attempt_that_conflicts_with_the_row_of_the_first_gets_its_outcome(base: Base) -> None:
     """It waits at the table's own unique key, not at that of the ledger, and would report a duplicate."""
     await base.owner.execute("alter table t add primary key (id)")
     answers = await asyncio.gather(*(base.run("insert into t values (1); select pg_sleep(0.3)") for _ in range(3)))
@@ -194,7 +194,7 @@ async def test_the_compiler_predicts_the_effects_that_postgres_reports(base: Bas
         assert await base.ids() == []
 
 
-async def test_what_is_kept_is_what_the_caller_gives(base: Base) -> None:
+async def test_the_caller_decides_how_an_outcome_is_stored(base: Base) -> None:
     """The caller takes secrets out, and what is too large."""
 
     def short(_outcome: Outcome) -> str:
@@ -252,4 +252,4 @@ async def test_an_unreachable_ledger_is_a_connection_error() -> None:
     failure = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
     assert failure is not None
     assert failure.outcome.error is not None
-    assert (failure.outcome.error.kind, failure.is_taken) == ("connection", False)
+    assert (failure.outcome.error.kind, failure.is_reused) == ("connection", False)

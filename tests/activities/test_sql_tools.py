@@ -21,9 +21,9 @@ from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_errors import sql_error
 from noetl_activities.postgres_pool import pooled_connections
-from noetl_activities.sql import split
+from noetl_activities.sql import split_statements
 from noetl_activities.tool import Request
-from noetl_temporal.tool_outcome import plain
+from noetl_temporal.tool_outcome import plain_outcome
 
 from .conftest import Context, request
 
@@ -163,7 +163,7 @@ async def test_a_huge_integer_is_refused_quickly(postgres: Context, type_: str, 
 
 
 @pytest.mark.parametrize(("type_", "given", "expected"), PARAMS)
-async def test_params_take_the_type_of_their_place(postgres: Context, type_: str, given: Any, expected: Any) -> None:
+async def test_params_have_the_type_of_their_position(postgres: Context, type_: str, given: Any, expected: Any) -> None:
     outcome = await run(postgres, f"select $1::{type_} as v", params=[given])
     assert outcome.error is None, outcome.error
     assert outcome.result["rows"] == [{"v": expected}]
@@ -210,7 +210,7 @@ async def test_params_that_are_missing_are_no_connection_error(postgres: Context
 
 async def test_values_that_json_cannot_represent(postgres: Context) -> None:
     sql = "select 'NaN'::numeric as a, 'infinity'::float8 as b, cidr '10.0.0.0/8' as c"
-    values = plain(await run(postgres, sql))
+    values = plain_outcome(await run(postgres, sql))
     assert values["result"]["rows"] == [{"a": None, "b": None, "c": "10.0.0.0/8"}]
     assert values["meta"]["warning"].startswith("2 numbers of the result are NaN or infinite")
 
@@ -376,8 +376,8 @@ async def test_auth_and_sql_are_asked_for(postgres: Context) -> None:
         ("", 0),
     ],
 )
-def test_splitting(text: str, count: int) -> None:
-    assert len(split(text, "postgres")) == count
+def test_scripts_are_split_into_statements(text: str, count: int) -> None:
+    assert len(split_statements(text, "postgres")) == count
 
 
 async def run_duckdb(sql: str, **config: Any) -> Outcome:

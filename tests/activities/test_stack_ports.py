@@ -58,7 +58,7 @@ async def test_a_port_of_the_stack_is_refused(
         assert "hush" not in str(refused.value)
 
 
-async def test_the_embedded_stack_is_out_of_reach(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_cannot_connect_to_the_embedded_stack(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     """Temporal's own port, with all variables that the stack sets for its worker, which allows loopback."""
     monkeypatch.delenv("NOETL_HTTP_ALLOW")
     url = f"http://localhost:{servers.temporal.rpartition(':')[2]}/"
@@ -86,7 +86,7 @@ async def test_a_port_of_this_machine_is_refused_by_all_its_addresses(address: s
     await StackPorts(frozenset({7233})).check("any.test", ipaddress.ip_address(address), 7234)
 
 
-async def test_elsewhere_a_port_is_just_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_port_on_a_public_host_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def getaddrinfo(host: str, *_rest: Any, **_named: Any) -> Any:
         return [(2, 1, 6, "", ("93.184.216.34", 0))]
 
@@ -118,7 +118,7 @@ async def test_elsewhere_a_port_is_just_a_number(monkeypatch: pytest.MonkeyPatch
         ("postgresql://[", []),
     ],
 )
-def test_where_a_dsn_leads(dsn: str, expected: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_and_ports_of_a_dsn(dsn: str, expected: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", dsn)
     assert [(service.host, service.port) for service in StackPorts.from_environment().services] == expected
 

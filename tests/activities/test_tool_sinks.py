@@ -89,7 +89,7 @@ async def test_attempts_have_one_key_and_calls_have_their_own(server: Server) ->
     assert first == again != other
 
 
-async def test_an_answer_other_than_2xx_is_an_error_that_rules_see(server: Server) -> None:
+async def test_a_response_other_than_2xx_is_an_error_that_rules_see(server: Server) -> None:
     with pytest.raises(SinkError, match="returned 503") as raised:
         await sink("http", {"url": f"{server.url}/fail"}, {"id": 7})
     error = raised.value.outcome.error

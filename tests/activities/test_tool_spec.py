@@ -17,11 +17,11 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.installed_tools import installed_tools
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import BUILT_IN, Request, load_tools, tool_names
-from noetl_activities.tool_models import field_table, needed_fields, read_fields
+from noetl_activities.tool_models import field_table, read_fields, required_fields
 from noetl_activities.tool_spec import ToolSpec, built_in
 from noetl_compiler import compile_text
 from noetl_compiler.language.keys import INPUT
-from noetl_compiler.language.tools import KEYS_OF_CALLS, KINDS
+from noetl_compiler.language.tools import KINDS, RESERVED_FIELDS
 from noetl_compiler.schema.calls import CALL
 
 
@@ -75,7 +75,7 @@ def test_the_types_of_a_model_are_distinguished() -> None:
     assert defaults == {"count": 3, "share": 0.5, "flag": False, "either": "", "tone": "warm", "level": 1, "else": 0}
     assert (table["share"].about, table["text"].about) == ("What part.", 'The field "text".')
     assert table["names"].examples == (["a"],)
-    assert needed_fields(Fields) == (("text",), ("path",))
+    assert required_fields(Fields) == (("text",), ("path",))
 
 
 def test_a_spec_describes_itself() -> None:
@@ -94,7 +94,7 @@ def test_a_spec_describes_itself() -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "Greet", "a-b", "a.b", "7up"])
-def test_a_kind_is_a_word(kind: str) -> None:
+def test_a_kind_must_be_a_word(kind: str) -> None:
     with pytest.raises(ValueError, match="must be a word"):
         ToolSpec(kind, "x")
 
@@ -114,8 +114,8 @@ def test_a_field_that_every_call_has_is_refused() -> None:
         ToolSpec("greet", "x", Taken).describe()
 
 
-def test_the_names_that_are_taken_are_those_of_every_call() -> None:
-    assert {*CALL.names, *INPUT, "kind", "type", "name", "label", "spec", "policy"} == KEYS_OF_CALLS
+def test_reserved_names_are_the_fields_of_every_call() -> None:
+    assert {*CALL.names, *INPUT, "kind", "type", "name", "label", "spec", "policy"} == RESERVED_FIELDS
 
 
 # ---- a call ----------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_a_null_counts_as_absent() -> None:
     assert (fields.count, fields.path) == (3, Path("b"))
 
 
-def test_what_is_wrong_is_reported_without_its_value() -> None:
+def test_invalid_fields_are_reported_without_their_values() -> None:
     with pytest.raises(ConfigError) as error:
         read_fields(Fields, Request("greet", {"text": "a", "count": "hunter2", "inner": {"depth": "hunter2"}}))
     message = str(error.value)
@@ -216,7 +216,7 @@ def test_two_of_one_kind_are_an_error_that_names_both(monkeypatch: pytest.Monkey
         load()
 
 
-def test_one_that_cannot_be_loaded_is_left_out_of_the_worker(
+def test_a_worker_starts_without_a_tool_that_cannot_be_loaded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     register(monkeypatch, ("gone", "nowhere:TOOL"), ("greet", "GREET"), ("other", "GREET"))

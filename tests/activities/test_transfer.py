@@ -159,11 +159,11 @@ async def test_a_source_only_reads(postgres: Context, tables: Tables) -> None:
     assert await tables.owner.fetchval(f"select count(*) from {tables.source}") == 3
 
 
-async def test_what_is_made_again_is_found_and_not_stored_twice(postgres: Context, tables: Tables) -> None:
+async def test_a_repeated_transfer_finds_its_rows(postgres: Context, tables: Tables) -> None:
     called = request("transfer", source=pg(table=tables.source), target=pg(table=tables.target))
     key = slot(f"42/{tables.target}")
     first, second = [await TOOL.run_once(called, postgres, key) for _ in range(2)]
-    assert (first.is_in_ledger, first.is_taken, second.is_taken) == (True, False, True)
+    assert (first.is_in_ledger, first.is_reused, second.is_reused) == (True, False, True)
     assert first.outcome == second.outcome
     assert await tables.ids() == [1, 2, 3]
     outcome = await TOOL.find(called, postgres, key)
@@ -214,7 +214,7 @@ async def test_without_auth_there_is_no_login(postgres: Context, tables: Tables)
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_from_a_server_into_a_table(postgres: Context, tables: Tables, web: str) -> None:
+async def test_rows_are_transferred_from_a_server_into_a_table(postgres: Context, tables: Tables, web: str) -> None:
     source = {"type": "http", "url": f"{web}/people", "method": "GET", "data_path": "data.people"}
     target = pg(table=tables.target, mapping={"id": "id", "called": "user.name"})
     outcome = await copied(postgres, source, target, chunk_size=4)
@@ -231,7 +231,7 @@ async def test_an_error_of_the_server_is_that_of_the_transfer(postgres: Context,
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_a_path_that_is_not_there(postgres: Context, tables: Tables, web: str) -> None:
+async def test_a_missing_path(postgres: Context, tables: Tables, web: str) -> None:
     source = {"type": "http", "url": f"{web}/people", "data_path": "data.cities"}
     with pytest.raises(ConfigError, match=r"the response of the source has no 'data.cities'"):
         await copied(postgres, source, pg(table=tables.target))
@@ -245,7 +245,7 @@ async def test_addresses_that_are_not_public_are_refused(postgres: Context, tabl
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_into_a_server_by_batches(postgres: Context, tables: Tables, web: str) -> None:
+async def test_rows_are_transferred_to_a_server_in_batches(postgres: Context, tables: Tables, web: str) -> None:
     outcome = await copied(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/echo"}, chunk_size=2)
     assert (outcome.result["rows_transferred"], outcome.result["chunks"]) == (3, 2)
     failed = await copied(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/status/500"})
@@ -257,7 +257,7 @@ async def test_into_a_server_by_batches(postgres: Context, tables: Tables, web: 
 
 
 @pytest.mark.usefixtures("duckdb_files")
-async def test_through_duckdb_and_back(postgres: Context, tables: Tables, tmp_path: Path) -> None:
+async def test_rows_are_transferred_to_duckdb_and_back(postgres: Context, tables: Tables, tmp_path: Path) -> None:
     file = {"type": "duckdb", "database": str(tmp_path / "rows.duckdb")}
     out = await copied(postgres, pg(query=f"select id, called from {tables.source}"), {**file, "table": "people"})
     assert (out.result["rows_transferred"], out.result["target"]) == (3, "duckdb")
@@ -272,7 +272,7 @@ async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tab
     target = {"type": "duckdb", "database": file, "table": "people"}
     called = request("transfer", source=pg(query=f"select id from {tables.source}"), target=target)
     first, second = [await TOOL.run_once(called, postgres, slot("42/once")) for _ in range(2)]
-    assert (first.is_in_ledger, second.is_taken, second.outcome) == (True, True, first.outcome)
+    assert (first.is_in_ledger, second.is_reused, second.outcome) == (True, True, first.outcome)
     counted = await duckdb.TOOL.run(
         request("duckdb", database=file, query="select count(*) as n from people"), postgres
     )
@@ -316,6 +316,6 @@ async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tab
         ),
     ],
 )
-async def test_what_is_wrong_with_a_call(postgres: Context, config: dict[str, Any], why: str) -> None:
+async def test_invalid_calls_are_refused(postgres: Context, config: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         await TOOL.run(request("transfer", **config), postgres)

@@ -38,7 +38,7 @@ def test_a_seed_makes_the_same_attacks_again_and_another_makes_others(name: str)
     assert made(1) != made(2)
 
 
-def test_everything_but_a_refusal_counts_as_getting_through() -> None:
+def test_every_outcome_but_a_refusal_counts_as_a_success_of_the_attack() -> None:
     result = run_class(MADE, seed=1, count=5, cpu_seconds=0.5)
     assert result.tried == 5
     assert result.through == [
@@ -87,6 +87,6 @@ def test_a_control_whose_guard_cannot_be_switched_off_proves_nothing() -> None:
         run_class(BROKEN, seed=1, count=0)
 
 
-def test_what_a_machine_cannot_stop_is_not_run() -> None:
+def test_classes_that_the_platform_cannot_stop_are_not_run() -> None:
     result = run_class(MISSING, seed=1, count=5)
     assert (result.tried, result.controls, result.missing, result.is_fine) == (0, 0, "no such kernel", True)

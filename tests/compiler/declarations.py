@@ -43,7 +43,7 @@ def tables() -> tuple[Table, ...]:
     engine = {
         name: frozenset(cast("Mapping[str, object]", facts))
         for name, facts in vars(names).items()
-        if name != "BEFORE" and name in names.__all__ and isinstance(facts, frozenset | Mapping)
+        if name != "PREVIOUS_OUTCOME" and name in names.__all__ and isinstance(facts, frozenset | Mapping)
     }
     sets = {
         **{f"words.{name}": facts for name, facts in choices.items()},
@@ -65,7 +65,7 @@ def tables() -> tuple[Table, ...]:
         "quantities.UNITS": frozenset(UNITS),
         "keys.INPUT": frozenset(keys.INPUT),
         "keys.PREVIOUS": keys.PREVIOUS,
-        "keychain.ENTRY_CREDENTIAL": frozenset(keychain.ENTRY_CREDENTIAL),
+        "keychain.CREDENTIAL_FIELDS": frozenset(keychain.CREDENTIAL_FIELDS),
         "transfers.KIND_KEYS": frozenset(transfers.KIND_KEYS),
         "transfers.SOURCES": frozenset(transfers.SOURCES),
     }

@@ -73,16 +73,16 @@ def test_the_schema_describes_it(entered: dict[str, Any]) -> None:
 
 def test_the_front_end_reads_it_and_checks_its_type(entered: dict[str, Any]) -> None:
     assert entered["right"] == []
-    assert entered["wrong"] == ['NT103 "owner" must be text, not a list ()']
+    assert entered["wrong"] == ['NT103 "owner" must be a string, not a list ()']
 
 
-def test_a_misspelt_one_names_it(entered: dict[str, Any]) -> None:
+def test_a_misspelt_key_is_reported_with_the_right_one(entered: dict[str, Any]) -> None:
     assert entered["misspelt"] == ['NT102 unknown key "ownr" in the spec of a step (did you mean "owner"?)']
 
 
 def test_it_is_explained(entered: dict[str, Any]) -> None:
     path, about, value, *_ = entered["entry"]
-    assert (path, value) == ("step.spec.owner", "text")
+    assert (path, value) == ("step.spec.owner", "a string")
     assert about.startswith("Who answers for the step")
     assert entered["misspelt entry"] == 'unknown key "ownr" in "step.spec": did you mean "owner"?'
 

@@ -15,13 +15,13 @@ print(sorted(heavy))
 """
 
 
-def test_importing_it_loads_nothing_heavy() -> None:
+def test_importing_the_compiler_loads_no_large_modules() -> None:
     """Templates and YAML are needed to compile, not to import; Temporal never."""
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
-def test_what_it_promises_is_there() -> None:
+def test_exported_names_exist_and_have_docstrings() -> None:
     for name in noetl_compiler.__all__:
         exported = getattr(noetl_compiler, name)
         assert exported.__name__ == name

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_compiler.dialects.case.events import also_at, answered_events
+from noetl_compiler.dialects.case.events import extend_condition, matching_events
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.language.events import CASE_EVENTS
 from noetl_compiler.templates import predicate
@@ -46,11 +46,11 @@ def condition(source: str) -> Template:
     ],
 )
 def test_a_condition_may_hold_at_these_events(when: str, events: set[str]) -> None:
-    assert answered_events(condition(when)) == events
+    assert matching_events(condition(when)) == events
 
 
 def test_no_condition_answers_to_calls() -> None:
-    assert answered_events(None) == {"call.done"}
+    assert matching_events(None) == {"call.done"}
 
 
 ATOMS = ["a", "b", *(f"event.name == '{event}'" for event in CASE_EVENTS), "event.name in ['call.done']"]
@@ -60,17 +60,17 @@ def joined(parts: tuple[str, str, str]) -> str:
     return f"({parts[0]}) {parts[1]} ({parts[2]})"
 
 
-def wider(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     negated = inner.map(lambda operand: f"not ({operand})")
     return st.one_of(negated, st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(joined))
 
 
-@given(st.recursive(st.sampled_from(ATOMS), wider, max_leaves=6), st.booleans(), st.booleans())
+@given(st.recursive(st.sampled_from(ATOMS), combined, max_leaves=6), st.booleans(), st.booleans())
 def test_a_condition_never_holds_at_an_event_it_does_not_answer_to(source: str, a: bool, b: bool) -> None:
     when = f"{{{{ {source} }}}}"
     if "event" not in source:
         return
-    for event in set(CASE_EVENTS) - answered_events(condition(when)):
+    for event in set(CASE_EVENTS) - matching_events(condition(when)):
         assert not predicate(when, {"event": {"name": event}, "a": a, "b": b}).matched
 
 
@@ -83,4 +83,4 @@ def test_a_condition_never_holds_at_an_event_it_does_not_answer_to(source: str, 
     ],
 )
 def test_another_event_is_ignored(when: str, also: str) -> None:
-    assert also_at(condition(when), "call.done", "call.error").source == also
+    assert extend_condition(condition(when), "call.done", "call.error").source == also

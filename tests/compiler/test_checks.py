@@ -31,7 +31,7 @@ OK, FAILED = 'when: "{{ workload.x == 1 }}"', "when: \"{{ event.name == 'step.fa
         ("{step: start, tool: {kind: noop}, next: [a, b]}", []),
     ],
 )
-def test_ways_after_one_that_is_always_taken(start: str, dead: list[str]) -> None:
+def test_routes_after_one_that_always_matches(start: str, dead: list[str]) -> None:
     assert marked(steps(start, A, B), Code.DEAD_ROUTE) == dead
 
 
@@ -53,7 +53,7 @@ def test_cycles_without_an_exit(workflow: list[str], first: list[str]) -> None:
     assert marked(steps(*workflow), Code.ENDLESS_CYCLE) == first
 
 
-def jumping(*rules: str, before: str = "") -> str:
+def tasks_with_jump(*rules: str, before: str = "") -> str:
     policy = f"spec: {{policy: {{rules: [{', '.join(rules)}]}}}}"
     return one(f"[{{name: a, kind: noop{before}}}, {{name: b, kind: noop, {policy}}}]")
 
@@ -65,15 +65,15 @@ BREAKS = 'spec: {policy: {rules: [{when: "{{ result }}", then: {do: break}}, {el
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        (jumping(BACK), 1),
-        (jumping("{else: {do: jump, to: b}}"), 1),
-        (jumping("{else: {do: jump, to: previous}}"), 1),
-        (jumping('{when: "{{ result.more }}", then: {do: jump, to: a}}'), 0),
-        (jumping('{when: "{{ result.done }}", then: {do: break}}', BACK), 0),
-        (jumping('{when: "{{ result.done }}", then: {do: continue}}', BACK), 0),
-        (jumping("{when: \"{{ output.status == 'error' }}\", then: {do: fail}}", BACK), 1),
-        (jumping("{when: \"{{ output.status == 'error' }}\", then: {do: retry}}", BACK), 1),
-        (jumping(BACK, before=f", {BREAKS}"), 0),
+        (tasks_with_jump(BACK), 1),
+        (tasks_with_jump("{else: {do: jump, to: b}}"), 1),
+        (tasks_with_jump("{else: {do: jump, to: previous}}"), 1),
+        (tasks_with_jump('{when: "{{ result.more }}", then: {do: jump, to: a}}'), 0),
+        (tasks_with_jump('{when: "{{ result.done }}", then: {do: break}}', BACK), 0),
+        (tasks_with_jump('{when: "{{ result.done }}", then: {do: continue}}', BACK), 0),
+        (tasks_with_jump("{when: \"{{ output.status == 'error' }}\", then: {do: fail}}", BACK), 1),
+        (tasks_with_jump("{when: \"{{ output.status == 'error' }}\", then: {do: retry}}", BACK), 1),
+        (tasks_with_jump(BACK, before=f", {BREAKS}"), 0),
         (one(f"[{{name: b, kind: noop, spec: {{policy: {{rules: [{BACK}]}}}}}}, {{name: a, kind: noop}}]"), 0),
     ],
 )
@@ -176,7 +176,7 @@ def test_an_unused_task_is_reported_only_when_all_calls_lead_somewhere() -> None
     assert marked(one("{kind: workbook, name: usd}", head=head), Code.UNUSED_WORKBOOK_TASK) == []
 
 
-def test_a_foreign_name_is_reported_once() -> None:
+def test_a_name_of_another_dialect_is_reported_once() -> None:
     text = one("{kind: noop, message: '{{ vars.a }}{{ vars.b }}'}", "set: {ctx.a: 1, ctx.b: 2}, ")
     assert marked(text, Code.FOREIGN_NAME) == ["vars"]
     legacy = HEAD.replace("v2", "v1") + "workflow:\n  - {step: start, tool: noop, message: '{{ outcome.data }}'}\n"
@@ -186,7 +186,7 @@ def test_a_foreign_name_is_reported_once() -> None:
 @pytest.mark.parametrize(
     ("head", "more"), [("vars: {b: 1}\n", ""), ("", "vars: {b: '{{ output.b }}'}, "), ("", "set_vars: {b: 1}, ")]
 )
-def test_vars_are_at_home_where_the_playbook_has_some(head: str, more: str) -> None:
+def test_vars_are_visible_if_the_playbook_sets_some(head: str, more: str) -> None:
     assert marked(one("{kind: noop, message: '{{ vars.b }}'}", more, head), Code.FOREIGN_NAME) == []
 
 
@@ -225,7 +225,7 @@ def test_the_steps_of_a_loop_know_its_element_and_its_end_the_results() -> None:
 
 
 @pytest.mark.parametrize(("tool", "expected"), [("kind: http, url: u", True), ("kind: noop", False)])
-def test_what_cannot_fail_needs_no_rule_for_errors(tool: str, expected: bool) -> None:
+def test_tasks_that_cannot_fail_need_no_rule_for_errors(tool: str, expected: bool) -> None:
     text = one(f"{{{tool}, spec: {{policy: {{rules: [{{when: '{{{{ workload.known }}}}', then: {{do: break}}}}]}}}}}}")
     assert bool(marked(text, Code.ERRORS_UNMATCHED)) == expected
 

@@ -40,7 +40,7 @@ def test_every_code_is_explained_once_in_order() -> None:
     assert [section.code for section in sections()] == sorted(code.value for code in Code)
 
 
-def test_a_code_leads_to_its_section() -> None:
+def test_a_code_links_to_its_section() -> None:
     titles = re.findall(r"^## (NT\d+ [^\n]+)", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert [code.docs.partition("#")[2] for code in sorted(Code, key=lambda code: code.value)] == [
         title.lower().replace(" ", "-") for title in titles

@@ -23,7 +23,7 @@ def test_a_missing_end_is_injected_and_every_path_leads_there() -> None:
     assert [arc.to for arc in graph.steps["start"].route.arcs] == ["end"]
 
 
-def test_an_own_end_in_any_case_of_letters_is_kept() -> None:
+def test_an_end_step_in_any_case_of_letters_is_kept() -> None:
     graph = compile_or_raise(GOOD + "  - {step: END, tool: {kind: noop}}\n")
     assert graph.final == "END"
     assert not graph.steps["END"].injected

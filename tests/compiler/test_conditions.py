@@ -48,7 +48,7 @@ def read(source: str, on: OnStatus = "any", moment: Moment = "call") -> Conditio
         ("{{ a }} or {{ b }}", "any", "", "{{ a }} or {{ b }}"),
     ],
 )
-def test_a_condition_is_its_outcome_its_cause_and_the_rest(source: str, on: OnStatus, cause: str, rest: str) -> None:
+def test_a_condition_is_split_into_status_cause_and_rest(source: str, on: OnStatus, cause: str, rest: str) -> None:
     assert read(source) == Condition(on, cause, rest)
 
 
@@ -69,7 +69,7 @@ def test_an_event_is_reported_where_it_happens(name: str, moment: Moment, on: On
     assert read(f"{{{{ {source} }}}}", moment=moment) == (Condition(on) if on else Condition(remainder=source))
 
 
-def test_what_follows_a_failure_is_not_said_of_success() -> None:
+def test_a_condition_after_a_failure_keeps_a_test_for_success() -> None:
     assert read("{{ event.name == 'call.done' }}", on="error") == Condition(
         "error", remainder="event.name == 'call.done'"
     )

@@ -40,6 +40,6 @@ def test_a_name_with_a_control_character_is_refused_at_its_place(text: str, plac
 
 
 @pytest.mark.parametrize("odd", [r"\0", r"\n", r"\x7f", r"\x9b", r"\u2028", r"\u2029"])
-def test_what_no_name_has(odd: str) -> None:
+def test_names_with_control_characters_do_not_compile(odd: str) -> None:
     text = f'{V2}metadata: {{name: x}}\nworkflow: [{{step: "a{odd}", tool: {{kind: noop}}}}]\n'
     assert compile_text(text).graph is None

@@ -58,7 +58,7 @@ def test_the_credentials_that_a_tool_names(tool: str, names: list[str]) -> None:
     assert (line in tree(graph).splitlines()) is bool(names)
 
 
-def test_a_cursor_names_one() -> None:
+def test_a_cursor_names_its_credential() -> None:
     loop = "{cursor: {kind: postgres, auth: pg_queue, claim: select 1}, iterator: row}"
     graph = compile_or_raise(steps(f"{{step: start, loop: {loop}, tool: {{kind: noop}}}}"))
     assert [str(name) for name in credential_names(graph)] == ["pg_queue"]

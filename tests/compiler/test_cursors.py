@@ -53,14 +53,14 @@ def test_a_value_is_bound_and_never_spliced(claim: str, query: str, values: list
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        ("SELECT {% if owner %}1{% endif %}", "a statement of a cursor has no {% %}"),
-        ('SELECT * FROM "{{ owner }}"', "a template cannot stand in a quoted name, an E'' literal or $$"),
-        ("SELECT E'{{ owner }}'", "a template cannot stand in a quoted name, an E'' literal or $$"),
-        ("SELECT $x$ {{ owner }} $x$", "a template cannot stand in a quoted name, an E'' literal or $$"),
-        ("SELECT 1; SELECT 2", "a cursor takes one statement each"),
+        ("SELECT {% if owner %}1{% endif %}", "a statement of a cursor cannot contain {% %}"),
+        ('SELECT * FROM "{{ owner }}"', "a template cannot be inside a quoted name, an E'' literal or $$"),
+        ("SELECT E'{{ owner }}'", "a template cannot be inside a quoted name, an E'' literal or $$"),
+        ("SELECT $x$ {{ owner }} $x$", "a template cannot be inside a quoted name, an E'' literal or $$"),
+        ("SELECT 1; SELECT 2", "each field of a cursor takes one statement"),
     ],
 )
-def test_what_cannot_be_bound_is_an_error(claim: str, message: str) -> None:
+def test_templates_that_cannot_be_bound_are_errors(claim: str, message: str) -> None:
     result = compiled(claim)
     assert result.graph is None
     assert [diagnostic.message for diagnostic in result.diagnostics if diagnostic.severity.value == "error"] == [
@@ -82,7 +82,7 @@ def test_parameters_of_the_author_come_first() -> None:
     }
 
 
-def test_giving_back_needs_a_statement() -> None:
+def test_a_release_needs_a_statement() -> None:
     result = compiled("SELECT 1", "        on_row_error: release\n")
     assert any(
         'missing "release"' in diagnostic.message or "release" in diagnostic.message

@@ -58,7 +58,7 @@ def test_a_span_over_several_lines_is_marked_to_the_end_of_its_first() -> None:
     assert render(finding, SOURCE).splitlines()[-1] == "  |  ^~~"
 
 
-def test_a_long_line_is_cut_around_the_place() -> None:
+def test_a_long_line_is_truncated_around_the_position() -> None:
     source = SourceFile("p.yaml", "x" * 5000 + "HERE" + "y" * 5000)
     finding = replace(DUPLICATE, span=Span(1, 5001, 1, 5005), related=(), hint="")
     line, caret = render(finding, source).splitlines()[2:]
@@ -66,7 +66,7 @@ def test_a_long_line_is_cut_around_the_place() -> None:
     assert line[caret.index("^") :].startswith("HERE")
 
 
-def test_what_would_move_the_cursor_is_not_printed() -> None:
+def test_control_characters_are_not_printed() -> None:
     source = SourceFile("p.yaml", "a\x1b[31m: \t1")
     finding = replace(DUPLICATE, span=Span(1, 1, 1, 2), message="the key \x1b[2J", related=(), hint="\x07")
     text = render(finding, source)
@@ -74,7 +74,7 @@ def test_what_would_move_the_cursor_is_not_printed() -> None:
 
 
 @given(st.text(), st.tuples(*[st.integers(-2, 9)] * 4))
-def test_no_place_is_too_wrong_to_be_shown(text: str, place: tuple[int, int, int, int]) -> None:
+def test_any_invalid_position_can_be_shown(text: str, place: tuple[int, int, int, int]) -> None:
     finding = replace(DUPLICATE, span=Span(*place), related=())
     assert "error[NT003]" in render(finding, SourceFile("p.yaml", text))
 

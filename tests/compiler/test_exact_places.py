@@ -49,7 +49,7 @@ def unknown_filters(text: str) -> list[Diagnostic]:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_exact_place(style: str) -> None:
+def test_the_position_is_exact_in_every_style(style: str) -> None:
     text = HEAD + STYLES[style]
     (diagnostic,) = unknown_filters(text)
     source = SourceFile("", text)
@@ -79,7 +79,9 @@ WRITTEN = st.sampled_from(["'", '"', "|", ">", None])
 
 
 @given(st.lists(WORDS), st.lists(WORDS), WRITTEN, st.booleans())
-def test_any_text_around_it(before: list[str], after: list[str], style: str | None, flow: bool) -> None:
+def test_the_position_is_exact_in_any_surrounding_text(
+    before: list[str], after: list[str], style: str | None, flow: bool
+) -> None:
     message = "".join([*before, "{{ 'x' | bad_filter }}", *after])
     task = {"kind": "noop", "message": message}
     document = {"metadata": {"name": "x"}, "workflow": [{"step": "start", "tool": task}]}

@@ -65,7 +65,7 @@ def test_a_part_reports_what_it_was_made_of(name: str, step: str, line: str) -> 
     assert line in explained(name, step)
 
 
-def test_what_only_lowered_playbooks_know_is_not_shown() -> None:
+def test_internal_variables_are_not_explained() -> None:
     for path in OK.glob("*.yaml"):
         graph = graph_of(path)
         for step in graph.steps:

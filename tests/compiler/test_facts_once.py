@@ -11,7 +11,7 @@ import pytest
 import noetl_activities
 import noetl_compiler
 import noetl_temporal
-from noetl_activities.sinks import PLACES
+from noetl_activities.sinks import DATABASE_FIELDS
 from noetl_activities.tool import BUILT_IN
 from noetl_compiler.language.constructs import CONSTRUCTS
 from noetl_compiler.language.sinks import STORES
@@ -70,11 +70,11 @@ def test_all_modules_are_looked_at() -> None:
         ('failed = {"step.failed", "call.error", "step.exit"}', "events.names_of(step.failed)"),
         ('EVENTS = "step.enter call.done call.error step.exit loop.item loop.done".split()', "events.CASE_EVENTS"),
         ('_WORKLOAD = frozenset({"workload", "work"})', "names.WORKLOAD"),
-        ('_SOMETIMES = {"error", "last_error", "status_code"}', "names.OF_SOME_OUTCOMES"),
+        ('_SOMETIMES = {"error", "last_error", "status_code"}', "names.OPTIONAL_OUTCOME_NAMES"),
         ('_ROWS = {"postgres", "duckdb", "ducklake", "snowflake"}', "tools.SQL_KINDS"),
         ('IDEMPOTENT = ("http", "shell", "nats")', "tools.KINDS"),
         ('RETRIED = {"timeout", "connection", "dns", "rate_limit"}', "error_kinds.ERROR_KINDS"),
-        ('KEYS = ("credential", "credential_ref", "key")', "keychain.ENTRY_CREDENTIAL"),
+        ('KEYS = ("credential", "credential_ref", "key")', "keychain.CREDENTIAL_FIELDS"),
         ('END = ["type", "kind", "tool"]', "transfers.KIND_KEYS"),
         ('older=("args", "with", "data", "payload")', "keys.ROUTE_INPUT"),
         ("DEFAULT_PAGES, DEFAULT_ATTEMPTS = 100, 3", "defaults.ATTEMPTS"),
@@ -109,7 +109,7 @@ def test_other_literals_are_no_declarations(source: str) -> None:
 
 def test_workers_have_the_stores_and_tools_that_the_language_declares_runnable() -> None:
     """The registry of tools is imported by each of their processes, so it has a list of its own."""
-    assert PLACES.keys() == STORES
+    assert DATABASE_FIELDS.keys() == STORES
     assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | IN_WORKFLOW
 
 

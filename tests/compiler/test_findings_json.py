@@ -58,7 +58,7 @@ def test_findings_come_in_reading_order_and_once() -> None:
     ]
 
 
-def test_nothing_found_is_an_empty_list() -> None:
+def test_no_findings_are_an_empty_list() -> None:
     assert json.loads(diagnostics_json([])) == []
 
 

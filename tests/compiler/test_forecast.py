@@ -44,7 +44,7 @@ def test_a_list_in_the_workload_or_the_request_is_counted() -> None:
     assert forecast_of({"cities": list("abc")}, Sizes(items={"fetch": 40})).steps[0].items == 40
 
 
-def test_what_is_not_known_is_counted_once_and_said() -> None:
+def test_unknown_counts_are_1_and_listed_as_assumed() -> None:
     step = forecast(compile_or_raise((HEAD + LOOP).replace("workload.cities }}", "ctx.found }}"))).steps[0]
     assert step.items == 1
     assert step.assumed == ("items unknown, counted as 1 (--items)", "calls unknown, counted as 1 (--pages)")
@@ -106,7 +106,7 @@ def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
     assert any(says in warning for warning in forecast_of(request_, sizes).warnings)
 
 
-def test_the_whole_is_more_than_its_steps() -> None:
+def test_a_run_has_more_events_than_its_steps() -> None:
     forecasted = forecast_of()
     assert forecasted.most.events > sum(step.most.events for step in forecasted.steps)
     assert forecasted.most.calls == sum(step.most.calls for step in forecasted.steps)
@@ -168,7 +168,7 @@ def _step(name: str, arrow: str = "", *targets: str) -> dict[str, Json]:
         (["a -> b", "b! -> c", "c -> b? d", "d"], "acd"),
     ],
 )
-def test_what_a_condition_can_leave_out_may_not_run(lines: list[str], names: str) -> None:
+def test_steps_behind_a_condition_may_not_run(lines: list[str], names: str) -> None:
     steps = forecast(compile_or_raise(playbook(*lines))).steps
     assert {step.step for step in steps if "may not run" not in step.assumed} - {"end"} == set(names)
 

@@ -31,7 +31,7 @@ def frame_of(graph: Graph) -> Frame:
     return loop.frame
 
 
-def test_what_a_frame_does_not_say_is_written_down() -> None:
+def test_missing_limits_of_a_frame_are_in_the_graph() -> None:
     frame = frame_of(graph_of("frame: {max_rows: 5}"))
     fields = {name: getattr(frame, name).data for name in FRAME}
     assert fields == {**FRAME, "max_rows": 5}
@@ -50,13 +50,13 @@ def test_the_template_of_a_frame_is_checked_at_its_place() -> None:
     assert [(diagnostic.code.value, diagnostic.span.line) for diagnostic in diagnostics] == [("NT303", 7)]
 
 
-def test_a_loop_without_a_frame_has_none() -> None:
+def test_a_loop_without_a_frame_has_no_frame_in_its_graph() -> None:
     loop = graph_of("limit: 2").steps["start"].loop
     assert loop is not None
     assert loop.frame is None
 
 
-def test_a_frame_in_words() -> None:
+def test_a_frame_is_described_in_words() -> None:
     loop = graph_of("frame: {max_rows: 5, max_seconds: 30, row_concurrency: 2}").steps["start"].loop
     assert loop is not None
     assert "framed: 5 items an activity, 2 at once, begun within 30 s" in loop_in_words(loop)

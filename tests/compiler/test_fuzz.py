@@ -13,14 +13,16 @@ SEEDS = [file.read_text(encoding="utf-8") for file in sorted((Path(__file__).par
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_few_cases_of_each(seed: int) -> None:
+def test_a_few_cases_of_each_kind(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(20):
-        texts.compiled(texts.mutated(chance, SEEDS))
-        templates.examined(templates.generated(chance, SEEDS))
-        playbooks.shown(playbooks.mutated(chance, SEEDS))
+        texts.check_compiling(texts.mutated_seed(chance, SEEDS))
+        templates.check_template(templates.random_template(chance, SEEDS))
+        playbooks.check_views(playbooks.mutated_seed(chance, SEEDS))
 
 
 def test_the_same_seed_makes_the_same_cases() -> None:
     case, other = random.Random(5), random.Random(5)
-    assert [playbooks.mutated(case, SEEDS) for _ in range(5)] == [playbooks.mutated(other, SEEDS) for _ in range(5)]
+    assert [playbooks.mutated_seed(case, SEEDS) for _ in range(5)] == [
+        playbooks.mutated_seed(other, SEEDS) for _ in range(5)
+    ]

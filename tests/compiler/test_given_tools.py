@@ -13,7 +13,7 @@ from noetl_compiler.guarantees import call_guarantee
 from noetl_compiler.language.tool_description import Guarantee, ToolDescription, ToolField
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.language.words import Dialect
-from noetl_compiler.migration import migrate, migrated
+from noetl_compiler.migration import migrate, migrate_parsed
 from noetl_compiler.phases import parse_playbook
 from noetl_compiler.schema import DIALECTS, json_schema, schema_of_all
 from noetl_compiler.schema.lookup import UnknownPathError, lookup
@@ -66,7 +66,7 @@ def test_a_valid_call_compiles_in_every_dialect(form: str) -> None:
     [
         ("greting: Hi", 'did you mean "greeting"?'),
         ("times: 2", 'needs "greeting"'),
-        ("greeting: Hi, times: often", '"times" must be a number, not text'),
+        ("greeting: Hi, times: often", '"times" must be a number, not a string'),
         ("greeting: Hi, tone: wram", 'invalid value "wram" for "tone" (did you mean "warm"?)'),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_sink_of_the_case_dialect_may_run_it() -> None:
 
 def test_migration_reads_it() -> None:
     source = SourceFile("p.yaml", FORMS["a step of v1"] % "greeting: Hi")
-    migration = migrated(parse_playbook(source, TOOLS))
+    migration = migrate_parsed(parse_playbook(source, TOOLS))
     assert migration.text is not None
     assert "kind: greet" in migration.text
     assert migrate(source).text is None
@@ -147,7 +147,7 @@ def test_the_schema_takes_a_right_call_and_refuses_a_wrong_one() -> None:
         )
 
 
-def test_it_is_looked_up() -> None:
+def test_explain_finds_the_tool_and_its_keys() -> None:
     kinds = ToolKinds(TOOLS)
     entry = lookup("greet", kinds)
     assert entry.about == "Greets somebody."

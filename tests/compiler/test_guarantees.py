@@ -115,7 +115,7 @@ def sql(kind: str, text: str, more: str = "") -> str:
         ),
     ],
 )
-def test_a_call(tool: str, guarantee: str) -> None:
+def test_guarantees_of_a_call(tool: str, guarantee: str) -> None:
     assert guarantee_of(tool) == guarantee
 
 
@@ -209,7 +209,7 @@ REPEATED = "at least once: called again when its call is repeated"
         ("kind: gcs, url: 'gs://x'", "None"),
     ],
 )
-def test_rows(sink: str, guarantee: str) -> None:
+def test_guarantees_of_stored_rows(sink: str, guarantee: str) -> None:
     [task] = graph_of(f"{CODE}, sink: {{{sink}}}").steps["start"].tasks
     assert str(rows_guarantee(task.sinks[0])) == guarantee
 
@@ -255,7 +255,7 @@ def test_a_playbook_that_changes_nothing_has_no_guarantees_to_show() -> None:
     assert preview.guarantees(graph) == "no call has an effect"
 
 
-def test_as_json() -> None:
+def test_guarantees_are_printed_as_json() -> None:
     guarantees = json.loads(guarantees_json(graph_of(f"{CODE}, {ROWS}")))
     why = "repeated when a worker is lost before the outcome is stored with its rows"
     rows = {"kind": "postgres", "table": "t", "line": 6, "guarantee": "exactly once", "why": f"{TOGETHER}; {NO_ROLE}"}

@@ -77,7 +77,7 @@ def test_a_spec_around_calls_applies_to_those_that_send_headers(around: str) -> 
     assert not [diagnostic for diagnostic in result.diagnostics if diagnostic.code is Code.IGNORED_FIELD]
 
 
-def test_of_a_call_that_sends_no_headers_it_has_no_effect() -> None:
+def test_an_idempotency_key_of_a_call_without_headers_has_no_effect() -> None:
     text = f"{HEAD}workflow:\n- step: start\n  tool: {{kind: python, code: 'result = 1', {KEY}}}\n"
     [diagnostic] = [
         diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.IGNORED_FIELD
@@ -96,7 +96,7 @@ def test_of_a_call_that_sends_no_headers_it_has_no_effect() -> None:
         ("7", '"7" is not the name of a header'),
         ("Authorization", 'the header "Authorization" cannot carry a key'),
         ("content-length", 'the header "content-length" cannot carry a key'),
-        ("[a]", '"idempotency_key" must be text, not a list'),
+        ("[a]", '"idempotency_key" must be a string, not a list'),
     ],
 )
 @pytest.mark.parametrize("place", ["task", "step"])

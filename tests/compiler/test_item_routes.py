@@ -84,7 +84,7 @@ def test_the_steps_on_a_route_are_reached_and_see_the_item() -> None:
     assert not {Code.UNREACHABLE_STEP, Code.UNDEFINED_NAME, Code.EARLY_RESULT} & set(warnings(steps))
 
 
-def test_what_follows_the_loop_may_read_results_from_the_routes() -> None:
+def test_steps_after_the_loop_may_read_results_of_its_routes() -> None:
     rules = ALONE.replace("[{step: end}]", "[{step: after}]")
     steps = text(rules) + '  - {step: after, tool: {kind: noop, r: "{{ told.data }}"}}\n'
     assert Code.EARLY_RESULT not in warnings(steps)

@@ -50,9 +50,9 @@ def given(text: str, value: str) -> object:
         ("5", 5),
     ],
 )
-def test_the_value_itself(text: str, value: str, bound: object) -> None:
+def test_json_text_is_bound_as_its_value(text: str, value: str, bound: object) -> None:
     assert given(text, value) == bound
 
 
-def test_in_v10_it_is_a_text() -> None:
+def test_in_v10_the_value_stays_a_string() -> None:
     assert given(V10, JSON) == "{{ workload.a | tojson }}"

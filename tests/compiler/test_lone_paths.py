@@ -46,5 +46,5 @@ def test_a_path_needs_no_jinja(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", ["{{ self }}", "{{ a.b }} ", "{{ true }}", "{{ a\n.b }}", "{{ range }}"])
-def test_what_is_more_than_a_path_is_left_to_jinja(source: str) -> None:
+def test_expressions_other_than_paths_need_jinja(source: str) -> None:
     assert isinstance(compile_template(source), Program)

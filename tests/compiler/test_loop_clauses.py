@@ -12,7 +12,7 @@ HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\npath: x\nworkflow:\n"
 
 
 @pytest.mark.parametrize("step", ["type: python", "tool: python", "tool: {kind: python}"])
-def test_what_a_loop_needs(step: str) -> None:
+def test_loops_without_a_required_key_are_errors(step: str) -> None:
     result = compile_text(f"{HEAD}  - {{step: start, {step}, code: '', loop: {{iterator: i}}}}\n", "x.yaml")
     assert Code.MISSING_FIELD in {diagnostic.code for diagnostic in result.diagnostics}
     assert result.graph is None

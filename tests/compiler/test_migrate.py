@@ -38,12 +38,12 @@ def graph_of(text: str) -> Graph:
     return without_places(graph)
 
 
-def befores() -> list[Path]:
+def unmigrated_files() -> list[Path]:
     return [path for path in sorted(MIGRATIONS.glob("*.yaml")) if not path.stem.endswith(".v10")]
 
 
 def own_playbooks() -> list[Path]:
-    return [*befores(), *sorted((HERE / "corpus" / "ok").glob("*.yaml"))]
+    return [*unmigrated_files(), *sorted((HERE / "corpus" / "ok").glob("*.yaml"))]
 
 
 def against_schema(text: str) -> list[str]:
@@ -61,7 +61,7 @@ def assert_survives(text: str) -> None:
     assert migrated(result.text).text == result.text
 
 
-@pytest.mark.parametrize("path", befores(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", unmigrated_files(), ids=lambda path: path.stem)
 def test_a_playbook_has_its_v10_form(path: Path, golden: Golden) -> None:
     result = migrated(path.read_text(encoding="utf-8"))
     assert result.text is not None
@@ -76,7 +76,7 @@ def test_the_graph_survives_and_a_second_time_changes_nothing(path: Path) -> Non
 
 
 @pytest.mark.skipif(not CORPUS.is_dir(), reason="../shared/corpus is not here")
-def test_what_upstream_wrote_survives() -> None:
+def test_keys_of_upstream_survive_migration() -> None:
     manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
     texts = {(CORPUS / entry["path"]).read_text(encoding="utf-8"): entry["path"] for entry in manifest}
     results = {path: migrated(text) for text, path in texts.items()}

@@ -40,7 +40,7 @@ DATA: st.SearchStrategy[Json] = st.recursive(
 
 @given(st.dictionaries(TEXTS, DATA, min_size=1, max_size=4))
 @example({'"\x85': None})
-def test_what_is_written_is_read_again(data: dict[str, Json]) -> None:
+def test_written_yaml_is_read_back_unchanged(data: dict[str, Json]) -> None:
     nothing = SourceFile("", "")
     document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)
     text = write(document, nothing)
@@ -178,7 +178,7 @@ workflow:
 """
 
 
-def test_what_is_canonical_stays_as_its_author_formatted_it() -> None:
+def test_canonical_files_keep_their_formatting() -> None:
     assert migrate(SourceFile("", CANONICAL)).text == CANONICAL
 
 
@@ -229,7 +229,7 @@ workflow:
 """
 
 
-def test_what_is_written_again_keeps_its_looks() -> None:
+def test_rewritten_values_keep_their_style() -> None:
     text = migrate(SourceFile("", LOOKS)).text or ""
     kept = ["'on': \"yes\"", "single: 'it''s'", 'double: "plain"', 'escaped: "two\\nlines"', "desc: 'Begin'"]
     kept += ["folded: >-\n", "'{{ payload.x }}'", "input: {a: '{{ workload.single }}'}", "code: |\n\n        print(1)"]

@@ -96,7 +96,7 @@ def is_for_people(leaf: Leaf) -> bool:
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.yaml")), ids=lambda path: path.stem)
-def test_another_value_makes_a_difference(path: Path) -> None:
+def test_another_value_changes_the_graph(path: Path) -> None:
     original, _ = read(read_file(path)[0])
     assert original is not None
     document = to_json(original)

@@ -38,5 +38,5 @@ def test_a_patch_of_no_field_is_reported(patch: str, name: str, hint: str) -> No
 
 
 @pytest.mark.parametrize("tool", ["kind: http, url: 'http://x'", "kind: of_a_third_party"])
-def test_a_patch_of_fields_is_not(tool: str) -> None:
+def test_a_patch_of_fields_is_not_reported(tool: str) -> None:
     assert not any("patch" in each.message for each in compile_text(paging("{params: {page: 2}}", tool)).diagnostics)

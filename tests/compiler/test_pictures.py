@@ -31,7 +31,7 @@ def graph_of(*steps: Step, name: str = "p") -> Graph:
     return seal(Graph(1, "", source, steps[0].name, "end", {step.name: step for step in (*steps, Step("end", SPAN))}))
 
 
-def leading(name: str, *targets: str) -> Step:
+def step_leading_to(name: str, *targets: str) -> Step:
     return Step(name, SPAN, route=Route("inclusive", arcs=tuple(Arc(target, SPAN) for target in targets)))
 
 
@@ -85,7 +85,7 @@ def test_no_label_overlaps_that_of_another_arrow(pairs: list[tuple[str, str, Siz
 
 
 @given(PAIRS)
-def test_ways_lead_down_or_back_and_through_no_box(pairs: list[tuple[str, str, Size]]) -> None:
+def test_drawn_routes_lead_down_or_back_and_cross_no_box(pairs: list[tuple[str, str, Size]]) -> None:
     boxes, curves, _ = placed(pairs)
     for curve in curves:
         ends = curve.points[0][1], curve.points[-1][1]
@@ -104,7 +104,7 @@ def test_a_large_picture_has_points_in_proportion_to_its_steps() -> None:
 
 
 def test_a_loop_of_arcs_is_drawn_as_leading_back() -> None:
-    graph = graph_of(leading("a", "b"), leading("b", "a", "end"))
+    graph = graph_of(step_leading_to("a", "b"), step_leading_to("b", "a", "end"))
     tree = ElementTree.fromstring(svg(graph))
     paths = [path for path in tree.iter(f"{SVG}path") if path.get("marker-end")]
     assert len(paths) == 3
@@ -127,7 +127,7 @@ LONG_CONDITION = f"{{{{ {LONG} }}}}"
 
 def test_a_condition_is_whole_and_wrapped_between_its_tokens() -> None:
     arcs = (Arc("b", SPAN, when=Template(LONG_CONDITION, SPAN)), Arc("a", SPAN, when=Template(LONG_CONDITION, SPAN)))
-    tree = ElementTree.fromstring(svg(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), leading("b", "end"))))
+    tree = ElementTree.fromstring(svg(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), step_leading_to("b", "end"))))
     groups = [group for group in tree.iter(f"{SVG}g") if group.get("class") == "label"]
     labels = [group for group in groups if "otherwise" not in "".join(group.itertext())]
     assert len(labels) == 2
@@ -153,10 +153,10 @@ def test_a_page_does_not_break_a_template_across_lines() -> None:
     assert "header p span, li code span { white-space: nowrap }" in html
 
 
-def test_the_route_otherwise_is_labelled() -> None:
+def test_the_route_of_otherwise_is_labelled() -> None:
     rest = Arc("c", SPAN)
     arcs = (Arc("b", SPAN, when=Template("{{ x }}", SPAN)), rest)
-    others = (leading("b", "end"), leading("c", "end"))
+    others = (step_leading_to("b", "end"), step_leading_to("c", "end"))
     assert 'label="otherwise"' in dot(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), *others))
     assert ">otherwise</text>" in svg(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), *others))
     inclusive = Route("inclusive", on_no_match="quiet", arcs=arcs)
@@ -164,7 +164,7 @@ def test_the_route_otherwise_is_labelled() -> None:
 
 
 def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
-    picture = svg(graph_of(leading("a", "end")))
+    picture = svg(graph_of(step_leading_to("a", "end")))
     style = picture[picture.index("<style>") : picture.index("</style>")]
     assert "paint-order" not in picture
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
@@ -176,7 +176,7 @@ def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
 
 def test_a_loop_and_its_region_are_distinguished() -> None:
     loop = Loop("city", SPAN, collection=Value([1]), region=("b",), enter=Route(arcs=(Arc("b", SPAN),)), end="b")
-    graph = graph_of(Step("a", SPAN, loop=loop), leading("b", "end"))
+    graph = graph_of(Step("a", SPAN, loop=loop), step_leading_to("b", "end"))
     assert 'subgraph cluster_n0 { label="each city"; n1 }' in dot(graph)
     assert 'n0 -> n1 [label="each", style=bold]' in dot(graph)
     assert 'class="step terminal loop"' in svg(graph)

@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_read_may_be_the_one_that_is_missing(tmp_path: Pat
     assert diagnostic.hint == "1 of the files cannot be read; run noetl compile on the folder to see why"
 
 
-def test_what_is_compiled_already_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_playbooks_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written(tmp_path, {f"book{number}": calling(f"book{number + 1}", "{}") for number in range(5)})
     known = [parse_file(file) for file in playbook_files(folder)]
     monkeypatch.setattr(phases, "parse_playbook", None)

@@ -53,5 +53,5 @@ def test_an_undefined_name_is_an_error_where_its_value_is_used(source: str, name
 @pytest.mark.parametrize(
     "source", ["{{ not error }}", "{{ workload.n == 3 and not error }}", "{{ not (not error) or not error }}"]
 )
-def test_a_condition_may_ask_whether_there_is_no_error(source: str) -> None:
+def test_a_condition_may_test_that_there_is_no_error(source: str) -> None:
     assert predicate(source, SCOPE).matched

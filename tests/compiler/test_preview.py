@@ -10,7 +10,7 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Arc, Graph, Json, Loop, Route, SourceRef, Span, Step, Task, Template, Value, seal
 from noetl_compiler.preview import mermaid, tree
-from noetl_compiler.preview.calls import call_in_words
+from noetl_compiler.preview.calls import summarise_call
 
 PLAYBOOK = """
 apiVersion: noetl.io/v10
@@ -230,4 +230,4 @@ def test_wide_characters_take_two_columns() -> None:
     ],
 )
 def test_a_call_is_reported_without_what_may_be_secret(kind: str, config: Json, call: str) -> None:
-    assert call_in_words(Task("t", kind, kind, SPAN, config=Value(config))) == call
+    assert summarise_call(Task("t", kind, kind, SPAN, config=Value(config))) == call

@@ -29,7 +29,7 @@ OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
         (r"\x1b is written so", r"\x1b is written so"),
     ],
 )
-def test_what_is_shown(text: str, expected: str) -> None:
+def test_control_characters_are_escaped(text: str, expected: str) -> None:
     assert printable(text) == expected
 
 
@@ -41,7 +41,7 @@ def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
 
 
 @given(st.text())
-def test_a_line_stays_one(text: str) -> None:
+def test_a_printable_line_has_no_line_break(text: str) -> None:
     assert len(printable_line(text).splitlines()) <= 1
 
 

@@ -34,7 +34,7 @@ def test_the_graph_has_what_the_metadata_say(metadata: str, expected: Priority) 
     assert decode(encode(graph)) == graph
 
 
-def test_a_graph_without_any_is_as_it_was_before() -> None:
+def test_a_graph_without_priorities_has_no_field_for_them() -> None:
     assert b"priority" not in encode(compile_or_raise(text()))
 
 
@@ -42,13 +42,13 @@ def test_a_graph_without_any_is_as_it_was_before() -> None:
     ("metadata", "code", "message"),
     [
         ("priority: 0", Code.WRONG_VALUE, '"priority" must be an integer from 1 to 5'),
-        ("priority: high", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not text'),
+        ("priority: high", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not a string'),
         ("priority: 1.5", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not a number'),
         ("priority: true", Code.WRONG_TYPE, '"priority" must be an integer from 1 to 5, not true or false'),
         ("fairness_weight: 0", Code.WRONG_VALUE, '"fairness_weight" must be a number from 0.001 to 1000'),
         (f"fairness_key: {'k' * 65}", Code.WRONG_VALUE, '"fairness_key" has at most 64 bytes'),
     ],
 )
-def test_a_wrong_one_is_an_error(metadata: str, code: Code, message: str) -> None:
+def test_a_wrong_priority_is_an_error(metadata: str, code: Code, message: str) -> None:
     [diagnostic] = compile_text(text(metadata), "p.yaml").diagnostics
     assert (diagnostic.code, diagnostic.message) == (code, message)

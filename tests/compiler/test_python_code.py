@@ -61,7 +61,7 @@ RESULTS = [
 
 
 @pytest.mark.parametrize(("code", "has_one"), RESULTS)
-def test_what_gives_a_result_is_what_the_tool_takes_one_from(code: str, has_one: bool) -> None:
+def test_compiler_and_tool_agree_on_code_with_a_result(code: str, has_one: bool) -> None:
     tree = parse_code(code)
     assert isinstance(tree, ast.Module)
     assert gives_result(tree) is has_one
@@ -147,7 +147,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_exact_place(style: str) -> None:
+def test_the_position_is_exact_in_every_style(style: str) -> None:
     head = HEAD.replace("tool:\n      kind: python\n", "tool:\n") if style == "flow" else HEAD
     text = head + STYLES[style].replace("{code", "{kind: python, code")
     (diagnostic,) = findings(text, "")
@@ -177,7 +177,7 @@ def test_every_style_gives_the_exact_place(style: str) -> None:
         ("      code: |\n        result = {{1: 2} for a in args}\n", []),
     ],
 )
-def test_what_is_certain_is_reported(fields: str, expected: list[Code]) -> None:
+def test_certain_mistakes_in_code_are_reported(fields: str, expected: list[Code]) -> None:
     assert codes(fields) == expected
 
 

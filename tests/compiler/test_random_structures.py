@@ -170,7 +170,7 @@ playbooks = st.builds(
 
 @settings(max_examples=250)
 @given(structures | playbooks)
-def test_it_never_raises(document: Any) -> None:
+def test_the_compiler_never_raises(document: Any) -> None:
     result = compile_text(yaml.safe_dump(document, allow_unicode=True))
     errors = [diagnostic for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR]
     assert (result.graph is None) == bool(errors)

@@ -72,7 +72,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.sampled_from([None, True, False]))
-def test_what_pyyaml_writes_is_read_back(document: Json, flow: bool | None) -> None:
+def test_documents_written_by_pyyaml_are_read_back(document: Json, flow: bool | None) -> None:
     assert data(yaml.safe_dump(document, default_flow_style=flow)) == document
 
 
@@ -127,7 +127,7 @@ def test_the_first_of_two_keys_counts_and_is_shown() -> None:
     assert [other.span for other in diagnostic.related] == [Span(1, 1, 1, 2)]
 
 
-def test_a_template_without_quotes_is_called_that() -> None:
+def test_a_template_without_quotes_is_reported_as_such() -> None:
     _, (diagnostic,) = read(SourceFile("p.yaml", "url: {{ workload.url }}\n"))
     assert "not quoted" in diagnostic.message
 
@@ -157,7 +157,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_would_cost_too_much_is_refused(name: str) -> None:
+def test_documents_over_the_budgets_are_refused(name: str) -> None:
     root, diagnostics = read(SourceFile("p.yaml", REFUSED[name]))
     assert root is None
     assert diagnostics[-1].code is Code.BUDGET_EXCEEDED
@@ -220,7 +220,7 @@ def test_a_file_is_read_without_its_byte_order_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"a: 1\nb: \xff\n", b"\x00\x01\xfe", "é".encode("utf-16")])
-def test_bytes_that_are_no_text_are_a_finding(tmp_path: Path, content: bytes) -> None:
+def test_invalid_utf_8_is_a_finding(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "p.yaml"
     path.write_bytes(content)
     _, diagnostics = read_file(path)

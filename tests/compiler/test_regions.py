@@ -89,7 +89,7 @@ def reached_in(graph: Graph) -> set[str]:
 
 @settings(max_examples=200)
 @given(nested())
-def test_what_is_nested_compiles_and_stays_so(wiring: Wiring) -> None:
+def test_nested_loops_compile_and_stay_nested(wiring: Wiring) -> None:
     result = compile_text(wiring.text())
     assert result.graph is not None
     check_nesting(result.graph)

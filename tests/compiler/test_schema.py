@@ -60,7 +60,7 @@ def problems(source: SourceFile) -> list[str]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_schema_is_one(dialect: Dialect) -> None:
+def test_every_schema_is_a_valid_json_schema(dialect: Dialect) -> None:
     Draft7Validator.check_schema(json_schema(dialect))
 
 
@@ -78,7 +78,7 @@ def test_the_schema_of_all_defines_once_what_dialects_share() -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_what_an_editor_writes_behind_a_key_is_yaml(dialect: Dialect) -> None:
+def test_snippets_for_editors_are_valid_yaml(dialect: Dialect) -> None:
     snippets = [
         property_["defaultSnippets"][0]["body"]
         for place in definitions(dialect).values()
@@ -174,7 +174,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG.keys())
-def test_what_does_not_compile_for_its_shape_is_not_valid(text: str) -> None:
+def test_playbooks_with_a_wrong_shape_are_invalid_in_the_schema(text: str) -> None:
     assert compile_text(text).graph is None
     assert problems(SourceFile("playbook.yaml", text)) != []
 

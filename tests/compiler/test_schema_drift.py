@@ -73,7 +73,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("path", sorted((CORPUS / "ok").glob("*.yaml")), ids=lambda path: path.stem)
-def test_what_a_front_end_asks_for_is_in_the_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_that_a_front_end_reads_are_in_the_schema(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, _ = read_file(path)
     root, _ = read(source)
     assert isinstance(root, MappingNode)

@@ -17,7 +17,7 @@ from noetl_compiler.guarantees import call_guarantee
 from noetl_compiler.language.scripts import MAX_BYTES
 from noetl_compiler.phases import compile_parsed, parse_playbook
 from noetl_compiler.playbook_set import parse_file
-from noetl_compiler.preview.calls import call_in_words
+from noetl_compiler.preview.calls import summarise_call
 from noetl_compiler.script_requests import Download
 from noetl_compiler.scripts import Fetch, ScriptError, with_scripts
 from noetl_compiler.source import SourceFile
@@ -171,7 +171,7 @@ def test_braces_in_a_sql_script_are_reported_as_no_template(tmp_path: Path) -> N
         ("bytes.py", '"bytes.py" is not UTF-8 text: byte 0xFF at 3'),
     ],
 )
-def test_a_file_out_of_reach_is_refused(tmp_path: Path, address: str, why: str) -> None:
+def test_a_file_outside_the_folder_of_the_playbook_is_refused(tmp_path: Path, address: str, why: str) -> None:
     folder, outside = tmp_path / "in", tmp_path / "out"
     script(folder, "result = 1")
     script(folder, "result = 1", "lib/a.py")
@@ -253,7 +253,7 @@ def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_p
 def test_http_waits_for_the_run(tmp_path: Path) -> None:
     result = pinned(playbook(tmp_path, HTTP), to_run=False)
     assert findings_of(result) == []
-    assert call_in_words(task_of(result)) == "code from https://example.com/a.py (not fetched yet)"
+    assert summarise_call(task_of(result)) == "code from https://example.com/a.py (not fetched yet)"
 
 
 @pytest.mark.parametrize(
@@ -334,5 +334,5 @@ def test_an_object_that_cannot_be_asked_for_is_refused(tmp_path: Path, script: s
 def test_previews_and_guarantees_know_the_code(tmp_path: Path) -> None:
     script(tmp_path, "select 1 from t", "a.sql")
     task = task_of(pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")))
-    assert call_in_words(task).startswith("code from a.sql (sha256 ")
+    assert summarise_call(task).startswith("code from a.sql (sha256 ")
     assert str(call_guarantee(task)) == "at least once: it only reads, so repeating it does no harm"

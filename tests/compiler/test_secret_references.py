@@ -118,7 +118,7 @@ def test_the_failure_names_the_secret() -> None:
         templates.predicate("{{ keychain.billing.token }}", SCOPE)
 
 
-def test_a_secret_is_there() -> None:
+def test_a_condition_can_test_whether_a_secret_exists() -> None:
     assert templates.predicate("{{ keychain.billing.token is defined }}", SCOPE).matched
 
 

@@ -42,7 +42,7 @@ VENDORS = {
 
 
 @pytest.mark.parametrize("prefix", VENDORS)
-def test_what_a_vendor_gives_is_known_by_its_shape(prefix: str) -> None:
+def test_tokens_of_vendors_are_recognized(prefix: str) -> None:
     secret = prefix + VENDORS[prefix]
     assert_found(f"a: 'see {secret}, please'", secret.removeprefix("https://"))
     assert_found(f"a: {prefix}of_something", None)
@@ -130,7 +130,7 @@ def test_a_secret_is_reported_at_its_place(value: str, secret: str) -> None:
         "dsn: 'host=db password=$PASSWORD'",
     ],
 )
-def test_what_only_looks_like_a_secret_is_not_reported(value: str) -> None:
+def test_values_that_only_look_like_secrets_are_not_reported(value: str) -> None:
     assert_found(value, None)
 
 

@@ -55,7 +55,7 @@ SOURCES = st.tuples(
 
 
 @given(SOURCES)
-def test_what_is_examined_without_the_parser_has_the_facts_that_the_parser_gives(source: str) -> None:
+def test_simple_templates_have_the_same_properties_with_and_without_the_parser(source: str) -> None:
     found = _examine_simple(source)
     assert found is None or found == parsed_facts(source)
 

@@ -90,7 +90,7 @@ def test_a_certain_mistake_has_its_place(dialect: str, sql: str, near: str) -> N
         ("postgres", "selct 1 " * 10_000),
     ],
 )
-def test_what_may_be_valid_is_not_reported(dialect: str, sql: str) -> None:
+def test_sql_that_may_be_valid_is_not_reported(dialect: str, sql: str) -> None:
     assert syntax_problem(sql, dialect) is None
 
 
@@ -143,7 +143,7 @@ STYLES = {
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_every_style_gives_the_exact_place(style: str) -> None:
+def test_the_position_is_exact_in_every_style(style: str) -> None:
     (diagnostic,) = findings(STYLES[style])
     assert (diagnostic.code, diagnostic.message) == (Code.SQL_SYNTAX, 'syntax error in SQL near "t"')
     assert SourceFile("", HEAD + STYLES[style]).slice(diagnostic.span) == "t"

@@ -25,7 +25,7 @@ def finding_of(text: str) -> tuple[int, int, str, str]:
     return diagnostic.span.line, diagnostic.span.col, diagnostic.message, diagnostic.hint
 
 
-def unlike(key: str) -> str:
+def message_for(key: str) -> str:
     return f'"{key}" does not match the indentation of any block around it'
 
 
@@ -40,22 +40,22 @@ def unlike(key: str) -> str:
         (f"{TOOL}    \tmethod: GET\n", (5, 5, *A_TAB)),
     ],
 )
-def test_a_tab_as_indentation_is_called_that(text: str, expected: tuple[int, int, str, str]) -> None:
+def test_a_tab_in_the_indentation_is_reported_as_such(text: str, expected: tuple[int, int, str, str]) -> None:
     assert finding_of(text) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (f"{TOOL}  next:\n    arcs:\n", (5, 3, unlike("next"), 'indent it like "tool" in line 3')),
-        (f"{STEP}   tool:\n      kind: http\n", (3, 4, unlike("tool"), 'indent it like "step" in line 2')),
+        (f"{TOOL}  next:\n    arcs:\n", (5, 3, message_for("next"), 'indent it like "tool" in line 3')),
+        (f"{STEP}   tool:\n      kind: http\n", (3, 4, message_for("tool"), 'indent it like "step" in line 2')),
         (
             f"{TOOL} next:\n    arcs:\n",
-            (5, 2, unlike("next"), 'indent it like "tool" in line 3 or like "workflow" in line 1'),
+            (5, 2, message_for("next"), 'indent it like "tool" in line 3 or like "workflow" in line 1'),
         ),
         (
             f"{TOOL}     url: http://a\n",
-            (5, 6, unlike("url"), 'indent it like "kind" in line 4 or like "tool" in line 3'),
+            (5, 6, message_for("url"), 'indent it like "kind" in line 4 or like "tool" in line 3'),
         ),
     ],
 )

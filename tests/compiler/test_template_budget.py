@@ -144,7 +144,7 @@ TOO_MUCH = [
 
 
 @pytest.mark.parametrize("source", TOO_MUCH, ids=lambda source: source[:60])
-def test_too_much_is_refused(source: str) -> None:
+def test_too_large_values_are_refused(source: str) -> None:
     with pytest.raises(TemplateFailure):
         render_text(source, SCOPE)
     with pytest.raises(TemplateFailure):
@@ -192,7 +192,7 @@ def test_no_rendering_takes_a_second(source: str) -> None:
     assert time.process_time() - began < 1
 
 
-def test_what_cannot_be_passed_on_is_a_failure() -> None:
+def test_values_too_large_to_pass_on_fail_the_template() -> None:
     with pytest.raises(TemplateFailure, match=r'^"empty" cannot be passed on: .* more than 8,000,000 values$'):
         project(SLOW_SCOPE, ["empty"])
     with pytest.raises(TemplateFailure, match=r'^"a\.b" cannot be passed on: .* more than 64 bits$'):
@@ -207,7 +207,7 @@ def test_no_refusal_takes_much_longer_than_that_of_a_loop() -> None:
 
 
 @pytest.mark.parametrize("source", [source for source in TOO_MUCH if "10**6" in source or "'a'" in source])
-def test_what_makes_much_is_refused_before_it_has_it(source: str) -> None:
+def test_large_results_are_refused_before_they_use_memory(source: str) -> None:
     compile_template(source)
     tracemalloc.start()
     try:
@@ -234,14 +234,14 @@ TOO_DEEP = [
 
 
 @pytest.mark.parametrize("source", TOO_DEEP, ids=lambda source: source[:30])
-def test_what_is_too_large_to_compile_is_a_problem_with_a_place(source: str) -> None:
+def test_templates_too_large_to_compile_are_reported_with_a_position(source: str) -> None:
     with pytest.raises(TemplateFailure):
         render_text(source, SCOPE)
     (problem,) = check(source)
     assert source[problem.start :].startswith("{")
 
 
-def test_what_recurses_too_deeply_in_the_result_is_refused() -> None:
+def test_results_nested_too_deeply_are_refused() -> None:
     source = "{% set ns = namespace(x=[]) %}{% for i in range(1000) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}"
     with pytest.raises(TemplateFailure):
         render_text(source, {})
@@ -262,18 +262,18 @@ def test_a_rendering_never_uses_up_what_belongs_to_the_next() -> None:
         "{{ rows }}",
     ],
 )
-def test_a_question_about_data_costs_nothing(source: str) -> None:
+def test_predicates_about_large_data_are_within_the_budget(source: str) -> None:
     assert predicate(source, {"rows": range(50_000_000)}).matched
     assert predicate(source, {"rows": [0] * 3_000_000}).matched
 
 
-def test_a_value_that_is_passed_on_makes_no_room_for_others() -> None:
+def test_passing_on_a_value_does_not_raise_the_limit_for_others() -> None:
     value = Value(["{{ rows }}", "{{ [rows, rows, rows] }}"], {"/0": Span(1, 1, 1, 9), "/1": Span(1, 1, 1, 9)})
     with pytest.raises(TemplateFailure, match="more than 2,000,000"):
         render(value, {"rows": [0] * 1_000_000})
 
 
-def test_large_data_has_room() -> None:
+def test_large_data_can_be_passed_on() -> None:
     assert len(render_text("{{ rows }}", {"rows": [0] * 7_000_000})) == 7_000_000
     assert len(render_text("{{ rows + [0] }}", {"rows": [0] * 200_000})) == 200_001
     rows = [{"id": index, "name": "n" * 20} for index in range(12_000)]
@@ -321,7 +321,7 @@ def test_a_short_expression_without_a_problem_compiles(parts: list[str]) -> None
         ("1if 1else ", ""),
     ],
 )
-def test_as_deep_as_a_short_expression_can_be_it_compiles(opening: str, closing: str) -> None:
+def test_the_deepest_short_expression_compiles(opening: str, closing: str) -> None:
     levels = (150 - 7) // len(opening + closing)
     source = f"{{{{ {opening * levels}1{closing * levels} }}}}"
     assert len(source) <= 150

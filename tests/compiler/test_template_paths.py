@@ -99,7 +99,7 @@ def test_problems_are_found_where_they_are(source: str, expected: list[tuple[str
 @pytest.mark.parametrize(
     "source", ["{{ [1] | random }}", "{{ random() }}", "{{ lipsum(n=1) }}", "{{ uuid() }}", "{{ utcnow() }}"]
 )
-def test_what_is_not_deterministic_is_forbidden(source: str) -> None:
+def test_nondeterministic_functions_are_forbidden(source: str) -> None:
     (problem,) = check(source)
     assert problem.forbidden
     assert problem.hint

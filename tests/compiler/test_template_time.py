@@ -114,5 +114,5 @@ HONEST_SCOPE: dict[str, Any] = {
     ],
     ids=lambda source: source[:70],
 )
-def test_an_honest_large_template_has_room(source: str) -> None:
+def test_an_ordinary_large_template_is_within_the_budget(source: str) -> None:
     render_text(source, HONEST_SCOPE)

@@ -71,7 +71,7 @@ def test_every_rendering_is_work(name: str) -> None:
     assert work_of(RENDERINGS[name]) > 100
 
 
-def test_more_is_more_work() -> None:
+def test_larger_renderings_are_more_work() -> None:
     assert work_of(RENDERINGS["a loop"]) > work_of(RENDERINGS["a path"])
     assert work_of(RENDERINGS["too much"]) > 1_000_000
     work = work_of(lambda: [predicate("{{ row.id > 3 }}", {"row": row}) for row in SCOPE["rows"]])

@@ -201,7 +201,7 @@ ESCAPES = [
 
 
 @pytest.mark.parametrize("source", ESCAPES)
-def test_nothing_leads_out_of_the_sandbox(source: str) -> None:
+def test_no_attack_escapes_the_sandbox(source: str) -> None:
     with pytest.raises(TemplateFailure):
         render_text(source, SCOPE)
 
@@ -303,7 +303,7 @@ MISTAKEN = ["{{ none > 1 }}", "{{ 1 / 0 }}", "{{ 'a' in 3 }}", "{{ 'x'.index('y'
 
 
 @pytest.mark.parametrize("source", [*WRONG, *MISTAKEN, "{{ workload.n > none }}", "{% if [] < 1 %}1{% endif %}"])
-def test_a_predicate_that_is_wrong_fails_at_its_place(source: str) -> None:
+def test_an_error_in_a_predicate_fails_at_its_position(source: str) -> None:
     """Only the use of an undefined name reads as "no match" (semantics.md 34)."""
     with pytest.raises(TemplateFailure) as raised:
         predicate(source, SCOPE, SPAN)
@@ -331,13 +331,13 @@ ABSENT = {"output": {"http": {"status": Absent("status")}, "error": {"retryable"
         ("{{ (output.http.status | default(0, true)) >= 500 }}", PredicateResult(False)),
     ],
 )
-def test_a_part_of_an_outcome_that_is_not_there_is_none_but_cannot_be_computed_with(
+def test_a_missing_part_of_an_outcome_is_none_but_cannot_be_computed_with(
     source: str, verdict: PredicateResult
 ) -> None:
     assert predicate(source, ABSENT) == verdict
 
 
-def test_a_part_of_an_outcome_that_is_not_there_is_none_as_a_value() -> None:
+def test_a_missing_part_of_an_outcome_is_none_as_a_value() -> None:
     assert render_text("{{ output.http }}", ABSENT) == {"status": None}
     assert render_text("{{ output.http.status }}", ABSENT) is None
     assert render_text("{{ output.http.status }}{{ [output.http.status] | tojson }}", ABSENT) == "None[null]"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler import compile_text
-from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
+from noetl_compiler.dialects.text_conditions import as_expression, compares_outside_braces
 from noetl_compiler.templates import predicate
 
 SCOPE: dict[str, Any] = {"action": "deploy", "on": True, "off": "false", "code": 200, "size": 3, "name": "a b"}
@@ -45,13 +45,13 @@ def test_the_comparison_is_made(text: str, holds: bool) -> None:
 @pytest.mark.parametrize(
     "text", ["{{ a }} = 3 == y", "{{ a }} == b; c", "{% if a %}1{% endif %} == 1", "{{ a }} b == c"]
 )
-def test_words_without_a_meaning_are_no_comparison(text: str) -> None:
+def test_unknown_words_are_no_comparison(text: str) -> None:
     assert as_expression(text) is None
 
 
 @pytest.mark.parametrize("text", ["{{ a == 1 }}", "{{ a }} and more", "true", "{{ '==' }}", "{{ a }}{# == #}"])
-def test_what_compares_inside_or_nothing_is_left_alone(text: str) -> None:
-    assert not compares_outside(text)
+def test_texts_without_a_comparison_outside_braces_are_not_changed(text: str) -> None:
+    assert not compares_outside_braces(text)
 
 
 @given(st.text(alphabet="{}=!<>'\" ab1.(|)%#\n", max_size=40))
@@ -73,6 +73,6 @@ workflow:
 """
 
 
-def test_how_to_write_it_is_reported_once() -> None:
+def test_the_hint_for_a_comparison_outside_braces_is_reported_once() -> None:
     diagnostics = [diagnostic.hint for diagnostic in compile_text(TWICE).diagnostics if "outside" in diagnostic.message]
     assert diagnostics == ["write \"{{ (workload.a) | string == 'x' }}\""]

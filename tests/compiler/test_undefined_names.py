@@ -163,7 +163,7 @@ TWO_TASKS = "{step: start, tool: [{name: a, kind: noop}, {name: b, kind: noop}],
         ),
     ],
 )
-def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
+def test_the_nearest_defined_name_is_proposed(text: str, hint: str) -> None:
     (diagnostic,) = [
         diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.UNDEFINED_NAME
     ]
@@ -200,7 +200,7 @@ def test_what_a_name_was_probably_meant_to_be(text: str, hint: str) -> None:
         ),
     ],
 )
-def test_what_to_do_about_a_name(text: str, hint: str) -> None:
+def test_hints_for_undefined_names(text: str, hint: str) -> None:
     (diagnostic,) = [
         diagnostic for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.UNDEFINED_NAME
     ]

@@ -32,7 +32,7 @@ WAIT_FOR = "{policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {
         (REGION.replace("INNER ", ""), "the loop has several steps, or is inside of one that has"),
     ],
 )
-def test_a_frame_without_effect_is_left_out_with_a_warning(rest: str, why: str) -> None:
+def test_a_frame_without_effect_is_ignored_with_a_warning(rest: str, why: str) -> None:
     result = compile_text(f"{HEAD}workflow:\n{LOOP}{rest}", "x.yaml")
     assert result.graph is not None
     assert result.graph.steps["start"].loop is not None

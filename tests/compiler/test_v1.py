@@ -154,7 +154,7 @@ def test_code_in_an_iterator_is_given_the_item(given: str, expected: dict[str, o
     assert task.input.data == expected
 
 
-def test_what_is_saved_to_the_event_log_is_the_steps_result() -> None:
+def test_a_save_to_the_event_log_is_the_result_of_the_step() -> None:
     task = task_of("type: save, storage: event_log, data: {a: 1}")
     assert (task.kind, task.config.data, task.sinks) == ("noop", {"result": {"a": 1}}, ())
 
@@ -194,7 +194,7 @@ def test_only_a_tool_of_its_own_gives_a_step_pages(called: str) -> None:
     ("written", "yields"),
     [("result: '{{ a.b }}'", "{{ a.b }}"), ("return: '{{ a.b }}'", "{{ a.b }}"), ("return: a", "{{ a }}")],
 )
-def test_a_step_may_return_what_it_yields(written: str, yields: str) -> None:
+def test_a_step_may_define_its_result(written: str, yields: str) -> None:
     steps = graph_of(f"  - {{step: a, type: noop, next: end}}\n  - {{step: end, {written}}}\n").steps
     result = steps["end"].result
     assert result is not None
@@ -209,7 +209,7 @@ def test_an_iterator_was_first_called_a_loop() -> None:
 
 
 @pytest.mark.parametrize(("call", "is_refused"), [("noop", False), ("workbook, name: work", True)])
-def test_what_a_workbook_task_misses_matters_when_it_is_called(call: str, is_refused: bool) -> None:
+def test_missing_keys_of_a_workbook_task_are_reported_when_it_is_called(call: str, is_refused: bool) -> None:
     text = f"{HEAD}workbook: [{{name: work, type: python}}]\nworkflow:\n  - {{step: start, type: {call}}}\n"
     result = compile_text(text)
     assert Code.MISSING_FIELD in {diagnostic.code for diagnostic in result.diagnostics}
@@ -259,5 +259,5 @@ def test_a_loop_over_steps_keeps_its_results_for_the_steps_after_it(
 @pytest.mark.parametrize(
     "fields", ["type: playbook, path: p, return: last", "call: {type: playbook, path: p, return: last}"]
 )
-def test_what_a_playbook_returns_is_the_result_of_one_of_its_steps(fields: str) -> None:
+def test_return_step_names_the_step_with_the_result(fields: str) -> None:
     assert task_of(fields).config.data == {"path": "p", "return_step": "last"}

@@ -209,7 +209,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_is_reported(name: str) -> None:
+def test_invalid_forms_are_reported(name: str) -> None:
     step, code = WRONG[name]
     diagnostics = compile_text(f"{HEAD}workflow:\n- {{step: start, {step}}}\n{OTHERS}").diagnostics
     assert code in {diagnostic.code.value for diagnostic in diagnostics}

@@ -49,16 +49,16 @@ def test_a_timeout_is_the_first_route_of_its_step() -> None:
         ({"type": "integer"}, True, "data must be a whole number"),
         ({"type": "number"}, False, "data must be a number"),
         ({"type": ["string", "null"]}, None, None),
-        ({"type": ["string", "null"]}, 3, "data must be text or null"),
+        ({"type": ["string", "null"]}, 3, "data must be a string or null"),
         ({"enum": [1, "a"]}, "a", None),
         ({"enum": [1]}, True, "data must be one of 1"),
         ({"minimum": 3}, 3, None),
         ({"minimum": 3}, 2.5, "data must be 3 or more"),
         ({"maximum": 3}, "text", None),
-        ({"maxLength": 2}, "abc", "data must be text of 2 characters or fewer"),
+        ({"maxLength": 2}, "abc", "data must be a string of 2 characters or fewer"),
         ({"minItems": 1}, [], "data must be 1 items or more"),
-        ({"items": {"type": "string"}}, ["a", 1], "data[1] must be text"),
-        ({"properties": {"a": {"type": "string"}}}, {"a": 1}, "data.a must be text"),
+        ({"items": {"type": "string"}}, ["a", 1], "data[1] must be a string"),
+        ({"properties": {"a": {"type": "string"}}}, {"a": 1}, "data.a must be a string"),
         ({"properties": {"a": {}}, "additionalProperties": False}, {"b": 1}, "data has 'b', expected a"),
         ({"required": ["a"]}, {}, "data lacks 'a'"),
     ],
@@ -93,7 +93,7 @@ def test_values_that_are_not_schemas(schema: Any) -> None:
         ({"a": {"type": "string", "choices": "x"}}, False),
     ],
 )
-def test_forms(form: Any, is_one: bool) -> None:
+def test_forms_of_waits(form: Any, is_one: bool) -> None:
     assert (form_problem(form) is None) == is_one
     if is_one:
         assert schema_problem(form_schema(form)) is None
@@ -115,7 +115,7 @@ def test_forms(form: Any, is_one: bool) -> None:
         ([], None),
     ],
 )
-def test_times(value: object, expected: int | None) -> None:
+def test_forms_of_times(value: object, expected: int | None) -> None:
     assert milliseconds(value) == expected
     if expected is not None:
         assert milliseconds(iso(expected)) == expected

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler.diagnostics import columns
-from noetl_compiler.preview.wrapping import broken, wrapped
+from noetl_compiler.preview.wrapping import wrap, wrap_at_spaces
 
 
 @pytest.mark.parametrize(
@@ -24,18 +24,18 @@ from noetl_compiler.preview.wrapping import broken, wrapped
     ],
 )
 def test_lines_break_between_tokens(text: str, lines: list[str]) -> None:
-    assert broken(text, 18) == wrapped(text, 18) == lines
+    assert wrap_at_spaces(text, 18) == wrap(text, 18) == lines
 
 
 def test_a_long_word_is_whole_in_a_terminal_and_broken_in_a_picture() -> None:
     word = "output.data.items[0].name_of_the_first_of_all_items"
-    assert broken(word, 24) == [word]
-    assert wrapped(word, 24) == ["output.data.items[0].", "name_of_the_first_of_all", "_items"]
-    assert wrapped("日本" * 6, 8) == ["日本日本"] * 3
+    assert wrap_at_spaces(word, 24) == [word]
+    assert wrap(word, 24) == ["output.data.items[0].", "name_of_the_first_of_all", "_items"]
+    assert wrap("日本" * 6, 8) == ["日本日本"] * 3
 
 
 @given(st.text("ab {}'\"|.日", max_size=60), st.integers(4, 20))
 def test_nothing_is_lost_and_no_line_is_too_long(text: str, width: int) -> None:
-    lines = wrapped(text, width)
+    lines = wrap(text, width)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(columns(line.strip()) <= width for line in lines)

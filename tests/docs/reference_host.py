@@ -92,7 +92,7 @@ class _RealTools:
     def playbook(self, call: ToolCall) -> Graph:
         return self.called[call.config["path"]]
 
-    def attend(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
+    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
         del run
         for fact in self.received.facts(machine):
             receive(fact)

@@ -22,7 +22,7 @@ def _defines(file: Path, name: str) -> bool:
     return file.exists() and re.search(rf"^(?:async )?def {name}\(", file.read_text("utf-8"), re.MULTILINE) is not None
 
 
-def test_every_attack_has_a_cure_and_a_test() -> None:
+def test_every_attack_has_a_countermeasure_and_a_test() -> None:
     assert len(ROWS) > 100
     whole = re.compile(r"\| [^|]+ \| [^|]+ \| `tests/\w+/test_\w+\.py::test_\w+` \|")
     assert [row for row in ROWS if not whole.fullmatch(row)] == []

@@ -21,7 +21,7 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_compiles(file: Path) -> None:
+def test_the_example_compiles(file: Path) -> None:
     result = compile_file(file)
     assert result.graph is not None
     assert [diagnostic.message for diagnostic in result.diagnostics] == []

@@ -44,7 +44,9 @@ def test_playbooks_compile(text: str) -> None:
     assert result.diagnostics == ()
 
 
-def test_the_program_that_compiles_does(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_of_compiling_in_python_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (program,) = [block for block in blocks("python") if "noetl_compiler" in block]
     monkeypatch.chdir(ROOT)
     exec(compile(program, "README.md", "exec"), {})
@@ -83,7 +85,7 @@ def test_links_lead_somewhere(target: str) -> None:
 
 
 @pytest.mark.parametrize("name", re.findall(r"`(dev/[\w./]+)`", README))
-def test_files_exist(name: str) -> None:
+def test_files_that_the_readme_names_exist(name: str) -> None:
     assert (ROOT / name).exists()
 
 

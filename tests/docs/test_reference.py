@@ -31,7 +31,7 @@ from noetl_compiler.pinning import pin_graphs
 from noetl_compiler.scripts import with_scripts
 from noetl_compiler.source import SourceFile
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.playbook_tests.differences import is_like
+from noetl_temporal.playbook_tests.differences import is_match
 from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.suites import load
 from noetl_temporal.playbook_tests.trial import run_test
@@ -70,7 +70,7 @@ def test_every_example_shows_its_outcome(block: Block) -> None:
 @pytest.mark.parametrize("block", PLAYBOOKS, ids=lambda block: block.name)
 def test_an_example_compiles_with_the_findings_that_its_page_names(block: Block) -> None:
     diagnostics = [_line(diagnostic) for diagnostic in compile_text(block.text).diagnostics]
-    assert is_like(_listed(block.notes.get("findings")), diagnostics), diagnostics
+    assert is_match(_listed(block.notes.get("findings")), diagnostics), diagnostics
 
 
 def _line(diagnostic: Diagnostic) -> str:
@@ -86,10 +86,10 @@ REFUSED = [block for block in PLAYBOOKS if "refused" in block.notes]
 
 
 @pytest.mark.parametrize("block", REFUSED, ids=lambda block: block.name)
-def test_what_does_not_run_yet_is_refused(block: Block) -> None:
+def test_unsupported_examples_are_refused(block: Block) -> None:
     calls = pin_graphs((graph.source.path, graph) for graph in _beside(block))
     refusals = [line.partition("error: ")[2] for line in check_calls(_graph(block), calls, TOOLS)[1]]
-    assert is_like(_listed(block.notes["refused"]), refusals), refusals
+    assert is_match(_listed(block.notes["refused"]), refusals), refusals
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ async def test_an_example_has_the_result_that_its_page_shows(block: Block, reque
         "guarantees": _named(notes, "guarantees", _guarantees(graph)),
     }
     expected = {"status": "completed", **{name: notes[name] for name in notes.keys() & seen.keys()}}
-    wrong = {name: seen[name] for name in expected if not is_like(expected[name], seen[name])}
+    wrong = {name: seen[name] for name in expected if not is_match(expected[name], seen[name])}
     assert not wrong, yaml.safe_dump(json.loads(json.dumps(wrong, default=str)), sort_keys=False)
 
 
@@ -140,11 +140,11 @@ def test_tests_pass_as_their_page_says(block: Block, tmp_path: Path) -> None:
     (tmp_path / "example.yaml").write_text(block.tested)
     (tmp_path / "example.test.yaml").write_text(block.text)
     suite = load(tmp_path / "example.test.yaml", installed_tools())
-    assert suite.graph is not None, (suite.wrong, suite.refused)
+    assert suite.graph is not None, (suite.invalid_files, suite.refused)
     verdicts = [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
     problems = [problem.message for verdict in verdicts for problem in verdict.problems]
     seen = {"passed": sum(verdict.is_passed for verdict in verdicts), "problems": problems}
-    assert is_like({"problems": [], **block.notes}, seen), seen
+    assert is_match({"problems": [], **block.notes}, seen), seen
 
 
 def _named(notes: Mapping[str, Any], note: str, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,8 +241,8 @@ async def _rows(dsn: str, table: str) -> list[dict[str, Any]]:
         (True, 1, False),
     ],
 )
-def test_what_three_dots_stand_for(pattern: Any, real: Any, expected: bool) -> None:
-    assert is_like(pattern, real) is expected
+def test_three_dots_match_any_rest(pattern: Any, real: Any, expected: bool) -> None:
+    assert is_match(pattern, real) is expected
 
 
 @pytest.fixture

@@ -93,7 +93,10 @@ def test_names_that_are_visible_everywhere() -> None:
 
 def test_names_of_a_task_and_an_iteration() -> None:
     words = set(re.findall(r"`(\w+)`", section(page("templates"), "What is visible where")))
-    assert words >= tables.PIPELINE | tables.ITERATION | tables.BEFORE | tables.START - tables.OUTSIDE
+    assert (
+        words
+        >= tables.PIPELINE | tables.ITERATION | tables.PREVIOUS_OUTCOME | tables.WORKLOAD_DEFAULTS - tables.ENVIRONMENT
+    )
 
 
 def test_names_after_a_call() -> None:
@@ -114,7 +117,8 @@ def test_every_tool_has_a_section() -> None:
 
 
 _KINDS = re.compile(
-    r"""(?:ErrorInfo|refusal|error_outcome|_undecided|_refused|self\._fail)\(\s*"(\w+)"|_loop_failed\(\w+, "(\w+)\""""
+    r"""(?:ErrorInfo|refusal|error_outcome|_undecided_report|_refusal_report|self\._fail)\(\s*"(\w+)\""""
+    r"""|_failed_loop_report\(\w+, "(\w+)\""""
     r"""|kind(?:: ClassVar\[str\])? = "(\w+)"\n|"kind": "(\w+)", "message"|ITEMS_FAILED = "(\w+)\""""
 )
 _BY_WHAT_A_SERVER_SAID = frozenset(map(http_kind, (302, 401, 404, 429, 500))) | {"dns", "tls"}

@@ -22,12 +22,12 @@ from noetl_temporal.machine.commands import (
     Command,
     Emit,
     Finish,
-    KeepValues,
     LoadValue,
     OpenWait,
     PauseChildren,
     RunChunk,
     StartTimer,
+    StoreValues,
 )
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.events import (
@@ -51,7 +51,7 @@ SECRETS_KEY = "of the run"
 
 @dataclass
 class Run:
-    """What a driven run came to."""
+    """The outcome of a driven run."""
 
     finish: Finish
     events: list[DomainEvent] = field(default_factory=list[DomainEvent])
@@ -75,7 +75,7 @@ def error(message: str = "boom", kind: str = "tool", rule: int | None = None, **
 
 
 def lost(message: str = "gone", kind: str = "worker_lost") -> ToolReport:
-    """The shell's account of a call whose activity never reported."""
+    """Return the report that the shell makes for a call whose activity never reported."""
     return msgspec.structs.replace(error(message, kind), is_decided=False)
 
 
@@ -88,7 +88,7 @@ def _first(_count: int) -> int:
 
 
 class Driver:
-    """Performs commands one at a time; ``pick`` chooses which of the things in flight ends next."""
+    """Performs commands one at a time; ``pick`` chooses the call, timer or chunk that ends next."""
 
     def __init__(self, answer: Answer, pick: Callable[[int], int] | None = None) -> None:
         self.answer = answer
@@ -147,8 +147,8 @@ class Driver:
                     ids.append(chunk_id)
                 case Cancel(id_):
                     self._cancelled(id_, in_flight, ids)
-                case KeepValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
-                    raise AssertionError(f"there is no payload store here, and nobody who answers: {command}")
+                case StoreValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
+                    raise AssertionError(f"the driver has no payload store and answers no waits: {command}")
                 case Finish():
                     return command
         return None

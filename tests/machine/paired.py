@@ -55,7 +55,7 @@ __all__ = ["Pair"]
 
 
 class Pair:
-    """Both machines. Messages wait in order until they are delivered; facts are fed one at a time."""
+    """The machines of a playbook and its chunk. Messages are queued until delivered; facts are fed one at a time."""
 
     def __init__(self, steps: str, head: str = "") -> None:
         self.graph = compile_or_raise(playbook(steps, head))
@@ -118,7 +118,7 @@ class Pair:
                 timers.pop(id_, None)
 
     def held(self, step: str = "") -> str:
-        """The id of the held run."""
+        """Return the id of the held run."""
         return chosen_held(self.graph, self.parent.state, step, []).run
 
     def retry(self, step: str = "") -> None:
@@ -131,7 +131,7 @@ class Pair:
 
     def retry_all(self, step: str = "") -> None:
         self.requests += 1
-        runs = [one.run for one in all_held(self.graph, self.parent.state, step, [])]
+        runs = [held.run for held in all_held(self.graph, self.parent.state, step, [])]
         self.feed(RetryRequested, self.requests, tuple(runs), "ann")
 
     def pause(self) -> None:
@@ -143,19 +143,19 @@ class Pair:
         self.feed(UnpauseRequested, self.requests, "ann")
 
     def cancel(self) -> None:
-        """The playbook, and its chunk with it."""
+        """Cancel the playbook and its chunk."""
         self.feed(CancelRequested)
         if self.child is not None and self.child.report is None:
             self.feed_child(CancelRequested)
 
     def ends(self, step: str, report: Any = None, iteration: int | None = None) -> None:
-        """The first call of the step, or of this iteration of it, ends."""
+        """End the first call of the step, or of this iteration of it."""
         calls = self.calls.values()
-        call = next(one for one in calls if one.step == step and iteration in (None, one.iteration))
+        call = next(call for call in calls if call.step == step and iteration in (None, call.iteration))
         del self.calls[call.id]
         self.feed_child(ToolFinished, call.id, report_of(report))
 
-    # ---- what may happen, in any order ---------------------------------------------------------------------------
+    # ---- events that may happen in any order -----------------------------------------------------------------------
 
     def signal(self, key: int | None) -> None:
         if self.finish is None:
@@ -171,7 +171,7 @@ class Pair:
                     self.feed(WaitClosed, wait_id, is_answered, returned, request)
 
     def deliver_down(self) -> None:
-        """A chunk that is over gives back what it is handed."""
+        """Deliver a message to the chunk; one that has ended returns its answer."""
         if not self.down:
             return
         command = self.down.popleft()
@@ -185,24 +185,24 @@ class Pair:
             self.up.extend(self.child.returned(Answered(self.now, command.wait_ids, command.answer)))
 
     def time_out(self, index: int) -> None:
-        """An item's wait has its time over."""
+        """Let the wait of an item time out."""
         waits = list(self.child.state.waits.values()) if self.child is not None and not self.child.report else []
         if index < len(waits):
             self.feed_child(TimerFired, f"{waits[index].id}:timer")
 
     def restore(self) -> None:
-        """Both continue as new; the chunk reports its waits again."""
+        """Let both continue as new; the chunk reports its waits again."""
         state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
         if self.finish is None:
             self.parent = Machine(self.graph, execution_id=7, state=state)
             self.feed(Resumed)
         if self.child is not None and self.child.report is None:
-            kept = msgspec.json.decode(msgspec.json.encode(self.child.snapshot()))
-            self.child = loop_machine(self.input, kept)
+            chunk_state = msgspec.json.decode(msgspec.json.encode(self.child.snapshot()))
+            self.child = loop_machine(self.input, chunk_state)
             self.feed_child(Resumed)
 
     def end_chunk(self) -> None:
-        """Its end arrives after all that it sent."""
+        """Deliver the end of the chunk, after all its messages."""
         if self.child is not None and self.child.report is not None and not (self.up or self.down):
             report, self.child = self.child.report, None
             self.feed(ChunkFinished, self.chunk_id, report)

@@ -48,11 +48,11 @@ def inputs(text: str, answer: Any = ok) -> list[dict[str, Json]]:
         ("def helper(item): return item\n        result = 1", {}),
     ],
 )
-def test_what_code_asks_for(code: str, expected: dict[str, Json]) -> None:
+def test_inputs_that_code_reads_are_bound(code: str, expected: dict[str, Json]) -> None:
     assert inputs(LOOP.replace("CODE", code))[0] == expected
 
 
-def test_what_is_bound_stays() -> None:
+def test_bound_inputs_are_not_replaced() -> None:
     text = LOOP.replace("CODE", "def main(item): return item").replace(
         "kind: python", "kind: python\n      args: {item: 7}"
     )
@@ -107,7 +107,7 @@ workflow:
 @pytest.mark.parametrize(
     "value", ["high.name if high else low.name", "high.name or low.name", "low.name if not high.name else 1"]
 )
-def test_an_inline_if_or_or_asks_whether_a_step_has_run(value: str) -> None:
+def test_an_inline_if_and_or_can_test_whether_a_step_has_run(value: str) -> None:
     assert inputs(CHOICE.replace("VALUE", f"{{{{ {value} }}}}")) == [{"name": "x"}]
 
 

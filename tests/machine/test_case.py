@@ -44,7 +44,7 @@ def test_a_rule_takes_its_route_if_its_event_and_condition_match(rules: str, fol
 
 @pytest.mark.parametrize(("when", "follows"), [("true", "other"), ("false", "end")])
 @pytest.mark.parametrize("written", ["%s", '"%s"', '"{{ %s }}"', "'%s'"])
-def test_a_condition_without_a_name_is_what_it_says(written: str, when: str, follows: str) -> None:
+def test_a_constant_condition_is_evaluated(written: str, when: str, follows: str) -> None:
     finished, _ = run(case(f"      - {{when: {written % when}, then: {{next: other}}}}\n"))
     assert steps(finished)[1] == follows
 
@@ -88,7 +88,7 @@ def test_a_step_without_a_tool_routes_by_a_comparison_outside_the_braces() -> No
     assert steps(run(workflow, action="test")[0])[1] == "end"
 
 
-def test_what_a_rule_sets_is_seen_by_what_it_passes_on() -> None:
+def test_arguments_of_a_rule_see_the_names_that_it_sets() -> None:
     rule = """
       - when: "{{ event.name == 'call.done' and result.n == 3 }}"
         then: {set: {ctx: {twice: "{{ result.n * 2 }}"}}, next: {step: other, args: {n: "{{ ctx.twice }}"}}}

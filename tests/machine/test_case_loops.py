@@ -40,7 +40,7 @@ def test_a_loop_takes_the_route_of_its_end_if_no_item_chose_one() -> None:
 
 
 @pytest.mark.parametrize(("numbers", "follows"), [([1, 2], ["odd", "even"]), ([2, 3], ["even"]), ([3], [])])
-def test_each_item_takes_the_route_of_the_rule_that_it_matches(numbers: list[int], follows: list[str]) -> None:
+def test_each_item_takes_the_route_of_its_matching_rule(numbers: list[int], follows: list[str]) -> None:
     finished, _ = run(
         f"""
   - step: start

@@ -148,7 +148,7 @@ def test_two_chunks_share_what_may_be_in_flight() -> None:
     assert done.meta["stats"] == {"total": 16, "success": 16, "failed": 0, "skipped": 0}
 
 
-def test_what_a_chunk_gives_back_is_the_next_chunk() -> None:
+def test_items_that_a_chunk_returns_are_the_next_chunk() -> None:
     run = Watched(12, "mode: parallel, max_in_flight: 4")
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
     run.done("start/1", 1, rest=2, stats=stats)

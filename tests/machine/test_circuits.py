@@ -139,7 +139,7 @@ def test_at_most_one_probe_and_no_call_while_it_is_open(
         assert len(state.failures) <= failures
 
 
-def test_of_two_chunks_the_state_of_the_one_whose_call_ended_last_wins() -> None:
+def test_the_circuit_of_the_chunk_whose_call_ended_last_is_used() -> None:
     opened, closed = CircuitState((1, 2), opened=20, ended=20), CircuitState(ended=10)
     assert latest({"a": opened}, {"a": closed, "b": closed}) == {"a": opened, "b": closed}
     assert latest({"a": closed}, {"a": opened}) == {"a": opened}
@@ -253,13 +253,13 @@ def test_the_chunks_of_a_sequential_loop_have_one_circuit() -> None:
     assert circuit_events(run) == ["circuit.opened"]
 
 
-def test_a_success_between_chunks_breaks_the_row() -> None:
+def test_a_success_between_chunks_resets_the_count_of_failures() -> None:
     run = run_text(playbook(LOOP.replace("COUNT", "900")), lambda call: error() if (call.iteration or 0) % 3 else ok())
     assert len(run.calls) == 900
     assert not circuit_events(run)
 
 
-def test_a_probe_that_is_cut_off_by_a_cancel_is_over() -> None:
+def test_a_probe_interrupted_by_a_cancel_has_ended() -> None:
     run = Waited(retried("{failures: 1, probe: 1s}"))
     run.call_ends(lost())
     run.timer_fires()

@@ -58,7 +58,7 @@ def test_all_rows_are_claimed_processed_and_acknowledged_once() -> None:
     assert len(set(tokens)) == len(tokens)
 
 
-def test_an_empty_table_is_asked_once() -> None:
+def test_an_empty_table_is_queried_once() -> None:
     """Claimers become as many as have found rows."""
     table = Table(0)
     run = run_text(drain("spec: {max_in_flight: 50}"), table.answer)
@@ -111,7 +111,7 @@ def test_a_row_whose_tasks_continued_after_an_error_is_acknowledged_as_done() ->
 
 
 @pytest.mark.parametrize(("heals_at", "failed"), [(2, 0), (3, 0), (99, 1)])
-def test_a_released_row_comes_again_until_max_attempts(heals_at: int, failed: int) -> None:
+def test_a_released_row_is_claimed_again_until_max_attempts(heals_at: int, failed: int) -> None:
     table = Table(3, fails=lambda row, attempt: row == 1 and attempt < heals_at)
     spec = "spec: {frame: {max_attempts: 3}, policy: {failure: {mode: best_effort}}}"
     run = run_text(drain(spec, "on_row_error: release"), table.answer)
@@ -155,7 +155,7 @@ def test_the_lease_goes_with_each_call_of_the_row() -> None:
         ("lease_seconds: 0, heartbeat_seconds: 0", (1, 1 / 3)),
     ],
 )
-def test_how_often_a_lease_is_renewed(frame: str, expected: tuple[float, float]) -> None:
+def test_the_interval_of_renewals(frame: str, expected: tuple[float, float]) -> None:
     run = run_text(drain(f"spec: {{frame: {{{frame}}}}}"), Table(1).answer)
     (lease,) = [call.lease for call in run.calls if call.lease is not None]
     assert (lease.seconds, lease.interval) == expected
@@ -180,7 +180,7 @@ def test_a_claim_alone() -> None:
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_a_claim_that_looked_before_a_row_was_given_back_does_not_end_the_loop(restored: bool) -> None:
+def test_a_claim_that_ran_before_a_row_was_released_does_not_end_the_loop(restored: bool) -> None:
     table = Table(1, fails=lambda _row, attempt: attempt == 1)
     claiming = Claiming(drain("spec: {max_in_flight: 2}", "on_row_error: release"), table)
     claiming.answer("claim")
@@ -214,7 +214,7 @@ def test_a_claim_that_fails_fails_the_loop(answer: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_a_cancelled_run_gives_its_rows_back(restored: bool) -> None:
+def test_a_cancelled_run_releases_its_rows(restored: bool) -> None:
     """Those that are worked on, those that wait, and those that a claim in flight brings."""
     claiming = Claiming(drain("spec: {max_in_flight: 2, frame: {max_rows: 3}}"), Table(6))
     claiming.answer("claim")
@@ -253,7 +253,7 @@ def test_a_second_cancel_waits_for_no_release() -> None:
     assert claiming.table.said == []
 
 
-def test_a_long_chunk_leaves_the_rest_to_the_next() -> None:
+def test_a_long_chunk_leaves_its_other_items_to_the_next() -> None:
     """It finishes what it has claimed, and says how many rows may still be."""
     claiming = Claiming(drain("limit: 10\n      spec: {frame: {max_rows: 2}}"), Table(10))
     claiming.answer("claim")
@@ -267,7 +267,7 @@ def test_a_long_chunk_leaves_the_rest_to_the_next() -> None:
     assert report.rest == 10 - taken > 0
 
 
-def test_a_chunk_gives_nothing_back_before_it_has_claimed() -> None:
+def test_a_chunk_returns_nothing_before_it_has_claimed() -> None:
     """The next one would have its name."""
     machine = Machine(compile_or_raise(drain("limit: 1")), execution_id=7)
     commands = machine.feed(Started(1_000, {}))
@@ -276,7 +276,7 @@ def test_a_chunk_gives_nothing_back_before_it_has_claimed() -> None:
     assert [command.call.task for command in loop.feed(Started(2_000)) if isinstance(command, CallTool)] == ["claim"]
 
 
-def test_fail_fast_gives_back_the_other_rows() -> None:
+def test_fail_fast_releases_the_other_rows() -> None:
     table = Table(5, fails=lambda row, _: row == 0)
     run = run_text(drain("spec: {on_error: fail_fast, frame: {max_rows: 5, row_concurrency: 1}}"), table.answer)
     assert run.finish.status == "failed"
@@ -288,7 +288,7 @@ def test_fail_fast_gives_back_the_other_rows() -> None:
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_rows_that_lie_elsewhere_are_given_back_by_a_run_that_stops(restored: bool) -> None:
+def test_stored_rows_are_released_by_a_stopping_run(restored: bool) -> None:
     """A stopped run loads no values, but for the rows of a claim that was in flight."""
     claiming = Claiming(drain("spec: {frame: {max_rows: 2}}"), Table(2))
     assert [*claiming.calls] == ["claim-1:claim:1"]
@@ -322,7 +322,7 @@ def test_a_settlement_that_returns_many_rows_loads_none(word: str, ends: int) ->
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
+def test_each_claimed_row_is_settled_once_under_any_schedule(seed: int) -> None:
     """Calls take effect and end in any order, some rows fail, snapshots and stops come at any moment."""
     chance = random.Random(seed)
     table = Table(chance.randrange(12), fails=lambda row, attempt: (row * 7 + attempt + seed) % 5 == 0)
@@ -359,7 +359,7 @@ def test_whatever_happens_each_claimed_row_is_settled_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_a_loop_leaves_no_row_that_was_given_back(seed: int) -> None:
+def test_a_loop_processes_every_released_row(seed: int) -> None:
     """Whatever takes effect first, and is reported first."""
     chance = random.Random(seed)
     table = Table(chance.randrange(1, 6), fails=lambda _row, _attempt: chance.random() < 0.5)

@@ -44,7 +44,7 @@ def test_a_failure_leads_to_the_end_in_every_dialect_and_is_reported_there(diale
 
 
 @pytest.mark.parametrize("name", ["end", "End", "END"])
-def test_an_end_of_ones_own_runs_its_tools_once(name: str) -> None:
+def test_an_end_step_of_the_playbook_runs_its_tools_once(name: str) -> None:
     text = playbook(step("start", "a", "b", mode="inclusive") + step("a") + step("b") + step(name))
     run = run_text(text, lambda call: call.step)
     assert steps_run(run).count(name) == 1
@@ -76,7 +76,7 @@ def test_a_run_ends_though_no_arc_matches(on_no_match: str) -> None:
     assert (steps_run(run), run.finish.status) == (["start", "end"], "completed")
 
 
-def test_a_quiet_branch_does_not_lead_to_the_end() -> None:
+def test_a_branch_with_on_no_match_quiet_does_not_lead_to_the_end() -> None:
     quiet = "next: {spec: {on_no_match: quiet}, arcs: [{step: never, when: '{{ workload.go }}'}]}"
     text = playbook(
         step("start", "loud", "still", mode="inclusive")

@@ -197,7 +197,7 @@ def test_a_sink_that_fails_after_a_handled_failure_is_not_handled_with_it() -> N
     assert kept == [("late", True), ("sink: refused", False)]
 
 
-def test_such_a_failure_stops_the_other_branches_under_fail_fast() -> None:
+def test_a_failed_sink_stops_the_other_branches_under_fail_fast() -> None:
     head, steps, _ = FORMS["case error"]
     text = head.replace("workload:", "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\nworkload:") + steps
     slow = text.replace("  - step: end\n", "  - {step: other, tool: {kind: noop}}\n  - step: end\n")

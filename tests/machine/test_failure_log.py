@@ -128,7 +128,7 @@ def test_logs_of_chunks_give_in_any_order_what_one_log_gives(
 
 
 @given(st.lists(st.tuples(st.booleans(), KINDS), max_size=300), st.lists(st.integers(0, 300), max_size=5))
-def test_parts_of_a_story_give_what_the_story_gives(story: list[tuple[bool, str]], cuts: list[int]) -> None:
+def test_a_log_in_parts_gives_the_same_result(story: list[tuple[bool, str]], cuts: list[int]) -> None:
     failures = [Failure("a", str(at), kind=kind, handled=handled) for at, (handled, kind) in enumerate(story)]
     edges = [0, *sorted(cuts), len(failures)]
     parts = [log_of(failures[first:after]) for first, after in pairwise(edges)]
@@ -195,7 +195,7 @@ def test_an_unhandled_failure_between_large_loops_is_the_error_of_the_run() -> N
     ]
 
 
-def test_texts_of_failures_are_cut_to_what_is_kept() -> None:
+def test_messages_of_failures_are_truncated() -> None:
     finished = run_text(looped(300), lambda _: error("long " * 10_000, "k" * 10_000))
     assert {len(failure.message) for failure in finished.finish.failures.kept} == {MESSAGE_LENGTH}
     assert len(msgspec.json.encode(finished.finish.failures)) < 2 * KEPT * (MESSAGE_LENGTH + 300)

@@ -36,7 +36,7 @@ def last_rows(run: Run) -> list[tuple[str, str, str | None]]:
 @pytest.mark.parametrize(
     ("message", "fails", "handled"), list(product((None, *STATUSES), (False, True), (False, True)))
 )
-def test_the_status_that_is_said_is_that_of_the_run(message: str | None, fails: bool, handled: bool) -> None:
+def test_the_run_has_the_status_of_the_final_step(message: str | None, fails: bool, handled: bool) -> None:
     run = run_of(text(message, handled=handled), fails=fails)
     status = message or ("failed" if fails and not handled else "completed")
     assert run.finish.status == status

@@ -17,8 +17,8 @@ from noetl_temporal.machine.commands import (
     Emit,
     Finish,
     FrameLimits,
-    KeepValues,
     RunChunk,
+    StoreValues,
 )
 from noetl_temporal.machine.events import (
     CancelRequested,
@@ -26,7 +26,7 @@ from noetl_temporal.machine.events import (
     ReturnRequested,
     Started,
     ToolFinished,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops.frames import MAX_ROWS
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -52,9 +52,9 @@ def sent(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkIn
 def begun(machine: Machine) -> list[ChunkInput]:
     """The first chunks of a run, whose items are stored where they are several."""
     commands = machine.feed(Started(NOW))
-    for keep in [command for command in commands if isinstance(command, KeepValues)]:
+    for keep in [command for command in commands if isinstance(command, StoreValues)]:
         refs = tuple(PayloadRef(f"key {n}", 10) for n, _ in enumerate(keep.values))
-        commands += machine.feed(ValuesKept(NOW, keep.id, refs))
+        commands += machine.feed(ValuesStored(NOW, keep.id, refs))
     return [command.input for command in commands if isinstance(command, RunChunk)]
 
 
@@ -82,7 +82,7 @@ def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> 
         ("frame: {row_concurrency: 32}", [(0, 5)]),
     ],
 )
-def test_a_loop_is_cut_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
+def test_a_loop_is_split_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
     """As many run at once as ``max_in_flight`` has places for their items."""
     machine = Machine(graph_of(frame), execution_id=1, limit=STORED_BYTES)
     chunks = begun(machine)
@@ -140,7 +140,7 @@ class _Loop:
         self.finish = next((command for command in commands if isinstance(command, Finish)), self.finish)
 
 
-def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
+def test_items_that_have_begun_end_and_the_others_are_returned() -> None:
     loop = _Loop()
     loop.answer()
     loop.feed(ReturnRequested(NOW))
@@ -153,7 +153,7 @@ def test_items_that_have_begun_end_and_the_rest_is_given_back() -> None:
     assert loop.machine.report.stats == {"total": 3, "success": 3, "failed": 0, "skipped": 0}
 
 
-def test_after_a_stop_nothing_is_given_back() -> None:
+def test_after_a_stop_no_items_are_returned() -> None:
     loop = _Loop()
     loop.feed(ReturnRequested(NOW))
     loop.feed(CancelRequested(NOW))

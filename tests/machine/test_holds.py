@@ -140,7 +140,7 @@ def test_a_retried_loop_runs_the_items_that_did_not_succeed(
     assert run.finish.failures.unhandled == 0
 
 
-def test_a_loop_that_failed_fast_runs_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_retried_loop_that_failed_fast_runs_its_other_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", 3)
     run = Controlled(LOOP.replace("mode: parallel, max_in_flight: 4", "mode: sequential, on_error: fail_fast"))
     first = run.run_chunks(lambda call: error() if call.iteration == 4 else ok(call.iteration))
@@ -181,7 +181,7 @@ def test_data_for_many_skipped_steps_is_small() -> None:
     assert skip_problem("x" * 600, 1_000) == refused
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_decisions_are_refused() -> None:
     run = Controlled(BRANCHES)
     graph, state = run.graph, run.machine.state
 

@@ -113,7 +113,7 @@ def test_a_route_sees_the_result_of_its_item_by_the_name_of_the_loop() -> None:
     assert [call.config["result"] for call in run.calls if call.step == "tell"] == ["4 Oslo", "4 Rome"]
 
 
-def test_an_item_keeps_its_place_while_its_route_runs() -> None:
+def test_an_item_counts_as_in_flight_while_its_route_runs() -> None:
     graph = compile_or_raise(text(mode="mode: parallel, max_in_flight: 1"))
     machine, chunk = begun(graph)
     (oslo,) = calls_of(chunk)

@@ -12,7 +12,7 @@ from .driver import error, run_text
 from .playbooks import playbook
 
 
-def jumping(to: str, when: str, more: str = "") -> str:
+def tasks_with_jump(to: str, when: str, more: str = "") -> str:
     """Two tasks, the second of which jumps while ``when`` holds."""
     rule = f"{{when: '{{{{ {when} }}}}', then: {{do: jump, to: '{to}'{more}}}}}"
     return playbook(
@@ -38,13 +38,13 @@ class Counting:
 
 @pytest.mark.parametrize("to", ["first", "previous", "prev", "_previous", "@previous"])
 def test_a_jump_leads_to_a_label_or_to_the_task_before(to: str) -> None:
-    run = run_text(jumping(to, "output.data < 5"), Activity(Counting()))
+    run = run_text(tasks_with_jump(to, "output.data < 5"), Activity(Counting()))
     assert [call.task for call in run.calls] == ["first", "second"] * 3
     assert run.finish.result == 6
 
 
 def test_a_jump_waits_for_its_delay() -> None:
-    run = run_text(jumping("first", "output.data < 3", ", delay: 2s"), Activity(Counting()))
+    run = run_text(tasks_with_jump("first", "output.data < 3", ", delay: 2s"), Activity(Counting()))
     assert run.delays == [2.0]
 
 
@@ -80,6 +80,6 @@ def test_attempts_are_counted_from_one_after_a_jump() -> None:
 
 def test_a_jump_without_an_end_runs_out_of_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_executions, "MAX_EXECUTIONS", 7)
-    run = run_text(jumping("first", "output.data > 0"), Activity(Counting()))
+    run = run_text(tasks_with_jump("first", "output.data > 0"), Activity(Counting()))
     assert (run.finish.status, len(run.calls)) == ("failed", 7)
     assert run.finish.failures.kept[0].kind == "budget"

@@ -82,7 +82,7 @@ def test_each_position_of_a_call(tool: str, field: str) -> None:
     assert found_in(getattr(call, field)) == [BILLING]
 
 
-def test_what_is_set_passes_the_reference_on() -> None:
+def test_set_passes_on_the_reference() -> None:
     done = run("""- step: start
   tool: {kind: noop}
   set: {ctx.held: "Bearer {{ keychain.billing.key }}"}
@@ -110,12 +110,12 @@ def test_auth_may_name_an_entry(auth: str) -> None:
     assert found_in(call.auth) == [msgspec.structs.replace(BILLING, path=())]
 
 
-def test_a_name_of_the_playbooks_own_comes_before_an_entry() -> None:
+def test_a_name_bound_by_the_playbook_hides_a_keychain_entry() -> None:
     call = one_call('- {step: start, tool: {kind: noop, input: {billing: mine, a: "{{ billing }}"}}}', billing="w")
     assert call.input["a"] == "w"
 
 
-def test_what_goes_wrong_in_an_entry_is_an_error_of_the_step_that_reads_it() -> None:
+def test_an_error_in_a_keychain_entry_fails_the_step_that_reads_it() -> None:
     text = f"""{HEAD}keychain: [{{name: a, kind: vault, path: "{{{{ nowhere }}}}"}}]
 workflow:
 - {{step: start, tool: {{kind: noop}}, next: {{arcs: [{{step: then}}]}}}}

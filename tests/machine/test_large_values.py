@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Finish, LoadValue, RunChunk, StoreValues
 from noetl_temporal.machine.events import (
     CancelRequested,
     Continued,
@@ -17,7 +17,7 @@ from noetl_temporal.machine.events import (
     Resumed,
     ToolFinished,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 
 from .driver import ok
@@ -40,8 +40,8 @@ SETTING = """
 """
 
 
-def keeps(commands: list[Command]) -> list[KeepValues]:
-    return [command for command in commands if isinstance(command, KeepValues)]
+def keeps(commands: list[Command]) -> list[StoreValues]:
+    return [command for command in commands if isinstance(command, StoreValues)]
 
 
 def loads(commands: list[Command]) -> list[LoadValue]:
@@ -70,12 +70,12 @@ class Store:
         [*_, keep] = [None, *keeps(self.run.feed(HoldRequested))]
         return [] if keep is None else self.kept(keep)
 
-    def kept(self, keep: KeepValues) -> list[str]:
+    def kept(self, keep: StoreValues) -> list[str]:
         texts = [msgspec.json.encode(value) for value in keep.values]
         keys = [f"{len(self.values) + place}" for place in range(len(texts))]
         self.values |= dict(zip(keys, keep.values, strict=True))
         self.run.feed(
-            ValuesKept, keep.id, tuple(PayloadRef(key, len(text)) for key, text in zip(keys, texts, strict=True))
+            ValuesStored, keep.id, tuple(PayloadRef(key, len(text)) for key, text in zip(keys, texts, strict=True))
         )
         return keys
 
@@ -107,7 +107,7 @@ def message_of(run: Watched, step: str) -> Any:
     return call.call.config["message"]
 
 
-def test_what_the_request_gave_is_stored_when_the_run_is_to_continue_and_then_copied_no_more() -> None:
+def test_large_values_of_the_request_are_stored_once_before_continue_as_new() -> None:
     run, store = started("none", big=BIG, rows=ROWS)
     assert not keeps(run.commands)
     assert len(store.hold()) == 4  # of the payload and of the workload
@@ -155,7 +155,7 @@ def test_the_workload_as_a_whole_has_every_value_in_its_place() -> None:
     )
 
 
-def test_what_was_set_is_measured_and_stored_once() -> None:
+def test_large_values_of_set_are_measured_and_stored_once() -> None:
     run, store = set_rows("")
     assert len(store.hold()) == 1
     assert run.machine.state.ctx == {"rows": None}
@@ -204,7 +204,7 @@ def test_a_stored_value_is_replaced_without_being_loaded() -> None:
 
 
 @pytest.mark.parametrize("value", ["1", '"{{ after.rows }}"'])
-def test_what_is_written_while_the_value_before_it_is_stored_stays(value: str) -> None:
+def test_a_value_set_while_the_old_one_is_being_stored_stays_in_the_state(value: str) -> None:
     run, store = set_rows(f"ctx.rows: {value}", "{{ ctx.rows }}")
     [keep] = keeps(run.feed(HoldRequested))
     run.feed(Continued)
@@ -230,7 +230,7 @@ def test_a_call_whose_end_waits_for_a_value_is_not_in_flight() -> None:
 def test_a_value_that_cannot_be_stored_stays() -> None:
     run, _ = set_rows("", "{{ ctx.rows | length }}")
     [keep] = keeps(run.feed(HoldRequested))
-    run.feed(ValuesKept, keep.id, error="gone")
+    run.feed(ValuesStored, keep.id, error="gone")
     run.feed(Continued)
     run.feed(ToolFinished, "after#1:after_task:1", ok())
     assert message_of(run, "last") == len(ROWS)
@@ -250,7 +250,7 @@ def test_a_new_host_has_what_was_being_stored_stored_again() -> None:
     run, store = set_rows("")
     [keep] = keeps(run.feed(HoldRequested))
     run.feed(Resumed)
-    assert run.feed(ValuesKept, keep.id, (PayloadRef("late", 1),)) == []
+    assert run.feed(ValuesStored, keep.id, (PayloadRef("late", 1),)) == []
     assert [store.values[key] for key in store.hold()] == [ROWS]
 
 

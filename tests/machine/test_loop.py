@@ -38,7 +38,7 @@ def results(run: Run) -> Any:
     ("items", "seen"),
     [("[1, 2, 3]", [1, 2, 3]), ("[]", []), ("text", ["text"]), ("{a: 1}", [{"a": 1}]), ("null", [])],
 )
-def test_what_is_an_item(items: str, seen: list[Any]) -> None:
+def test_which_collections_have_which_items(items: str, seen: list[Any]) -> None:
     run = run_text(loop(items=items), message)
     assert [call.config["message"] for call in run.calls if call.step == "start"] == seen
     assert results(run) == {"total": len(seen), "success": len(seen), "failed": 0, "skipped": 0}
@@ -137,7 +137,7 @@ workflow:
         (', order_by: "{{ item.n }}", limit: 2', [0, 1]),
     ],
 )
-def test_where_order_by_and_limit(extra: str, expected: list[int]) -> None:
+def test_items_are_filtered_ordered_and_limited(extra: str, expected: list[int]) -> None:
     run = run_text(LEGACY.replace(" LOOP", extra), message)
     assert run.finish.result == expected
 

@@ -53,13 +53,13 @@ def _peak(work: Callable[[], Any]) -> int:
 def test_a_collection_that_is_taken_whole_is_not_copied(more: str) -> None:
     loop, scope = _loop(more), {"workload": {"found": list(range(ITEMS))}}
 
-    def opened() -> None:
+    def open_loop() -> None:
         items = selected(loop, scope, collection_of(loop, scope), Budget(INLINE_BYTES))
         assert items is not None
         cut(items, 16, 16_000_000)
 
-    opened()
-    assert _peak(opened) < 10 * ITEMS, "8 bytes an item are the list that the template gives"
+    open_loop()
+    assert _peak(open_loop) < 10 * ITEMS, "8 bytes an item are the list that the template gives"
 
 
 def test_a_stored_list_costs_the_machine_the_references_to_its_ranges() -> None:

@@ -9,7 +9,7 @@ import pytest
 from noetl_activities.errors import ConfigError
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.mapped_rows import rendered_sink
+from noetl_temporal.mapped_rows import render_sink
 
 SPAN = Span(1, 1, 1, 9)
 DATA = [{"id": 1, "user": {"name": "Ada"}}, {"id": 2, "user": {"name": "Ben"}, "value": "1"}]
@@ -17,7 +17,7 @@ DATA = [{"id": 1, "user": {"name": "Ada"}}, {"id": 2, "user": {"name": "Ben"}, "
 
 def stored(mapping: dict[str, Json], *templates: str, data: Json = None, **names: Any) -> dict[str, Json]:
     config = {"table": "t", "mapping": mapping, **({"data": data} if data is not None else {})}
-    return rendered_sink(Value(config, {f"/mapping/{one}": SPAN for one in templates}), names, DATA)
+    return render_sink(Value(config, {f"/mapping/{one}": SPAN for one in templates}), names, DATA)
 
 
 def test_columns_are_filled_from_templates_fields_and_values() -> None:

@@ -122,7 +122,7 @@ def run_with(place: Place, value: Any) -> Run:
 
 @pytest.mark.parametrize("value", [1, 3, "3"], ids=repr)
 @pytest.mark.parametrize("name", PLACES)
-def test_a_number_is_taken(name: str, value: Any) -> None:
+def test_numbers_are_accepted(name: str, value: Any) -> None:
     run = run_with(PLACES[name], value)
     is_used_up = name == "retry attempts" and value == 1
     assert run.finish.status == ("failed" if is_used_up else "completed"), run.finish.failures.kept
@@ -130,7 +130,7 @@ def test_a_number_is_taken(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("name", PLACES)
-def test_an_odd_value_is_a_duration_or_a_failure_at_its_place(name: str, odd: str) -> None:
+def test_an_unexpected_value_is_a_duration_or_a_failure_at_its_position(name: str, odd: str) -> None:
     place = PLACES[name]
     run = run_with(place, ODD[odd])
     if odd in DURATIONS and place.is_duration:
@@ -152,7 +152,7 @@ def assert_reported(run: Run, place: Place, odd: str) -> None:
 
 
 @pytest.mark.parametrize("mistake", ["1 / 0 > 1", "output.data > none", "output.data in 3"])
-def test_a_rule_that_is_wrong_fails_its_task_there(mistake: str) -> None:
+def test_an_error_in_a_rule_fails_its_task_at_its_position(mistake: str) -> None:
     text = ruled("do: continue", f"{{{{ {mistake} }}}}")
     run = run_text(text, answer())
     assert run.finish.status == "failed"

@@ -172,7 +172,7 @@ def test_a_chunk_that_is_paused_begins_no_item() -> None:
     assert "start" in begun(restored.feed(UnpauseRequested(run.now)))
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_invalid_pauses_and_resumes_are_refused() -> None:
     run = Controlled(TWO)
     state = run.machine.state
     assert resume_problem(state, []) == "the run is not paused"
@@ -188,7 +188,7 @@ def test_what_cannot_be_is_refused() -> None:
     assert pause_problem(run.machine.state, []) == resume_problem(run.machine.state, []) == "the run has ended"
 
 
-def test_who_asks_and_why_have_limits() -> None:
+def test_names_and_reasons_have_a_maximum_length() -> None:
     assert text_problem("a" * 200, "r" * 4_000) is None
     assert text_problem("a" * 201, "") == "the name has 201 characters; at most 200 are allowed"
     assert text_problem("", "r" * 4_001) == "the reason has 4,001 characters; at most 4,000 are allowed"

@@ -45,7 +45,7 @@ def test_tasks_run_in_order_and_the_step_has_the_last_result() -> None:
         ("[{else: {then: {do: continue}}}]", ["a", "b"], "completed"),
     ],
 )
-def test_what_a_policy_makes_of_an_error(rules: str, called: list[str], status: str) -> None:
+def test_actions_of_a_policy_after_an_error(rules: str, called: list[str], status: str) -> None:
     policy = f", spec: {{policy: {{rules: {rules}}}}}" if rules else ""
     text = pipeline(f"      - {{name: a, kind: noop{policy}}}\n      - {{name: b, kind: noop}}\n")
     run = run_text(text, lambda call: judged(call, error() if call.task == "a" else ok(1)))
@@ -82,7 +82,7 @@ def test_an_exhausted_rule_keeps_the_error_beside_its_result() -> None:
     assert (run.finish.status, run.finish.failures.kept[0].message) == ("failed", "late")
 
 
-def test_a_failed_step_has_what_the_server_answered() -> None:
+def test_a_failed_step_has_the_response_of_the_server() -> None:
     answer = {"status_code": 409, "data": {"reason": "taken"}}
     failed = {"status": "error", "error": {"kind": "client_error", "message": "no", "status": 409}, "result": answer}
     rest = """    next: [{step: repair, when: "{{ output.data.reason == 'taken' }}"}]
@@ -215,7 +215,7 @@ def test_a_path_may_name_the_body_of_the_response() -> None:
     assert run.of("task.done")[-1].result == run.finish.result, "the last row of the pages has all of them"
 
 
-def test_a_path_that_is_not_there_fails_the_step() -> None:
+def test_a_missing_path_fails_the_step() -> None:
     run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "nothing"), a_page)
     assert run.finish.status == "failed"
     assert "nothing to collect" in run.finish.failures.kept[0].message
@@ -273,7 +273,7 @@ def test_the_request_overrides_the_workload_deeply_and_its_text_is_never_rendere
     assert run.finish.result == "1 {{ 1/0 }} me"
 
 
-def test_a_default_that_reads_its_own_name_asks_for_that_of_the_request() -> None:
+def test_a_default_that_reads_its_own_name_has_the_value_of_the_request() -> None:
     text = """apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: x}
@@ -297,7 +297,7 @@ def test_a_workload_without_value_refuses_the_run() -> None:
     assert run.types()[-1] == "playbook.failed"
 
 
-def test_what_a_step_binds_is_rendered_once() -> None:
+def test_names_bound_by_a_step_are_rendered_once() -> None:
     run = run_text(
         playbook(
             "  - step: start\n    input: {city: '{{ city.name }}'}\n    tool: {kind: noop}\n",

@@ -74,13 +74,13 @@ BY_STATUS = [
 
 
 @pytest.mark.parametrize("when", BY_STATUS)
-def test_a_rule_about_the_status_does_not_match_where_no_server_answered(when: str) -> None:
+def test_a_rule_about_the_status_does_not_match_if_no_server_responded(when: str) -> None:
     rules = [rule(0, "retry", when), rule(1, "continue")]
     assert decide(rules, "error", outcome_names("http", UNREACHED), 1).do == "continue"
     assert decide(rules, "error", outcome_names("http", BUSY), 1).do == "retry"
 
 
-def test_a_rule_that_is_wrong_is_a_failure_and_no_other_rule_is_asked() -> None:
+def test_an_error_in_a_rule_is_a_failure_and_no_other_rule_is_evaluated() -> None:
     with pytest.raises(TemplateFailure, match="division by zero"):
         decide([rule(0, "retry", "{{ 1 / 0 }}"), rule(1, "continue")], "error", outcome_names("http", BUSY), 1)
 

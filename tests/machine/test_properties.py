@@ -104,7 +104,7 @@ def test_a_restored_machine_continues_as_if_nothing_had_happened(text: str) -> N
     assert whole == pieces
 
 
-def test_what_does_not_fit_changes_nothing_and_is_the_last_thing_a_machine_takes() -> None:
+def test_an_unexpected_fact_changes_nothing_and_ends_the_machine() -> None:
     graph = compile_or_raise(playbook(step("start")))
     for before, wrong in (
         ([], ToolFinished(EPOCH_MS, "x", ok())),
@@ -123,7 +123,7 @@ def test_what_does_not_fit_changes_nothing_and_is_the_last_thing_a_machine_takes
             machine.feed(Continued(EPOCH_MS))
 
 
-def test_a_timer_of_something_that_is_gone_means_nothing() -> None:
+def test_an_unknown_timer_is_ignored() -> None:
     machine = Machine(compile_or_raise(playbook(step("start"))), execution_id=1)
     machine.feed(Started(EPOCH_MS))
     assert machine.feed(TimerFired(EPOCH_MS, "of something that is gone")) == []

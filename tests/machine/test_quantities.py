@@ -34,7 +34,7 @@ PLACE = Span(3, 7, 3, 20)
         ("3650d", 3650 * 86400.0),
     ],
 )
-def test_a_duration(value: Any, expected: float) -> None:
+def test_values_that_are_durations(value: Any, expected: float) -> None:
     assert seconds(value, "delay", None) == expected
 
 
@@ -69,7 +69,7 @@ def test_values_that_are_not_durations(value: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0), (3, 3), (3.0, 3), ("3", 3), (" 12 ", 12), ("3.0", 3)])
-def test_a_count(value: Any, expected: int) -> None:
+def test_values_that_are_counts(value: Any, expected: int) -> None:
     counted = count(value, "limit", None)
     assert counted == expected
     assert type(counted) is int
@@ -102,7 +102,7 @@ def test_values_that_are_not_counts(value: Any, message: str) -> None:
     ("value", "expected"),
     [(True, True), (False, False), (1, True), (0.0, False), ("Yes", True), (" false ", False), ("1", True)],
 )
-def test_a_flag(value: Any, expected: bool) -> None:
+def test_values_that_are_flags(value: Any, expected: bool) -> None:
     assert flag(value, "create", None) is expected
 
 

@@ -78,7 +78,7 @@ def test_a_failure_before_a_route_that_raises_is_reported_too() -> None:
     assert (routed.status, routed.error) == ("FAILED", run.finish.failures.kept[1].message)
 
 
-def test_two_failures_with_the_same_words_are_two() -> None:
+def test_two_failures_with_the_same_message_are_counted_separately() -> None:
     message = 'tool: {kind: noop, message: "{{ 1 / workload.zero }}"}'
     run = run_text(v10(f'{message}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}'), lambda _call: None)
     failure, other = run.finish.failures.kept

@@ -61,7 +61,7 @@ def test_iterations_add_to_one_value(
 
 
 @pytest.mark.parametrize(("sets", "begins"), [("{{ 'a' }}", ""), ("{{ item }}", "found: text")])
-def test_what_does_not_add_up_fails_the_step(sets: str, begins: str) -> None:
+def test_values_that_cannot_be_reduced_fail_the_step(sets: str, begins: str) -> None:
     run = found(loop("ctx.found: sum", sets, begins=begins))
     assert run.finish.status == "failed"
     assert "cannot be added to found" in run.finish.failures.kept[0].message

@@ -82,7 +82,7 @@ def test_the_end_of_the_loop_decides_on_failed_rows() -> None:
     assert (failure.step, failure.iteration, failure.handled) == ("first", 1, True)
 
 
-def test_a_failed_row_is_given_back_and_comes_again() -> None:
+def test_a_failed_row_is_released_and_claimed_again() -> None:
     table = Table(2, fails=lambda row, attempt: row == 0 and attempt == 1)
     run = run_text(text(REGION, releases="release"), table.answer)
     assert Counter(settlement[0] for settlement in table.said) == {"ACK": 2, "RELEASE": 1}
@@ -172,7 +172,7 @@ FORMS = pytest.mark.parametrize("form", [REGION, ROUTES, INSIDE], ids=["region",
 
 @FORMS
 @pytest.mark.parametrize("restored", [False, True], ids=["in memory", "restored"])
-def test_a_cancelled_run_gives_its_rows_back(form: str, restored: bool) -> None:
+def test_a_cancelled_run_releases_its_rows(form: str, restored: bool) -> None:
     """Those that are worked on, those that wait, and those that a claim in flight brings."""
     claiming = Claiming(text(form, "max_in_flight: 2, frame: {max_rows: 3}"), Table(6))
     claiming.answer("claim")
@@ -204,14 +204,14 @@ def test_a_second_cancel_waits_for_no_release(form: str) -> None:
 
 @FORMS
 @pytest.mark.parametrize("restored", [False, True], ids=["in memory", "restored"])
-def test_rows_that_are_stored_are_given_back_by_a_run_that_stops(form: str, restored: bool) -> None:
+def test_rows_in_the_payload_store_are_released_by_a_stopping_run(form: str, restored: bool) -> None:
     claiming = Claiming(text(form), Table(2))
     cancel_while_claiming(claiming, restored=restored)
     assert claiming.table.said == [("RELEASE", "0"), ("RELEASE", "1")]
     assert claiming.is_over
 
 
-def test_a_loop_inside_that_times_out_gives_its_rows_back() -> None:
+def test_an_inner_loop_that_times_out_releases_its_rows() -> None:
     form = INSIDE.replace("    loop:\n      cursor", "    timeout: 5s\n    loop:\n      cursor")
     claiming = Claiming(text(form, "max_in_flight: 1"), Table(1))
     claiming.answer("claim")
@@ -224,7 +224,7 @@ def test_a_loop_inside_that_times_out_gives_its_rows_back() -> None:
 
 @FORMS
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_happens_each_claimed_row_is_settled_once(form: str, seed: int) -> None:
+def test_each_claimed_row_is_settled_once_under_any_schedule(form: str, seed: int) -> None:
     """Calls take effect and end in any order, some rows fail, snapshots and stops come at any moment."""
     chance = random.Random(seed)
     table = Table(chance.randrange(12), fails=lambda row, attempt: (row * 7 + attempt + seed) % 5 == 0)

@@ -257,7 +257,7 @@ def test_all_held_items_are_retried_with_one_message_to_their_chunk(restored: bo
     assert not [one for one in pair.parent.state.waits.values() if one.kind == "held"]
 
 
-def test_what_is_held_is_named_where_several_are() -> None:
+def test_an_ambiguous_decision_lists_the_held_runs() -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
     pair.ends("first", error(), iteration=1)

@@ -117,21 +117,21 @@ def recording(steps: str, answer: Callable[[ToolCall], Any], pick: Callable[[int
     return Recording(compile_or_raise(HEAD + steps), answer, pick=pick)
 
 
-def said(run: Run) -> list[Any]:
+def messages_of_calls(run: Run) -> list[Any]:
     return [call.config.get("message") for call in run.calls]
 
 
-def test_a_step_and_what_follows_run_again_with_exact_facts() -> None:
+def test_a_step_and_those_after_it_run_again_with_exact_state() -> None:
     answers = iter([{"n": 1}, {"n": 2}, error("away")])
     recorded = recording(CHAIN, lambda _: next(answers))
     first = recorded.run({"city": "Oslo"})
     assert first.finish.status == "failed"
     recorded.answer = lambda _: {"n": 5}
     again = recorded.rerun("last", {"city": "Oslo"})
-    assert said(again) == said(first)[2:] == ["3 Oslo 1 2 7"]
+    assert messages_of_calls(again) == messages_of_calls(first)[2:] == ["3 Oslo 1 2 7"]
     assert (again.finish.status, again.finish.result) == ("completed", {"n": 5})
     middle = recorded.rerun("middle", {"city": "Oslo"})
-    assert said(middle) == ["1 1", "6 Oslo 1 5 7"]
+    assert messages_of_calls(middle) == ["1 1", "6 Oslo 1 5 7"]
 
 
 def test_the_log_lists_reused_steps_and_the_report_counts_no_calls_for_them() -> None:
@@ -172,23 +172,23 @@ def test_a_rerun_from_the_first_step_is_the_run_with_its_workload() -> None:
     recorded = recording(CHAIN, lambda _: {"n": 1})
     first = recorded.run()
     again = recorded.rerun("start")
-    assert said(again) == said(first)
+    assert messages_of_calls(again) == messages_of_calls(first)
     assert again.of("step.reused") == []
 
 
-def test_branches_that_had_ended_are_taken_over() -> None:
+def test_branches_that_had_ended_are_reused() -> None:
     recorded = recording(FORK, lambda call: {"n": call.step})
     first = recorded.run()
     again = recorded.rerun("join")
-    assert said(again) == said(first)[-1:] == ["left2 right"]
+    assert messages_of_calls(again) == messages_of_calls(first)[-1:] == ["left2 right"]
     assert [event.node for event in again.of("step.reused")] == ["start", "left", "left2", "right"]
 
 
-def test_results_of_steps_on_the_routes_of_items_are_taken_over() -> None:
+def test_results_of_steps_on_the_routes_of_items_are_reused() -> None:
     recorded = recording(ITEM_ROUTES, lambda call: {"said": call.config.get("message")})
     first = recorded.run()
     again = recorded.rerun("report")
-    assert said(again) == said(first)[-1:] == ["inner 2"]
+    assert messages_of_calls(again) == messages_of_calls(first)[-1:] == ["inner 2"]
     assert [event.node for event in again.of("step.reused")] == ["each", "inner"]
 
 
@@ -197,12 +197,12 @@ def test_branches_that_started_with_the_step_start_again(step: str) -> None:
     recorded = recording(FORK, lambda call: {"n": call.step})
     recorded.run()
     again = recorded.rerun(step)
-    assert sorted(said(again)) == ["left", "left2", "left2 right", "right"]
+    assert sorted(messages_of_calls(again)) == ["left", "left2", "left2 right", "right"]
     assert [event.node for event in again.of("step.reused")] == ["start"]
     assert {event.meta["step_run_id"] for event in again.of("step.started")} >= {"left#1", "right#1"}
 
 
-def test_a_branch_in_progress_has_nothing_to_take_over() -> None:
+def test_a_branch_in_progress_cannot_be_reused() -> None:
     recorded = recording(FORK, lambda call: {"n": call.step})
     recorded.run()
     assert recorded.problems == {
@@ -210,20 +210,20 @@ def test_a_branch_in_progress_has_nothing_to_take_over() -> None:
     }
 
 
-def test_a_branch_that_waits_at_a_join_is_taken_over() -> None:
+def test_a_branch_that_waits_at_a_join_is_reused() -> None:
     recorded = recording(FORK, lambda call: {"n": call.step}, pick=lambda count: count - 1)
     first = recorded.run()
-    assert said(first)[1:] == ["left", "right", "left2", "left2 right"]
+    assert messages_of_calls(first)[1:] == ["left", "right", "left2", "left2 right"]
     assert recorded.problems == {}
     again = recorded.rerun("left2")
-    assert said(again) == ["left2", "left2 right"]
+    assert messages_of_calls(again) == ["left2", "left2 right"]
 
 
-def test_of_a_loop_the_results_are_taken_over() -> None:
+def test_the_results_of_a_loop_are_reused() -> None:
     recorded = recording(LOOP, lambda call: 10 * int(call.config["message"]))
     recorded.run()
     again = recorded.rerun("after")
-    assert said(again) == [60]
+    assert messages_of_calls(again) == [60]
     assert not [event for event in again.events if event.type.startswith("loop.")]
     loop = recorded.rerun("start")
     assert len(loop.of("loop.iteration.done")) == 3
@@ -242,7 +242,7 @@ def test_the_final_step_can_be_rerun_alone() -> None:
     recorded = recording(CHAIN, lambda _: {"n": 1})
     first = recorded.run()
     again = recorded.rerun("end")
-    assert (said(again), again.finish.result) == ([], first.finish.result)
+    assert (messages_of_calls(again), again.finish.result) == ([], first.finish.result)
 
 
 def test_a_rerun_can_be_rerun() -> None:
@@ -250,7 +250,7 @@ def test_a_rerun_can_be_rerun() -> None:
     first = recorded.run()
     recorded.rerun("middle")
     again = recorded.rerun("last")
-    assert said(again) == said(first)[2:]
+    assert messages_of_calls(again) == messages_of_calls(first)[2:]
 
 
 def test_a_run_that_was_stopping_is_refused() -> None:
@@ -270,9 +270,9 @@ def test_a_step_of_a_loop_over_steps_belongs_to_it() -> None:
         None,
     ]
     assert recorded.states.keys() == {"each", "done", "report", "end"}
-    assert len(said(recorded.rerun("done"))) == 1
+    assert len(messages_of_calls(recorded.rerun("done"))) == 1
     again = recorded.rerun("report")
-    assert said(again) == [2]
+    assert messages_of_calls(again) == [2]
     assert again.finish.steps["inner"] == {
         "status": "completed",
         "reused": True,

@@ -43,7 +43,7 @@ def test_a_changed_state_is_as_before() -> None:
     assert runs.get_mutable("nobody") is None
 
 
-def test_only_runs_that_are_handed_out_are_copied() -> None:
+def test_only_accessed_step_runs_are_copied() -> None:
     changed, runs = state()
     checkpoint = Checkpoint(changed, runs)
     assert sum(run.index for run in runs.values()) == sum(range(COUNT))

@@ -167,7 +167,7 @@ def test_an_undefined_name_in_a_predicate_does_not_match_and_is_reported() -> No
         'spec: {policy: {admit: {rules: [{when: "{{ MISTAKE }}", then: {allow: false}}]}}}',
     ],
 )
-def test_a_condition_that_is_wrong_fails_the_step_at_its_place(fields: str, mistake: str) -> None:
+def test_an_error_in_a_condition_fails_the_step_at_its_position(fields: str, mistake: str) -> None:
     line = f"    {fields.replace('MISTAKE', mistake.replace('start.x', 'workload.x'))}"
     text = playbook(
         f"  - step: start\n{line}\n    tool: {{kind: noop}}\n" + step("a") + step("b"), "workload: {x: a}\n"
@@ -205,7 +205,7 @@ def test_a_failure_goes_to_end_and_the_playbook_fails() -> None:
     assert ended.meta["total_steps"] == 3
 
 
-def test_an_arc_that_asks_about_the_failure_handles_it() -> None:
+def test_an_arc_that_reads_the_failure_handles_it() -> None:
     text = playbook(
         """
   - step: start

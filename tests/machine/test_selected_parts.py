@@ -58,7 +58,7 @@ def test_a_part_without_a_name_has_its_own() -> None:
     assert run_text(asking(what, "{{ ask.count }}"), answer).finish.result == {"message": 3}
 
 
-def test_a_part_that_is_not_there_has_no_name() -> None:
+def test_a_missing_part_has_no_name() -> None:
     what = 'output: {select: [{path: "$.nothing[3]", as: part}]}'
     run = run_text(asking(what, "{{ ask.part | default('none') }}"), answer)
     assert run.finish.result == {"message": "none"}

@@ -68,7 +68,9 @@ class Storing:
         ("", PAGE, ITEM, OF_PAGES[:2], OF_ITEMS[:1]),
     ],
 )
-def test_a_sink_stores_what_its_level_is(loop: str, page: str, item: str, pages: list[Any], items: list[Any]) -> None:
+def test_a_sink_stores_the_result_of_its_level(
+    loop: str, page: str, item: str, pages: list[Any], items: list[Any]
+) -> None:
     storing = Storing()
     run = storing.run(TEXT.replace("LOOP", loop).replace("PAGE", page).replace("ITEM", item))
     assert run.finish.status == "completed"

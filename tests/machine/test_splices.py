@@ -59,7 +59,7 @@ def test_a_value_of_any_type_arrives_as_it_is(name: str, head: str) -> None:
         ("result = {{ workload.rows\n  }}; line = 1 / 1", VALUES["rows"]),
     ],
 )
-def test_it_is_an_expression_of_its_own(code: str, result: Any) -> None:
+def test_a_splice_is_one_expression(code: str, result: Any) -> None:
     assert result_of(code_of(code)) == result
 
 

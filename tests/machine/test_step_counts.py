@@ -78,7 +78,7 @@ def test_iterations_of_a_loop() -> None:
     assert counts(LOOP, answer) == {"attempts": 6, "retries": 3, "iterations": stats}
 
 
-def test_what_repeated_runs_of_a_step_add_up_to() -> None:
+def test_counts_of_repeated_step_runs_are_added() -> None:
     again = (
         LOOP
         + """    next: {arcs: [{step: start, when: "{{ not ctx.again }}", set: {ctx.again: true}}]}

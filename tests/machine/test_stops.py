@@ -144,7 +144,7 @@ def test_a_step_whose_last_call_ends_well_after_its_time_timed_out() -> None:
     assert [failure.kind for failure in run.finish().failures.kept] == ["timeout"]
 
 
-def test_what_has_really_ended_is_recorded_so() -> None:
+def test_a_call_that_succeeds_during_a_cancel_completes_its_step() -> None:
     run = watched("  - step: start\n    tool: {kind: noop}\n" + CLEANUP)
     run.feed(CancelRequested, "enough")
     run.feed(ToolFinished, "start#1:start_task:1", ok("done"))
@@ -265,7 +265,7 @@ def test_fail_fast_stops_items_before_their_next_task() -> None:
     assert report_of(loop).stats == {"total": 3, "success": 0, "failed": 1, "skipped": 2}
 
 
-def test_a_cancelled_loop_counts_no_item_as_a_success_that_was_cut_off() -> None:
+def test_a_cancelled_loop_counts_no_interrupted_item_as_a_success() -> None:
     loop = looped()
     loop.feed(CancelRequested, "enough")
     loop.feed(ToolFinished, "0:a:1", ok())
@@ -291,7 +291,7 @@ def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
     assert [(failure.step, failure.kind) for failure in run.finish().failures.kept] == [("start", "cancelled")]
 
 
-def test_a_stop_holds_over_a_continue_as_new() -> None:
+def test_a_stop_survives_continue_as_new() -> None:
     run = watched(PAGES + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
     run.feed(HoldRequested)
     run.feed(CancelRequested, "enough")

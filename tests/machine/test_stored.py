@@ -11,7 +11,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
-from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoadValue, RunChunk, StoreValues
 from noetl_temporal.machine.events import (
     CancelRequested,
     ChunkFinished,
@@ -22,7 +22,7 @@ from noetl_temporal.machine.events import (
     TimerFired,
     ToolFinished,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops import chunks, offload
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -128,7 +128,7 @@ def test_a_value_that_is_passed_on_whole_is_loaded_and_not_kept() -> None:
     assert b"rows" not in msgspec.json.encode(run.machine.state.records)
 
 
-def test_what_ends_meanwhile_does_not_wait_for_a_fact_that_waits() -> None:
+def test_facts_do_not_wait_for_a_deferred_fact() -> None:
     fork = """
   - step: start
     tool: {kind: noop}
@@ -156,7 +156,7 @@ def test_what_ends_meanwhile_does_not_wait_for_a_fact_that_waits() -> None:
     assert run.machine.state.ctx["n"] == 2
 
 
-def test_a_value_that_is_gone_fails_the_template_that_reads_it() -> None:
+def test_a_missing_value_fails_the_template_that_reads_it() -> None:
     run, load = waiting("{{ start | length }}")
     run.feed(ValueLoaded, load, error="a stored value cannot be read: it is gone")
     assert run.finish().status == "failed"
@@ -283,10 +283,10 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_chunks")
 def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
-    [keep] = [command for command in run.commands if isinstance(command, KeepValues)]
+    [keep] = [command for command in run.commands if isinstance(command, StoreValues)]
     assert keep.values == ([0, 1, 2, 3], [4, 5, 6, 7], {"workload": {"name": "many"}})
     assert not any(isinstance(command, RunChunk) for command in run.commands)
-    commands = run.feed(ValuesKept, keep.id, (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
+    commands = run.feed(ValuesStored, keep.id, (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     inputs = [command.input for command in commands if isinstance(command, RunChunk)]
     assert [(input_.kept_items, input_.kept_scope, input_.items, input_.first, input_.total) for input_ in inputs] == [
         (Part("a", 0, 4), "scope", [], 0, 8),
@@ -298,9 +298,9 @@ def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state(
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_items_that_a_chunk_gave_back_are_the_last_of_its_part() -> None:
+def test_items_that_a_chunk_returned_are_the_last_of_its_part() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
-    run.feed(ValuesKept, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
+    run.feed(ValuesStored, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
     commands = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, rest=3, clock=EPOCH_MS))
     [again] = [command.input for command in commands if isinstance(command, RunChunk)]
@@ -310,7 +310,7 @@ def test_items_that_a_chunk_gave_back_are_the_last_of_its_part() -> None:
 @pytest.mark.usefixtures("small_chunks")
 def test_nothing_is_stored_where_there_is_no_store() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
-    assert not any(isinstance(command, KeepValues) for command in run.commands)
+    assert not any(isinstance(command, StoreValues) for command in run.commands)
     assert any(isinstance(command, RunChunk) for command in run.commands)
 
 
@@ -329,7 +329,7 @@ def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
 )
 def test_the_counts_of_a_loop_are_read_without_its_results(template: str, is_loaded: bool) -> None:
     run = Watched(LOOP % template, "workload: {name: x}\n")
-    run.feed(ValuesKept, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
+    run.feed(ValuesStored, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 4, "success": 4, "failed": 0, "skipped": 0}
     for id_, key in (("start/1", "c"), ("start/1/4", "d")):
         stored = StoredRef((Part(key, 0, 4),), 9)
@@ -353,10 +353,10 @@ def test_a_chunk_stores_its_results_before_it_ends() -> None:
         report = stored_result() if place == 1 else ok(place)
         commands += machine.feed(ToolFinished(EPOCH_MS + 1, call.id, report))
         calls += [command.call for command in commands if isinstance(command, CallTool) and command.call not in calls]
-    [keep] = [command for command in commands if isinstance(command, KeepValues)]
+    [keep] = [command for command in commands if isinstance(command, StoreValues)]
     assert keep.values == ([0, 2, 3],)
     assert machine.report is None
-    machine.feed(ValuesKept(EPOCH_MS + 2, keep.id, (PayloadRef("r", 7),)))
+    machine.feed(ValuesStored(EPOCH_MS + 2, keep.id, (PayloadRef("r", 7),)))
     assert machine.report is not None
     assert machine.report.results == []
     parts = (Part("r", 0, 1), Part("large"), Part("r", 1, 2))
@@ -383,7 +383,7 @@ def test_results_of_all_chunks_are_reported_in_the_order_of_the_items() -> None:
 @pytest.mark.usefixtures("small_chunks")
 def test_a_loop_whose_items_cannot_be_stored_keeps_them() -> None:
     run = Watched(LOOP % "done", "workload: {name: x}\n")
-    run.feed(ValuesKept, "start/1:items", error="values cannot be stored")
+    run.feed(ValuesStored, "start/1:items", error="values cannot be stored")
     inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
     assert [input_.items for input_ in inputs] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
@@ -397,14 +397,14 @@ def chunk_with_results() -> LoopMachine:
     commands = machine.feed(Started(EPOCH_MS))
     while calls := [command.call for command in commands if isinstance(command, CallTool)]:
         commands = [more for call in calls for more in machine.feed(ToolFinished(EPOCH_MS + 1, call.id, ok(1)))]
-    assert any(isinstance(command, KeepValues) for command in commands)
+    assert any(isinstance(command, StoreValues) for command in commands)
     return machine
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_chunk_whose_results_cannot_be_stored_fails() -> None:
     machine = chunk_with_results()
-    machine.feed(ValuesKept(EPOCH_MS + 2, "results", error="values cannot be stored"))
+    machine.feed(ValuesStored(EPOCH_MS + 2, "results", error="values cannot be stored"))
     assert machine.report is not None
     assert (machine.report.status, machine.report.results) == ("error", [None] * 4)
     assert machine.report.failure is not None

@@ -11,7 +11,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import Part, StoredRef
-from noetl_temporal.machine.commands import CallTool, Command, FrameLimits, KeepValues, LoadValue, RunChunk
+from noetl_temporal.machine.commands import CallTool, Command, FrameLimits, LoadValue, RunChunk, StoreValues
 from noetl_temporal.machine.events import (
     ChunkFinished,
     ChunkReport,
@@ -19,7 +19,7 @@ from noetl_temporal.machine.events import (
     PayloadRef,
     Started,
     ValueLoaded,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.chunks import cut_stored
@@ -83,7 +83,7 @@ def test_chunks_get_parts_of_the_pages_and_nothing_is_loaded(collection: str) ->
     run = Run(collection)
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
     assert loads(run.commands) == []
-    assert not any(isinstance(command, KeepValues) for command in run.commands)
+    assert not any(isinstance(command, StoreValues) for command in run.commands)
     [first, second] = [command.input for command in run.commands if isinstance(command, RunChunk)]
     assert [(chunk.first, chunk.size, chunk.total, chunk.items) for chunk in (first, second)] == [
         (0, 3, 12, []),
@@ -104,7 +104,7 @@ def test_a_list_that_is_not_taken_as_it_is_is_loaded(collection: str, options: s
     run = Run(collection, options)
     [load] = loads(run.commands)
     run.feed(ValueLoaded, load.id, list(range(12)))
-    [keep] = [command for command in run.commands if isinstance(command, KeepValues)]
+    [keep] = [command for command in run.commands if isinstance(command, StoreValues)]
     assert keep.values[0][0] == first
 
 
@@ -133,7 +133,7 @@ def test_a_mapping_that_is_read_whole_has_the_list_in_it() -> None:
     assert [one.scope["workload"]["deep"] for one in inputs] == [{"items": list(range(12)), "n": 1}] * 2
 
 
-def test_what_is_beside_the_list_is_read_without_loading_it() -> None:
+def test_values_beside_the_list_are_read_without_loading_it() -> None:
     run = Run("workload.deep.items", read="workload.deep.n")
     assert loads(run.commands) == []
     assert [one.input.scope["workload"] for one in run.commands if isinstance(one, RunChunk)] == [
@@ -143,9 +143,9 @@ def test_what_is_beside_the_list_is_read_without_loading_it() -> None:
 
 def test_a_large_scope_is_stored_once_for_all_chunks() -> None:
     run = Run("workload.items", read="workload.text", text="x" * 70_000)
-    [keep] = [command for command in run.commands if isinstance(command, KeepValues)]
+    [keep] = [command for command in run.commands if isinstance(command, StoreValues)]
     assert keep.values == ({"workload": {"text": "x" * 70_000}},)
-    run.feed(ValuesKept, keep.id, (PayloadRef("scope", 70_020),))
+    run.feed(ValuesStored, keep.id, (PayloadRef("scope", 70_020),))
     inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
     assert {(input_.kept_scope, len(input_.scope)) for input_ in inputs} == {("scope", 0)}
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]

@@ -25,13 +25,13 @@ workflow:
 """
 
 
-def undecided(report: ToolReport) -> ToolReport:
+def without_decision(report: ToolReport) -> ToolReport:
     """As the shell reports the end of a child."""
     return msgspec.structs.replace(report, is_decided=False)
 
 
 def run(more: str, answer: Callable[[ToolCall], Any]) -> Run:
-    return run_text(HEAD + CALL + more, lambda call: undecided(answer(call)))
+    return run_text(HEAD + CALL + more, lambda call: without_decision(answer(call)))
 
 
 def test_a_call_names_the_playbook_and_its_input() -> None:
@@ -54,7 +54,7 @@ RULES = """\
 
 
 @pytest.mark.parametrize(("failures", "status"), [(0, "completed"), (2, "completed"), (3, "failed")])
-def test_the_machine_asks_the_rules_also_after_a_success(failures: int, status: str) -> None:
+def test_the_machine_evaluates_rules_after_a_success_too(failures: int, status: str) -> None:
     seen: list[str] = []
 
     def answer(call: ToolCall) -> ToolReport:
@@ -101,7 +101,7 @@ workflow:
 
 
 @pytest.mark.parametrize(("step", "result"), [("", "b"), ("start", "a"), ("more", "b"), ("end", "b")])
-def test_a_run_yields_the_result_of_the_step_that_its_caller_asks_for(step: str, result: str) -> None:
+def test_a_run_returns_the_result_of_the_step_that_its_caller_names(step: str, result: str) -> None:
     machine = Machine(compile_or_raise(HEAD + STEPS), execution_id=7)
     driver = Driver(lambda call: ok(call.config["message"]))
     assert driver.drive(machine, return_step=step).result == result

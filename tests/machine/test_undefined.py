@@ -38,7 +38,7 @@ def test_a_typo_in_a_route_is_reported_at_its_place() -> None:
     "when",
     ["start.count == 6", "start.cuont is defined", "start.cuont | default(0) == 5", "error.kind == 'http'"],
 )
-def test_a_condition_may_ask_what_is_there(when: str) -> None:
+def test_a_condition_may_test_whether_a_value_exists(when: str) -> None:
     assert warnings(routed(when)) == []
 
 

@@ -54,7 +54,7 @@ def test_a_rule_that_ends_a_failed_call_by_chance_is_reported(rules: tuple[str, 
         ("{else: {then: {do: fail}}}",),
     ],
 )
-def test_a_rule_that_asks_about_errors_is_not_reported(rules: tuple[str, ...]) -> None:
+def test_a_rule_that_reads_errors_is_not_reported(rules: tuple[str, ...]) -> None:
     assert run_with(*rules).of("warning") == []
 
 

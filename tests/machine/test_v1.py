@@ -113,7 +113,7 @@ workflow:
     assert [event.node for event in run.of("step.started")] == ["start", "repair", "end"]
 
 
-def test_of_several_calls_of_a_task_its_name_means_the_last() -> None:
+def test_the_name_of_a_task_means_its_last_call() -> None:
     result = result_of("""
   - {step: start, type: workbook, task: price_of, with: {n: 1}, next: again}
   - {step: again, type: workbook, task: price_of, with: {n: 2}, next: end}
@@ -132,7 +132,7 @@ def test_values_passed_by_a_route_are_visible_to_all_steps_after_it() -> None:
     assert result == {"passed": "Rome", "a": "Rome"}
 
 
-def test_a_step_named_before_a_choice_is_gone_on_to_as_well() -> None:
+def test_a_step_named_before_a_choice_is_followed_too() -> None:
     run = run_text(
         HEAD
         + """
@@ -242,7 +242,7 @@ workflow:
     assert [statement["statement"] for statement in activity.stored] == [f"values ({expected})"]
 
 
-def test_what_a_step_binds_is_rendered_once() -> None:
+def test_names_bound_by_a_step_are_rendered_once() -> None:
     result = result_of("""
   - step: start
     with: {city: "{{ city.name }}"}
@@ -253,7 +253,7 @@ def test_what_a_step_binds_is_rendered_once() -> None:
     assert result == "Rome"
 
 
-def test_what_a_workbook_task_binds_is_made_of_what_its_caller_binds() -> None:
+def test_names_of_a_workbook_task_are_rendered_with_those_of_its_caller() -> None:
     run = run_text(
         HEAD
         + """

@@ -77,7 +77,7 @@ def names(kind: str, result: Any) -> dict[str, Any]:
         ("python", {"status": "success", "data": [1]}, "{{ step.data }}", [1]),
     ],
 )
-def test_shapes(kind: str, result: Any, template: str, expected: Any) -> None:
+def test_results_have_the_shape_of_their_dialect(kind: str, result: Any, template: str, expected: Any) -> None:
     assert templates.render_text(template, names(kind, result)) == expected
 
 
@@ -89,7 +89,7 @@ def test_an_error_is_seen_by_every_name() -> None:
     assert templates.predicate("{{ error is defined and not success }}", scope).matched
 
 
-def test_an_error_has_the_answer_of_the_server() -> None:
+def test_an_error_has_the_response_of_the_server() -> None:
     failed = {"kind": "client_error", "message": "no", "status": 422, "retryable": False}
     body = {**HTTP, "status_code": 422, "data": {"why": "too young"}}
     outcome = {"status": "error", "error": failed, "result": body, "http": {"status": 422, "headers": {"x-id": "7"}}}

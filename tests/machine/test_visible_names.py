@@ -28,13 +28,13 @@ def bound(answers: dict[str, Any]) -> set[str]:
     return {name for name, is_bound in answers.items() if is_bound}
 
 
-EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | OUTCOME | tables.EVENT | tables.BEFORE
+EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | OUTCOME | tables.EVENT | tables.PREVIOUS_OUTCOME
 SOURCES = {
     tables.RUN: f"  - step: start\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n",
     tables.RUN | tables.ITERATION: (
         f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n"
     ),
-    tables.RUN | tables.BEFORE: (
+    tables.RUN | tables.PREVIOUS_OUTCOME: (
         "  - step: start\n    tool:\n      - {name: first, kind: noop}\n"
         f"      - {{name: second, kind: noop, message: {asked(EVERY)}}}\n"
     ),
@@ -44,18 +44,18 @@ SOURCES = {
 @pytest.mark.parametrize("names", SOURCES)
 def test_a_task_sees_what_the_table_says(names: frozenset[str]) -> None:
     run = run_text(playbook(SOURCES[names]), lambda call: call.config)
-    assert bound(run.calls[-1].config["message"]) == (names | tables.PIPELINE) - tables.OUTSIDE
+    assert bound(run.calls[-1].config["message"]) == (names | tables.PIPELINE) - tables.ENVIRONMENT
 
 
 def test_the_final_step_sees_what_the_table_says() -> None:
-    every = EVERY | tables.ENDS
+    every = EVERY | tables.FINAL_STEP_NAMES
     text = playbook(
         f"  - {{step: start, tool: {{kind: noop, message: {asked(every)}}}}}\n"
         f"  - {{step: end, tool: {{kind: noop, message: {asked(every)}}}}}\n"
     )
     start, end = run_text(text, lambda call: call.config).calls
-    assert bound(start.config["message"]) == (tables.RUN | tables.PIPELINE) - tables.OUTSIDE
-    assert bound(end.config["message"]) == (tables.RUN | tables.PIPELINE | tables.ENDS) - tables.OUTSIDE
+    assert bound(start.config["message"]) == (tables.RUN | tables.PIPELINE) - tables.ENVIRONMENT
+    assert bound(end.config["message"]) == (tables.RUN | tables.PIPELINE | tables.FINAL_STEP_NAMES) - tables.ENVIRONMENT
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -71,7 +71,7 @@ def test_a_route_sees_the_names_in_the_table(fails: bool) -> None:
         return call.config if call.kind == "noop" else error(http={"status": 500}) if fails else {"status_code": 200}
 
     run = run_text(text, answer)
-    absent = tables.OUTSIDE if fails else tables.OUTSIDE | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
+    absent = tables.ENVIRONMENT if fails else tables.ENVIRONMENT | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
     assert bound(run.calls[-1].config["message"]) == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
 
@@ -79,7 +79,7 @@ def test_the_workload_sees_what_the_table_says() -> None:
     workload = f"workload: {{own: 1, seen: {asked({*EVERY, 'own', 'asked'})}}}\n"
     text = playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.seen }}'}\n", workload)
     run = run_text(text, lambda call: call.config, {"asked": 1})
-    assert bound(run.calls[0].config["message"]) == (tables.START - tables.OUTSIDE) | {"own", "asked"}
+    assert bound(run.calls[0].config["message"]) == (tables.WORKLOAD_DEFAULTS - tables.ENVIRONMENT) | {"own", "asked"}
 
 
 def test_an_iteration_has_its_counts() -> None:
@@ -91,7 +91,7 @@ def test_an_iteration_has_its_counts() -> None:
 
 
 @pytest.mark.parametrize("loop", ["", "    loop: {in: [1], iterator: one}\n"])
-def test_what_is_set_for_the_iteration_needs_no_root(loop: str) -> None:
+def test_values_set_in_iter_are_visible_as_bare_names(loop: str) -> None:
     text = playbook(
         f"  - step: start\n{loop}    tool:\n"
         "      - {name: first, kind: noop, set: {iter.made: '{{ output.data }}'}}\n"
@@ -127,7 +127,7 @@ def test_a_case_rule_sees_what_the_table_says(actions: str) -> None:
         "  - step: end\n    tool: {kind: noop, message: '{{ vars.seen }}'}\n"
     )
     run = run_text(text, Activity(lambda call: call.config if call.kind == "noop" else {"status_code": 200}))
-    absent = tables.OUTSIDE | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
+    absent = tables.ENVIRONMENT | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
     seen = bound(run.calls[-1].config["message"]) - tables.PIPELINE
     assert seen == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
@@ -136,7 +136,7 @@ def test_a_rule_for_entering_a_step_reads_its_event() -> None:
     rule = f"{{when: '{{{{ event.name == \"step.enter\" }}}}', then: {{set: {{seen: {asked(EVERY)}}}}}}}"
     text = f"{CASE}    tool: {{kind: noop, message: '{{{{ vars.seen }}}}'}}\n    case: [{rule}]\n"
     run = run_text(text, lambda call: call.config)
-    assert bound(run.calls[0].config["message"]) == (tables.RUN | tables.EVENT) - tables.OUTSIDE
+    assert bound(run.calls[0].config["message"]) == (tables.RUN | tables.EVENT) - tables.ENVIRONMENT
 
 
 def test_results_has_the_tasks_before_and_the_steps_before() -> None:
@@ -162,7 +162,7 @@ def test_now_is_the_time_of_what_the_run_works_on() -> None:
 
 
 @pytest.mark.parametrize("name", ["job", "workload", "ctx", "results", "keychain", "vars"])
-def test_what_a_playbook_binds_is_seen_before_the_names_of_the_engine(name: str) -> None:
+def test_names_bound_by_a_playbook_hide_names_of_the_engine(name: str) -> None:
     text = playbook(
         f"  - step: start\n    loop: {{in: [{{title: a}}], iterator: {name}}}\n"
         f"    tool: {{kind: noop, message: '{{{{ {name}.title }}}}'}}\n"
@@ -170,7 +170,7 @@ def test_what_a_playbook_binds_is_seen_before_the_names_of_the_engine(name: str)
     assert run_text(text, lambda call: call.config).calls[0].config["message"] == "a"
 
 
-def test_what_a_call_binds_hides_a_step_in_conditions() -> None:
+def test_names_bound_by_a_call_hide_steps_in_conditions() -> None:
     """NT308 warns of it, and names where the result is found."""
     text = playbook(
         "  - step: page\n    tool: {kind: noop}\n"

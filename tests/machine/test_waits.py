@@ -127,7 +127,7 @@ def test_a_signal_after_its_wait_is_kept_for_the_next_run_of_the_step() -> None:
 
 
 @snapshots
-def test_a_wait_that_times_out_takes_its_own_way(snapshots: bool) -> None:
+def test_a_wait_that_times_out_takes_its_route(snapshots: bool) -> None:
     run = Waited(LATE, snapshots=snapshots)
     [timer] = run.of(StartTimer)
     assert timer.seconds == 600
@@ -304,7 +304,7 @@ def test_a_signal_that_no_step_waits_for_is_refused() -> None:
     assert refused(Waited(FIXED), "fixed") is None
 
 
-def test_a_payload_has_to_fit_its_schema_and_its_size() -> None:
+def test_a_payload_must_match_its_schema_and_maximum_size() -> None:
     schema = "{type: object, required: [amount], properties: {amount: {type: number, minimum: 1}}}"
     run = Waited(f"  - step: start\n    tool: {{kind: wait, signal: paid, schema: {schema}}}\n")
     assert refused(run, "paid", {"amount": 2}) is None
@@ -325,7 +325,7 @@ def test_a_hundred_signals_of_a_name_are_kept() -> None:
     assert "100 signals" in (refused(run, "paid", unfed=[Signalled(run.now, 999, Signal("paid"))]) or "")
 
 
-def test_what_an_open_wait_takes_is_accepted_however_much_is_kept() -> None:
+def test_a_signal_for_an_open_wait_is_accepted_even_if_the_queue_is_full() -> None:
     run = Waited("  - step: start\n    tool: {kind: wait, signal: paid, key: 0}\n")
     for _ in range(KEPT_SIGNALS):
         run.signal("paid", key="1")
@@ -362,13 +362,14 @@ def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
     [
         ({"by": "bob"}, "'bob' may not decide start: its approvers are ann, eve"),
         ({"form": {}}, "form lacks 'note'"),
-        ({"form": {"note": 3}}, "form.note must be text"),
+        ({"by": "bob", "form": {}}, "'bob' may not decide start: its approvers are ann, eve; form lacks 'note'"),
+        ({"form": {"note": 3}}, "form.note must be a string"),
         ({"form": {"note": "x", "more": 1}}, "form has 'more', expected amount, note"),
         ({"approved": False, "form": {}}, None),
         ({"approved": False, "form": {"amount": "x"}}, "form.amount must be a number"),
     ],
 )
-def test_a_decision_has_to_fit(given: dict[str, Any], why: str | None) -> None:
+def test_a_decision_must_match_the_form(given: dict[str, Any], why: str | None) -> None:
     run = Waited(REVIEW, head="workload: {boss: eve}\n")
     data: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **given}
     assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **data), []) == why

@@ -11,9 +11,9 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
-from noetl_temporal.mirror.payloads import as_map
+from noetl_temporal.mirror.payloads import as_mapping
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.rows import begin, fold
+from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from noetl_temporal.packed_trail import pack, to_payload
@@ -27,7 +27,7 @@ SOURCE = {"file": "a.yaml", "path": "tests/built", "name": "built", "version": "
 
 def payloads(value: Any) -> Payloads:
     """A value as its only payload; the events in its ``trail`` are packed."""
-    fields = as_map(value) or {}
+    fields = as_mapping(value) or {}
     if fields.get("trail"):
         value = {**fields, "trail": pack(fields["trail"])}
     return Payloads(payloads=[Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))])
@@ -105,12 +105,12 @@ class History:
 
     def rows(self, before: RunState | None = None) -> list[EventRow]:
         """The rows of the whole."""
-        state = begin(self.run, self.events[0], before)
+        state = initial_state(self.run, self.events[0], before)
         return fold(state, self.events, {event.event_id: event for event in self.events})
 
     def state(self) -> RunState:
         """What the fold remembers at the end."""
-        state = begin(self.run, self.events[0])
+        state = initial_state(self.run, self.events[0])
         fold(state, self.events, {event.event_id: event for event in self.events})
         return state
 

@@ -20,9 +20,9 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 
 from noetl_temporal.mirror.event_row import EventRow
-from noetl_temporal.mirror.payloads import as_list, as_map
+from noetl_temporal.mirror.payloads import as_list, as_mapping
 from noetl_temporal.mirror.raw import WorkflowRun, links
-from noetl_temporal.mirror.rows import begin, fold
+from noetl_temporal.mirror.rows import fold, initial_state
 
 HERE = Path(__file__).parent
 NAMES = ("failed", "flaky", "pages")
@@ -46,7 +46,7 @@ def read(name: str) -> list[Recorded]:
 def rows_of(recorded: Recorded) -> list[EventRow]:
     """Folded in one go."""
     events = recorded.events()
-    return fold(begin(recorded.run, events[0]), events, {event.event_id: event for event in events})
+    return fold(initial_state(recorded.run, events[0]), events, {event.event_id: event for event in events})
 
 
 def rows_text(recorded: list[Recorded]) -> str:
@@ -66,7 +66,7 @@ def _anywhere(value: Any) -> Any:
     """Without stack traces, which show where this was recorded."""
     if (items := as_list(value)) is not None:
         return [_anywhere(item) for item in items]
-    if (fields := as_map(value)) is not None:
+    if (fields := as_mapping(value)) is not None:
         return {name: _anywhere(inner) for name, inner in fields.items() if name != "stackTrace"}
     return value
 

@@ -18,7 +18,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from noetl_temporal.event_ids import DERIVED, IdClock
-from noetl_temporal.mirror.payloads import as_list, as_map
+from noetl_temporal.mirror.payloads import as_list, as_mapping
 from noetl_temporal.trail import HEADER, Trail
 from tests.mirror.story import Story
 
@@ -109,7 +109,7 @@ async def http(_: Json, answer: Json) -> Any:
 def _dated(value: Any, now: int) -> Any:
     if (items := as_list(value)) is not None:
         return [_dated(item, now) for item in items]
-    if (fields := as_map(value)) is not None:
+    if (fields := as_mapping(value)) is not None:
         return {
             key: value + now if key in ("started", "ended") else _dated(value, now) for key, value in fields.items()
         }
@@ -146,7 +146,7 @@ class _Scripted:
                     workflow.upsert_memo({HEADER: self.trail.take()})
                 case _:
                     self._fail(line)
-        await self.trail.recorded()
+        await self.trail.wait_until_recorded()
         return {"status": "completed", "trail": self.trail.take()}
 
     def _fail(self, line: Json) -> None:

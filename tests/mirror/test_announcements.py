@@ -22,7 +22,7 @@ def no_list(monkeypatch: pytest.MonkeyPatch) -> None:
     async def listed(_mirror: Mirror, _since: object) -> set[WorkflowRun]:
         return set()
 
-    monkeypatch.setattr(Mirror, "_listed", listed)
+    monkeypatch.setattr(Mirror, "_list_runs", listed)
 
 
 async def _logged_until_read(log: Log, run: WorkflowRun, execution_id: int) -> None:

@@ -36,7 +36,7 @@ def _of(rows: Rows, type_: str) -> dict[str, Any]:
     return next(row for row in rows if row["event_type"] == type_)
 
 
-def test_a_story_that_holds_has_no_problems() -> None:
+def test_a_consistent_log_has_no_problems() -> None:
     assert audit(_rows(), status="COMPLETED", stopped=False) == []
 
 
@@ -78,11 +78,11 @@ def _number(rows: Rows) -> None:
         (_number, "is the first of the attempts [2, 2]"),
     ],
 )
-def test_every_broken_law_is_found(spoil: Callable[[Rows], None], problem: str) -> None:
+def test_every_broken_invariant_is_found(spoil: Callable[[Rows], None], problem: str) -> None:
     rows = _rows()
     spoil(rows)
-    broken_laws = audit(rows, status="COMPLETED", stopped=False)
-    assert any(problem in law for law in broken_laws), broken_laws
+    broken_invariants = audit(rows, status="COMPLETED", stopped=False)
+    assert any(problem in invariant for invariant in broken_invariants), broken_invariants
 
 
 def test_a_run_that_failed_without_anything_that_failed_is_found() -> None:
@@ -90,8 +90,8 @@ def test_a_run_that_failed_without_anything_that_failed_is_found() -> None:
     _of(rows, "playbook.failed")["meta"]["failed_steps_count"] = 0
     for row in [row for row in rows if row["event_type"] == "task.attempt.failed"]:
         row["status"] = "COMPLETED"
-    broken_laws = audit(rows, status="FAILED", stopped=False)
-    assert any("has nothing below it that failed" in law for law in broken_laws), broken_laws
+    broken_invariants = audit(rows, status="FAILED", stopped=False)
+    assert any("has nothing below it that failed" in invariant for invariant in broken_invariants), broken_invariants
     for message in ({"stopped_by": "timeout"}, {"result_refused": True}):
         last = {**_of(rows, "playbook.failed")}
         last["meta"] = last["meta"] | message
@@ -116,13 +116,17 @@ def test_a_loop_that_counts_iterations_without_a_row_is_found(lost: str) -> None
     rows = [msgspec.structs.asdict(row) for row in history.rows()]
     assert audit(rows, status="COMPLETED", stopped=False) == []
     rows.remove(_of(rows, f"loop.iteration.{lost}"))
-    broken_laws = audit(rows, status="COMPLETED", stopped=False)
-    assert any(f"counts 1 iterations as {lost}, the log has 0" in law for law in broken_laws), broken_laws
+    broken_invariants = audit(rows, status="COMPLETED", stopped=False)
+    assert any(f"counts 1 iterations as {lost}, the log has 0" in invariant for invariant in broken_invariants), (
+        broken_invariants
+    )
 
 
 def test_an_id_that_two_rows_have_is_found() -> None:
     rows = _rows()
-    assert any("the id of another" in law for law in audit([*rows, rows[3]], status="COMPLETED", stopped=False))
+    assert any(
+        "the id of another" in invariant for invariant in audit([*rows, rows[3]], status="COMPLETED", stopped=False)
+    )
 
 
 def test_a_run_that_continues_need_not_have_ended() -> None:
@@ -137,4 +141,4 @@ def test_a_handled_failure_does_not_count() -> None:
     chosen = {"chosen": ["repair"], "step_run_id": "fetch#1"}
     rows.append({**failed, "event_type": "next.evaluated", "event_id": failed["event_id"] + 1, "meta": chosen})
     rows = [row for row in rows if row["event_type"] != "workflow.finished"]
-    assert [law for law in audit(rows, status="COMPLETED", stopped=False) if "unhandled" in law] == []
+    assert [invariant for invariant in audit(rows, status="COMPLETED", stopped=False) if "unhandled" in invariant] == []

@@ -70,7 +70,7 @@ async def _status(log: Log, execution_id: int) -> tuple[str, str | None]:
     return record["status"], record["error"]
 
 
-async def test_what_the_result_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_events_in_the_result_are_logged(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     ends = (domain_event("step.done", 1, "COMPLETED"), domain_event("playbook.completed", 2, "COMPLETED"))
     handle = await scripts.start(execution_id, {"do": "sleep", "seconds": 0, "trail": ends})
     await follow_execution(scripts.client, dsn, handle.id)
@@ -78,7 +78,7 @@ async def test_what_the_result_carries_is_reported(scripts: Scripts, dsn: str, l
     assert await _status(log, execution_id) == ("COMPLETED", None)
 
 
-async def test_what_the_failure_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_events_in_the_failure_are_logged(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     end = domain_event("playbook.failed", 1, "FAILED", error="no luck")
     handle = await scripts.start(execution_id, {"do": "fail", "why": "PlaybookFailed", "trail": (end,)})
     await follow_execution(scripts.client, dsn, handle.id)
@@ -91,7 +91,7 @@ async def test_what_the_failure_carries_is_reported(scripts: Scripts, dsn: str, 
     assert await _status(log, execution_id) == ("FAILED", "no luck")
 
 
-async def test_what_the_memo_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_events_in_the_memo_are_logged(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     memo = {"do": "memo", "trail": (STARTED, domain_event("playbook.cancelled", 2, "CANCELLED"))}
     handle = await scripts.start(execution_id, memo, LONG)
     await handle.cancel()
@@ -197,7 +197,7 @@ async def test_a_cancelled_run_that_reported_its_end_has_it_once(
     assert await audit_execution(dsn, execution_id) == []
 
 
-async def test_what_a_marker_carries_is_reported(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
+async def test_events_in_a_marker_are_logged(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     """It may be in history after the command that carries later events."""
     many = [
         stamped(f"warning{n}", "warning", "fetch", "step", "RUNNING", context={"text": "x" * 9000}) for n in range(25)
@@ -216,9 +216,7 @@ async def test_what_a_marker_carries_is_reported(scripts: Scripts, dsn: str, log
     assert await audit_execution(dsn, execution_id) == []
 
 
-async def test_a_run_that_continues_as_new_is_one_story(
-    scripts: Scripts, dsn: str, log: Log, execution_id: int
-) -> None:
+async def test_a_run_that_continues_as_new_has_one_log(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     end = {"do": "sleep", "seconds": 0, "trail": (domain_event("playbook.completed", 3, "COMPLETED"),)}
     middle = domain_event("step.started", 2)
     handle = await scripts.start(execution_id, {"do": "continue", "trail": (STARTED, middle), "script": [end]})

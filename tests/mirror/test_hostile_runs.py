@@ -20,7 +20,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
 
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.mirror.needed import needed
+from noetl_temporal.mirror.needed import find_needed
 from noetl_temporal.mirror.read import problems
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.service import mirroring
@@ -97,13 +97,13 @@ async def test_no_input_of_a_run_stops_the_mirror_for_other_runs(
     unreadable = {await _start(scripts, f"hostile/{name}", data): name for name, data in UNREADABLE.items()}
     readable = {await _start(scripts, f"hostile/{name}", data): name for name, data in READABLE.items()}
 
-    async def all_told() -> bool:
+    async def all_problems_reported() -> bool:
         known = {problem.run_id for problem in await problems(log.database)}
         read = await log.database.fetch("SELECT run_id FROM noetl.cursor WHERE position > 0")
         return known.issuperset(unreadable) and {row["run_id"] for row in read}.issuperset(readable)
 
     async with mirroring(scripts.client, dsn):
-        await _eventually(all_told)
+        await _eventually(all_problems_reported)
         await _is_mirrored(scripts, log, execution_id)
     assert not {problem.run_id for problem in await problems(log.database)} & readable.keys()
 
@@ -122,7 +122,7 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
             await _is_mirrored(scripts, log, new_execution_id())
     await scripts.client.get_workflow_handle(f"hostile/{execution_id}/a\0b", run_id=run_id).terminate()
     await reconcile(scripts.client, store)
-    await needed(scripts.client, log.database, datetime.now(UTC))
+    await find_needed(scripts.client, log.database, datetime.now(UTC))
 
 
 async def _is_mirrored(scripts: Scripts, log: Log, execution_id: int) -> None:

@@ -182,7 +182,9 @@ async def test_an_answer_that_ends_before_the_run_is_asked_for_again(
     assert (await log.story(execution_id))[-1] == ("playbook.cancelled", "TERMINATED")
 
 
-async def test_why_a_run_cannot_be_read_on_is_reported_until_it_can(store: Store, log: Log, execution_id: int) -> None:
+async def test_the_problem_of_an_unreadable_run_is_reported_until_it_is_solved(
+    store: Store, log: Log, execution_id: int
+) -> None:
     first, other = _answering(execution_id, "r1", 1), _answering(execution_id, "r2", 2)
     await store.ingest(first.run, first.events)
 

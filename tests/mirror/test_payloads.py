@@ -7,10 +7,10 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter, JSONProtoPayloadConverter
 
-from noetl_temporal.mirror.payloads import Reference, plain, value
-from noetl_temporal.mirror.rows import UnreadableRunError, begin, fold
-from noetl_temporal.mirror.sanitise import LARGE, sanitised
-from noetl_temporal.shortening import abridged
+from noetl_temporal.mirror.payloads import Reference, value, with_plain_values
+from noetl_temporal.mirror.rows import UnreadableRunError, fold, initial_state
+from noetl_temporal.mirror.sanitise import LARGE, sanitise
+from noetl_temporal.shortening import abridge
 from tests.mirror.recorded import read
 
 
@@ -31,7 +31,7 @@ def _reference() -> Payload:
         (_reference(), Reference("shelf", {"key": "k1"})),
     ],
 )
-def test_value(payload: Payload, expected: object) -> None:
+def test_how_values_are_sanitised(payload: Payload, expected: object) -> None:
     assert value(payload) == expected
 
 
@@ -40,8 +40,8 @@ async def test_a_result_in_a_storage_that_is_not_configured_is_logged_as_a_refer
     events = recorded.events()
     done = next(event for event in events if event.HasField("activity_task_completed_event_attributes"))
     done.activity_task_completed_event_attributes.result.payloads[0].CopyFrom(_reference())
-    events = [await plain(event, DataConverter.default) for event in events]
-    rows = fold(begin(recorded.run, events[0]), events, {event.event_id: event for event in events})
+    events = [await with_plain_values(event, DataConverter.default) for event in events]
+    rows = fold(initial_state(recorded.run, events[0]), events, {event.event_id: event for event in events})
     [logged] = [row for row in rows if row.event_type == "task.attempt.done"]
     assert logged.result == {"status": "COMPLETED", "reference": {"type": "shelf", "key": "k1"}}
 
@@ -50,15 +50,15 @@ def test_a_run_whose_input_cannot_be_read_names_the_remedy() -> None:
     [recorded] = read("flaky")
     started = recorded.events()[0]
     started.workflow_execution_started_event_attributes.input.payloads[0].CopyFrom(_reference())
-    with pytest.raises(UnreadableRunError, match=r"tests/flaky/.*give the mirror the data converter"):
-        begin(recorded.run, started)
+    with pytest.raises(UnreadableRunError, match=r"tests/flaky/.*give the mirror the same data converter"):
+        initial_state(recorded.run, started)
 
 
 @pytest.mark.parametrize(
     "name", ["password", "db_password", "api_key", "apiKey", "Authorization", "access_token", "token", "secret", "_x"]
 )
 def test_secrets_are_left_out(name: str) -> None:
-    assert sanitised({"outer": [{name: "hush", "city": "Oslo"}]}) == {"outer": [{"city": "Oslo"}]}
+    assert sanitise({"outer": [{name: "hush", "city": "Oslo"}]}) == {"outer": [{"city": "Oslo"}]}
 
 
 @pytest.mark.parametrize(
@@ -71,24 +71,24 @@ def test_secrets_are_left_out(name: str) -> None:
     ],
 )
 def test_secrets_in_the_query_of_a_url_are_masked(url: str, expected: str) -> None:
-    assert sanitised({"config": {"url": [url]}}) == {"config": {"url": [expected]}}
+    assert sanitise({"config": {"url": [url]}}) == {"config": {"url": [expected]}}
 
 
 @pytest.mark.parametrize(
     "name", ["page_token", "next_token", "author", "secretary", "tokens_used", "key", "_step_results"]
 )
-def test_what_only_sounds_secret_stays(name: str) -> None:
-    assert sanitised({name: "x"}) == {name: "x"}
+def test_names_that_only_sound_secret_are_not_masked(name: str) -> None:
+    assert sanitise({name: "x"}) == {name: "x"}
 
 
-def test_what_was_left_out_before_stays_left_out() -> None:
-    values = sanitised({"large": "x" * 20_000, "outer": {"_truncated": {"x": "hush"}, "_size": 1}})
+def test_truncated_values_stay_truncated() -> None:
+    values = sanitise({"large": "x" * 20_000, "outer": {"_truncated": {"x": "hush"}, "_size": 1}})
     assert values["large"] == {"_truncated": True, "_size": 20_002}
     assert values["outer"] == {}
-    assert sanitised({"workload": values}) == {"workload": values}
+    assert sanitise({"workload": values}) == {"workload": values}
 
 
 def test_a_value_is_abridged_above_its_limit() -> None:
     longest = "x" * (LARGE - 2)
-    assert abridged(longest, LARGE) == longest
-    assert abridged(longest + "x", LARGE) == {"_truncated": True, "_size": LARGE + 1}
+    assert abridge(longest, LARGE) == longest
+    assert abridge(longest + "x", LARGE) == {"_truncated": True, "_size": LARGE + 1}

@@ -17,7 +17,7 @@ from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpe
 from temporalio.converter import StorageDriverStoreContext
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.mirror.needed import BlockingRun, Needed, needed
+from noetl_temporal.mirror.needed import BlockingRun, Needed, find_needed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
@@ -128,7 +128,7 @@ async def test_a_rebuild_leaves_a_pruned_execution_as_it_is(here: Place, log: Lo
     assert "marked" not in {status for _, status in await log.story(new.execution_id)}
 
 
-async def test_what_two_runs_share_goes_with_the_later_one(here: Place) -> None:
+async def test_a_shared_payload_is_removed_with_the_later_run(here: Place) -> None:
     old = await here.run(ONE, text="a")
     await here.age(31)
     new = await here.run(ONE, text="b")
@@ -155,7 +155,7 @@ async def test_the_segments_of_a_frame_belong_to_its_execution(here: Place, monk
     assert await here.keys() == set()
 
 
-async def test_a_rerun_owns_what_it_has_taken_over(here: Place) -> None:
+async def test_a_rerun_owns_the_values_that_it_reuses(here: Place) -> None:
     old = await here.run(TWO, text="a")
     large = await here.owned(old)
     await here.age(31)
@@ -242,7 +242,7 @@ async def test_payloads_without_an_owner_are_removed_once_they_are_old(here: Pla
     assert await here.keys() == set()
 
 
-async def test_what_a_schedule_gives_to_its_runs_stays(here: Place) -> None:
+async def test_payloads_of_a_schedule_are_kept(here: Place) -> None:
     start = ScheduleActionStartWorkflow("noetl.playbook", "x" * LARGE, id="later", task_queue="nobody")
     schedule = Schedule(start, ScheduleSpec(), state=ScheduleState(paused=True))
     handle = await here.client.temporal.create_schedule(secrets.token_hex(4), schedule)
@@ -288,7 +288,7 @@ async def alone(servers: Addresses, dsn: str, tool: Tool) -> AsyncGenerator[Plac
 async def _blocking(here: Place) -> str | None:
     """The run that blocks removal, for a limit at which all runs are old."""
     client = here.client.temporal
-    blockers = (await needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
+    blockers = (await find_needed(client, here.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
     return None if blockers is None else blockers.workflow_id
 
 
@@ -328,7 +328,7 @@ async def test_the_run_of_a_reset_that_is_not_read_blocks_removal_since_its_base
         await store.ingest(name, history.events[:1])
     for cutoff in (datetime.now(UTC) + timedelta(hours=1), later):
         async with asyncio.timeout(20):
-            while (blocked_by := (await needed(client, alone.database, cutoff)).blocked_by) is None:
+            while (blocked_by := (await find_needed(client, alone.database, cutoff)).blocked_by) is None:
                 await asyncio.sleep(0.05)  # Temporal lists a new run a moment later
         assert abs(blocked_by.since + timedelta(days=1) - began) < timedelta(milliseconds=1)
 

@@ -63,7 +63,7 @@ async def _blocked(database: asyncpg.Connection, work: Coroutine[Any, Any, T]) -
     return task
 
 
-async def test_who_stores_a_payload_that_is_being_removed_stores_it_again(
+async def test_storing_a_payload_during_its_removal_inserts_it_again(
     dsn: str, log: Log, rival: asyncpg.Connection
 ) -> None:
     key = await _stored_long_ago(dsn, log.database)
@@ -92,7 +92,7 @@ async def test_a_payload_that_was_stored_again_is_not_removed(dsn: str, log: Log
     assert await _delete(log.database) == RemovedPayloads()
 
 
-async def test_what_was_stored_a_moment_ago_is_not_written_again(dsn: str, log: Log) -> None:
+async def test_a_recently_stored_payload_is_not_written_again(dsn: str, log: Log) -> None:
     await _store(dsn)
     before = await log.database.fetchval("SELECT xmin FROM noetl.payload")
     await _store(dsn)
@@ -117,7 +117,7 @@ async def test_a_payload_that_is_being_removed_gets_no_owner(dsn: str, log: Log,
     assert await rival.fetchval("SELECT count(*) FROM noetl.payload_owner") == 0
 
 
-async def test_whoever_comes_first_nothing_that_is_stored_or_owned_is_lost(
+async def test_concurrent_removals_lose_no_stored_or_owned_payload(
     dsn: str, log: Log, rival: asyncpg.Connection
 ) -> None:
     for _ in range(60):

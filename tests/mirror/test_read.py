@@ -126,7 +126,7 @@ async def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up(store: 
     assert load.duration_seconds == 3.0
 
 
-async def test_how_far_a_run_has_been_read(store: Store) -> None:
+async def test_the_cursor_of_a_run(store: Store) -> None:
     page, loop = read("pages")
     where = page.run.namespace, page.run.workflow_id
     assert not (await read_progress(store.pool, *where, page.run.run_id)).is_complete
@@ -277,7 +277,7 @@ async def test_every_event_has_a_name_in_the_older_words_or_none_on_purpose(stor
     assert set(VOCABULARY.split()) <= known
 
 
-async def test_what_was_stopped_reads_so_in_the_older_words(store: Store, execution_id: int) -> None:
+async def test_stopped_steps_in_the_older_vocabulary(store: Store, execution_id: int) -> None:
     history = playbook(execution_id)
     begun(history, Story(START))
     history.now += 10

@@ -12,7 +12,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import RunHandle
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.rows import begin, fold
+from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.stack.addresses import Addresses
@@ -147,7 +147,7 @@ async def test_after_two_resets_the_rows_of_the_last_run_are_valid(
         history = await last.fetch_history()
     events = {event.event_id: event for event in history.events}
     name = WorkflowRun("default", run.workflow.id, runs[-1], PLAYBOOK_WORKFLOW)
-    ids = {row.event_id for row in fold(begin(name, events[1]), list(events.values()), events)}
+    ids = {row.event_id for row in fold(initial_state(name, events[1]), list(events.values()), events)}
     superseded = await superseded_events(log.database, run.execution_id)
     assert superseded
     assert {row["event_id"] for row in await log.rows(run.execution_id)} - superseded == ids

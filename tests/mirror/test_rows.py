@@ -12,7 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.rows import begin, fold
+from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.run_state import RunState
 from tests.audit import audit
 from tests.mirror.built import START, begun, playbook
@@ -30,7 +30,7 @@ def test_recorded_histories_give_the_rows_they_gave(name: str) -> None:
 def _folded_in_parts(run: WorkflowRun, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:
     """The state goes through JSON at every cut, as through noetl.cursor."""
     earlier = {event.event_id: event for event in events}
-    state, rows = begin(run, events[0]), list[EventRow]()
+    state, rows = initial_state(run, events[0]), list[EventRow]()
     for start, end in pairwise([0, *sorted(cuts), len(events)]):
         rows += fold(state, events[start:end], earlier)
         state = msgspec.json.decode(msgspec.json.encode(state), type=RunState)

@@ -13,7 +13,7 @@ from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror import running_calls
 from noetl_temporal.mirror.call_pauses import CallPause
 from noetl_temporal.mirror.rebuild import rebuild
-from noetl_temporal.mirror.running_calls import RunningCalls, SeenCalls
+from noetl_temporal.mirror.running_calls import CallSnapshot, RunningCalls
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.store import Store
 from tests.audit import audit_execution
@@ -37,8 +37,8 @@ def place(number: int, task: int = 1) -> dict[str, Any]:
     return {"call_id": f"call {number}", "task_event_id": task, **named}
 
 
-def seen(*statuses: str) -> SeenCalls:
-    return SeenCalls(NOW, [{**place(at), "attempt": 1, "status": status} for at, status in enumerate(statuses)])
+def seen(*statuses: str) -> CallSnapshot:
+    return CallSnapshot(NOW, [{**place(at), "attempt": 1, "status": status} for at, status in enumerate(statuses)])
 
 
 async def test_a_run_that_cannot_be_read_does_not_hide_others(
@@ -69,12 +69,12 @@ async def test_two_mirrors_that_show_the_same_calls_do_not_deadlock(scripts: Scr
     begun(one, Story(one.now))
     await store.ingest(one.run, one.events)
     calls = seen(*["STARTED"] * 5)
-    turned = SeenCalls(NOW, calls.attempts[::-1])
+    turned = CallSnapshot(NOW, calls.attempts[::-1])
     mirrors = [RunningCalls(scripts.client, store, ()) for _ in range(2)]
-    await mirrors[0].show(one.run, calls)
+    await mirrors[0].store_snapshot(one.run, calls)
     async with store.pool.acquire() as other, other.transaction():
         await other.execute("SELECT FROM noetl.running_attempt WHERE call_id = 'call 2' FOR UPDATE")
-        shown = asyncio.gather(mirrors[0].show(one.run, calls), mirrors[1].show(one.run, turned))
+        shown = asyncio.gather(mirrors[0].store_snapshot(one.run, calls), mirrors[1].store_snapshot(one.run, turned))
         async with asyncio.timeout(20):
             while await other.fetchval(WAITING) < 2:
                 await asyncio.sleep(0.02)
@@ -93,25 +93,25 @@ async def test_an_execution_with_a_call_that_is_paused_in_temporal_is_paused(
 
     calls = RunningCalls(scripts.client, store, (asyncpg.PostgresError,))
     assert await status() == "RUNNING"
-    await calls.show(one.run, seen("PAUSED", "PAUSED"))
+    await calls.store_snapshot(one.run, seen("PAUSED", "PAUSED"))
     assert await status() == "PAUSED"
     await rebuild(dsn)
     assert await status() == "PAUSED"
-    await calls.show(one.run, seen("PAUSED", "STARTED"))
+    await calls.store_snapshot(one.run, seen("PAUSED", "STARTED"))
     assert await status() == "PAUSED"
-    await calls.show(one.run, seen("STARTED", "STARTED"))
+    await calls.store_snapshot(one.run, seen("STARTED", "STARTED"))
     assert await status() == "RUNNING"
 
-    await calls.show(one.run, seen("PAUSED", "PAUSED"))
-    await RunningCalls(scripts.client, store, ()).look()
+    await calls.store_snapshot(one.run, seen("PAUSED", "PAUSED"))
+    await RunningCalls(scripts.client, store, ()).update()
     assert await status() == "RUNNING", "what a mirror before this one has shown is forgotten"
 
-    await calls.show(one.run, seen("STARTED"))
-    await calls.show(one.run, seen("PAUSED"))
+    await calls.store_snapshot(one.run, seen("STARTED"))
+    await calls.store_snapshot(one.run, seen("PAUSED"))
     one.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
     await store.ingest(one.run, one.events)
     assert await status() == "TERMINATED"
-    await calls.show(one.run, seen())
+    await calls.store_snapshot(one.run, seen())
     assert await status() == "TERMINATED"
 
 
@@ -132,13 +132,13 @@ async def test_the_pause_of_a_call_and_its_end_are_in_the_log_once(
             pause = CallPause(place(number, task), NOW + timedelta(seconds=since), "ann", "why")
             found.pauses.extend([pause] if since else [])
         for mirror in (*mirrors, *mirrors):
-            await mirror.show(one.run, found)
+            await mirror.store_snapshot(one.run, found)
 
     await at(1)
     await at(5, 2, 2)
     await at(6, 2)
     await at(8, 0, 7)
-    await mirrors[0].show(one.run, seen("STARTED"))
+    await mirrors[0].store_snapshot(one.run, seen("STARTED"))
     rows = [row for row in await log.rows(7) if row["event_type"] in ("task.paused", "task.resumed")]
     told = [(row["event_type"], row["event_time"] - NOW, row["meta"]["iteration"]) for row in rows]
     assert told == [
@@ -156,6 +156,6 @@ async def test_the_pause_of_a_call_and_its_end_are_in_the_log_once(
     one.now += 9_000
     one.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
     await store.ingest(one.run, one.events)
-    await mirrors[1].show(one.run, seen())
+    await mirrors[1].store_snapshot(one.run, seen())
     assert [row["event_type"] for row in await log.rows(7)][-1] == "playbook.cancelled"
     assert await audit_execution(dsn, 7) == []

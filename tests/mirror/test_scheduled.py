@@ -7,7 +7,7 @@ import json
 from dev.histories.files import FOLDER
 from noetl_temporal.mirror.playbook import playbook_of
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.rows import begin
+from noetl_temporal.mirror.rows import initial_state
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.replay import history_in
 
@@ -24,7 +24,7 @@ def own_id() -> int:
 
 def test_the_id_is_that_of_the_workflow() -> None:
     run = WorkflowRun("default", HISTORY.workflow_id, HISTORY.run_id, PLAYBOOK_WORKFLOW)
-    assert begin(run, STARTED).execution_id == own_id()
+    assert initial_state(run, STARTED).execution_id == own_id()
 
 
 def test_the_schedule_is_known() -> None:

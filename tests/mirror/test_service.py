@@ -137,7 +137,7 @@ async def _executions(log: Log) -> list[dict[str, Any]]:
     return [{name: value for name, value in record.items() if name not in storing} for record in records]
 
 
-async def test_what_is_missing_is_read_again(
+async def test_missing_events_are_read_again(
     scripts: Scripts, dsn: str, log: Log, store: Store, execution_id: int
 ) -> None:
     handle = await scripts.start(execution_id, *_lines(execution_id))
@@ -190,7 +190,7 @@ OUTAGES = 100
 """asyncpg raises another error depending on what a connection does when it is lost."""
 
 
-async def test_a_database_that_went_away_is_waited_for(
+async def test_a_mirror_waits_for_an_unavailable_database(
     scripts: Scripts, dsn: str, log: Log, servers: Addresses, execution_id: int
 ) -> None:
     async with mirroring(scripts.client, dsn):
@@ -207,7 +207,7 @@ async def test_a_database_that_went_away_is_waited_for(
         await _eventually(lambda: _has_ended(log, execution_id))
 
 
-class _Shelf(StorageDriver):
+class _MemoryStorage(StorageDriver):
     """External storage in memory."""
 
     def __init__(self) -> None:
@@ -234,20 +234,20 @@ class _Shelf(StorageDriver):
 
 
 @pytest.fixture
-def shelf() -> _Shelf:
-    return _Shelf()
+def storage_driver() -> _MemoryStorage:
+    return _MemoryStorage()
 
 
 @pytest.fixture
-async def shelved(servers: Addresses, shelf: _Shelf) -> Client:
+async def storing_client(servers: Addresses, storage_driver: _MemoryStorage) -> Client:
     """A client that puts all but the smallest values into external storage."""
-    storage = ExternalStorage(drivers=[shelf], payload_size_threshold=300)
+    storage = ExternalStorage(drivers=[storage_driver], payload_size_threshold=300)
     return await Client.connect(
         servers.temporal, data_converter=dataclasses.replace(data_converter(), external_storage=storage)
     )
 
 
-async def _run_shelved(client: Client, execution_id: int) -> str:
+async def _run_with_stored_values(client: Client, execution_id: int) -> str:
     big = {"report": {**REPORT["report"], "outcome": {"status": "ok", "result": {"text": "x" * 2000}}}}
     line = call(execution_id, 1, big, (domain_event("task.started", 1),))
     async with scripted_worker(client, "mirror-shelved"):
@@ -258,23 +258,23 @@ async def _run_shelved(client: Client, execution_id: int) -> str:
 
 
 async def test_values_in_external_storage_are_read_with_the_clients_converter(
-    shelved: Client, dsn: str, log: Log, execution_id: int
+    storing_client: Client, dsn: str, log: Log, execution_id: int
 ) -> None:
-    id_ = await _run_shelved(shelved, execution_id)
-    await follow_execution(shelved, dsn, id_)
+    id_ = await _run_with_stored_values(storing_client, execution_id)
+    await follow_execution(storing_client, dsn, id_)
     rows = {row["event_type"]: row for row in await log.rows(execution_id)}
     assert rows["task.attempt.done"]["result"]["context"] == {"text": "x" * 2000}
     before = await log.everything()
-    await rebuild(dsn, shelved.data_converter)
+    await rebuild(dsn, storing_client.data_converter)
     assert await log.everything() == before
 
 
-async def test_a_storage_that_is_away_is_an_incident_until_it_is_back(
-    shelved: Client, shelf: _Shelf, dsn: str, log: Log, execution_id: int
+async def test_an_unavailable_storage_is_an_incident_until_it_is_available(
+    storing_client: Client, storage_driver: _MemoryStorage, dsn: str, log: Log, execution_id: int
 ) -> None:
-    shelf.is_away = True
-    running = asyncio.create_task(_run_shelved(shelved, execution_id))
-    handle = shelved.get_workflow_handle(f"shelved/{execution_id}")
+    storage_driver.is_away = True
+    running = asyncio.create_task(_run_with_stored_values(storing_client, execution_id))
+    handle = storing_client.get_workflow_handle(f"shelved/{execution_id}")
 
     async def failed() -> bool:
         try:
@@ -284,9 +284,9 @@ async def test_a_storage_that_is_away_is_an_incident_until_it_is_back(
         return any(event.HasField("workflow_task_failed_event_attributes") for event in events)
 
     await _eventually(failed)
-    shelf.is_away = False
+    storage_driver.is_away = False
     await running
-    await follow_execution(shelved, dsn, handle.id)
+    await follow_execution(storing_client, dsn, handle.id)
     rows = [row for row in await log.rows(execution_id) if row["event_type"].startswith("incident.")]
     assert [row["event_type"] for row in rows] == ["incident.opened", "incident.resolved"]
     assert rows[0]["meta"]["incident"]["cause"] == "storage"

@@ -55,7 +55,7 @@ def test_any_batches_in_any_number_give_one_log(dsn: str, data: st.DataObject) -
     assert asyncio.run(_log_of(dsn, batches)) == asyncio.run(_log_of(dsn, whole))
 
 
-async def test_a_batch_is_stored_whole_or_not_at_all(store: Store, log: Log) -> None:
+async def test_a_batch_is_stored_completely_or_not_at_all(store: Store, log: Log) -> None:
     playbook, loop = read("pages")
     with pytest.raises(UnknownExecutionError, match="before the playbook"):
         await store.ingest(loop.run, loop.events())

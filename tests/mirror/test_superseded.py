@@ -371,7 +371,7 @@ async def test_without_a_reset_no_event_is_read(store: Store) -> None:
         assert await asyncio.wait_for(superseded_events(reader, 1), 30) == frozenset()
 
 
-async def test_who_may_read_the_events_may_ask_which_are_superseded(store: Store) -> None:
+async def test_readers_of_events_may_query_superseded_ones(store: Store) -> None:
     await _read(store, _once()[0])
     role = f"reader_{secrets.token_hex(4)}"
     async with store.pool.acquire() as connection:

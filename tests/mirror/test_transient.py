@@ -46,11 +46,11 @@ async def _eventually(check: Callable[[], Awaitable[bool]]) -> None:
 async def _until_tried_again(handle: WorkflowHandle[Any, Any]) -> None:
     """Until the server's answer ends with a task that is not in history."""
 
-    async def tried() -> bool:
+    async def has_retried() -> bool:
         last = (await handle.fetch_history()).events[-2:]
         return any(event.workflow_task_scheduled_event_attributes.attempt > 1 for event in last)
 
-    await _eventually(tried)
+    await _eventually(has_retried)
 
 
 async def _stored(log: Log, handle: WorkflowHandle[Any, Any]) -> list[bytes]:
@@ -64,14 +64,14 @@ async def test_a_run_that_is_terminated_while_its_task_is_tried_again_is_reporte
     handle = await scripts.start(execution_id, *_script(execution_id))
     await _until_tried_again(handle)
 
-    async def opened() -> bool:
+    async def incident_is_open() -> bool:
         return ("incident.opened", "STARTED") in await log.story(execution_id)
 
     async def terminated() -> bool:
         return (await log.story(execution_id))[-1] == ("playbook.cancelled", "TERMINATED")
 
     async with mirroring(scripts.client, dsn):
-        await _eventually(opened)
+        await _eventually(incident_is_open)
         await handle.terminate(reason="enough")
         await _eventually(terminated)
     query = "SELECT status FROM noetl.execution WHERE execution_id = $1"
@@ -89,10 +89,10 @@ async def test_a_task_that_is_tried_again_until_it_completes_is_stored_as_histor
     await _until_tried_again(handle)
     following = asyncio.create_task(follow_execution(scripts.client, dsn, handle.id))
 
-    async def opened() -> bool:
+    async def incident_is_open() -> bool:
         return ("incident.opened", "STARTED") in await log.story(execution_id)
 
-    await _eventually(opened)
+    await _eventually(incident_is_open)
     MENDED.set()
     await following
     assert await _stored(log, handle) == [

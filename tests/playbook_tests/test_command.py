@@ -75,7 +75,7 @@ def test_a_folder_without_tests(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_coverage_names_what_no_test_reaches() -> None:
+def test_coverage_lists_parts_that_no_test_reaches() -> None:
     done = noetl("--coverage")
     assert "coverage of p.yaml: steps 2 of 3, routes 1 of 2, rules 1 of 2\n" in done.output
     assert ": not reached: rule get of start: retry\n" in done.output

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_like
+from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_match
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_li
         (1, 1.0, True),
     ],
 )
-def test_what_three_dots_stand_for(expected: Any, got: Any, holds: bool) -> None:
-    assert is_like(expected, got) is holds
+def test_three_dots_match_any_rest(expected: Any, got: Any, holds: bool) -> None:
+    assert is_match(expected, got) is holds
 
 
 def test_each_difference_has_its_path() -> None:

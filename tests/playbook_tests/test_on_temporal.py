@@ -15,7 +15,7 @@ from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.graph import Graph
 from noetl_compiler.playbook_tests import PlaybookTest
 from noetl_temporal.cli.commands import cli
-from noetl_temporal.playbook_tests.temporal_trial import not_on_temporal, run_on_temporal
+from noetl_temporal.playbook_tests.temporal_trial import memory_only_reason, run_on_temporal
 from noetl_temporal.playbook_tests.trial import TrialResult, run_test
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import clock_server
@@ -238,7 +238,7 @@ def clocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def given(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
     folder.mkdir()
     suite = loaded(folder, case.playbook, file_of(case.body))
-    assert suite.graph is not None, (suite.wrong, suite.refused)
+    assert suite.graph is not None, (suite.invalid_files, suite.refused)
     return suite.suite.tests[0], suite.graph
 
 
@@ -268,11 +268,11 @@ def test_each_loop_has_a_clock_of_its_own(tmp_path: Path, clocks: str) -> None:
 
 def test_playbooks_that_call_others_are_tested_in_memory_alone(tmp_path: Path) -> None:
     case = Case("workflow: [{step: start, tool: {kind: playbook, path: tests/q}}]", "stubs: []\nexpect: {}")
-    why = not_on_temporal(given(tmp_path / "one", case)[1])
+    why = memory_only_reason(given(tmp_path / "one", case)[1])
     assert why == "it calls playbooks, which stubs replace in memory only"
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_noetl_test_runs_on_temporal(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text(HEAD + PAID.lstrip("\n"))
     (tmp_path / "p.test.yaml").write_text(
         file_of("requests: [{do: signal, name: paid, data: {}}]\nexpect: {result: 3}")

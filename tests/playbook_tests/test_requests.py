@@ -113,7 +113,7 @@ def test_decisions_name_the_item_and_who_decides(tmp_path: Path) -> None:
     assert problems(tmp_path, REVIEW, body) == []
 
 
-def test_who_may_not_decide_is_refused(tmp_path: Path) -> None:
+def test_a_decision_by_somebody_else_than_an_approver_is_refused(tmp_path: Path) -> None:
     body = "requests: [{do: approve, step: start, iteration: 1, by: bob}]\nexpect: {}"
     problems_found = problems(tmp_path, REVIEW, body)
     assert (
@@ -290,9 +290,11 @@ def test_a_cancel_that_comes_too_late_is_reported(tmp_path: Path) -> None:
         ("{do: pause, when: soon}", '1:48: error[NT106]: invalid value "soon" for "when"'),
     ],
 )
-def test_what_is_wrong_with_a_request(tmp_path: Path, request_: str, expected: str) -> None:
+def test_invalid_requests_are_reported(tmp_path: Path, request_: str, expected: str) -> None:
     suite = loaded(tmp_path, PAID, f"tests: [{{name: a, requests: [{request_}], expect: {{}}}}]")
     [line] = [
-        str(diagnostic).removeprefix(f"{suite.file}:") for result in suite.wrong for diagnostic in result.diagnostics
+        str(diagnostic).removeprefix(f"{suite.file}:")
+        for result in suite.invalid_files
+        for diagnostic in result.diagnostics
     ]
     assert line.startswith(expected), line

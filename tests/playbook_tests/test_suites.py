@@ -53,7 +53,7 @@ workflow:
         ),
         (
             "tests: [{name: a, stubs: [{step: start, iteration: first}], expect: {}}]",
-            ['1:52: error[NT103]: "iteration" must be a number from 0, not text'],
+            ['1:52: error[NT103]: "iteration" must be a number from 0, not a string'],
         ),
         (
             "tests: [{name: a, stubs: [{step: start, http: {status: 200}}], expect: {}}]",
@@ -74,11 +74,13 @@ workflow:
         ("tests: [", ["1:9: error[NT002]: "]),
     ],
 )
-def test_what_is_wrong_with_a_file(tmp_path: Path, tests: str, expected: list[str]) -> None:
+def test_invalid_test_files_are_reported(tmp_path: Path, tests: str, expected: list[str]) -> None:
     suite = loaded(tmp_path, ONE, tests)
     assert suite.graph is None
     lines = [
-        str(diagnostic).removeprefix(f"{suite.file}:") for result in suite.wrong for diagnostic in result.diagnostics
+        str(diagnostic).removeprefix(f"{suite.file}:")
+        for result in suite.invalid_files
+        for diagnostic in result.diagnostics
     ]
     assert len(lines) == len(expected)
     assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True)), lines
@@ -87,7 +89,7 @@ def test_what_is_wrong_with_a_file(tmp_path: Path, tests: str, expected: list[st
 def test_a_playbook_with_errors_is_not_tested(tmp_path: Path) -> None:
     suite = loaded(tmp_path, "workflow: [{step: start, tol: {}}]", "tests: [{name: a, expect: {}}]")
     assert suite.graph is None
-    assert [diagnostic.file for result in suite.wrong for diagnostic in result.diagnostics] == [
+    assert [diagnostic.file for result in suite.invalid_files for diagnostic in result.diagnostics] == [
         str(tmp_path / "p.yaml")
     ]
 
@@ -98,7 +100,7 @@ def test_a_playbook_that_cannot_run_is_not_tested(tmp_path: Path) -> None:
     suite = loaded(tmp_path, playbook, "tests: [{name: a, stubs: [{step: start}], expect: {}}]")
     assert suite.graph is None
     assert kind in "\n".join(
-        [*suite.refused, *(str(diagnostic) for result in suite.wrong for diagnostic in result.diagnostics)]
+        [*suite.refused, *(str(diagnostic) for result in suite.invalid_files for diagnostic in result.diagnostics)]
     )
 
 
@@ -154,7 +156,7 @@ tests:
 def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
     document = yaml.safe_load(EVERYTHING)
     SCHEMA.validate(document)
-    assert loaded(tmp_path, OF_EACH_KIND, EVERYTHING).wrong == ()
+    assert loaded(tmp_path, OF_EACH_KIND, EVERYTHING).invalid_files == ()
     for construct in TESTS:
         assert all(f"{key.name}:" in EVERYTHING for key in construct.keys), construct.name
 
@@ -176,4 +178,4 @@ def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
 )
 def test_schema_and_reader_refuse_the_same(tmp_path: Path, text: str) -> None:
     assert not SCHEMA.is_valid(yaml.safe_load(text))
-    assert loaded(tmp_path, ONE, text).wrong
+    assert loaded(tmp_path, ONE, text).invalid_files

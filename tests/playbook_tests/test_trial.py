@@ -96,7 +96,7 @@ workload: {city: Oslo}
         ),
     ],
 )
-def test_what_is_not_as_expected(tmp_path: Path, body: str, expected: list[str]) -> None:
+def test_differences_from_the_expectation_are_reported(tmp_path: Path, body: str, expected: list[str]) -> None:
     problems_found = problems(tmp_path, FETCH, body)
     assert len(problems_found) == len(expected)
     assert all(text.startswith(start) for text, start in zip(problems_found, expected, strict=True)), problems_found

@@ -48,7 +48,7 @@ def test_waiting_for_nothing_is_an_error() -> None:
         run(forever())
 
 
-def test_work_for_a_thread_is_done_at_once() -> None:
+def test_work_in_a_thread_takes_no_virtual_time() -> None:
     async def threaded() -> tuple[int, float]:
         return await asyncio.to_thread(lambda: 7), asyncio.get_running_loop().time()
 

@@ -28,12 +28,12 @@ class SandboxedPlaybook(PlaybookWorkflow):
     """A playbook."""
 
     @workflow.init
-    def __init__(self, given: RunInput, playbook: Playbook) -> None:
-        super().__init__(given, playbook)
+    def __init__(self, run_input: RunInput, playbook: Playbook) -> None:
+        super().__init__(run_input, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
-        return await super().run(given, playbook)
+    async def run(self, run_input: RunInput, playbook: Playbook) -> RunReport:
+        return await super().run(run_input, playbook)
 
 
 @workflow.defn(name=LOOP_WORKFLOW)
@@ -41,12 +41,12 @@ class SandboxedLoop(LoopWorkflow):
     """A loop."""
 
     @workflow.init
-    def __init__(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> None:
-        super().__init__(given, body, items, scope)
+    def __init__(self, loop_run: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> None:
+        super().__init__(loop_run, body, items, scope)
 
     @workflow.run
-    async def run(self, given: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
-        return await super().run(given, body, items, scope)
+    async def run(self, loop_run: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
+        return await super().run(loop_run, body, items, scope)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW)
@@ -54,13 +54,13 @@ class ReadsTheClock(PlaybookWorkflow):
     """A playbook with code that does not replay: another time each time."""
 
     @workflow.init
-    def __init__(self, given: RunInput, playbook: Playbook) -> None:
-        super().__init__(given, playbook)
+    def __init__(self, run_input: RunInput, playbook: Playbook) -> None:
+        super().__init__(run_input, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
+    async def run(self, run_input: RunInput, playbook: Playbook) -> RunReport:
         time.time()
-        return await super().run(given, playbook)
+        return await super().run(run_input, playbook)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW)
@@ -68,13 +68,13 @@ class ReadsTheClockBelow(PlaybookWorkflow):
     """The same in a module of ours that the workflow calls: what a workflow imports is watched too."""
 
     @workflow.init
-    def __init__(self, given: RunInput, playbook: Playbook) -> None:
-        super().__init__(given, playbook)
+    def __init__(self, run_input: RunInput, playbook: Playbook) -> None:
+        super().__init__(run_input, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
+    async def run(self, run_input: RunInput, playbook: Playbook) -> RunReport:
         new_execution_id()
-        return await super().run(given, playbook)
+        return await super().run(run_input, playbook)
 
 
 @workflow.defn(name=PLAYBOOK_WORKFLOW)
@@ -82,11 +82,11 @@ class ReadsAFile(PlaybookWorkflow):
     """A playbook with code that depends on the machine it runs on."""
 
     @workflow.init
-    def __init__(self, given: RunInput, playbook: Playbook) -> None:
-        super().__init__(given, playbook)
+    def __init__(self, run_input: RunInput, playbook: Playbook) -> None:
+        super().__init__(run_input, playbook)
 
     @workflow.run
-    async def run(self, given: RunInput, playbook: Playbook) -> RunReport:
+    async def run(self, run_input: RunInput, playbook: Playbook) -> RunReport:
         with open(Path(__file__)) as file:  # noqa: ASYNC230, PTH123 - what the sandbox must refuse
             file.read(1)
-        return await super().run(given, playbook)
+        return await super().run(run_input, playbook)

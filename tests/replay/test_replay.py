@@ -92,7 +92,7 @@ def test_every_recording_has_its_files_and_they_are_small() -> None:
         ("loops_beside_each_other", "START_CHILD_WORKFLOW_EXECUTION_INITIATED"),
     ],
 )
-async def test_two_calls_that_changed_places_are_caught(name: str, event_type: str) -> None:
+async def test_a_replay_with_calls_in_another_order_is_detected(name: str, event_type: str) -> None:
     """Of the same type, commanded by one workflow task: only their ids differ."""
     history = recorded(name)
     pairs = pairwise(history["events"])
@@ -103,7 +103,7 @@ async def test_two_calls_that_changed_places_are_caught(name: str, event_type: s
         await replay(history_in(json.dumps(history)))
 
 
-async def test_another_call_is_caught() -> None:
+async def test_a_replay_with_another_call_is_detected() -> None:
     history = recorded("sequence")
     scheduled = [one for one in history["events"] if one["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED"]
     scheduled[-1]["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "noetl.http"

@@ -18,7 +18,7 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
 from noetl_temporal.codec import data_converter
 from noetl_temporal.frames.activity import frame_activity
-from noetl_temporal.frames.segments import Segment, read
+from noetl_temporal.frames.segments import Segment, read_segment
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
@@ -107,7 +107,7 @@ class Frame:
         key: str | None = end.segments
         chain = SegmentChain()
         while key is not None:
-            segments.insert(0, await read(self.values, key, chain))
+            segments.insert(0, await read_segment(self.values, key, chain))
             key = segments[0].older
         return segments
 

@@ -12,7 +12,7 @@ from noetl_temporal.client import RunHandle
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.stored import with_stored
-from noetl_temporal.stored_values import with_result_loaded
+from noetl_temporal.stored_values import load_result
 from noetl_temporal.value_store import ValueStore
 
 __all__ = ["reports_in", "reports_of"]
@@ -32,5 +32,5 @@ async def reports_in(workflow: WorkflowHandle[Any, Any], dsn: str) -> list[ToolR
             payloads = event.activity_task_completed_event_attributes.result.payloads
             [report] = await converter.decode(payloads, [ToolReport])
             outcome = with_stored(report.outcome, report.stored)
-            reports.append(replace(report, outcome=await with_result_loaded(outcome, ValueStore(converter))))
+            reports.append(replace(report, outcome=await load_result(outcome, ValueStore(converter))))
     return reports

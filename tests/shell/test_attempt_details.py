@@ -18,7 +18,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Value
 from noetl_temporal import call_log
-from noetl_temporal.attempt_details import counted
+from noetl_temporal.attempt_details import attempt_counts
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import AttemptCounts, CallRule, ToolCall, ToolReport
 from noetl_temporal.run_tool import tool_activity
@@ -69,7 +69,7 @@ def busy(number: int) -> Outcome:
 
 def counts_of(report: ToolReport) -> AttemptCounts:
     """Left out where the attempts have them."""
-    return report.counts if report.counts.total else counted(report.attempts)
+    return report.counts if report.counts.total else attempt_counts(report.attempts)
 
 
 async def failed(attempts: Attempts, first: int, last: int) -> None:

@@ -16,7 +16,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
-from noetl_compiler.language.defaults import MOST_ATTEMPTS
+from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.attempt_details import Details
 from noetl_temporal.attempt_end import LONGEST_DELAY
 from noetl_temporal.call_log import MESSAGE_CHARACTERS
@@ -43,7 +43,7 @@ async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | No
     return report
 
 
-async def test_a_delay_that_no_date_can_say_is_cut() -> None:
+async def test_a_delay_beyond_the_last_date_is_capped() -> None:
     with pytest.raises(ApplicationError) as raised:
         await attempt(
             CallRule(0, "retry", "error", attempts=Value(2000), delay=Value(86400), backoff="exponential"),
@@ -64,11 +64,11 @@ async def test_without_a_delay_the_next_attempt_follows_at_once(delay: float) ->
 
 async def test_a_rule_cannot_fill_the_log_endlessly() -> None:
     report = await attempt(
-        CallRule(0, "retry", "error", attempts=Value(10 * MOST_ATTEMPTS)), BUSY, earlier=MOST_ATTEMPTS - 1
+        CallRule(0, "retry", "error", attempts=Value(10 * MAX_ATTEMPTS)), BUSY, earlier=MAX_ATTEMPTS - 1
     )
     assert report.exhausted
-    assert report.attempts[-1].number == MOST_ATTEMPTS
-    assert report.counts == AttemptCounts(MOST_ATTEMPTS, MOST_ATTEMPTS)
+    assert report.attempts[-1].number == MAX_ATTEMPTS
+    assert report.counts == AttemptCounts(MAX_ATTEMPTS, MAX_ATTEMPTS)
 
 
 async def test_the_log_has_an_errors_beginning_and_the_outcome_its_whole_text() -> None:
@@ -141,7 +141,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
     def broken(*_: Any) -> Any:
         raise RuntimeError("hush"[::-1])
 
-    monkeypatch.setattr("noetl_temporal.run_tool.fitted", broken)
+    monkeypatch.setattr("noetl_temporal.run_tool.limit_size", broken)
     report = await made(FakeTool("noop", lambda _request, _context: 1), CredentialSource(environment={}))
     assert report.outcome["error"]["kind"] == "internal"
     assert "RuntimeError" in report.outcome["error"]["message"]

@@ -25,9 +25,7 @@ LOOP = "  - step: end\n    loop: {in: [1, 2], iterator: item}\n    tool: {kind: 
 
 
 @pytest.mark.parametrize("end", [CALL, LOOP], ids=["a call", "a loop"])
-async def test_no_event_is_lost_when_the_cleanup_begins_and_is_skipped(
-    servers: Addresses, shell: Shell, end: str
-) -> None:
+async def test_no_event_is_lost_when_the_cleanup_is_skipped(servers: Addresses, shell: Shell, end: str) -> None:
     async def answer(_request: Request, _context: ToolContext) -> Any:
         await asyncio.sleep(3600)
 

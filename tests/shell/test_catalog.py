@@ -13,7 +13,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import CompileError
-from noetl_temporal.catalog_store import named
+from noetl_temporal.catalog_store import split_version
 from noetl_temporal.client import CatalogEntry, NoetlClient, NoEventLogError, UnknownPlaybookError
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.migrations import migrate
@@ -82,8 +82,8 @@ async def site(servers: Addresses, tmp_path: Path) -> AsyncIterator[Site]:
         (f"a@{'9' * 5000}", f"a@{'9' * 5000}", None),
     ],
 )
-def test_names(text: str, path: str, version: int | None) -> None:
-    assert named(text) == (path, version)
+def test_forms_of_names_in_the_catalog(text: str, path: str, version: int | None) -> None:
+    assert split_version(text) == (path, version)
 
 
 async def test_the_same_text_is_the_same_version(site: Site) -> None:
@@ -144,7 +144,7 @@ async def test_a_text_that_was_run_before_keeps_its_number_unless_a_newer_one_wa
     assert next(run.version for run in await site.client.list(site.path)) == "3"
 
 
-async def test_what_is_not_there_is_reported(site: Site) -> None:
+async def test_a_missing_path_or_version_is_reported(site: Site) -> None:
     site.write()
     await site.register()
     with pytest.raises(UnknownPlaybookError, match=r"in the versions 1, but not in version 7"):

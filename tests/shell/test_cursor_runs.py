@@ -132,7 +132,7 @@ async def test_two_runs_over_one_table(servers: Addresses, jobs: Jobs) -> None:
     assert await jobs.acks() == list(range(1, 41))
 
 
-async def test_limit(servers: Addresses, jobs: Jobs) -> None:
+async def test_a_limit_ends_the_claims(servers: Addresses, jobs: Jobs) -> None:
     await jobs.make(9)
     async with working(servers) as client:
         handle = await Shell.submit(client, jobs.playbook().replace("iterator: job", "iterator: job\n      limit: 5"))
@@ -223,7 +223,7 @@ async def rows_are_given_back_after_a_cancel(servers: Addresses, jobs: Jobs, tex
     assert {state for row, state in states.items() if row > done} == {("pending", None)}
 
 
-async def test_a_cancelled_run_gives_its_rows_back(servers: Addresses, jobs: Jobs) -> None:
+async def test_a_cancelled_run_releases_its_rows(servers: Addresses, jobs: Jobs) -> None:
     text = jobs.playbook("max_in_flight: 2, frame: {max_rows: 3}")
     await rows_are_given_back_after_a_cancel(servers, jobs, text, done=3)
 

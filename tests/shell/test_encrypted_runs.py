@@ -26,7 +26,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.run_problems import problems_of_run
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec_server import Access, decoded, serving_codec
+from noetl_temporal.codec_server import Access, decode_payload, serving_codec
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
 from noetl_temporal.history_events import events_in_history
 from noetl_temporal.ids import new_execution_id
@@ -144,7 +144,7 @@ async def everything(client: NoetlClient) -> RunHandle:
     return handle
 
 
-async def test_nothing_that_temporal_or_the_payload_store_has_contains_a_value(servers: Addresses) -> None:
+async def test_no_value_is_in_plain_text_in_temporal_or_the_payload_store(servers: Addresses) -> None:
     client = await client_of(servers)
     async with worker(client):
         handle = await everything(client)
@@ -367,12 +367,12 @@ async def test_the_codec_server_reads_stored_values(servers: Addresses) -> None:
         await handle.wait()
     given = (await handle.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes.input.payloads
     assert REFERENCE in {payload.metadata.get("messageType") for payload in given}
-    texts = [(await decoded(client.temporal.data_converter, payload)).data for payload in given]
+    texts = [(await decode_payload(client.temporal.data_converter, payload)).data for payload in given]
     assert json.loads(texts[0])["payload"] == CALLED
     assert json.loads(texts[1])["graph"]["source"]["path"] == "tests/encrypted"
 
 
-async def test_who_has_no_key_can_read_what_they_store_after_somebody_who_encrypts(servers: Addresses) -> None:
+async def test_a_process_without_keys_can_read_its_values_after_an_encrypting_one(servers: Addresses) -> None:
     """The same graph, submitted with and without a key, is one row."""
     await migrate(servers.postgres)
     payload = Payload(metadata={"encoding": b"json/plain"}, data=f'"{new_execution_id()}"'.encode())

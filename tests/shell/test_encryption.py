@@ -23,8 +23,8 @@ from noetl_temporal.codec import data_converter, replay_converter, worker_conver
 from noetl_temporal.codec_server import Access, serving_codec
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
-from noetl_temporal.encryption_codec import Locked
-from noetl_temporal.encryption_keys import ENCRYPTION_VAULT_VARIABLE, VAULT_FIELD, keyring_from_environment, parsed_keys
+from noetl_temporal.encryption_codec import LockedValue
+from noetl_temporal.encryption_keys import ENCRYPTION_VAULT_VARIABLE, VAULT_FIELD, keyring_from_environment, parse_keys
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.packed_trail import pack
 from tests.shell.servers import on_loopback
@@ -138,7 +138,7 @@ async def test_a_worker_without_the_key_learns_of_a_call_and_may_send_its_heartb
     without = worker_converter(encrypting(*keys) if keys else data_converter(None, SIGNING_KEY)).with_context(activity)
     [call] = await without.decode([given], [ToolCall])
     [details] = await without.decode([given])
-    assert isinstance(call, Locked)
+    assert isinstance(call, LockedValue)
     assert "'k1' is missing" in call.why
     assert await without.encode([details]) == [given]
     with pytest.raises(DecryptionError):
@@ -157,7 +157,7 @@ async def test_a_worker_without_the_key_learns_of_a_call_and_may_send_its_heartb
 )
 def test_wrong_keys_are_named_by_their_place_and_never_quoted(text: str, problem: str) -> None:
     with pytest.raises(DeploymentError, match=problem) as raised:
-        parsed_keys(text, "here")
+        parse_keys(text, "here")
     assert "hush" not in str(raised.value)
 
 

@@ -14,9 +14,9 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import log_connection, open_event_log
-from noetl_temporal.cli.following import Following
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.past_run import describe_past_run
+from noetl_temporal.cli.run_follower import RunFollower
 from noetl_temporal.cli.view import Lines, Quiet
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
@@ -57,7 +57,7 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
         late.let_go = let_go
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         view = Lines(PrintableConsole(file=out))
-        ended, interrupted = await Following(client, late, None, view, graph, 0.01, Interrupts()).follow(None)
+        ended, interrupted = await RunFollower(client, late, None, view, graph, 0.01, Interrupts()).follow(None)
     assert (ended.status, interrupted) == ("completed", False)
     assert out.getvalue().splitlines() == [
         "timed out after 0.01 s",
@@ -75,7 +75,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
         assert (await describe_run(client, handle, log, None)).events_complete is False
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         view = Quiet(PrintableConsole(file=io.StringIO()))
-        following = Following(client, handle, log, view, graph, None, Interrupts())
+        following = RunFollower(client, handle, log, view, graph, None, Interrupts())
         following_task = asyncio.create_task(following.follow(None))
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
         ended, _ = await following_task
@@ -90,14 +90,14 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
 async def test_the_wait_for_a_missing_log_ends(
     shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.cli.following.SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr("noetl_temporal.cli.run_follower.SETTLE_SECONDS", 0.5)
     await migrate(servers.postgres)
     async with shell.client(lambda _request, _context: 1) as served, open_event_log(servers.postgres) as log:
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
         view = Quiet(PrintableConsole(file=io.StringIO()))
-        ended, _ = await Following(client, run, log, view, graph, None, Interrupts()).follow(None)
+        ended, _ = await RunFollower(client, run, log, view, graph, None, Interrupts()).follow(None)
     assert (ended.status, ended.events_complete) == ("completed", False)
     assert msgspec.json.decode(ended.json())["events_complete"] is False
 
@@ -129,7 +129,9 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         client = NoetlClient(served.temporal, servers.postgres, {})
         run = await shell.submit(served, ONE)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
-        following = Following(client, run, log, Quiet(PrintableConsole(file=io.StringIO())), graph, None, Interrupts())
+        following = RunFollower(
+            client, run, log, Quiet(PrintableConsole(file=io.StringIO())), graph, None, Interrupts()
+        )
         following_task = asyncio.create_task(following.follow(None))
         assert await announced.get() == WorkflowRun("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
         while len(looks) < 20:

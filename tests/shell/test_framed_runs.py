@@ -261,7 +261,7 @@ async def test_a_worker_that_stops_leaves_its_items_to_another(
     assert await audit_execution(servers.postgres, handle.execution_id) == []
 
 
-async def test_a_frame_whose_items_are_gone_is_a_lost_loop(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_frame_with_missing_items_is_a_lost_loop(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     """The items are removed before a worker takes the frame, and no process remembers them."""
     monkeypatch.setattr(payload_store, "CACHE_BYTES", 0)
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)

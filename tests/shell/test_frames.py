@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.frames import segment_writer
-from noetl_temporal.frames.segments import resumed
+from noetl_temporal.frames.segments import read_progress
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import Part
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -150,7 +150,7 @@ async def test_a_call_that_kills_its_workers_fails_and_the_others_continue(serve
     assert frame.called.count(2) == MAX_LOST + 1
 
 
-async def test_a_frame_that_never_gets_on_makes_no_more_calls(servers: Addresses) -> None:
+async def test_a_frame_without_progress_makes_no_more_calls(servers: Addresses) -> None:
     gate = Gate(0)
     frame = Frame(input_of(looped(4)), servers.postgres, gate)
     for _ in range(MAX_LOST + 1):
@@ -215,7 +215,7 @@ async def test_a_failed_item_stops_the_frame_under_fail_fast(servers: Addresses)
     assert len(frame.called) == 4
 
 
-async def test_a_worker_that_stops_finishes_what_has_begun_and_gives_back_the_rest(servers: Addresses) -> None:
+async def test_a_stopping_worker_finishes_items_that_have_begun_and_returns_the_others(servers: Addresses) -> None:
     gate = Gate(5)
     frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
@@ -360,7 +360,7 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
     await stored(frame, 7)
     await frame.lose(running)
     assert frame.details.head is not None
-    progress = await resumed(frame.values, frame.details.head)
+    progress = await read_progress(frame.values, frame.details.head)
     machine = LoopMachine(input_of(looped(10, tool, at_once=1)), progress.state)
     assert sorted(machine.state.results) == [0, 1, 2, 3, 4, 5, 6]
     assert sorted(machine.state.assigns) == [0, 1, 2, 3, 4, 5, 6]
@@ -368,7 +368,7 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
 
 
 @pytest.mark.parametrize("missing", ["input", "progress"])
-async def test_a_frame_whose_values_are_gone_ends_and_names_them(servers: Addresses, missing: str) -> None:
+async def test_a_frame_with_missing_values_ends_and_names_them(servers: Addresses, missing: str) -> None:
     given = input_of(looped(3))
     frame = Frame(given, servers.postgres, number)
     if missing == "input":

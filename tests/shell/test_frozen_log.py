@@ -22,14 +22,14 @@ def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"noetl_temporal.cli.event_log.{name}", 0.5)
 
 
-def through(address: str, dsn: str) -> str:
+def dsn_through(address: str, dsn: str) -> str:
     return dsn.rpartition("@")[0] + f"@{address}/{dsn.rpartition('/')[2]}"
 
 
 async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsys: pytest.CaptureFixture[str]) -> None:
     with mute(f"127.0.0.1:{servers.postgres_port}") as way:
         way.hold()
-        dsn = through(way.address, servers.postgres)
+        dsn = dsn_through(way.address, servers.postgres)
         with pytest.raises(DeploymentError, match="timed out after"):
             await anext(logged_events(dsn, 7))
         async with shell.client(lambda _request, _context: 1) as client:
@@ -42,12 +42,12 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
 
 async def test_no_answer_to_a_query(servers: Addresses) -> None:
     with mute(f"127.0.0.1:{servers.postgres_port}") as way:
-        dsn = through(way.address, servers.postgres)
+        dsn = dsn_through(way.address, servers.postgres)
         with pytest.raises(DeploymentError, match="timed out after"):
-            await ask_twice(dsn, way)
+            await query_twice(dsn, way)
 
 
-async def ask_twice(dsn: str, way: Mute) -> None:
+async def query_twice(dsn: str, way: Mute) -> None:
     async with log_connection(dsn) as log:
         assert await log.fetchval("SELECT 7") == 7
         way.hold()

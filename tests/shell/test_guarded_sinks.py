@@ -54,7 +54,7 @@ async def stored(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolRep
         (Guard("error"), 0),
     ],
 )
-async def test_a_guard_is_asked_with_the_outcome_of_the_call(guard: Guard, rows: int, tmp_path: Path) -> None:
+async def test_a_guard_is_evaluated_with_the_outcome_of_the_call(guard: Guard, rows: int, tmp_path: Path) -> None:
     report, outcome = await stored(guard, tmp_path / "sink.duckdb")
     assert outcome == rows
     assert len(report.attempts[-1].sinks) == rows

@@ -8,7 +8,7 @@ from functools import partial
 import httpx
 from temporalio.client import Client
 
-from noetl_temporal.health import exported, free_address, serving_health
+from noetl_temporal.health import exported_metrics, free_address, serving_health
 from noetl_temporal.path_labels import OTHER_PATHS, PathLabels
 
 
@@ -19,7 +19,7 @@ async def _get(port: int, path: str) -> httpx.Response:
 
 async def test_it_is_alive_but_not_ready_without_temporal() -> None:
     client = await Client.connect(free_address(), lazy=True)
-    nowhere = partial(exported, free_address())
+    nowhere = partial(exported_metrics, free_address())
     async with serving_health(("127.0.0.1", 0), client, lambda: "all tools", nowhere) as port:
         alive, ready, metrics = await asyncio.gather(*(_get(port, p) for p in ("/healthz", "/readyz", "/metrics")))
     assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
@@ -27,6 +27,6 @@ async def test_it_is_alive_but_not_ready_without_temporal() -> None:
     assert metrics.status_code == 503  # no exporter is there
 
 
-def test_a_process_names_so_many_paths() -> None:
+def test_a_process_exports_a_limited_number_of_paths() -> None:
     labels = PathLabels(most=2)
     assert [labels.label(path) for path in ("a", "b", "a", "c", "b")] == ["a", "b", "a", OTHER_PATHS, "b"]

@@ -21,8 +21,8 @@ from temporalio.converter import (
 )
 
 from noetl_temporal import inflate, segment_chain
-from noetl_temporal.frames.segments import Segment, packed, read, resumed
-from noetl_temporal.inflate import InflateError, inflated
+from noetl_temporal.frames.segments import Segment, pack_segment, read_progress, read_segment
+from noetl_temporal.inflate import InflateError, decompress
 from noetl_temporal.mirror.frames import with_entries
 from noetl_temporal.packed_trail import DICTIONARIES, PackedTrail, unpack
 from noetl_temporal.segment_chain import MAX_SEGMENTS_OF_FULL_SIZE
@@ -59,7 +59,7 @@ class Chained(StorageDriver):
             pytest.fail("the chain is read without an end")
         entry = msgspec.Raw(b'"' + b"x" * self._padding + b'"')
         segments = (Segment(self._links[claim.claim_data["key"]], [entry]) for claim in claims)
-        return [Payload(data=packed(segment)) for segment in segments]
+        return [Payload(data=pack_segment(segment)) for segment in segments]
 
 
 class Stored(StorageDriver):
@@ -109,17 +109,17 @@ def _frame_ended() -> HistoryEvent:
 
 @pytest.mark.parametrize("size", [0, 1, LIMIT - 1, LIMIT])
 def test_data_up_to_the_limit_is_decompressed(size: int) -> None:
-    assert inflated(zlib.compress(bytes(size))) == bytes(size)
+    assert decompress(zlib.compress(bytes(size))) == bytes(size)
 
 
 def test_data_over_the_limit_is_refused() -> None:
     with pytest.raises(InflateError, match="decompress to over 100,000"):
-        inflated(zlib.compress(bytes(LIMIT + 1)))
+        decompress(zlib.compress(bytes(LIMIT + 1)))
 
 
 def test_incomplete_data_is_refused() -> None:
     with pytest.raises(InflateError, match="incomplete"):
-        inflated(zlib.compress(bytes(1000))[:-5])
+        decompress(zlib.compress(bytes(1000))[:-5])
 
 
 def test_a_decompression_bomb_in_a_trail_is_refused() -> None:
@@ -139,7 +139,7 @@ async def test_a_segment_that_is_a_bomb_cannot_be_resumed() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(LookupError, match="decompress to over"):
-            await read(values, "k")
+            await read_segment(values, "k")
         assert tracemalloc.get_traced_memory()[1] < MEMORY
     finally:
         tracemalloc.stop()
@@ -157,8 +157,8 @@ async def test_a_segment_that_is_a_bomb_is_not_mirrored() -> None:
 
 
 async def test_a_segment_within_the_limit_is_read_by_both() -> None:
-    converter = _converter(packed(Segment(None, [msgspec.Raw(b'{"event":1}')])))
-    assert (await read(ValueStore(converter), "k")).entries == [msgspec.Raw(b'{"event":1}')]
+    converter = _converter(pack_segment(Segment(None, [msgspec.Raw(b'{"event":1}')])))
+    assert (await read_segment(ValueStore(converter), "k")).entries == [msgspec.Raw(b'{"event":1}')]
     event, keys = await with_entries(_frame_ended(), converter)
     assert keys == ["k"]
     text = event.activity_task_completed_event_attributes.result.payloads[0].data
@@ -168,7 +168,7 @@ async def test_a_segment_within_the_limit_is_read_by_both() -> None:
 @pytest.mark.parametrize("links", [{"k": "k"}, {"k": "a", "a": "b", "b": "a"}])
 async def test_a_cyclic_chain_of_segments_is_refused(links: dict[str, str | None]) -> None:
     with pytest.raises(LookupError, match="refers to itself or a later segment"):
-        await resumed(ValueStore(_chained(links)), "k")
+        await read_progress(ValueStore(_chained(links)), "k")
     with pytest.raises(InflateError, match="refers to itself or a later segment"):
         await with_entries(_frame_ended(), _chained(links))
 
@@ -177,7 +177,7 @@ async def test_the_segments_of_a_chain_share_one_limit() -> None:
     links = {"k": "0", **{str(n): str(n + 1) for n in range(20)}, "20": None}
     most = f"{MAX_SEGMENTS_OF_FULL_SIZE * LIMIT:,}"
     with pytest.raises(LookupError, match=f"over {most} bytes in all"):
-        await resumed(ValueStore(_chained(links, LIMIT - 100)), "k")
+        await read_progress(ValueStore(_chained(links, LIMIT - 100)), "k")
     with pytest.raises(InflateError, match=f"over {most} bytes in all"):
         await with_entries(_frame_ended(), _chained(links, LIMIT - 100))
     _, keys = await with_entries(_frame_ended(), _chained(links))

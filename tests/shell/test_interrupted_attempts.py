@@ -114,7 +114,7 @@ async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
     assert tool.requests == []
 
 
-async def test_one_that_had_not_begun_its_tool_is_run_again() -> None:
+async def test_a_call_that_had_not_begun_its_tool_is_repeated() -> None:
     record = AttemptRecord(1, 1000, "shutdown", ended=1001, is_called=False)
     details = [msgspec.to_builtins(Details((record,), temporal=1))]
     tool = FakeTool("noop", lambda _request, _context: 1)
@@ -122,7 +122,7 @@ async def test_one_that_had_not_begun_its_tool_is_run_again() -> None:
     assert report.outcome["status"] == "ok"
 
 
-async def test_a_cancelled_call_whose_tool_has_not_answered_ends_at_once() -> None:
+async def test_a_cancelled_call_whose_tool_has_not_returned_ends_at_once() -> None:
     tool, called = waiting()
     running = Running(CALL, tool, [])
     task = running.start()
@@ -160,7 +160,7 @@ async def test_a_call_that_may_be_repeated_begins_without_a_heartbeat() -> None:
     assert await heartbeats_when_called(CALL, []) == []
 
 
-async def test_one_that_may_not_is_reported_before_its_tool_is_called() -> None:
+async def test_a_call_that_must_not_be_repeated_is_recorded_before_its_tool_is_called() -> None:
     [details] = await heartbeats_when_called(ONCE, [])
     assert [record.status for record in msgspec.convert(details, Details).records] == ["lost"]
 
@@ -209,7 +209,7 @@ STORING = msgspec.structs.replace(CALL, sinks=(SinkCall("postgres", Value({"tabl
 
 
 @pytest.mark.parametrize("why", ["cancel_requested", "worker_shutdown", "paused"])
-async def test_an_attempt_whose_tool_has_answered_completes_its_sinks(
+async def test_an_attempt_whose_tool_has_returned_completes_its_sinks(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = SlowSink(monkeypatch)
@@ -225,7 +225,7 @@ async def test_an_attempt_whose_tool_has_answered_completes_its_sinks(
     assert [attempt.rows for attempt in report.attempts[-1].sinks] == [1]
 
 
-async def test_it_has_so_long_and_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_interrupted_call_has_limited_time_to_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.interruptions.FINISH_SECONDS", 0.1)
     sink = SlowSink(monkeypatch)
     running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
@@ -269,7 +269,7 @@ async def test_the_calls_own_timeout_wins_and_reaches_the_tool() -> None:
     assert seen == [7.0, 60]
 
 
-async def test_tool_and_sinks_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tool_and_sinks_share_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     SlowSink(monkeypatch)
 
     async def answer(_request: Request, _context: ToolContext) -> Any:

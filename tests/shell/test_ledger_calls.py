@@ -153,7 +153,7 @@ def _fails_first_and_third(n: int) -> Any:
     return Outcome("error", error=ErrorInfo("busy", "busy")) if n in (1, 3) else {"n": n}
 
 
-async def test_what_a_tool_has_kept_counts_the_attempts_that_failed_before_it(tmp_path: Path) -> None:
+async def test_an_outcome_kept_by_a_tool_counts_earlier_failed_attempts(tmp_path: Path) -> None:
     calls = Calls(tmp_path / "l.duckdb", rules=(CallRule(0, "retry", "ok", attempts=Value(3)),))
     calls.tool = _Keeper(used=3)
     report = await calls.attempt()
@@ -167,7 +167,7 @@ class _Keeper(FakeTool):
 
     def __init__(self, used: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = OnceResult(Outcome("ok", 1), is_taken=True, is_in_ledger=True, used=used)
+        self._answer_kept = OnceResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used=used)
 
     async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
         return self._answer_kept

@@ -51,15 +51,15 @@ async def test_loads_of_items_overlap(
     all_begun = asyncio.Event()
     load = stored_values.load_json
 
-    async def together(values: ValueStore, stored: StoredRef) -> bytes:
+    async def load_together(values: ValueStore, stored: StoredRef) -> bytes:
         begun.add(stored.parts[0].key)
         if len(begun) == ITEMS:
             all_begun.set()
         await all_begun.wait()
         return await load(values, stored)
 
-    monkeypatch.setattr("noetl_temporal.stored_values.load_json", together)
-    monkeypatch.setattr("noetl_temporal.frames.host.load_json", together)
+    monkeypatch.setattr("noetl_temporal.stored_values.load_json", load_together)
+    monkeypatch.setattr("noetl_temporal.frames.host.load_json", load_together)
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     text = LOOP.replace("ITEMS", str(ITEMS)).replace("FRAME", frame).replace("SET", binding)

@@ -112,7 +112,7 @@ async def test_a_log_that_grows_while_it_is_read_has_an_end(
     assert seen == (last or ROWS)
 
 
-async def test_more_are_asked_for_than_there_are(dsn: str) -> None:
+async def test_a_log_with_fewer_rows_than_the_limit_is_read_completely(dsn: str) -> None:
     async for page in logged_events(dsn, 7, 10 * ROWS):
         assert page.rows[0].event.meta["n"] == 1
         break

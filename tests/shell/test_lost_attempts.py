@@ -58,7 +58,7 @@ async def test_it_does_not_count_against_the_rule() -> None:
     assert report.exhausted
 
 
-async def test_a_call_that_may_not_be_repeated_is_not() -> None:
+async def test_a_call_that_must_not_be_repeated_is_not_repeated() -> None:
     report, tool = await run(msgspec.structs.replace(CALL, idempotent=False), [LOST])
     assert report.outcome["error"]["kind"] == "unknown_outcome"
     assert tool.requests == []
@@ -70,7 +70,7 @@ async def test_a_failure_that_was_reported_may_be_repeated() -> None:
     assert len(tool.requests) == 1
 
 
-async def test_a_call_that_kills_its_workers_is_given_up() -> None:
+async def test_a_call_that_kills_its_workers_fails() -> None:
     report, tool = await run(CALL, [LOST] * (MAX_LOST + 1))
     assert report.outcome["error"]["kind"] == "worker_lost"
     assert tool.requests == []

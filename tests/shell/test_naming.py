@@ -23,7 +23,7 @@ def test_names_of_ordinary_length_stay_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("letter", ["p", "ü", "雪", "🙂"])
-def test_long_names_are_cut_and_stay_unique(letter: str) -> None:
+def test_long_names_are_truncated_and_stay_unique(letter: str) -> None:
     first, second = workflow_id(letter * 300, 7), workflow_id(letter * 301, 7)
     assert first != second
     assert first.endswith("/7")
@@ -39,7 +39,7 @@ def test_names_with_separators_stay_unique() -> None:
     assert child_workflow_id("p/7", "c/1") != child_workflow_id("p/7", "c%2F1")
 
 
-def test_a_name_that_looks_cut_is_not_taken_for_one() -> None:
+def test_a_name_that_looks_truncated_has_another_id() -> None:
     cut = workflow_id("p" * 300, 7).removesuffix("/7")
     assert workflow_id(cut, 7) != workflow_id("p" * 300, 7)
 
@@ -53,7 +53,7 @@ def test_different_parts_give_different_ids(first: list[str], second: list[str])
 
 
 @given(TEXT)
-def test_what_temporal_stores_is_within_its_limits(text: str) -> None:
+def test_summaries_and_ids_are_within_limits_of_temporal(text: str) -> None:
     assert len(workflow_id(text, 1 << 62).encode()) <= 200
     assert len(keyword(text).encode()) <= 255
     assert len(msgspec.json.encode(summary(text))) <= 400

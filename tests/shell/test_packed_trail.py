@@ -40,7 +40,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_what_is_packed_comes_back(events: list[DomainEvent]) -> None:
+def test_packed_trails_are_unpacked_unchanged(events: list[DomainEvent]) -> None:
     assert unpack(pack(events)) == msgspec.to_builtins(events)
 
 

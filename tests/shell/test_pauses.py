@@ -90,7 +90,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.05)
 
 
-async def standing(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> OpenWaits:
+async def wait_for_suspensions(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> OpenWaits:
     async with asyncio.timeout(20):
         while not holds(suspensions := await handle.suspensions()):
             await asyncio.sleep(0.05)
@@ -98,7 +98,7 @@ async def standing(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> Ope
 
 
 async def paused(handle: RunHandle) -> None:
-    await standing(handle, lambda status: status.pause is not None)
+    await wait_for_suspensions(handle, lambda status: status.pause is not None)
 
 
 async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
@@ -208,7 +208,7 @@ async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> N
     gate.open()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, HELD)
-        [held] = (await standing(handle, lambda status: bool(status.held))).held
+        [held] = (await wait_for_suspensions(handle, lambda status: bool(status.held))).held
         assert (held.run, held.step) == ("start#1", "start")
         with pytest.raises(RequestRefusedError, match="step 'after' is not held: held are 'start'"):
             await handle.skip("after")
@@ -217,7 +217,9 @@ async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> N
         gate.failing = {"after"}
         gate.called.clear()
         assert await handle.retry(by="ann") == "start#1"
-        [held] = (await standing(handle, lambda status: bool(status.held) and status.held[0].step == "after")).held
+        [held] = (
+            await wait_for_suspensions(handle, lambda status: bool(status.held) and status.held[0].step == "after")
+        ).held
         assert gate.called == ["b", "after"]
         assert "after fails" in held.message
         assert await handle.skip("after", {"n": 1}, by="ann") == "after#1"
@@ -286,7 +288,7 @@ async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell
     assert (found.status, gate.called) == ("completed", ["start", "after"])
 
 
-async def test_called_playbooks_and_loops_hear_of_pauses_in_their_order(shell: Shell) -> None:
+async def test_called_playbooks_and_loops_receive_pauses_in_order(shell: Shell) -> None:
     gate = Gate()
     child = book("tests/child", "workflow:\n" + STEPS)
     called = CALL % "" + "    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}\n"

@@ -171,7 +171,7 @@ async def test_a_cached_value_is_stored_again_after_its_row_was_deleted(proxy: P
         await connection.close()
 
 
-async def test_a_row_that_was_changed_is_not_believed(proxy: Proxy, servers: Addresses) -> None:
+async def test_a_changed_row_is_not_accepted(proxy: Proxy, servers: Addresses) -> None:
     """A key is the digest of its value, so whoever has a signed key has the value that was signed."""
     case, other = values(2)
     [claim] = await store(servers.postgres, [case])

@@ -60,7 +60,7 @@ async def test_all_that_a_run_starts_has_its_priority(shell: Shell) -> None:
     assert sum(options == given for options in priorities.values()) == 3
 
 
-async def test_a_run_without_one_has_the_default(shell: Shell) -> None:
+async def test_a_run_without_a_priority_has_the_default(shell: Shell) -> None:
     async with shell.client(answer) as client:
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop}\n")
         await handle.result()

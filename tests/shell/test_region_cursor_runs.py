@@ -93,7 +93,7 @@ async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
 
 
 @pytest.mark.parametrize("form", [over_steps, inside], ids=["over steps", "inside"])
-async def test_a_cancelled_run_gives_its_rows_back(form: Any, servers: Addresses, jobs: Jobs) -> None:
+async def test_a_cancelled_run_releases_its_rows(form: Any, servers: Addresses, jobs: Jobs) -> None:
     text = form(jobs, "max_in_flight: 2, frame: {max_rows: 2}")
     await rows_are_given_back_after_a_cancel(servers, jobs, text, done=6)
 

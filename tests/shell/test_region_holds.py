@@ -20,7 +20,7 @@ from tests.audit import audit_execution
 from tests.shell.conftest import Shell
 from tests.shell.servers import site
 from tests.shell.test_cursor_runs import worker_of
-from tests.shell.test_pauses import standing
+from tests.shell.test_pauses import wait_for_suspensions
 from tests.shell.test_reset_loops import reset
 from tests.shell.test_stored_once import submit
 
@@ -54,7 +54,7 @@ async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shel
     tool = Failing("a", "c")
     async with shell.client(tool.answer) as client:
         handle = await shell.submit(client, STEPS)
-        found = await standing(handle, lambda status: len(status.held) == 2)
+        found = await wait_for_suspensions(handle, lambda status: len(status.held) == 2)
         assert sorted(held.run for held in found.held) == ["start/1/0/load#1", "start/1/2/load#1"]
         assert {problem.message for problem in found.held} == {"a fails", "c fails"}
         assert found.waits == []
@@ -62,7 +62,7 @@ async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shel
             await handle.retry("load")
         tool.names.clear()
         assert await handle.retry("load[0]", by="ann") == "start/1/0/load#1"
-        await standing(handle, lambda status: len(status.held) == 1)
+        await wait_for_suspensions(handle, lambda status: len(status.held) == 1)
         status = (await handle.workflow.describe()).typed_search_attributes.get(STATUS)
         await handle.skip("load", "by hand", by="bob")
         report = await asyncio.wait_for(handle.result(), 30)
@@ -86,7 +86,7 @@ async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shel
 async def test_a_cancel_ends_a_held_item(shell: Shell) -> None:
     async with shell.client(Failing("a").answer) as client:
         handle = await shell.submit(client, STEPS)
-        await standing(handle, lambda status: bool(status.held))
+        await wait_for_suspensions(handle, lambda status: bool(status.held))
         await handle.cancel("enough")
         report = await asyncio.wait_for(handle.result(), 30)
     assert report.status == "cancelled"
@@ -105,7 +105,7 @@ async def test_a_reset_before_a_loop_with_a_held_item(shell: Shell) -> None:
     tool = Failing("a")
     async with shell.client(tool.answer) as client:
         handle = await shell.submit(client, STEPS)
-        await standing(handle, lambda status: bool(status.held))
+        await wait_for_suspensions(handle, lambda status: bool(status.held))
         tool.names.clear()
         again = await reset(client, handle, 0)
         report = await asyncio.wait_for(again.result(), 30)
@@ -121,7 +121,7 @@ async def test_a_held_item_outlives_its_worker(servers: Addresses) -> None:
         await web.answer_only(0)
         async with worker_of(servers) as worker:
             handle = await submit(servers, text)
-            await standing(handle, lambda status: len(status.held) == 3)
+            await wait_for_suspensions(handle, lambda status: len(status.held) == 3)
             worker.kill()
             await worker.ended()
         await web.answer_only(None)

@@ -75,7 +75,7 @@ async def test_nested_loops_over_steps_run(shell: Shell) -> None:
     assert report.result == "extra a ['a/1', 'a/2'], 3 items"
 
 
-async def test_a_chunk_with_a_long_history_gives_back_iterations(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_chunk_with_a_long_history_returns_iterations(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workflow_host, "SOFT_EVENTS", 40)
     items = list(range(12))
     async with shell.client(answered) as client:

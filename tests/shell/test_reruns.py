@@ -85,7 +85,7 @@ ONE_OF_MANY = """\
 """
 BYTES = 200_000
 
-ELSEWHERE = HEAD.replace("path: tests/shell", "path: tests/stored-reruns")
+HEAD_OF_STORED_RUNS = HEAD.replace("path: tests/shell", "path: tests/stored-reruns")
 """Of runs whose log cannot be read at the end of all tests, as their values or keys are gone."""
 
 
@@ -109,7 +109,7 @@ async def ended(handle: RunHandle) -> Any:
     return await asyncio.wait_for(handle.result(), 60)
 
 
-async def test_a_failed_run_is_rerun_from_its_failed_step_once_the_cause_is_cured(
+async def test_a_failed_run_is_rerun_from_its_failed_step_once_the_cause_is_fixed(
     shell: Shell, servers: Addresses
 ) -> None:
     world = World()
@@ -169,7 +169,7 @@ async def test_the_earlier_run_is_left_as_it_is_and_a_rerun_can_be_rerun(shell: 
     )
 
 
-async def test_branches_that_had_ended_are_taken_over(shell: Shell) -> None:
+async def test_branches_that_had_ended_are_reused(shell: Shell) -> None:
     world = World()
     world.failing = {"left right"}
     async with shell.client(world.answer) as client:
@@ -184,7 +184,7 @@ async def test_branches_that_had_ended_are_taken_over(shell: Shell) -> None:
     assert sorted(world.called[1:]) == ["left", "left right", "right"]
 
 
-async def test_of_a_loop_the_result_is_taken_over(shell: Shell) -> None:
+async def test_the_result_of_a_loop_is_reused(shell: Shell) -> None:
     world = World()
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, LOOP)
@@ -200,7 +200,7 @@ async def test_of_a_loop_the_result_is_taken_over(shell: Shell) -> None:
     assert (report.result, world.called, children) == (15, [15], [])
 
 
-async def test_the_result_of_a_called_playbook_is_taken_over(shell: Shell) -> None:
+async def test_the_result_of_a_called_playbook_is_reused(shell: Shell) -> None:
     def answer(request: Request, _context: ToolContext) -> Any:
         called.append(request.config.get("message"))
         return "said"
@@ -242,7 +242,7 @@ async def test_a_run_that_continued_as_new_is_read_through(shell: Shell, monkeyp
     assert (rerun.rerun_of, rerun.rerun_from) == (handle.execution_id, "s1")
 
 
-async def test_what_cannot_be_is_refused_with_its_reason(shell: Shell) -> None:
+async def test_impossible_reruns_are_refused_with_the_reason(shell: Shell) -> None:
     world = World()
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, REGION)
@@ -303,7 +303,7 @@ async def test_a_branch_in_progress_is_named(shell: Shell) -> None:
     )
 
 
-# ---- values that lie elsewhere ---------------------------------------------------------------------------------------
+# ---- values in the payload store -------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
@@ -316,7 +316,7 @@ async def stored(servers: Addresses) -> AsyncGenerator[NoetlClient]:
 
 
 async def large_run(client: NoetlClient) -> RunHandle:
-    handle = await client.submit(compile_or_raise(f"{ELSEWHERE}workflow:\n{LARGE}"), {}, content="text")
+    handle = await client.submit(compile_or_raise(f"{HEAD_OF_STORED_RUNS}workflow:\n{LARGE}"), {}, content="text")
     assert (await ended(handle)).status == "completed"
     return handle
 
@@ -346,7 +346,7 @@ async def test_large_values_stay_references_and_are_the_new_runs_as_well(servers
     assert started < BYTES / 4
 
 
-async def test_values_that_were_pruned_are_missed_before_anything_starts(servers: Addresses) -> None:
+async def test_pruned_values_are_detected_before_anything_starts(servers: Addresses) -> None:
     await migrate(servers.postgres)
     async with stored(servers) as client:
         handle = await large_run(client)
@@ -354,8 +354,8 @@ async def test_values_that_were_pruned_are_missed_before_anything_starts(servers
         assert earlier.reused == {"start": "completed"}
         log = await asyncpg.connect(servers.postgres)
         try:
-            gone = "DELETE FROM noetl.payload WHERE octet_length(data) BETWEEN $1 AND $1 + 1000 RETURNING key, data"
-            removed = [(row["key"], row["data"]) for row in await log.fetch(gone, BYTES)]
+            deletion = "DELETE FROM noetl.payload WHERE octet_length(data) BETWEEN $1 AND $1 + 1000 RETURNING key, data"
+            removed = [(row["key"], row["data"]) for row in await log.fetch(deletion, BYTES)]
             with pytest.raises(RequestRefusedError, match="1 large value has been pruned"):
                 await client.rerun(handle.execution_id, "after")
             await log.executemany("INSERT INTO noetl.payload (key, data) VALUES ($1, $2)", removed)  # for the audit

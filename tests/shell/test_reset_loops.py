@@ -81,7 +81,7 @@ class Tool:
 async def test_a_run_reset_in_a_chunked_loop_runs_every_item_once(
     servers: Addresses, base: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three chunks are done and two in flight. Of these two the new run takes over what began before the point of the
+    """Three chunks are done and two in flight. Of these two the new run keeps what began before the point of the
     reset, and replaces the other.
     """
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", CHUNK)

@@ -16,7 +16,7 @@ from noetl_temporal.client import AmbiguousIdError, NoetlClient, RunHandle, Unkn
 from noetl_temporal.ids import exact_id, new_execution_id
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.run_ids import chosen
+from noetl_temporal.run_ids import matching_run
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 
@@ -82,7 +82,7 @@ async def test_whole_ids_and_beginnings_name_a_run(site: Site) -> None:
         assert (await client.find(str(run.execution_id)[:17])).execution_id == run.execution_id
 
 
-async def test_a_beginning_of_several_lists_them(site: Site) -> None:
+async def test_an_ambiguous_prefix_lists_the_runs(site: Site) -> None:
     for client in (site.client, site.bare):
         with pytest.raises(AmbiguousIdError, match="3 runs have an ID that begins with") as refused:
             await client.find(site.path)
@@ -138,10 +138,10 @@ def test_only_whole_numbers_are_not_looked_up(text: str, expected: int | None) -
 
 def test_a_whole_id_is_meant_where_others_begin_with_it() -> None:
     matches = {123456: "a/123456", 1234567: "a/1234567"}
-    assert chosen("123456", matches) == 123456
-    assert chosen("a/123456", matches) == 123456
-    assert chosen("a/1234567", {1234567: "a/1234567"}) == 1234567
-    assert chosen("a", {}) is None
+    assert matching_run("123456", matches) == 123456
+    assert matching_run("a/123456", matches) == 123456
+    assert matching_run("a/1234567", {1234567: "a/1234567"}) == 1234567
+    assert matching_run("a", {}) is None
     many = {id_: f"a/{id_}" for id_ in range(1000, 1030)}
     with pytest.raises(AmbiguousIdError, match="and 10 more"):
-        chosen("a/10", many)
+        matching_run("a/10", many)

@@ -47,7 +47,9 @@ async def client(servers: Addresses) -> NoetlClient:
     return await NoetlClient.connect(servers.temporal, tools={"noop": FakeTool("noop", lambda _request, _context: 1)})
 
 
-async def noticed(client: NoetlClient, handle: RunHandle, enough: Callable[[list[RunProblem]], Any] = bool) -> Any:
+async def wait_for_problems(
+    client: NoetlClient, handle: RunHandle, enough: Callable[[list[RunProblem]], Any] = bool
+) -> Any:
     async with asyncio.timeout(30):
         while not enough(
             problems_found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
@@ -61,7 +63,7 @@ async def test_a_call_that_no_worker_takes(client: NoetlClient, workflow: str) -
     async with workflow_worker(client.temporal):
         graph = compile_or_raise(f"{HEAD}workflow:\n{workflow}", "shell.yaml")
         handle = await client.submit(graph, queues={"noop": "nobody-polls-this"})
-        [problem] = await noticed(client, handle)
+        [problem] = await wait_for_problems(client, handle)
         await handle.terminate()
     assert problem.kind == "no_worker"
     assert (
@@ -72,7 +74,7 @@ async def test_a_call_that_no_worker_takes(client: NoetlClient, workflow: str) -
 async def test_a_run_that_no_worker_takes(client: NoetlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.client.WORKFLOW_QUEUE", "nobody-serves-workflows")
     handle = await Shell.submit(client, ONE)
-    [problem] = await noticed(client, handle)
+    [problem] = await wait_for_problems(client, handle)
     await handle.terminate()
     assert problem.message == "waiting for a worker for workflows (none is polling)"
 
@@ -101,7 +103,7 @@ async def test_a_bug_of_ours_is_an_incident_until_it_is_fixed(shell: Shell, monk
         with monkeypatch.context() as patch:
             patch.setattr(Machine, "feed", broken)
             handle = await Shell.submit(client, ONE)
-            [problem] = await noticed(client, handle)
+            [problem] = await wait_for_problems(client, handle)
         assert problem.kind == "incident"
         assert "a bug of ours" in problem.message
         assert f"noetl cancel {handle.execution_id}" in problem.remedy
@@ -131,7 +133,7 @@ async def test_a_run_that_does_not_replay_is_to_be_terminated(client: NoetlClien
         while not await started_timer(handle):
             await asyncio.sleep(0.05)
     async with workflow_worker(client.temporal):
-        [problem] = await noticed(client, handle)
+        [problem] = await wait_for_problems(client, handle)
         await handle.terminate()
     assert ": nondeterminism: " in problem.message
     assert f"noetl terminate {handle.execution_id}" in problem.remedy
@@ -147,7 +149,9 @@ async def test_an_unavailable_store_of_large_values_is_not_reported_as_a_bug(ser
     away = await connect_temporal(servers.temporal, dsn="postgresql://noetl@127.0.0.1:1/noetl")
     async with workflow_worker(away):
         handle = await Shell.submit(client, ONE, large="x" * 200_000)
-        [waits] = await noticed(client, handle, lambda found: any(problem.kind == "incident" for problem in found))
+        [waits] = await wait_for_problems(
+            client, handle, lambda found: any(problem.kind == "incident" for problem in found)
+        )
     assert "storage" in waits.message
     assert waits.remedy == (
         f"the run continues when Postgres is back; or stop it with `noetl cancel {handle.execution_id}`"

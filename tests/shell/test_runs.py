@@ -199,7 +199,7 @@ async def test_a_loop_runs_in_a_child_workflow_within_its_bound(shell: Shell) ->
     assert _children(await history_of(handle)) == [f"{handle.workflow_id}/start/1"]
 
 
-async def test_a_chunk_with_a_long_history_gives_back_what_it_has_not_begun(
+async def test_a_chunk_with_a_long_history_returns_items_that_have_not_begun(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
@@ -320,7 +320,7 @@ async def test_the_log_is_in_headers_complete_and_in_order(shell: Shell) -> None
         ),
     ],
 )
-async def test_what_cannot_run_is_refused_before_anything_starts(shell: Shell, step: str, problem: str) -> None:
+async def test_unsupported_playbooks_are_refused_before_anything_starts(shell: Shell, step: str, problem: str) -> None:
     graph = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n    {step}\n", "x.yaml")
     async with shell.client(lambda _request, _context: 1) as client:
         with pytest.raises(UnsupportedError) as raised:

@@ -74,7 +74,7 @@ async def test_a_submitted_playbook_has_its_scripts(
     assert requests == ["/sum.py"]
 
 
-async def test_a_script_that_is_not_there_starts_nothing(servers: Addresses, tmp_path: Path) -> None:
+async def test_a_missing_script_is_refused_before_anything_starts(servers: Addresses, tmp_path: Path) -> None:
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=load_tools())
     with pytest.raises(CompileError, match=r'there is no file "wrong.py" in the folder of the playbook'):
         await client.submit(written(tmp_path))

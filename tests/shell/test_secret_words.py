@@ -24,7 +24,7 @@ def nested(depth: int) -> Any:
 
 
 @pytest.mark.parametrize("depth", [90, 700, 5_000])
-async def test_deep_json_in_answer_to_a_call_with_a_credential_ends_the_call(shell: Shell, depth: int) -> None:
+async def test_deep_json_in_the_response_to_a_call_with_a_credential_ends_the_call(shell: Shell, depth: int) -> None:
     calls: list[int] = []
 
     async def answer(request: Request, context: ToolContext) -> Any:

@@ -51,7 +51,7 @@ async def test_search_attributes_are_asked_for_and_registered_once(bare: Client)
     assert await register_search_attributes(bare) == []
 
 
-async def test_a_namespace_that_is_not_there(bare: Client) -> None:
+async def test_a_missing_namespace_is_reported(bare: Client) -> None:
     with pytest.raises(DeploymentError, match="no namespace 'nope'"):
         await NoetlClient.connect(bare.service_client.config.target_host, namespace="nope")
 

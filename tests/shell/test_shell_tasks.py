@@ -52,10 +52,10 @@ class Sleeping:
     def pids(self) -> list[int]:
         return [int(pid) for pid in self.file.read_text().split()] if self.file.exists() else []
 
-    async def are(self, count: int) -> None:
+    async def wait_until_started(self, count: int) -> None:
         await until(lambda: len(self.pids) == count)
 
-    async def are_gone(self) -> None:
+    async def wait_until_ended(self) -> None:
         await until(lambda: not any(alive(pid) for pid in self.pids))
 
 
@@ -70,10 +70,10 @@ def sleeping(task_folder: Path) -> Iterator[Sleeping]:
 async def test_a_cancel_ends_all_processes_of_the_call(servers: Addresses, sleeping: Sleeping) -> None:
     handle = await sleeping.submitted(servers)
     async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(60):
-        await sleeping.are(1)
+        await sleeping.wait_until_started(1)
         await handle.cancel()
         assert (await handle.result()).status == "cancelled"
-        await sleeping.are_gone()
+        await sleeping.wait_until_ended()
     [call] = await reports_of(handle, servers.postgres)
     assert [attempt.status for attempt in call.attempts] == ["cancelled"]
 
@@ -83,7 +83,7 @@ async def test_a_timeout_ends_all_processes_of_the_call(servers: Addresses, slee
     async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(60):
         report = await handle.result()
         assert (report.status, report.result) == ("completed", "timeout")
-        await sleeping.are_gone()
+        await sleeping.wait_until_ended()
     assert len(sleeping.pids) == 1
 
 
@@ -92,13 +92,13 @@ async def test_a_killed_worker_takes_the_processes_along_and_another_calls_again
 ) -> None:
     handle = await sleeping.submitted(servers, attempts=2)
     async with worker_process(servers.temporal, servers.postgres) as first:
-        await sleeping.are(1)
+        await sleeping.wait_until_started(1)
         first.kill()
-        await sleeping.are_gone()
+        await sleeping.wait_until_ended()
     async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(120):
         report = await handle.result()
     assert (report.status, report.result["stdout"]) == ("completed", "done after 2\n")
-    await sleeping.are_gone()
+    await sleeping.wait_until_ended()
     [call] = await reports_of(handle, servers.postgres)
     assert [attempt.status for attempt in call.attempts] == ["lost", "ok"]
 

@@ -290,7 +290,7 @@ class Held:
 
 @pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
 @pytest.mark.parametrize("way", ["unsigned", "of another call"])
-async def test_a_forged_result_of_a_pending_call_is_not_believed(
+async def test_a_forged_result_of_a_pending_call_is_not_accepted(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool, way: str
 ) -> None:
     held = Held()
@@ -349,7 +349,7 @@ async def test_a_forged_heartbeat_makes_no_call_again(
 
 
 @pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
-async def test_the_words_of_a_forged_failure_reach_no_template(
+async def test_the_message_of_a_forged_failure_reaches_no_template(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
 ) -> None:
     held = Held()

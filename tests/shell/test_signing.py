@@ -25,7 +25,7 @@ from noetl_temporal.codec import data_converter, replay_converter, worker_conver
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.events import PayloadRef
-from noetl_temporal.signed_converter import Refused
+from noetl_temporal.signed_converter import RefusedValue
 from noetl_temporal.signing import SIGNATURE, read_key
 from noetl_temporal.stored_values import reference
 
@@ -48,7 +48,7 @@ def is_refused(converter: DataConverter, payloads: list[Any], *hints: Any) -> bo
         values = converter.payload_converter.from_payloads(payloads, list(hints) or None)
     except ApplicationError as error:
         return error.non_retryable
-    return isinstance(values[0], Refused)
+    return isinstance(values[0], RefusedValue)
 
 
 def test_a_signature_is_valid_only_in_its_place() -> None:
@@ -63,7 +63,7 @@ def test_a_signature_is_valid_only_in_its_place() -> None:
     assert is_refused(in_workflow, [payload], ToolReport)
 
 
-def test_no_other_kind_key_or_byte_will_do() -> None:
+def test_signatures_depend_on_kind_key_and_every_byte() -> None:
     [payload] = here().payload_converter.to_payloads([REPORT])
     assert is_refused(here(), [payload], ToolCall)
     assert is_refused(here(data_converter(None, b"K" * 32)), [payload], ToolReport)
@@ -103,7 +103,7 @@ def _key_of(payload: Any) -> str:
     return hashlib.sha256(payload.SerializeToString(deterministic=True)).hexdigest()
 
 
-def test_a_worker_believes_only_signed_heartbeats() -> None:
+def test_a_worker_accepts_only_signed_heartbeats() -> None:
     """The SDK reads their details without a type hint."""
     details = Details(())
     [signed] = here().payload_converter.to_payloads([details])
@@ -142,11 +142,11 @@ def key_file(folder: Path, text: str = "5" * 64, mode: int = 0o600) -> Path:
     return path
 
 
-def test_a_key_is_what_its_file_says(tmp_path: Path) -> None:
+def test_a_key_is_read_from_its_file(tmp_path: Path) -> None:
     assert read_key(key_file(tmp_path, "5" * 64 + "\n")) == b"5" * 64
 
 
-def test_a_readable_or_short_file_is_not_a_key(tmp_path: Path) -> None:
+def test_a_key_file_that_others_can_read_or_is_short_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeploymentError, match="can be read by others"):
         read_key(key_file(tmp_path, mode=0o644))
     with pytest.raises(DeploymentError, match="fewer than 32 bytes"):

@@ -211,7 +211,7 @@ async def test_secrets_are_not_kept(servers: Addresses, base: Base) -> None:
     assert await base.count(base.calls) == 1
 
 
-async def test_what_is_too_large_is_kept_as_the_error_that_it_is(servers: Addresses, base: Base) -> None:
+async def test_an_outcome_that_is_too_large_is_stored_as_the_error(servers: Addresses, base: Base) -> None:
     calls = Attempts(servers, f"insert into {base.calls} values (1); select repeat('x', 5000) as text")
     for _ in range(2):
         assert (await calls.attempt(limit=2000)).outcome["error"]["kind"] == "too_large"

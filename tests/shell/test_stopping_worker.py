@@ -23,7 +23,7 @@ from .conftest import HEAD
 from .reports import reports_in, reports_of
 from .servers import site
 from .test_stored_once import submit, until
-from .test_worker_stops import CALL, deploys
+from .test_worker_stops import CALL, gated_workers
 from .worker_process import worker_process
 
 SPIN = """
@@ -107,7 +107,7 @@ LOOP = """
 
 
 @pytest.mark.parametrize("text", [SPIN, LOOP])
-async def test_a_call_that_was_cut_off_does_not_begin_again_while_a_cancel_is_on_its_way(
+async def test_an_interrupted_call_does_not_begin_again_during_a_cancel(
     text: str, servers: Addresses, spinning: Spinning
 ) -> None:
     """The run is cancelled while nobody serves workflows, and workers of tools come first."""
@@ -145,17 +145,17 @@ async def is_begun_again(workflow: WorkflowHandle[Any, Any]) -> bool:
     return len(json.loads(call.heartbeat_details.payloads[0].data)["records"]) == 2
 
 
-async def test_a_cleanup_that_was_cut_off_continues_though_its_run_is_cancelled(servers: Addresses) -> None:
-    some = await deploys(servers)
+async def test_an_interrupted_cleanup_continues_although_its_run_is_cancelled(servers: Addresses) -> None:
+    workers = await gated_workers(servers)
     workflow = f"{CALL}  - step: end\n    tool: {{kind: noop}}\n"
-    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{workflow}"))
-    async with some.worker():
-        await some.called.wait()
-        some.called.clear()
+    handle = await workers.client.submit(compile_or_raise(f"{HEAD}workflow:\n{workflow}"))
+    async with workers.worker():
+        await workers.called.wait()
+        workers.called.clear()
         await handle.cancel()
-        await some.called.wait()
-    some.open.set()
-    async with some.worker():
+        await workers.called.wait()
+    workers.release.set()
+    async with workers.worker():
         report = await handle.result()
     assert report.status == "cancelled"
     begun, cleanup = await reports_of(handle, servers.postgres)

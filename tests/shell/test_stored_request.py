@@ -149,7 +149,7 @@ async def test_a_key_means_the_whole_list(servers: Addresses) -> None:
         await first.result()
 
 
-async def test_what_the_start_of_a_run_may_read_is_not_stored(servers: Addresses) -> None:
+async def test_values_that_the_start_of_a_run_may_read_are_not_stored(servers: Addresses) -> None:
     head = "workload: {size: '{{ payload.items | length }}'}\n"
     async with serving_client(servers) as client:
         handle = await submit(client, head=head)

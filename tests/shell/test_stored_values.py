@@ -116,7 +116,7 @@ async def test_continued_runs_copy_no_large_value_of_the_request_or_of_set(
     assert len(runs) > 2
     assert all(map(has_small_input, runs[1:]))
     assert [markers(history_run) for history_run in runs] == [
-        ["noetl.keep"],
+        ["noetl.store"],
         *([[]] * (len(runs) - 2)),
         ["noetl.load"] * 2,
     ]
@@ -152,7 +152,7 @@ async def test_the_playbook_s_run_of_a_long_loop_has_neither_items_nor_results(s
         history = await history_of(handle)
     digits = 10 + 90 * 2 + 800 * 3
     assert result.result == f"{900 * 201 + digits} of 900"
-    assert markers(history) == ["noetl.keep", "noetl.load"]
+    assert markers(history) == ["noetl.store", "noetl.load"]
     assert sum(len(event.SerializeToString()) for event in history.events) < 40_000
 
 

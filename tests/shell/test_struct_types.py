@@ -39,7 +39,7 @@ print("alive")
 """
 
 
-def test_threads_that_decode_a_struct_for_the_first_time_at_once_live() -> None:
+def test_threads_may_decode_a_struct_for_the_first_time_concurrently() -> None:
     done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
 

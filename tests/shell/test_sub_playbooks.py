@@ -104,7 +104,7 @@ async def executions(
     return {row["execution_id"]: (row["parent_execution_id"], row["status"]) for row in rows}
 
 
-async def test_a_call_yields_the_result_of_its_playbook_listed_above_its_caller(
+async def test_a_call_returns_the_result_of_its_playbook_listed_above_its_caller(
     shell: Shell, servers: Addresses
 ) -> None:
     async with shell.client(echo) as client:
@@ -121,7 +121,7 @@ async def test_a_call_yields_the_result_of_its_playbook_listed_above_its_caller(
     assert executions_logged == {handle.execution_id: (None, "COMPLETED"), child: (handle.execution_id, "COMPLETED")}
 
 
-async def test_a_call_yields_the_result_of_the_step_that_it_names(shell: Shell) -> None:
+async def test_a_call_returns_the_result_of_the_step_that_it_names(shell: Shell) -> None:
     async with shell.client(echo) as client:
         result = await (await submit(client, CALL % ", return_step: start")).result()
     assert result.result == {"said": "Oslo 3"}
@@ -249,7 +249,7 @@ async def test_a_child_that_is_not_waited_for_lives_on(shell: Shell) -> None:
         assert (await child.result()).status == "completed"
 
 
-async def test_the_parent_is_cancelled_and_a_child_that_is_not_waited_for_is_not(shell: Shell) -> None:
+async def test_a_cancel_does_not_reach_a_child_that_is_not_waited_for(shell: Shell) -> None:
     calls = _Waiting()
     both = (
         CALL % ", wait: false"
@@ -275,7 +275,7 @@ LOOP = """\
 """
 
 
-async def test_a_loop_keeps_so_many_playbooks_in_flight(shell: Shell, servers: Addresses) -> None:
+async def test_a_loop_keeps_max_in_flight_playbooks_running(shell: Shell, servers: Addresses) -> None:
     now, most = [0], [0]
 
     async def counted(request: Request, context: ToolContext) -> Any:
@@ -369,7 +369,7 @@ async def test_a_path_that_is_a_template_is_found_at_the_call(shell: Shell) -> N
     )
 
 
-async def test_a_playbook_that_is_not_there_is_refused(shell: Shell) -> None:
+async def test_a_missing_playbook_is_refused(shell: Shell) -> None:
     async with shell.client(echo) as client:
         with pytest.raises(UnsupportedError, match=r"tests_shell.yaml:6:\d+: error: there is no playbook 'tests/chil'"):
             await submit(client, (CALL % "").replace("tests/child", "tests/chil"))

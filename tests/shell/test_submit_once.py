@@ -154,14 +154,16 @@ async def test_runs_that_temporal_has_removed_are_not_made_again(site: Site, ser
     assert [site.calls[str(handle.execution_id)] for handle in (read, unread, unnoted)] == [1, 1, 1]
 
 
-async def test_who_died_between_key_and_start_is_replaced(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_submitter_that_dies_between_key_and_start_is_replaced(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The key belongs to a run that was never started: the next one starts it under the same id."""
 
     async def die(*_: object) -> None:
         raise ConnectionResetError
 
     with monkeypatch.context() as patch:
-        patch.setattr(NoetlClient, "_start", die)
+        patch.setattr(NoetlClient, "_start_workflow", die)
         with pytest.raises(Exception, match="Postgres"):
             await site.submit("k")
     handle = await site.submit("k")
@@ -174,7 +176,7 @@ async def test_a_crash_between_start_and_note_makes_no_second_run(site: Site, mo
         raise ConnectionResetError
 
     with monkeypatch.context() as patch:
-        patch.setattr(client_module, "note_started", die)
+        patch.setattr(client_module, "record_start", die)
         with pytest.raises(Exception, match="Postgres"):
             await site.submit("k")
     handle = await site.submit("k")

@@ -74,7 +74,7 @@ async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
     assert "superseded by a reset" in iteration
 
 
-async def test_the_account_of_a_run_leaves_out_what_a_reset_superseded(dsn: str) -> None:
+async def test_the_report_of_a_run_omits_superseded_rows(dsn: str) -> None:
     past = await describe_past_run(dsn, data_converter(dsn), 1)
     assert past is not None
     assert (past.events, past.superseded, past.warnings) == (5, 3, ())

@@ -10,7 +10,7 @@ from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.pinning import pin_graphs
-from noetl_temporal.unsupported import check_calls, tools_for, unsupported
+from noetl_temporal.unsupported import check_calls, tools_for, unsupported_uses
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
@@ -43,13 +43,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("workflow", "expected"), REFUSED)
-def test_what_cannot_run_is_refused_at_its_place(workflow: str, expected: str) -> None:
-    [refusal] = unsupported(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
+def test_unsupported_parts_are_refused_at_their_position(workflow: str, expected: str) -> None:
+    [refusal] = unsupported_uses(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
     assert refusal.startswith(f"p:{expected}")
 
 
 @pytest.mark.parametrize("workflow", [workflow for workflow, _ in REFUSED], ids=[expected for _, expected in REFUSED])
-def test_what_is_refused_is_warned_of_when_it_is_compiled(workflow: str) -> None:
+def test_unsupported_parts_are_warnings_of_the_compiler(workflow: str) -> None:
     [diagnostic] = compile_text(f"{HEAD}workflow:\n{workflow}", "p").diagnostics
     assert diagnostic.code is Code.NO_EXECUTOR
     assert diagnostic.message.endswith(": the playbook compiles, but a run is refused")
@@ -60,7 +60,7 @@ def test_secrets_of_the_keychain_run(read: str) -> None:
     workflow = f"- step: start\n  tool: {{kind: noop, message: '{{{{ {read} }}}}'}}\n{KEYCHAIN}"
     result = compile_text(f"{HEAD}workflow:\n{workflow}", "p")
     assert result.graph is not None
-    assert (result.diagnostics, unsupported(result.graph, TOOLS)) == ((), [])
+    assert (result.diagnostics, unsupported_uses(result.graph, TOOLS)) == ((), [])
 
 
 def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:

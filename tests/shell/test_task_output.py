@@ -170,7 +170,7 @@ async def test_whole_lines_are_stored_while_the_task_runs(servers: Addresses, lo
 
 
 @pytest.mark.parametrize("size", [1, 1000, 100_000])
-async def test_a_megabyte_is_kept_and_the_cut_is_reported(
+async def test_a_megabyte_is_kept_and_the_truncation_is_reported(
     servers: Addresses, log: asyncpg.Connection, size: int
 ) -> None:
     execution = new_execution_id()
@@ -184,7 +184,7 @@ async def test_a_megabyte_is_kept_and_the_cut_is_reported(
     assert lines[1].text == "the output is truncated here: at most 1,048,576 bytes of an attempt are logged"
 
 
-async def test_what_is_not_cut_is_whole(servers: Addresses, log: asyncpg.Connection) -> None:
+async def test_output_within_the_limit_is_complete(servers: Addresses, log: asyncpg.Connection) -> None:
     execution = new_execution_id()
     output = output_of(call_of(execution_id=execution), servers.postgres)
     text = "".join(f"{number}\n" for number in range(150_000))
@@ -223,7 +223,7 @@ async def test_a_secret_in_pieces_is_masked(
     assert not any(part in logged.text for part in (*secret.splitlines(), "hush"))
 
 
-async def test_a_secret_at_the_cut_is_masked(servers: Addresses, log: asyncpg.Connection) -> None:
+async def test_a_secret_at_the_truncation_is_masked(servers: Addresses, log: asyncpg.Connection) -> None:
     execution, credentials = new_execution_id(), Credentials(SECRETS)
     secret = (await credentials.resolve("mine"))["token"]
     output = output_of(call_of(execution_id=execution), servers.postgres, credentials)
@@ -283,7 +283,7 @@ LOOP = """
 
 
 @pytest.mark.parametrize("frame", ["", ", frame: {max_rows: 2}"])
-async def test_what_a_run_prints_is_stored_before_the_run_ends(
+async def test_output_of_a_run_is_stored_before_it_ends(
     servers: Addresses, log: asyncpg.Connection, frame: str
 ) -> None:
     async def answer(request: Request, context: ToolContext) -> int:
@@ -299,7 +299,7 @@ async def test_what_a_run_prints_is_stored_before_the_run_ends(
     assert sorted((line.iteration, line.text) for line in lines) == [(0, "item 1"), (1, "item 2"), (2, "item 3")]
 
 
-async def test_what_a_call_printed_before_its_timeout_is_kept(servers: Addresses, log: asyncpg.Connection) -> None:
+async def test_output_before_a_timeout_is_kept(servers: Addresses, log: asyncpg.Connection) -> None:
     execution = new_execution_id()
     attempts = CallLog()
     attempts.begin()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_temporal.tool_outcome import MAX_MESSAGE_CHARS, fitted, without_secrets
+from noetl_temporal.tool_outcome import MAX_MESSAGE_CHARS, limit_size, without_secrets
 
 
 async def known(*secrets: str) -> Credentials:
@@ -49,5 +49,5 @@ async def test_a_result_nested_too_deeply_is_reported() -> None:
     result: Any = "hush-hush"
     for _ in range(100_000):
         result = [result]
-    left = fitted(without_secrets({"status": "ok", "result": result}, await known("hush-hush")), 10**9)
+    left = limit_size(without_secrets({"status": "ok", "result": result}, await known("hush-hush")), 10**9)
     assert left["error"]["message"] == "the result is nested too deeply for JSON: return a flatter one"

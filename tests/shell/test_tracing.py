@@ -37,7 +37,7 @@ def test_an_endpoint_without_the_extra(monkeypatch: pytest.MonkeyPatch, name: st
         {ENDPOINT: "http://127.0.0.1:4318", "OTEL_TRACES_EXPORTER": "none"},
     ],
 )
-def test_nothing_is_wanted(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
+def test_environments_that_enable_no_tracing(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert tracing_problem() is None

@@ -60,19 +60,19 @@ async def test_a_call_ends_within_the_grace(servers: Addresses) -> None:
     assert [attempt.status for attempt in call.attempts] == ["ok"]
 
 
-class Deploys:
-    """Workers that come and go, with a tool that answers once it is let."""
+class GatedWorkers:
+    """Workers that start and stop, with a tool that returns after ``release`` is set."""
 
     def __init__(self, client: NoetlClient) -> None:
         self.client = client
         self.calls = 0
         self.called = asyncio.Event()
-        self.open = asyncio.Event()
+        self.release = asyncio.Event()
 
     async def answer(self, _request: Request, _context: ToolContext) -> Any:
         self.calls += 1
         self.called.set()
-        await self.open.wait()
+        await self.release.wait()
         return self.calls
 
     def worker(self) -> Any:
@@ -81,49 +81,49 @@ class Deploys:
             self.client.temporal, tools, CredentialSource(environment={}), options=WorkerOptions(grace=GRACE)
         )
 
-    async def cut_one(self) -> None:
-        """A worker that is stopped while the tool runs."""
+    async def interrupt_one_worker(self) -> None:
+        """Run a worker that is stopped while the tool runs."""
         self.called.clear()
         async with self.worker():
             await self.called.wait()
 
 
-async def deploys(servers: Addresses) -> Deploys:
+async def gated_workers(servers: Addresses) -> GatedWorkers:
     tools = {"noop": FakeTool("noop", lambda _request, _context: None)}
-    return Deploys(await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools))
+    return GatedWorkers(await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools))
 
 
 @pytest.mark.usefixtures("queues")
-async def test_deploys_neither_lose_a_call_nor_give_it_up(servers: Addresses) -> None:
-    some = await deploys(servers)
-    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
+async def test_deploys_do_not_lose_or_fail_a_call(servers: Addresses) -> None:
+    workers = await gated_workers(servers)
+    handle = await workers.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
     for _ in range(MAX_LOST + 1):
-        await some.cut_one()
-    some.open.set()
-    async with some.worker():
+        await workers.interrupt_one_worker()
+    workers.release.set()
+    async with workers.worker():
         report = await handle.result()
     assert (report.status, report.result) == ("completed", MAX_LOST + 2)
     [call] = await reports_of(handle, servers.postgres)
     assert [attempt.status for attempt in call.attempts] == ["shutdown"] * (MAX_LOST + 1) + ["ok"]
-    assert call.counts == AttemptCounts(total=MAX_LOST + 2, used=1, ok=1, cut=MAX_LOST + 1)
+    assert call.counts == AttemptCounts(total=MAX_LOST + 2, used=1, ok=1, interrupted=MAX_LOST + 1)
 
 
-async def test_a_call_that_may_not_be_repeated_is_not_after_a_cut(servers: Addresses) -> None:
-    some = await deploys(servers)
-    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{ONCE}"))
-    await some.cut_one()
-    async with some.worker():
+async def test_a_call_that_must_not_be_repeated_is_not_repeated_after_an_interruption(servers: Addresses) -> None:
+    workers = await gated_workers(servers)
+    handle = await workers.client.submit(compile_or_raise(f"{HEAD}workflow:\n{ONCE}"))
+    await workers.interrupt_one_worker()
+    async with workers.worker():
         report = await handle.result()
     assert report.status == "failed"
     assert report.failures.kept[0].kind == "unknown_outcome"
-    assert some.calls == 1
+    assert workers.calls == 1
 
 
 async def test_a_cancelled_run_reports_how_its_call_ended(servers: Addresses) -> None:
-    some = await deploys(servers)
-    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
-    async with some.worker():
-        await some.called.wait()
+    workers = await gated_workers(servers)
+    handle = await workers.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
+    async with workers.worker():
+        await workers.called.wait()
         await handle.cancel()
         assert (await handle.result()).status == "cancelled"
     [call] = await reports_of(handle, servers.postgres)
@@ -136,31 +136,31 @@ async def pending(handle: RunHandle) -> Any:
 
 
 async def test_a_paused_and_a_reset_activity_continue_as_if_nothing_had_been(servers: Addresses) -> None:
-    some = await deploys(servers)
-    handle = await some.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
-    service, namespace = some.client.temporal.workflow_service, some.client.temporal.namespace
-    async with some.worker():
-        await some.called.wait()
-        which: dict[str, Any] = {
+    workers = await gated_workers(servers)
+    handle = await workers.client.submit(compile_or_raise(f"{HEAD}workflow:\n{CALL}"))
+    service, namespace = workers.client.temporal.workflow_service, workers.client.temporal.namespace
+    async with workers.worker():
+        await workers.called.wait()
+        activity: dict[str, Any] = {
             "namespace": namespace,
             "execution": WorkflowExecution(workflow_id=handle.workflow_id),
             "id": (await pending(handle)).activity_id,
         }
-        await service.pause_activity(PauseActivityRequest(**which))
+        await service.pause_activity(PauseActivityRequest(**activity))
         await until(partial(is_in, handle, PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED))
-        some.called.clear()
-        await service.unpause_activity(UnpauseActivityRequest(**which))
-        await some.called.wait()
+        workers.called.clear()
+        await service.unpause_activity(UnpauseActivityRequest(**activity))
+        await workers.called.wait()
         await until(partial(has_reported, handle, 2))
-        some.called.clear()
-        await service.reset_activity(ResetActivityRequest(**which))
-        await some.called.wait()
-        some.open.set()
+        workers.called.clear()
+        await service.reset_activity(ResetActivityRequest(**activity))
+        await workers.called.wait()
+        workers.release.set()
         report = await handle.result()
     assert report.status == "completed"
     [call] = await reports_of(handle, servers.postgres)
     assert [attempt.status for attempt in call.attempts] == ["paused", "reset", "ok"]
-    assert call.counts == AttemptCounts(total=3, used=1, ok=1, cut=2)
+    assert call.counts == AttemptCounts(total=3, used=1, ok=1, interrupted=2)
 
 
 async def has_reported(handle: RunHandle, attempts: int) -> bool:

@@ -1,4 +1,4 @@
-"""The playbooks of dev/killing compile without a finding: a run of the script takes minutes before it would tell."""
+"""The playbooks of dev/killing compile without a finding, which a run of the script would show only after minutes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from dev.killing.cursor import cursor_loop
 from dev.killing.playbook import plain_loop
-from dev.killing.sub_playbooks import written
+from dev.killing.sub_playbooks import write_playbooks
 from noetl_compiler import compile_text
 
 
@@ -29,6 +29,6 @@ def test_a_playbook_to_kill_at_compiles(text: str) -> None:
 
 
 def test_the_playbooks_that_call_each_other_compile(tmp_path: Path) -> None:
-    caller = written(tmp_path)
+    caller = write_playbooks(tmp_path)
     for file in (caller, tmp_path / "item.yaml"):
         assert compile_text(file.read_text(), file.name).graph is not None

@@ -1,4 +1,4 @@
-"""Some hundreds of random runs hold every law; the same seed is the same run; what is broken is found."""
+"""Some hundreds of random runs break no invariant; the same seed gives the same run; every mutation is detected."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUICK = (
 
 
 @pytest.mark.parametrize("first", range(1, SEEDS, AT_ONCE))
-def test_random_runs_break_no_law(first: int) -> None:
+def test_random_runs_break_no_invariant(first: int) -> None:
     result = [simulate(seed) for seed in range(first, first + AT_ONCE)]
     message = [
         f"python -m dev.simulate --seed {simulated.seed}: {simulated.finding}"
@@ -59,8 +59,8 @@ def test_the_same_seed_is_the_same_run() -> None:
 @pytest.mark.parametrize(
     "mutation", [case for case in MUTATIONS if case.safeguard in QUICK], ids=lambda case: case.safeguard
 )
-def test_what_is_broken_is_found(mutation: Mutation) -> None:
-    assert run_mutation(mutation, 1, 60).law
+def test_every_mutation_is_detected(mutation: Mutation) -> None:
+    assert run_mutation(mutation, 1, 60).invariant
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda case: case.safeguard)

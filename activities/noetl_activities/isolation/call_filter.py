@@ -1,7 +1,7 @@
 """A system call filter (seccomp) for what landlock cannot restrict.
 
-Sockets, because landlock's rules for ports only cover plain TCP. Allowed are TCP, UDP and ping over IPv4 and IPv6, and
-netlink's list of addresses, which host name lookup reads. Forbidden are
+It restricts sockets, because landlock's rules for ports only cover plain TCP. Allowed are TCP, UDP and ping over IPv4
+and IPv6, and netlink's list of addresses, which host name lookup reads. Forbidden are
 
 - Unix sockets: Postgres, Docker, D-Bus and ssh agents listen on them. ``socketpair``, which event loops use, is a
   separate call, and allowed for streams: a datagram pair can send to any path;
@@ -10,13 +10,15 @@ netlink's list of addresses, which host name lookup reads. Forbidden are
 - TCP Fast Open, which connects by sending;
 - io_uring, whose operations a filter does not see.
 
-Limits and priorities of other processes: otherwise a task in the worker's account could limit the worker's processor
-time to a second. The kernel's keyrings, which belong to an account. Memory that no limit counts: memory files and
-System V segments exist without being mapped.
+Also forbidden are
 
-If the file system is not read-only (mounts.py), also changes of permissions, owners, times and extended attributes, for
-all files, because a filter sees neither paths nor how a descriptor was opened. A descriptor of a library, open for
-reading, would suffice to make it writable for everyone.
+- limits and priorities of other processes: a task in the worker's account could limit the worker's processor time to a
+  second;
+- the kernel's keyrings, which belong to an account;
+- memory files and System V segments, whose memory no limit counts;
+- if the file system is not read-only (mounts.py), changes of permissions, owners, times and extended attributes of all
+  files. A filter sees neither paths nor how a descriptor was opened, and a descriptor of a library that is open for
+  reading would suffice to make the library writable for everyone.
 """
 
 from __future__ import annotations
@@ -56,9 +58,9 @@ _NUMBERS = {
     "shmget": (29, 194),
 }
 _ALLOWED: dict[str, dict[int, tuple[int, ...]]] = {
-    # call: {which argument: its allowed values}
+    # call: {index of an argument: its allowed values}
     "socket": {
-        0: (2, 10, 16),  # IPv4, IPv6, netlink; the module that names them takes as long to import as all of ours
+        0: (2, 10, 16),  # IPv4, IPv6, netlink; importing ``socket`` for the constants would double the import time
         2: (0, 6, 17, 1, 58),  # the family's own, TCP, UDP, ICMP, ICMPv6
     },
     "socketpair": {1: (0x1, 0x801, 0x80001, 0x80801)},  # a stream, with or without its two flags
@@ -68,7 +70,7 @@ _ALLOWED: dict[str, dict[int, tuple[int, ...]]] = {
     "sched_setscheduler": {0: (0,)},
     "sched_setattr": {0: (0,)},
     "sched_setaffinity": {0: (0,)},
-    "setpriority": {0: (0, 1), 1: (0,)},  # of a process or its group, not of a whole account
+    "setpriority": {0: (0, 1), 1: (0,)},  # of this process or its group, not of an account
     "ioprio_set": {0: (1, 2), 1: (0,)},
     "io_uring_setup": {0: ()},
     "add_key": {0: ()},
@@ -100,7 +102,7 @@ _ATTRIBUTES: dict[str, tuple[int | None, int | None]] = {
     "removexattrat": (466, 466),
     "file_setattr": (469, 469),
 }
-"""More system call numbers; None if an architecture does not have the call."""
+"""The calls that change attributes of files, with their numbers; None if an architecture does not have the call."""
 
 _IOCTL = (16, 29)
 _ATTRIBUTE_REQUESTS = (0x40086602, 0x40046602, 0x401C5820, 0x40087602)
@@ -113,10 +115,10 @@ _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """The column in the tables of numbers, and the architecture as a filter sees it."""
 
 _SECOND_ABI = 0x40000000
-"""x86_64 has its system calls twice: from this number on for programs with short pointers (x32)."""
+"""x86_64 has its system calls twice: from this number on for programs with 32-bit pointers (x32)."""
 
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # of BPF
-_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where struct seccomp_data has them
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # instructions of BPF
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 _FILTER_MODE = 2
 
@@ -127,20 +129,21 @@ class _Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("program", ctypes.c_void_p))
 
 
-def restrict_calls(*, attributes: bool) -> bool:
-    """Install the filter. False if there is none for this platform. Needs PR_SET_NO_NEW_PRIVS. ``attributes``: whether
-    permissions, owners, times and extended attributes of files may be changed.
+def restrict_calls(*, may_change_attributes: bool) -> bool:
+    """Install the filter. False if the platform does not support it. Needs PR_SET_NO_NEW_PRIVS.
+
+    ``may_change_attributes``: allow changes of permissions, owners, times and extended attributes of files.
     """
     if os.uname().machine not in _MACHINES:
         return False
     import struct
 
-    program = _program(*_MACHINES[os.uname().machine], attributes=attributes)
+    program = _program(*_MACHINES[os.uname().machine], may_change_attributes=may_change_attributes)
     packed = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
-    stored = ctypes.create_string_buffer(packed, len(packed))
-    whole = _Filter(len(packed) // 8, system.address(stored))
+    buffer = ctypes.create_string_buffer(packed, len(packed))
+    filter_ = _Filter(len(packed) // 8, system.address(buffer))
     try:
-        system.prctl(system.PR_SET_SECCOMP, _FILTER_MODE, system.address(whole))
+        system.prctl(system.PR_SET_SECCOMP, _FILTER_MODE, system.address(filter_))
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
@@ -148,55 +151,57 @@ def restrict_calls(*, attributes: bool) -> bool:
     return True
 
 
-def _program(column: int, architecture: int, *, attributes: bool) -> list[_Instruction]:
-    """Return the BPF program. Each block ends in a return; a test jumps over it."""
+def _program(column: int, architecture: int, *, may_change_attributes: bool) -> list[_Instruction]:
+    """Return the BPF program: for each restricted call a test of its number, which jumps over the block of the call if
+    the number differs. Each block ends in a return.
+    """
     program = [
         _load(_ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
-        _failing(errno.ENOSYS),  # 32-bit programs, whose calls have other numbers
+        _fail(errno.ENOSYS),  # 32-bit programs, whose calls have other numbers
         _load(_NUMBER),
         (_AT_LEAST, 0, 1, _SECOND_ABI),
-        _failing(errno.ENOSYS),
+        _fail(errno.ENOSYS),
     ]
-    for number, block in _blocks(column, attributes=attributes):
+    for number, block in _blocks(column, may_change_attributes=may_change_attributes):
         program += [(_EQUAL, 0, len(block), number), *block]
-    return [*program, _returning(_ALLOW)]
+    return [*program, _return(_ALLOW)]
 
 
-def _blocks(column: int, *, attributes: bool) -> Iterator[tuple[int, list[_Instruction]]]:
-    """The system call numbers with the block of the program for each."""
+def _blocks(column: int, *, may_change_attributes: bool) -> Iterator[tuple[int, list[_Instruction]]]:
+    """Yield the numbers of the restricted system calls, each with its block of the program."""
     for name, allowed in _ALLOWED.items():
-        yield _NUMBERS[name][column], _with_values(allowed)
+        yield _NUMBERS[name][column], _allow_values(allowed)
     for name, argument in _FLAGS.items():
-        yield _NUMBERS[name][column], _without_fast_open(argument)
-    if attributes:
+        yield _NUMBERS[name][column], _deny_fast_open(argument)
+    if may_change_attributes:
         return
     for row in _ATTRIBUTES.values():
         number = row[column]
         if number is not None:
-            yield number, [_failing(errno.EPERM)]
-    yield _IOCTL[column], _without_requests(_ATTRIBUTE_REQUESTS)
+            yield number, [_fail(errno.EPERM)]
+    yield _IOCTL[column], _deny_requests(_ATTRIBUTE_REQUESTS)
 
 
-def _with_values(allowed: dict[int, tuple[int, ...]]) -> list[_Instruction]:
+def _allow_values(allowed: dict[int, tuple[int, ...]]) -> list[_Instruction]:
     block: list[_Instruction] = []
     for argument, values in allowed.items():
-        tests = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
-        block += [_load(_ARGUMENTS + 8 * argument), *tests, _failing(errno.EPERM)]
-    return [*block, _returning(_ALLOW)]
+        tests = [(_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
+        block += [_load(_ARGUMENTS + 8 * argument), *tests, _fail(errno.EPERM)]
+    return [*block, _return(_ALLOW)]
 
 
-def _without_requests(requests: tuple[int, ...]) -> list[_Instruction]:
-    tests = [(_EQUAL, len(requests) - place, 0, request) for place, request in enumerate(requests)]
-    return [_load(_ARGUMENTS + 8), *tests, _returning(_ALLOW), _failing(errno.EPERM)]
+def _deny_requests(requests: tuple[int, ...]) -> list[_Instruction]:
+    tests = [(_EQUAL, len(requests) - index, 0, request) for index, request in enumerate(requests)]
+    return [_load(_ARGUMENTS + 8), *tests, _return(_ALLOW), _fail(errno.EPERM)]
 
 
-def _without_fast_open(argument: int) -> list[_Instruction]:
+def _deny_fast_open(argument: int) -> list[_Instruction]:
     return [
         _load(_ARGUMENTS + 8 * argument),
         (_ANY_BIT, 0, 1, _FAST_OPEN),
-        _failing(errno.EOPNOTSUPP),
-        _returning(_ALLOW),
+        _fail(errno.EOPNOTSUPP),
+        _return(_ALLOW),
     ]
 
 
@@ -204,9 +209,9 @@ def _load(offset: int) -> _Instruction:
     return (_LOAD, 0, 0, offset)
 
 
-def _returning(action: int) -> _Instruction:
+def _return(action: int) -> _Instruction:
     return (_RETURN, 0, 0, action)
 
 
-def _failing(error: int) -> _Instruction:
-    return _returning(_ERROR | error)
+def _fail(error: int) -> _Instruction:
+    return _return(_ERROR | error)

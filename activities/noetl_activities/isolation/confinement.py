@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HAS_RIGHTS = "tasks have the worker's rights here"
+NO_SANDBOX = "tasks have the worker's rights here"
 """The message for tasks without a sandbox."""
 
 NICENESS = 5
@@ -20,14 +20,15 @@ NICENESS = 5
 
 
 class Restrictions:
-    """Descriptions of the restrictions that are ``held`` and ``missing``."""
+    """Descriptions of the restrictions that this task has (``held``), and of those that it lacks (``missing``)."""
 
     def __init__(self) -> None:
         self.held: list[str] = []
         self.missing: list[str] = []
 
-    def note(self, holds: bool, held: str, missing: str) -> None:
-        (self.held if holds else self.missing).append(held if holds else missing)
+    def record(self, is_held: bool, held: str, missing: str) -> None:
+        """Append the description ``held`` or ``missing``."""
+        (self.held if is_held else self.missing).append(held if is_held else missing)
 
 
 def confine(folder: str, settings: dict[str, Any]) -> Restrictions:
@@ -40,8 +41,8 @@ def confine(folder: str, settings: dict[str, Any]) -> Restrictions:
         _confine_on_linux(folder, settings, restrictions)
     else:
         limits.limit_resources(settings["memory"], None)
-        restrictions.note(False, "", f"no sandbox on {sys.platform}: {HAS_RIGHTS}")
-    restrictions.note(True, "limits on memory and file size", "")
+        restrictions.record(False, "", f"no sandbox on {sys.platform}: {NO_SANDBOX}")
+    restrictions.record(True, "limits on memory and file size", "")
     os.chdir(folder)
     os.environ.update(HOME=folder, TMPDIR=folder)
     return restrictions
@@ -53,32 +54,33 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], restrictions: Restr
     system.prctl(system.PR_SET_DUMPABLE, 1)  # otherwise /proc/self belongs to root
     _lower_priority()
     version = landlock.abi()
-    identity = accounts.become_own(folder, settings, landlock=version > 0)
+    account = accounts.enter_task_account(folder, settings, landlock=version > 0)
     system.prctl(system.PR_SET_DUMPABLE, 1)  # the change of account has reset it
-    limits.limit_resources(settings["memory"], settings["processes"] if identity.counted else None)
+    limits.limit_resources(settings["memory"], settings["processes"] if account.counts_processes else None)
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     if version:
-        shared = [mounts.SHARED_MEMORY] if identity.shared_memory else []
+        shared = [mounts.SHARED_MEMORY] if account.has_shared_memory else []
         paths = files.allowed_paths([folder, *shared, *settings["directories"]], settings["hidden"])
         landlock.restrict(version, paths, settings["ports"])
-    attributes = (
-        identity.keeps_attributes or not version
-    )  # blocking chmod is no use without landlock, as other files can be written
-    filtered = call_filter.restrict_calls(attributes=attributes)
-    restrictions.note(bool(identity.held), identity.held, "no separate account")
-    restrictions.note(identity.counted, "a limit on processes", "no limit on processes")
-    restrictions.note(version > 0, f"landlock {version}", f"no landlock: {HAS_RIGHTS}")
-    restrictions.note(version >= landlock.PORTS_SINCE, "TCP ports by list", "any TCP port")
-    restrictions.note(version >= landlock.SIGNALS_SINCE, "no signals to others", "signals to its account's processes")
-    restrictions.note(filtered, "sockets by list", "any kind of socket")
+    # Without landlock, the task can write the files anyway, so blocking chmod would not protect them.
+    may_change_attributes = account.protects_attributes or not version
+    has_call_filter = call_filter.restrict_calls(may_change_attributes=may_change_attributes)
+    restrictions.record(bool(account.description), account.description, "no separate account")
+    restrictions.record(account.counts_processes, "a limit on processes", "no limit on processes")
+    restrictions.record(version > 0, f"landlock {version}", f"no landlock: {NO_SANDBOX}")
+    restrictions.record(version >= landlock.PORTS_SINCE, "TCP ports by list", "any TCP port")
+    restrictions.record(version >= landlock.SIGNALS_SINCE, "no signals to others", "signals to its account's processes")
+    restrictions.record(has_call_filter, "sockets by list", "any kind of socket")
     if version:
-        held = "permissions of its own files alone" if attributes else "no change of permissions"
-        restrictions.note(attributes or filtered, held, "permissions and times of its account's files")
-    restrictions.note(identity.shared_memory, "own /dev/shm", "no /dev/shm")
+        held = "permissions of its own files only" if may_change_attributes else "no change of permissions"
+        restrictions.record(
+            may_change_attributes or has_call_filter, held, "permissions and times of its account's files"
+        )
+    restrictions.record(account.has_shared_memory, "own /dev/shm", "no /dev/shm")
 
 
 def _lower_priority() -> None:
-    """If memory runs out, the kernel kills the task before its worker. The worker has priority on busy processors."""
+    """Give the worker priority on busy processors, and make the kernel kill the task first if memory runs out."""
     os.nice(NICENESS)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")

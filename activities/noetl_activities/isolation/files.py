@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 HARDWARE = ("/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage")
-"""Files with the number of processors and the size of memory; DuckDB crashes without them."""
+"""The number of processors and the size of memory. DuckDB crashes if it cannot read them."""
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/proc", *HARDWARE)
 """In /proc, landlock denies access to the environment, memory and files of other processes."""
@@ -59,21 +59,21 @@ def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tu
     """Yield the allowed paths with their landlock rights. ``hidden`` are real paths."""
     python = (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))
     for tree in (*SYSTEM, *python):
-        yield from _without(tree, READ, hidden)
+        yield from _without_hidden(tree, READ, hidden)
     for folder in sorted({*sys.path} - {""}):
-        if not any(_within(os.path.realpath(folder), os.path.realpath(tree)) for tree in python):
-            for path, rights in _modules(folder):
-                yield from _without(path, rights, hidden)
+        if not any(_is_within(os.path.realpath(folder), os.path.realpath(tree)) for tree in python):
+            for path, rights in _importable_paths(folder):
+                yield from _without_hidden(path, rights, hidden)
     for name in SETTINGS:
         yield f"/etc/{name}", READ
     for device in DEVICES:
         yield device, WRITE
     for tree in writable:
-        yield from _without(tree, WRITE, hidden)
+        yield from _without_hidden(tree, WRITE, hidden)
 
 
-def _modules(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield the packages and modules in a folder on the import path; an archive of modules itself.
+def _importable_paths(folder: str) -> Iterator[tuple[str, int]]:
+    """Yield the packages and modules in a folder on the import path, or the path itself if it is an archive.
 
     Importing lists the folder, so the names of all files in it can be read.
     """
@@ -81,7 +81,7 @@ def _modules(folder: str) -> Iterator[tuple[str, int]]:
         yield folder, READ
         return
     yield folder, LIST
-    for name in _names_in(folder):
+    for name in _list_folder(folder):
         path = os.path.join(folder, name)
         if name.endswith((".py", ".so", ".dist-info", ".egg-info")) or os.path.isfile(
             os.path.join(path, "__init__.py")
@@ -89,30 +89,30 @@ def _modules(folder: str) -> Iterator[tuple[str, int]]:
             yield path, READ
 
 
-def _names_in(folder: str) -> list[str]:
-    """The names in a folder; empty if the account of the task may not list it."""
+def _list_folder(folder: str) -> list[str]:
+    """Return the names in a folder; none if the account of the task may not list it."""
     try:
         return os.listdir(folder)
     except OSError:
         return []
 
 
-def _without(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """``tree``, or everything in it that is not hidden. A tree inside a hidden path is allowed, such as a virtual
+def _without_hidden(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the tree, or everything in it that is not hidden. A tree below a hidden path is allowed, such as a virtual
     environment below NOETL_HOME.
     """
-    place = os.path.realpath(tree)
-    if place in hidden:
+    real_path = os.path.realpath(tree)
+    if real_path in hidden:
         return
-    if not any(_within(folder, place) for folder in hidden):
-        yield place, rights
+    if not any(_is_within(path, real_path) for path in hidden):
+        yield real_path, rights
         return
-    yield place, LIST
-    with os.scandir(place) as entries:
-        beside = [entry.path for entry in entries if not entry.is_symlink()]
-    for path in beside:
-        yield from _without(path, rights, hidden)
+    yield real_path, LIST
+    with os.scandir(real_path) as entries:
+        children = [entry.path for entry in entries if not entry.is_symlink()]
+    for child in children:
+        yield from _without_hidden(child, rights, hidden)
 
 
-def _within(path: str, tree: str) -> bool:
+def _is_within(path: str, tree: str) -> bool:
     return path == tree or path.startswith(tree.rstrip("/") + "/")

@@ -1,6 +1,6 @@
-"""Landlock, a Linux sandbox for unprivileged processes: everything not allowed here is denied permanently to this
-process and its children. They also have no access to processes outside the sandbox: no ptrace, nothing in /proc/<pid>
-that needs it (environ, mem, fd, root), and no signals since ABI 6.
+"""Landlock, a Linux sandbox for unprivileged processes: everything that is not allowed here is denied permanently to
+this process and its children. They also have no access to processes outside of the sandbox: no ptrace, nothing in
+/proc/<pid> that requires ptrace access (environ, mem, fd, root), and no signals since ABI 6.
 
 https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 PORTS_SINCE, SIGNALS_SINCE = 4, 6
 """The ABIs that introduced rules for TCP ports and for signals."""
 
-_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446  # the same number on every architecture
-_ABI_OF_KERNEL = 1
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same number on every architecture
+_QUERY_ABI = 1
 _PATH_RULE, _PORT_RULE = 1, 2
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE, _IOCTL = (1 << bit for bit in (0, 1, 2, 3, 14, 15))
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 READ = _EXECUTE | _READ_FILE | _READ_DIR
 WRITE = (1 << 16) - 1
-"""The rights of all ABIs; a kernel is passed those that it supports."""
+"""The rights of all ABIs. Only those that the kernel supports are passed to it."""
 LIST = _READ_DIR
 
 _FILE_RIGHTS_OF_ABI = (0, 13, 14, 15, 15, 16)
@@ -38,59 +38,59 @@ _BIND, _CONNECT = 1, 2
 _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
 
 
-class _Rules(ctypes.Structure):
+class _Ruleset(ctypes.Structure):
     _fields_ = (("files", ctypes.c_uint64), ("network", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
 
 
-class _Path(ctypes.Structure):
+class _PathRule(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
-class _Port(ctypes.Structure):
+class _PortRule(ctypes.Structure):
     _fields_ = (("allowed", ctypes.c_uint64), ("port", ctypes.c_uint64))
 
 
 def abi() -> int:
     """Return the kernel's landlock ABI version; 0 if landlock is not available."""
     try:
-        return system.system_call(_CREATE, 0, 0, _ABI_OF_KERNEL)
+        return system.system_call(_CREATE_RULESET, 0, 0, _QUERY_ABI)
     except OSError:
         return 0
 
 
 def restrict(version: int, paths: Iterable[tuple[str, int]], ports: Iterable[int]) -> None:
-    """From now on allow only ``paths``, each with everything below it and its rights, and TCP connections to ``ports``
-    (from ABI 4). Listening is denied. Needs PR_SET_NO_NEW_PRIVS. Paths that do not exist are skipped.
+    """Allow only access to ``paths`` and everything below them, each with its rights, and TCP connections to ``ports``
+    (from ABI 4). Denies listening. Needs PR_SET_NO_NEW_PRIVS. Paths that do not exist are skipped.
     """
     every_right = (1 << _FILE_RIGHTS_OF_ABI[min(version, len(_FILE_RIGHTS_OF_ABI) - 1)]) - 1
     network = _BIND | _CONNECT if version >= PORTS_SINCE else 0
     scoped = _ABSTRACT_SOCKETS | _SIGNALS if version >= SIGNALS_SINCE else 0
-    rules = _Rules(every_right, network, scoped)
+    rules = _Ruleset(every_right, network, scoped)
     size = 24 if scoped else 16 if network else 8
-    ruleset = system.system_call(_CREATE, system.address(rules), size, 0)
+    ruleset = system.system_call(_CREATE_RULESET, system.address(rules), size, 0)
     try:
         for path, rights in paths:
             _allow_path(ruleset, path, rights & every_right)
         for port in ports if network else ():
-            rule = _Port(_CONNECT, port)
+            rule = _PortRule(_CONNECT, port)
             system.system_call(_ADD_RULE, ruleset, _PORT_RULE, system.address(rule), 0)
-        system.system_call(_RESTRICT, ruleset, 0)
+        system.system_call(_RESTRICT_SELF, ruleset, 0)
     finally:
         os.close(ruleset)
 
 
 def _allow_path(ruleset: int, path: str, rights: int) -> None:
     try:
-        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return
     try:
-        if not stat.S_ISDIR(os.fstat(opened).st_mode):
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
             rights &= _FILE_RIGHTS
-        if not rights:  # such as listing what is no folder: the kernel refuses a rule without rights
+        if not rights:  # LIST of a path that is not a folder; the kernel refuses a rule without rights
             return
-        rule = _Path(rights, opened)
+        rule = _PathRule(rights, descriptor)
         system.system_call(_ADD_RULE, ruleset, _PATH_RULE, system.address(rule), 0)
     finally:
-        os.close(opened)
+        os.close(descriptor)

@@ -1,5 +1,5 @@
-"""Resource limits of each process of a task. A limit for the whole task would need a cgroup, which a worker may not
-create. ``accounts`` says when the limit on processes counts only those of the task.
+"""Resource limits of each process of a task. A limit for the whole task would need a cgroup, which a worker may not be
+allowed to create. The limit on processes is set only if it counts the processes of the task alone (accounts.py).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import sys
 GIB = 1 << 30
 
 LIMITS = (
-    # (limit, value, unit), and why this much
-    ("RLIMIT_CORE", 0, "bytes"),  # a core dump is the memory of a call, with what it was given
-    ("RLIMIT_FSIZE", 4 * GIB, "bytes"),  # a file; a result of that size has no place in a playbook anyway
-    ("RLIMIT_NOFILE", 4096, "descriptors"),  # what servers commonly allow; select() alone needs 1024
+    # (limit, value, unit), and the reason for the value
+    ("RLIMIT_CORE", 0, "bytes"),  # a core dump contains the memory of a call, with its input
+    ("RLIMIT_FSIZE", 4 * GIB, "bytes"),  # of a file; results must be far smaller anyway
+    ("RLIMIT_NOFILE", 4096, "descriptors"),  # the usual limit of servers
 )
 PROCESSES = 512
 """Maximum processes and threads of a task: numeric libraries start a thread per processor, of which there may be 128.
@@ -23,25 +23,25 @@ PROCESSES = 512
 MEMORY = 4 * GIB
 """Bytes of memory that a process may write to, unless the deployment sets another limit."""
 
-ADDRESSES = 4
-"""The limit of the address space, as a multiple of the memory; it includes shared memory and reserved addresses."""
+ADDRESS_SPACE_FACTOR = 4
+"""The limit on the address space, as a multiple of the memory; it includes shared memory and reserved addresses."""
 
-_REFUSALS = () if sys.platform == "linux" else (ValueError, AttributeError)
-"""The errors of unsupported limits: macOS does not have all."""
+_UNSUPPORTED = () if sys.platform == "linux" else (ValueError, AttributeError)
+"""The errors for limits that a platform lacks: macOS does not have all."""
 
 
 def limit_resources(memory: int, processes: int | None) -> None:
     """Limit this process and its children. ``memory``: bytes of each. ``processes``: in total, None for no limit."""
-    rows = [*LIMITS, ("RLIMIT_DATA", memory, "bytes"), ("RLIMIT_AS", ADDRESSES * memory, "bytes")]
+    rows = [*LIMITS, ("RLIMIT_DATA", memory, "bytes"), ("RLIMIT_AS", ADDRESS_SPACE_FACTOR * memory, "bytes")]
     if processes is not None:
         rows.append(("RLIMIT_NPROC", processes, "processes"))
     for name, value, _ in rows:
-        with contextlib.suppress(*_REFUSALS):
+        with contextlib.suppress(*_UNSUPPORTED):
             _lower(getattr(resource, name), value)
 
 
 def _lower(limit: int, value: int) -> None:
-    _, most = resource.getrlimit(limit)
-    if most != resource.RLIM_INFINITY:
-        value = min(value, most)
+    _, hard_limit = resource.getrlimit(limit)
+    if hard_limit != resource.RLIM_INFINITY:
+        value = min(value, hard_limit)
     resource.setrlimit(limit, (value, value))

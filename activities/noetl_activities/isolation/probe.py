@@ -1,4 +1,4 @@
-"""Finds out which sandbox features work on this machine, by confining a process that runs nothing."""
+"""Checks which sandbox features work on this machine, with a sandboxed process that runs nothing."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import os
 import sys
 
-CONFINED = frozenset({"python", "shell"})
+CONFINED_TOOLS = frozenset({"python", "shell"})
 """The tools whose tasks are sandboxed."""
 
 
 def main() -> None:
-    """Run in the child process."""
+    """Report the restrictions of this process. Called in the process that becomes the supervisor of the task."""
     from noetl_activities.isolation.supervisor import start_task
 
     _, restrictions = start_task()
@@ -19,14 +19,14 @@ def main() -> None:
         json.dump({"held": restrictions.held, "missing": restrictions.missing}, out)
 
 
-async def isolation() -> str:
-    """One line for a worker to log at its start: "tasks: own account, landlock 7, ...; not held: ..."."""
+async def describe_isolation() -> str:
+    """Return the line that a worker logs when it starts: ``tasks: own account, landlock 7, ...; not held: ...``."""
     from noetl_activities.isolation.processes import run_task
 
-    ended = await run_task(__name__, b"", lambda _stream, _text: None)
-    if not ended.answer:
-        reason = ended.printed.strip().splitlines()[-1:] or [f"status {ended.status}"]
+    process_exit = await run_task(__name__, b"", lambda _stream, _text: None)
+    if not process_exit.response:
+        reason = process_exit.printed.strip().splitlines()[-1:] or [f"status {process_exit.status}"]
         return f"tasks cannot be confined here, and fail: {reason[0]}"
-    report = json.loads(ended.answer)
+    report = json.loads(process_exit.response)
     missing = f"; not held: {', '.join(report['missing'])}" if report["missing"] else ""
     return f"tasks: {', '.join(report['held'])}{missing}"

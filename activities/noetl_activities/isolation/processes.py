@@ -16,66 +16,72 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.isolation.settings import settings_of
+from noetl_activities.isolation.settings import read_settings
 from noetl_activities.tool import OutputStream
 
 __all__ = ["Output", "ProcessExit", "run_task"]
 
-_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
+_INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 """Variables that a task inherits from the worker. HOME and TMPDIR are its own folder."""
 
-_ROOT = Path(__file__).parents[2]
-_START = "import sys; sys.path.insert(0, {root!r}); from {module} import main; del sys.path[0]; main()"
-"""Imports the package from where the worker has it. Its folder is removed from the path again, so that the task cannot
-import its neighbours; modules in the worker's current folder are not imported (-P).
+_PACKAGE_ROOT = Path(__file__).parents[2]
+_BOOTSTRAP = "import sys; sys.path.insert(0, {root!r}); from {module} import main; del sys.path[0]; main()"
+"""Imports the package from the folder that the worker uses. The folder is then removed from the path, so that the task
+cannot import other modules in it. With -P, modules in the worker's current folder are not imported either.
 """
 
 _MAX_PRINTED = 64 * 1024
-_MAX_ANSWER = 64 * 1024 * 1024
-_GRACE = 1.0
+_MAX_RESPONSE = 64 * 1024 * 1024
+_GRACE_SECONDS = 1.0
 """Seconds to read the rest of the pipes after the supervisor has ended."""
 
 
 Output: TypeAlias = Callable[[OutputStream, str], None]
-"""Receives output of the task, as it is printed."""
+"""Receives the output of the task while it runs."""
 
 
 class ProcessExit(NamedTuple):
-    """The output of a call (its beginning), its response, and its exit status, -9 for signal 9."""
+    """The end of a call: the beginning of its output, its response, and its exit status, -9 for signal 9."""
 
     printed: str
-    answer: bytes
+    response: bytes
     status: int
 
 
 async def run_task(module: str, call: bytes, output: Output) -> ProcessExit:
     """Run ``main`` of ``module``, which calls ``supervisor.start_task`` and responds on descriptor ``argv[1]``.
 
-    Cancellation ends the task and all that it has started. Raises ConfigError for a response over 64 MB.
+    Cancellation ends the task and all processes that it has started. Raises ConfigError for a response over 64 MB.
     """
     _protect_worker()
-    header = json.dumps({"size": len(call), **settings_of(os.environ)}).encode()
-    with _pipe() as (out, to_out), _pipe() as (err, to_err), _pipe() as (answered, answering):
-        async with _supervisor(module, to_out.fileno(), to_err.fileno(), answering.fileno()) as supervisor:
-            for writing in (to_out, to_err, answering):
-                writing.close()
-            printed, answer = bytearray(), bytearray()
-            drains = (
-                _drain(out, _printed("stdout", printed, output)),
-                _drain(err, _printed("stderr", printed, output)),
-                _drain(answered, _beginning(answer, _MAX_ANSWER + 1)),
+    header = json.dumps({"size": len(call), **read_settings(os.environ)}).encode()
+    with (
+        _open_pipe() as (out, out_writer),
+        _open_pipe() as (err, err_writer),
+        _open_pipe() as (response_reader, response_writer),
+    ):
+        async with _start_supervisor(
+            module, out_writer.fileno(), err_writer.fileno(), response_writer.fileno()
+        ) as supervisor:
+            for writer in (out_writer, err_writer, response_writer):
+                writer.close()
+            printed, response = bytearray(), bytearray()
+            outputs = (
+                _read_to_end(out, _collect_output("stdout", printed, output)),
+                _read_to_end(err, _collect_output("stderr", printed, output)),
+                _read_to_end(response_reader, _collect_beginning(response, _MAX_RESPONSE + 1)),
             )
-            reads = asyncio.gather(*drains, _feed(supervisor, header + b"\n" + call))
+            reads = asyncio.gather(*outputs, _send_call(supervisor, header + b"\n" + call))
             try:
                 status = await supervisor.wait()
-                await asyncio.wait([reads], timeout=_GRACE)
+                await asyncio.wait([reads], timeout=_GRACE_SECONDS)
             finally:
-                await _end(supervisor)
+                await _end_call(supervisor)
                 reads.cancel()
                 await asyncio.wait([reads])
-    if len(answer) > _MAX_ANSWER:
+    if len(response) > _MAX_RESPONSE:
         raise ConfigError("the result is over 64 MB: store it and return its location")
-    return ProcessExit(printed.decode("utf-8", "replace"), bytes(answer), status)
+    return ProcessExit(printed.decode("utf-8", "replace"), bytes(response), status)
 
 
 @functools.cache
@@ -90,73 +96,74 @@ def _protect_worker() -> None:
 
 
 @contextlib.contextmanager
-def _pipe() -> Generator[tuple[FileIO, FileIO]]:
-    """A pipe as (reader, writer). asyncio's own pipes are not used, as ``wait`` would block until all writers close."""
-    reading, writing = os.pipe()
-    with FileIO(reading) as reader, FileIO(writing, "w") as writer:
+def _open_pipe() -> Generator[tuple[FileIO, FileIO]]:
+    """Open a pipe, as (reader, writer). With asyncio's own pipes, ``wait`` would block until all writers are closed."""
+    read_end, write_end = os.pipe()
+    with FileIO(read_end) as reader, FileIO(write_end, "w") as writer:
         yield reader, writer
 
 
 @contextlib.asynccontextmanager
-async def _supervisor(module: str, out: int, err: int, answering: int) -> AsyncGenerator[Process]:
-    """Start a supervisor, and end it with the block. If the worker dies before it has sent the call, it exits."""
-    start = _START.format(root=str(_ROOT), module=module)
-    allowed = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+async def _start_supervisor(module: str, out: int, err: int, response_writer: int) -> AsyncGenerator[Process]:
+    """Start a supervisor; it ends with the block. If the worker dies before it has sent the call, it exits."""
+    bootstrap = _BOOTSTRAP.format(root=str(_PACKAGE_ROOT), module=module)
+    environment = {name: os.environ[name] for name in _INHERITED_VARIABLES if name in os.environ}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-X", "utf8", "-c", start, str(answering)),
+        *(sys.executable, "-P", "-X", "utf8", "-c", bootstrap, str(response_writer)),
         stdin=PIPE,
         stdout=out,
         stderr=err,
-        env={**allowed, "PYTHONIOENCODING": "utf-8"},
-        pass_fds=(answering,),
+        env={**environment, "PYTHONIOENCODING": "utf-8"},
+        pass_fds=(response_writer,),
         start_new_session=True,
     )
     try:
         yield process
     finally:
-        await _end(process)
+        await _end_call(process)
 
 
-async def _feed(supervisor: Process, text: bytes) -> None:
+async def _send_call(supervisor: Process, data: bytes) -> None:
     """Send the call and keep the pipe open: closing it would end the call."""
-    assert supervisor.stdin is not None  # noqa: S101 - a pipe was asked for
+    assert supervisor.stdin is not None  # noqa: S101 - it was created with a pipe
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        supervisor.stdin.write(text)
+        supervisor.stdin.write(data)
         await supervisor.stdin.drain()
 
 
-async def _end(supervisor: Process) -> None:
-    """Tell the supervisor to end the call; has no effect if it has exited."""
-    assert supervisor.stdin is not None  # noqa: S101 - a pipe was asked for
+async def _end_call(supervisor: Process) -> None:
+    """Tell the supervisor to end the call. Has no effect if it has exited."""
+    assert supervisor.stdin is not None  # noqa: S101 - it was created with a pipe
     supervisor.stdin.close()
     await supervisor.wait()
 
 
-async def _drain(pipe: FileIO, take: Callable[[bytes], None]) -> None:
+async def _read_to_end(pipe: FileIO, consume: Callable[[bytes], None]) -> None:
     """Read to the end."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
     try:
         while chunk := await reader.read(65536):
-            take(chunk)
+            consume(chunk)
     finally:
         transport.close()
 
 
-def _beginning(kept: bytearray, limit: int) -> Callable[[bytes], None]:
-    def take(chunk: bytes) -> None:
-        kept.extend(chunk[: max(0, limit - len(kept))])
+def _collect_beginning(buffer: bytearray, limit: int) -> Callable[[bytes], None]:
+    def consume(chunk: bytes) -> None:
+        buffer.extend(chunk[: max(0, limit - len(buffer))])
 
-    return take
+    return consume
 
 
-def _printed(stream: OutputStream, kept: bytearray, output: Output) -> Callable[[bytes], None]:
-    """Keep the beginning of both streams, in the order of arrival, and pass all output on."""
-    keep, decoder = _beginning(kept, _MAX_PRINTED), codecs.getincrementaldecoder("utf-8")("replace")
+def _collect_output(stream: OutputStream, buffer: bytearray, output: Output) -> Callable[[bytes], None]:
+    """Pass output on to ``output``, and collect the beginning of both streams in the order of arrival."""
 
-    def take(chunk: bytes) -> None:
-        keep(chunk)
+    collect, decoder = _collect_beginning(buffer, _MAX_PRINTED), codecs.getincrementaldecoder("utf-8")("replace")
+
+    def consume(chunk: bytes) -> None:
+        collect(chunk)
         output(stream, decoder.decode(chunk))
 
-    return take
+    return consume

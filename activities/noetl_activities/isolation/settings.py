@@ -1,12 +1,12 @@
 """Settings for the tasks of playbooks, from the worker's environment.
 
-- ``NOETL_TASK_DIRECTORIES``: directories that tasks may read and write, besides their own folder, separated as in PATH.
-  None by default.
-- ``NOETL_TASK_PORTS``: TCP ports that tasks may connect to, separated by commas; by default those of DNS, HTTP and
-  HTTPS and their alternates. The embedded stack's own ports (NOETL_STACK_PORTS) are never among them.
-- ``NOETL_TASK_MEMORY``: GiB of memory for each process of a task; by default 4.
+- ``NOETL_TASK_DIRECTORIES``: directories that tasks may read and write besides their own folder, separated as in PATH.
+  By default there are none.
+- ``NOETL_TASK_PORTS``: TCP ports that tasks may connect to, separated by commas. By default those of DNS, HTTP and
+  HTTPS and their alternates; never the ports of the embedded stack (NOETL_STACK_PORTS).
+- ``NOETL_TASK_MEMORY``: GiB of memory for each process of a task. By default 4.
 
-Files and folders that NOETL_* variables of the worker name are hidden from tasks, in whatever directory they are.
+Files and folders that other NOETL_* variables of the worker name are hidden from tasks, even inside these directories.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from noetl_activities.isolation.limits import GIB, MEMORY, PROCESSES
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
 from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
 
-__all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "settings_of"]
+__all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "read_settings"]
 
 DIRECTORIES_VARIABLE = "NOETL_TASK_DIRECTORIES"
 PORTS_VARIABLE = "NOETL_TASK_PORTS"
 MEMORY_VARIABLE = "NOETL_TASK_MEMORY"
 
-_SHARED = (DIRECTORIES_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE)
-"""Variables that list files for playbooks. Files that other NOETL_ variables name are hidden from them."""
+_PLAYBOOK_PATHS = (DIRECTORIES_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE)
+"""Variables with paths that playbooks may access. Paths in other NOETL_* variables are hidden from tasks."""
 
 PORTS = frozenset({53, 80, 443, 8080, 8443})
 
 
 class Settings(TypedDict):
-    """The settings for the supervisor of a task: paths are absolute, ``memory`` is in bytes."""
+    """The settings for the supervisor of a task. Paths are absolute; ``folders`` is the parent of the folders of tasks;
+    ``memory`` is in bytes.
+    """
 
     folders: str
     directories: list[str]
@@ -45,42 +47,42 @@ class Settings(TypedDict):
     processes: int
 
 
-def settings_of(environment: Mapping[str, str]) -> Settings:
+def read_settings(environment: Mapping[str, str]) -> Settings:
     """Read the settings. Raises ConfigError for an invalid variable."""
     directories = environment.get(DIRECTORIES_VARIABLE, "").split(os.pathsep)
-    named = environment.get(PORTS_VARIABLE)
-    ports = PORTS if named is None else _numbers(PORTS_VARIABLE, named)
+    ports_text = environment.get(PORTS_VARIABLE)
+    ports = PORTS if ports_text is None else _port_numbers(PORTS_VARIABLE, ports_text)
     return {
         "folders": str(Path(tempfile.gettempdir()).resolve()),
         "directories": [str(Path(directory).resolve()) for directory in directories if directory],
-        "hidden": _hidden(environment),
-        "ports": sorted(ports - _numbers(STACK_PORTS, environment.get(STACK_PORTS, ""))),
-        "memory": _memory(environment),
+        "hidden": _hidden_paths(environment),
+        "ports": sorted(ports - _port_numbers(STACK_PORTS, environment.get(STACK_PORTS, ""))),
+        "memory": _memory_limit(environment),
         "processes": PROCESSES,
     }
 
 
-def _hidden(environment: Mapping[str, str]) -> list[str]:
-    values = [value for name, value in environment.items() if name.startswith("NOETL_") and name not in _SHARED]
+def _hidden_paths(environment: Mapping[str, str]) -> list[str]:
+    values = [value for name, value in environment.items() if name.startswith("NOETL_") and name not in _PLAYBOOK_PATHS]
     return sorted({str(Path(value).resolve()) for value in values if _is_path(value)})
 
 
 def _is_path(value: str) -> bool:
-    """Whether the value is an existing path. Most values are not, and some are not even valid paths."""
+    """Whether the value is an existing path. Most values are not paths, and some cannot be."""
     try:
         return bool(value) and Path(value).exists()
     except (OSError, ValueError):
         return False
 
 
-def _numbers(variable: str, text: str) -> frozenset[int]:
-    named = [number_text.strip() for number_text in text.split(",") if number_text.strip()]
-    if not all(text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 65536 for text in named):
+def _port_numbers(variable: str, text: str) -> frozenset[int]:
+    numbers = [number_text.strip() for number_text in text.split(",") if number_text.strip()]
+    if not all(text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 65536 for text in numbers):
         raise ConfigError(f"{variable} must be a list of port numbers, separated by commas")
-    return frozenset(map(int, named))
+    return frozenset(map(int, numbers))
 
 
-def _memory(environment: Mapping[str, str]) -> int:
+def _memory_limit(environment: Mapping[str, str]) -> int:
     try:
         memory = int(float(environment[MEMORY_VARIABLE]) * GIB) if MEMORY_VARIABLE in environment else MEMORY
     except (ValueError, OverflowError):

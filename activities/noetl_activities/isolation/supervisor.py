@@ -1,12 +1,12 @@
-"""The supervisor process of a task: ends all processes that the task has started when it, or its call, has ended.
+"""The supervisor process of a task: when the task or its call ends, it kills all processes that the task has started.
 
 The call ends when the other end of the pipe on descriptor 0 is closed: by the worker, or by the kernel when the worker
-has ended, for whatever reason. On Linux the supervisor is a subreaper: all processes that a task starts, including
-daemons in their own sessions, become its children when their parents have ended. So it kills its children until there
-are none. On other platforms it kills the process group of the task.
+has ended. On Linux the supervisor is a subreaper: all processes that a task starts, including daemons in their own
+sessions, become its children when their parents end. So it kills its children until there are none. On other platforms
+it kills the process group of the task.
 
-A thread in the task's process would not work: C code that holds the GIL (``sum(range(10**15))``) prevents it from
-running. The signal that Linux can send at the death of a parent would only reach one process, and not its children.
+A thread in the task's process could not do this: C code that holds the GIL (``sum(range(10**15))``) would prevent it
+from running. The signal that Linux can send at the death of a parent reaches only one process, and not its children.
 
 No code of the playbook runs in the supervisor; it does not even parse the input of the call.
 """
@@ -29,30 +29,27 @@ if TYPE_CHECKING:
 
 _LINUX = sys.platform == "linux"
 _CALL_ENDED = 0
-"""The exit status if the call was cancelled, so that nothing reads it."""
+"""The exit status if the call was cancelled; nothing reads it then."""
 
 
 def start_task() -> tuple[bytes, Restrictions]:
-    """Fork. Returns only in the task, inside the sandbox: the call that the worker has sent, and the restrictions.
+    """Fork a task, and supervise it. Returns only in the task, inside the sandbox: (call, restrictions).
 
-    The worker sends on descriptor 0 a line of JSON, ``{size, folders, ...}`` as in settings.py, and ``size`` bytes of
-    the call.
+    The worker sends to descriptor 0 a line of JSON, ``{size, folders, ...}`` as in settings.py, and then the call,
+    which has ``size`` bytes.
     """
     settings, call = _read_call()
     folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")
-    for signal_number in (
-        signal.SIGHUP,
-        signal.SIGINT,
-        signal.SIGTERM,
-    ):  # only the worker ends a task; a service manager signals all processes
+    # Only the worker ends a task, but a service manager also sends these signals to the supervisor.
+    for signal_number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)
-    _prepare()
+    _become_subreaper()
     os.mkdir(folder, 0o700)
     supervisor_pid = os.getpid()
     task = os.fork()
     if task == 0:
-        _leave()
-        return call, _confined(folder, settings, supervisor_pid)
+        _detach_task()
+        return call, _confine_task(folder, settings, supervisor_pid)
     _supervise(task, folder)
     raise AssertionError("unreachable")
 
@@ -67,7 +64,7 @@ def _read_call() -> tuple[dict[str, Any], bytes]:
     return settings, call
 
 
-def _prepare() -> None:
+def _become_subreaper() -> None:
     if not _LINUX:
         return
     from noetl_activities.isolation import system
@@ -76,17 +73,17 @@ def _prepare() -> None:
     system.prctl(system.PR_SET_DUMPABLE, 0)
 
 
-def _leave() -> None:
-    """In the task: close and reset everything of the supervisor that the playbook's code must not have."""
+def _detach_task() -> None:
+    """Detach the task from the supervisor's session, signal handlers and pipe."""
     os.setsid()
     for signal_number in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
+    with open(os.devnull, "rb") as null:
+        os.dup2(null.fileno(), 0)
 
 
-def _confined(folder: str, settings: dict[str, Any], supervisor: int) -> Restrictions:
+def _confine_task(folder: str, settings: dict[str, Any], supervisor: int) -> Restrictions:
     restrictions = confine(folder, settings)
     if _LINUX:
         from noetl_activities.isolation import system
@@ -100,10 +97,10 @@ def _confined(folder: str, settings: dict[str, Any], supervisor: int) -> Restric
 def _supervise(task: int, folder: str) -> None:
     """Wait for the task, clean up, and exit with its status."""
     try:
-        status = _wait(task)
+        status = _wait_for_task(task)
     finally:
-        _end_all(task)
-        _remove(folder)
+        _kill_processes(task)
+        _remove_folder(folder)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         with contextlib.suppress(OSError):  # SIGKILL has no handler to set
@@ -112,15 +109,15 @@ def _supervise(task: int, folder: str) -> None:
     os._exit(code)
 
 
-def _wait(task: int) -> int:
-    """The wait status of the task; 0 if the call ends before it."""
+def _wait_for_task(task: int) -> int:
+    """Wait for the task and return its wait status; 0 if the call ends first."""
     wake_reader, wake_writer = os.pipe()
     os.set_blocking(wake_reader, False)
     os.set_blocking(wake_writer, False)
     signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, _wake)
+    signal.signal(signal.SIGCHLD, _on_child_exit)
     while True:
-        for pid, status in _ended():
+        for pid, status in _reap_children():
             if pid == task:
                 return status
         ready, _, _ = select.select([0, wake_reader], [], [])
@@ -130,51 +127,53 @@ def _wait(task: int) -> int:
             os.read(wake_reader, 4096)
 
 
-def _wake(number: int, frame: object) -> None:
-    """Python writes to the wakeup descriptor only for a signal that has a handler."""
+def _on_child_exit(number: int, frame: object) -> None:
+    """Do nothing. Python writes to the wakeup descriptor only for signals that have a handler."""
 
 
-def _ended() -> Iterator[tuple[int, int]]:
-    """The process ids and wait statuses of ended children."""
+def _reap_children() -> Iterator[tuple[int, int]]:
+    """Reap the children that have ended, and yield their process ids and wait statuses."""
     with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            yield ended
+        while (child := os.waitpid(-1, os.WNOHANG))[0]:
+            yield child
 
 
-def _end_all(task: int) -> None:
-    """Kill all processes until none is left. If the task has its own account, all are killed at once, even if they keep
-    starting others. Otherwise each round kills all existing ones, so fewer remain; the limit on processes (limits.py)
-    bounds the first round.
+def _kill_processes(task: int) -> None:
+    """Kill all processes of the task. If it has a separate account, they are killed at once, even if they keep starting
+    others. Otherwise each round kills all that exist, until none is left; the limit on processes (limits.py) bounds
+    their number.
     """
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(task, signal.SIGKILL)
     if _LINUX and os.geteuid() == 0 and _descendants():
-        _end_account(task)
+        _kill_account_processes(task)
     while descendants := _descendants():
         for pid in descendants:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         os.waitpid(-1, 0)
-        for _ in _ended():
+        for _ in _reap_children():
             pass
 
 
-def _end_account(task: int) -> None:
-    """Send SIGKILL to all processes of the task's account, as that account: as root it would reach all processes."""
+def _kill_account_processes(task: int) -> None:
+    """Send SIGKILL to all processes of the task's account, in a child with that account: sent by root, the signal would
+    reach all processes.
+    """
     from noetl_activities.isolation import accounts
 
-    helper = os.fork()
-    if helper == 0:
+    child = os.fork()
+    if child == 0:
         try:
-            accounts.end_all_of(task)
+            accounts.kill_account_processes(task)
         finally:
             os._exit(_CALL_ENDED)
-    os.waitpid(helper, 0)
+    os.waitpid(child, 0)
 
 
 def _descendants() -> list[int]:
-    """Return all descendants, parents first. Empty if the kernel has no /proc/PID/task/TID/children: then only the
-    process group was killed.
+    """Return all descendants of this process, parents first. Empty if the kernel has no /proc/PID/task/TID/children:
+    then only the process group of the task is killed.
     """
     pids = [os.getpid()]
     for pid in pids:
@@ -185,11 +184,11 @@ def _descendants() -> list[int]:
     return pids[1:]
 
 
-def _remove(folder: str) -> None:
-    """Remove the folder of the task, at any depth, which Python's functions to remove a tree cannot."""
+def _remove_folder(folder: str) -> None:
+    """Remove the folder of the task, however deep it is nested: Python's own functions are limited by recursion."""
     try:
         os.rmdir(folder)
     except OSError:
         import subprocess
 
-        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)  # noqa: S603 - a name of our own making
+        subprocess.run(["/bin/rm", "-rf", "--", folder], check=False, stderr=subprocess.DEVNULL)  # noqa: S603 - start_task chose the name

@@ -1,4 +1,4 @@
-"""Linux system calls that Python has no functions for. They raise OSError."""
+"""Linux system calls for which Python has no functions. They raise OSError."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ def capabilities() -> int:
     """Return the capabilities of this process, as bits."""
     data = (ctypes.c_uint32 * 6)()
     _check(_libc.capget(_capability_header(), data))
-    return data[0] | data[3] << 32  # effective, of the first and of the second word
+    return data[0] | data[3] << 32  # the effective capabilities: the low and the high 32 bits
 
 
-def keep_capabilities(kept: int) -> None:
-    """Drop all other capabilities, also for child processes."""
-    words = (kept & 0xFFFFFFFF, kept >> 32)
+def keep_capabilities(bits: int) -> None:
+    """Drop all capabilities except those in ``bits``, also for child processes."""
+    words = (bits & 0xFFFFFFFF, bits >> 32)
     data = (ctypes.c_uint32 * 6)(*(word for word in words for _ in range(3)))
     _check(_libc.capset(_capability_header(), data))
 
 
-def address(of: ctypes.Structure | ctypes.Array[ctypes.c_char]) -> int:
+def address(structure: ctypes.Structure | ctypes.Array[ctypes.c_char]) -> int:
     """Return the address of a structure, which must outlive the call."""
-    return ctypes.addressof(of)
+    return ctypes.addressof(structure)
 
 
 def _capability_header() -> ctypes.Array[ctypes.c_uint32]:

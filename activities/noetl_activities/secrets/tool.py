@@ -22,8 +22,8 @@ class SecretsTool:
     spec = built_in(SECRETS_TOOL)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
-        """Return ``{secret_value, value}``, both the same reference. The secret is read, so that a missing one fails
-        here, but its value stays in the worker.
+        """Return ``{secret_value, value}``, both the same reference. The secret is read, so that the call fails if it
+        is missing, but its value does not leave the worker.
         """
         name = request.config.get("secret_name") or request.config.get("name")
         if not isinstance(name, str) or not name:

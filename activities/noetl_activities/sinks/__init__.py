@@ -1,7 +1,8 @@
 """Sinks: store the result of a tool in the tool's own activity (semantics.md 26).
 
-``store`` writes; ``find`` looks up, in the ledger next to the rows, whether a call has stored its outcome. Kinds in
-``KINDS`` have transactions, so a ledger entry is committed together with the rows; others call a tool (tool_call.py).
+``store`` writes. ``find`` looks up the outcome of a call in the ledger, which is in the same database as the rows. The
+kinds in ``KINDS`` have transactions, so a ledger entry is committed together with the rows; other kinds call a tool
+(tool_call.py).
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from noetl_activities.sinks.ledger import Entry, Stored
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler.language.sinks import CALLS, STORES
 
-__all__ = ["KINDS", "PLACES", "Entry", "SinkKind", "Sinks", "Stored", "find", "store"]
+__all__ = ["DATABASE_FIELDS", "KINDS", "Entry", "SinkKind", "Sinks", "Stored", "find", "store"]
 
 KINDS = tuple(sorted(STORES))
 
-PLACES = {"duckdb": ("database",), "postgres": ()}
-"""The fields that, with ``auth``, determine the database of a sink."""
+DATABASE_FIELDS = {"duckdb": ("database",), "postgres": ()}
+"""The fields that determine the database of a sink, together with ``auth``."""
 
 
 class SinkKind(Protocol):
-    """One kind of sink."""
+    """Performs sinks of one kind."""
 
     async def __call__(
         self, config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
@@ -30,7 +31,7 @@ class SinkKind(Protocol):
 
 
 class Sinks(Protocol):
-    """Performs sinks: this module one by one, batches.SinkBatches in batches."""
+    """Performs sinks. This module performs them one by one, batches.SinkBatches in batches."""
 
     async def store(
         self,
@@ -71,7 +72,7 @@ async def store(
 
 async def find(kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
     """Return the JSON of the outcome that a call has stored under ``key`` and ``n``; None if there is none. ``config``
-    only needs the fields in PLACES. Raises ToolError, SinkError.
+    only needs the fields in DATABASE_FIELDS. Raises ToolError, SinkError.
     """
     from noetl_activities.sinks.duckdb import find_duckdb
     from noetl_activities.sinks.postgres import find_postgres

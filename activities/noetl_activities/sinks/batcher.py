@@ -1,7 +1,7 @@
-"""Collects the requests of many calls for one target, so that each batch of them is performed at once.
+"""Collects concurrent requests for one target in batches.
 
 There is no timer. The first request starts a batch immediately; requests that arrive while a batch is in progress form
-the next batch. So a lone request never waits for others, and batches grow with the load.
+the next batch. So a single request never waits for others, and batches grow with the load.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_BATCH = 100
 """Requests in one batch (semantics.md 26b)."""
 
 MAX_BATCH_BYTES = 4_000_000
-"""Size of a batch of several requests. A larger request is a batch of its own."""
+"""Maximum size of a batch of several requests. A larger request forms a batch alone."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -43,8 +43,8 @@ class BatchedRequest(Generic[Request, Response]):
 
 
 class Batcher(Generic[Request, Response]):
-    """The batches of one target. ``perform`` performs a batch and responds to its requests; those it leaves open get
-    None. ``on_idle`` is called when no request is left.
+    """The batches of one target. ``perform`` performs a batch and responds to its requests; the response to a request
+    that it leaves open is None. ``on_idle`` is called when no request is left.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Batcher(Generic[Request, Response]):
         return batch
 
     async def _perform_batch(self, batch: Sequence[BatchedRequest[Request, Response]]) -> None:
-        """Perform it; cancelled when all of its calls are."""
+        """Perform the batch. It is cancelled if all of its calls are cancelled."""
         work = asyncio.ensure_future(self._perform(batch))
 
         def cancel_when_unused(_response: asyncio.Future[Response | None]) -> None:

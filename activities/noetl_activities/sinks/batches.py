@@ -1,8 +1,8 @@
 """Batches the sinks of calls that run concurrently in one process, such as the items of a frame (semantics.md 26b).
 
-Concurrent look-ups in the ledger of one database, and concurrent writes to one of its tables, are batched (batcher.py,
-postgres_batch.py). Each call resolves its own credential, so that it knows which secrets to redact from its messages,
-and calls with different logins never share a batch.
+Concurrent look-ups in the ledger of one database are batched, and concurrent writes to one of its tables (batcher.py,
+postgres_batch.py). Each call resolves its own credential, so that it knows which secrets to mask in its messages. Calls
+with different logins never share a batch.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ class SinkBatches:
     ) -> str | None:
         """See ``sinks.find``."""
         if kind == "postgres":
-            from noetl_activities.postgres_connect import login
+            from noetl_activities.postgres_connect import login_arguments
             from noetl_activities.sinks.postgres_batch import LedgerKey, find_batch
 
-            lookup = await self._batched(find_batch, await login(auth, config, context), "", LedgerKey(key, n), 0)
+            lookup = await self._submit(
+                find_batch, await login_arguments(auth, config, context), "", LedgerKey(key, n), 0
+            )
             if lookup is not None:
                 return lookup.outcome
         return await sinks.find(kind, config, auth, key, n, context)
@@ -54,25 +56,30 @@ class SinkBatches:
     ) -> Stored:
         """See ``sinks.store``."""
         if kind == "postgres":
-            from noetl_activities.postgres_connect import login
+            from noetl_activities.postgres_connect import login_arguments
             from noetl_activities.sinks.postgres_batch import SinkRequest, batch_key, store_batch
 
             request = SinkRequest(config, mode, entry, result)
             target = batch_key(request)
             if target is not None:
-                opened_with = await login(auth, config, context)
-                stored = await self._batched(store_batch, opened_with, target, request, len(entry.outcome or ""))
+                arguments = await login_arguments(auth, config, context)
+                stored = await self._submit(store_batch, arguments, target, request, len(entry.outcome or ""))
                 if stored is not None:
                     return stored
         return await sinks.store(kind, config, mode, entry, result, auth, context)
 
-    async def _batched(
-        self, perform: Perform[Request, Response], login: dict[str, Any], target: str, request: Request, size: int
+    async def _submit(
+        self,
+        perform: Perform[Request, Response],
+        login_arguments: dict[str, Any],
+        target: str,
+        request: Request,
+        size: int,
     ) -> Response | None:
         """Return the response for this call; None if it has to perform the request itself."""
-        name = perform, frozenset(login.items()), target
+        name = perform, frozenset(login_arguments.items()), target
         batcher: Batcher[Request, Response] | None = self._batchers.get(name)
         if batcher is None:
-            batcher = Batcher(partial(perform, login), partial(self._batchers.pop, name))
+            batcher = Batcher(partial(perform, login_arguments), partial(self._batchers.pop, name))
             self._batchers[name] = batcher
         return await batcher.submit(request, size)

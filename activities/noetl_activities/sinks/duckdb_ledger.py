@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.sinks.ledger import DAYS_KEPT
+from noetl_activities.sinks.ledger import RETENTION_DAYS
 
 __all__ = ["claim", "ensure", "find", "prune", "store"]
 
@@ -21,16 +21,18 @@ def ensure(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def find(connection: duckdb.DuckDBPyConnection, key: str, n: int) -> str | None:
-    """Return the outcome of a call, None if the ledger has none."""
+    """Return the outcome of a call; None if the ledger has none."""
     try:
         row = connection.execute(_OUTCOME, [key, n]).fetchone()
     except duckdb.CatalogException:
-        return None  # a file that no sink has stored in
+        return None  # the file has no ledger
     return None if row is None else row[0]
 
 
 def store(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: str) -> str | None:
-    """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
+    """Store the outcome of a call in the running transaction. If another one is already stored, returns that instead;
+    otherwise None.
+    """
     known_outcome = find(connection, key, n)
     if known_outcome is None:
         _insert(connection, key, n, outcome)
@@ -51,4 +53,4 @@ def _insert(connection: duckdb.DuckDBPyConnection, key: str, n: int, outcome: st
 
 def prune(connection: duckdb.DuckDBPyConnection) -> None:
     """Delete entries that are too old."""
-    connection.execute("delete from noetl_ledger where stored_at < now() - to_days(?)", [DAYS_KEPT])
+    connection.execute("delete from noetl_ledger where stored_at < now() - to_days(?)", [RETENTION_DAYS])

@@ -1,5 +1,5 @@
-"""The duckdb sink inside the DuckDB process: its rows or statements, and their ledger entry, are committed in one
-transaction.
+"""The duckdb sink inside the DuckDB process: writes rows or runs statements, and commits them with their ledger entry
+in one transaction.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from typing import Any
 
 from noetl_activities.duckdb_calls import RunningCall
 from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.duckdb_once import OUTSIDE, kinds_of
+from noetl_activities.duckdb_once import UNTRANSACTED, statement_kinds
 from noetl_activities.duckdb_statements import run_statements
 from noetl_activities.duckdb_wire import Store
 from noetl_activities.errors import ConfigError
 from noetl_activities.sinks import duckdb_ledger as ledger
-from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quoted
+from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quote_identifier
 from noetl_activities.sinks.ledger import Stored, is_time_to_prune
 from noetl_activities.tool import Json
 
@@ -23,15 +23,16 @@ __all__ = ["store"]
 _TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
 
 
-def store(connection: duckdb.DuckDBPyConnection, sink: Store, running: RunningCall) -> Stored:
-    """Perform a sink unless its entry is in the ledger. Sinks of a file run one after the other. Raises duckdb.Error;
-    ConfigError for statements that cannot run in its transaction."""
+def store(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: RunningCall) -> Stored:
+    """Perform a sink unless its entry is in the ledger. Must not run concurrently with another sink of the file. Raises
+    duckdb.Error; ConfigError for statements that cannot run in a transaction.
+    """
     if sink.statements:
-        _refuse_outside(connection, list(dict.fromkeys(sink.statements)))
+        _refuse_untransacted(connection, list(dict.fromkeys(sink.statements)))
     ledger.ensure(connection)
     connection.begin()
     try:
-        stored = _store_once(connection, sink, running)
+        stored = _store_once(connection, sink, running_call)
         if is_time_to_prune():
             ledger.prune(connection)
         connection.commit()
@@ -41,14 +42,12 @@ def store(connection: duckdb.DuckDBPyConnection, sink: Store, running: RunningCa
     return stored
 
 
-def _refuse_outside(connection: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
-    if outside := sorted(kinds_of(connection, statements) & OUTSIDE):
-        raise ConfigError(
-            f"a sink stores in a transaction, in which {', '.join(outside)} cannot run: use a task for it"
-        )
+def _refuse_untransacted(connection: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
+    if kinds := sorted(statement_kinds(connection, statements) & UNTRANSACTED):
+        raise ConfigError(f"a sink stores in a transaction, in which {', '.join(kinds)} cannot run: use a task for it")
 
 
-def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running: RunningCall) -> Stored:
+def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: RunningCall) -> Stored:
     entry, mode = sink.entry, sink.mode
     name = sink.table.replace('"', "") or None
     if entry.outcome is not None:
@@ -59,27 +58,27 @@ def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running: Run
         return Stored(table=name, duplicate=True, is_in_ledger=True)
     if sink.statements:
         for text, values in zip(sink.statements, sink.values, strict=True):
-            run_statements(connection, [text], [_fit(value) for value in values], running)
+            run_statements(connection, [text], [_to_parameter(value) for value in values], running_call)
         return Stored(is_in_ledger=True)
     if mode == "replace" and entry.once and not ledger.claim(connection, entry.once, 0):
         mode = "append"
     if sink.rows:
-        _write(connection, sink.table, sink.rows, mode, sink.keys)
+        _write_rows(connection, sink.table, sink.rows, mode, sink.keys)
     return Stored(len(sink.rows), name, is_in_ledger=True)
 
 
-def _write(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str]) -> None:
+def _write_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str]) -> None:
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    names = ", ".join(map(quoted, columns))
-    types = ", ".join(f"{quoted(name)} {column_type(rows[0].get(name), _TYPES)}" for name in columns)
-    unique = f", primary key ({', '.join(map(quoted, keys))})" if keys else ""
+    names = ", ".join(map(quote_identifier, columns))
+    types = ", ".join(f"{quote_identifier(name)} {column_type(rows[0].get(name), _TYPES)}" for name in columns)
+    unique = f", primary key ({', '.join(map(quote_identifier, keys))})" if keys else ""
     connection.execute(f"create table if not exists {table} ({types}{unique})")
     if mode == "replace":
         connection.execute(f"delete from {table}")  # noqa: S608 - the name was checked
     verb = "insert or replace into" if mode in ("upsert", "merge") else "insert into"
     sql = f"{verb} {table} ({names}) values ({', '.join('?' * len(columns))})"
-    connection.executemany(sql, [[_fit(row.get(name)) for name in columns] for row in rows])
+    connection.executemany(sql, [[_to_parameter(row.get(name)) for name in columns] for row in rows])
 
 
-def _fit(value: Json) -> Any:
+def _to_parameter(value: Json) -> Any:
     return json.dumps(value) if isinstance(value, dict | list) else value

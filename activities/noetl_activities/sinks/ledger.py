@@ -2,8 +2,8 @@
 
 A sink with transactions commits its entry together with its rows; the first sink of a call also stores the outcome of
 the call. An attempt that finds the outcome does not repeat the call; a sink that finds its entry writes nothing.
-Entries of a call are distinguished by ``n``, which is one more than its successful attempts: a call that is repeated
-after a success stores new rows, and one that is repeated after a failure continues where that stopped.
+Entries of a call differ in ``n``, which is one more than its successful attempts: a call that is repeated after a
+success stores new rows, and a call that is repeated after a failure stores only the missing ones.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ import random
 
 import msgspec
 
-__all__ = ["DAYS_KEPT", "PRUNED_AT_ONCE", "Entry", "Stored", "is_time_to_prune"]
+__all__ = ["MAX_PRUNED", "RETENTION_DAYS", "Entry", "Stored", "is_time_to_prune"]
 
-DAYS_KEPT = 30
+RETENTION_DAYS = 30
 """Older entries are deleted: no run still needs them."""
 
-PRUNED_AT_ONCE = 10_000
-"""Maximum number of entries deleted at once, so that no sink waits long."""
+MAX_PRUNED = 10_000
+"""Maximum number of entries that are deleted at once, so that no sink waits long."""
 
 _PRUNE_CHANCE = 0.002
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """The ledger entries of a sink: its own ``key`` and ``n``, and under ``call`` the ``outcome`` of the call (the JSON
-    of a once.LedgerOutcome), if no earlier sink has stored it. ``mode: replace`` empties the destination once per
-    ``once``, which is the same for all calls of a step run.
+    """The ledger entries of a sink.
+
+    The entry of the sink itself has ``key`` and ``n``. If no earlier sink of the call has stored its ``outcome`` (the
+    JSON of a once.LedgerOutcome), a second entry has it, with the key ``call``. ``mode: replace`` empties the table
+    once for each value of ``once``, which is the same for all calls of a step run.
     """
 
     key: str
@@ -37,10 +39,10 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """The result of a sink: ``rows`` written into ``table``, none if it is a ``duplicate``.
+    """The result of a sink: the number of ``rows`` written to ``table``; 0 if the sink is a ``duplicate``.
 
-    ``is_in_ledger``: the outcome of the call is in the ledger. ``rival`` is the JSON of another outcome that was there
-    before: then nothing was written, and the call has that outcome. ``warning`` says why there is no ledger.
+    ``is_in_ledger``: the outcome of the call is in the ledger. ``rival`` is the JSON of another outcome that was
+    already there: then nothing was written, and the call has that outcome. ``warning`` says why there is no ledger.
     """
 
     rows: int = 0
@@ -53,4 +55,4 @@ class Stored(msgspec.Struct, frozen=True):
 
 def is_time_to_prune() -> bool:
     """Whether to delete old entries; randomly true for a fraction of the calls."""
-    return random.random() < _PRUNE_CHANCE  # noqa: S311 - keeps no secret
+    return random.random() < _PRUNE_CHANCE  # noqa: S311 - no secret depends on it

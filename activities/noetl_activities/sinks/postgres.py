@@ -1,17 +1,17 @@
 """The postgres sink: exactly once if the role may use the ledger (semantics.md 26, 26a).
 
-Entries and rows are committed in one transaction. A second attempt with the same key, after a crash between commit and
-report or concurrently, waits for the first at the unique key, then finds its entry and writes nothing.
+Entries and rows are committed in one transaction. A second attempt with the same key, concurrent or after a crash
+between commit and report, waits for the first at the unique key. Then it finds its entry and writes nothing.
 """
 
 from __future__ import annotations
 
 from noetl_activities.errors import SinkError
-from noetl_activities.postgres_connect import Connection, connected
+from noetl_activities.postgres_connect import Connection, open_connection
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
-from noetl_activities.sinks.data import keys_of, parts_of, rows_of
+from noetl_activities.sinks.data import key_columns, sink_rows, table_parts
 from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
 from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
@@ -26,9 +26,9 @@ async def store_postgres(
 ) -> Stored:
     """Insert, append, upsert, replace or merge rows of ``table``, or run the ``statement`` of the sink."""
     try:
-        async with connected(auth, config, context) as connection:
+        async with open_connection(auth, config, context) as connection:
             if not await ledger.ensure(connection):
-                return await _store_without(connection, config, mode, result)
+                return await _store_without_ledger(connection, config, mode, result)
             async with transaction(connection):
                 stored = await _store(connection, config, mode, entry, result)
             if is_time_to_prune():
@@ -39,9 +39,9 @@ async def store_postgres(
 
 
 async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
-    """Return the outcome of a call in the ledger of this sink, None if there is none or no ledger."""
+    """Return the outcome of a call in the ledger of this sink; None if there is no outcome or no ledger."""
     try:
-        async with connected(auth, config, context) as connection:
+        async with open_connection(auth, config, context) as connection:
             return await ledger.find(connection, key, n)
     except SQL_ERRORS as error:
         raise SinkError(sql_error(error)) from error
@@ -56,13 +56,13 @@ async def _store(connection: Connection, config: dict[str, Json], mode: str, ent
         return Stored(table=_table_name(config), duplicate=True, is_in_ledger=True)
     if mode == "replace" and entry.once and not await ledger.claim(connection, entry.once, 0):
         mode = "append"
-    rows, table = await _write(connection, config, mode, result)
+    rows, table = await _write_rows(connection, config, mode, result)
     return Stored(rows, table, is_in_ledger=True)
 
 
-async def _store_without(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:
+async def _store_without_ledger(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:
     async with transaction(connection):
-        rows, table = await _write(connection, config, mode, result)
+        rows, table = await _write_rows(connection, config, mode, result)
     return Stored(rows, table, warning=ledger.NO_LEDGER)
 
 
@@ -71,11 +71,13 @@ def _table_name(config: dict[str, Json]) -> str | None:
     return None if table is None else str(table)
 
 
-async def _write(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> tuple[int, str | None]:
+async def _write_rows(
+    connection: Connection, config: dict[str, Json], mode: str, result: Json
+) -> tuple[int, str | None]:
     """Write the rows; returns their number and the name of the table."""
-    rows = rows_of(config, result)
+    rows = sink_rows(config, result)
     if has_statement(config):
         statements = Statements(connection, statements_of(config, "postgres"))
         return await statements.run(config.get("params"), rows), None
-    table = await Table.find(connection, parts_of(config.get("table")))
-    return await table.write(rows, mode, keys_of(config, mode)), table.name
+    table = await Table.find(connection, table_parts(config.get("table")))
+    return await table.write(rows, mode, key_columns(config, mode)), table.name

@@ -1,7 +1,7 @@
 """The ledger in the Postgres of a sink or of a SQL call: the table noetl_ledger.outcome.
 
-An entry is inserted in the transaction that writes the rows. A rival with the same key waits at the unique key until
-that transaction has ended, and then finds the entry or may write.
+An entry is inserted in the transaction that writes the rows. A concurrent attempt with the same key waits at the unique
+key until that transaction has ended. Then it finds the entry, or may write itself.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import asyncpg
 
 from noetl_activities.postgres_connect import Connection
 from noetl_activities.postgres_transaction import transaction
-from noetl_activities.sinks.ledger import DAYS_KEPT, PRUNED_AT_ONCE
+from noetl_activities.sinks.ledger import MAX_PRUNED, RETENTION_DAYS
 
 __all__ = [
     "DDL",
     "NO_LEDGER",
     "Access",
-    "RecordedOutcome",
+    "RecordResult",
     "access",
     "claim",
     "claim_all",
@@ -31,11 +31,11 @@ __all__ = [
     "find",
     "find_all",
     "has_written",
-    "make",
-    "note",
-    "outcome",
     "prune",
+    "read_outcome",
+    "record",
     "store",
+    "try_create",
     "warn",
 ]
 
@@ -63,7 +63,7 @@ Access: TypeAlias = Literal["usable", "missing", "forbidden"]
 _log = logging.getLogger(__name__)
 _warned: set[str] = set()
 
-_ACCESS = """
+_ACCESS_QUERY = """
 select from generate_series(1, case
     when to_regclass('noetl_ledger.outcome') is null then 1
     when has_table_privilege(to_regclass('noetl_ledger.outcome'), 'select')
@@ -71,12 +71,14 @@ select from generate_series(1, case
     else 0 end)
 """
 _ACCESS_BY_TAG: Mapping[str, Access] = MappingProxyType({"SELECT 1": "missing", "SELECT 2": "usable"})
-"""The number of rows is the answer: without parameters, such a query needs one round trip, otherwise two."""
+"""Command tag of _ACCESS_QUERY -> access. The result is the number of rows, because a query without parameters and
+columns needs one round trip instead of two.
+"""
 
 _INSERT = """
 insert into noetl_ledger.outcome (key, n, outcome) values ($1, $2, $3) on conflict do nothing returning key
 """
-_NOTE = """
+_RECORD = """
 insert into noetl_ledger.outcome (key, n, outcome) select $1, $2, $3 where pg_current_xact_id_if_assigned() is not null
 on conflict do nothing returning key
 """
@@ -97,10 +99,10 @@ delete from noetl_ledger.outcome where ctid = any(array(
 """
 
 
-class RecordedOutcome(NamedTuple):
-    """The result of writing an outcome to the ledger.
+class RecordResult(NamedTuple):
+    """The result of ``record``.
 
-    ``is_in_ledger``: the outcome is in the ledger. ``rival`` is another one that was there before.
+    ``is_in_ledger``: the outcome is in the ledger. ``rival`` is another outcome that was already there.
     """
 
     is_in_ledger: bool = False
@@ -108,24 +110,24 @@ class RecordedOutcome(NamedTuple):
 
 
 async def access(connection: Connection) -> Access:
-    """Return the rights of the role. Must be called outside a transaction, which a refusal would abort."""
+    """Return the access of the role. Must be called outside of a transaction, which a refusal would abort."""
     try:
-        return _ACCESS_BY_TAG.get(await connection.execute(_ACCESS), "forbidden")
+        return _ACCESS_BY_TAG.get(await connection.execute(_ACCESS_QUERY), "forbidden")
     except asyncpg.InsufficientPrivilegeError:
         return "forbidden"
 
 
 async def ensure(connection: Connection) -> bool:
-    """Whether the ledger can be used. It is created if missing; a role without the right is warned about once."""
+    """Create the ledger if it is missing. Returns whether it can be used, and warns once per role if not."""
     ledger_access = await access(connection)
-    if ledger_access == "usable" or (ledger_access == "missing" and await make(connection)):
+    if ledger_access == "usable" or (ledger_access == "missing" and await try_create(connection)):
         return True
     await warn(connection)
     return False
 
 
-async def make(connection: Connection) -> bool:
-    """Create the ledger, also within a transaction; False if the role may not."""
+async def try_create(connection: Connection) -> bool:
+    """Create the ledger, also within a transaction. False if the role is not allowed to."""
     try:
         await _create(connection)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError):
@@ -134,7 +136,7 @@ async def make(connection: Connection) -> bool:
 
 
 async def _create(connection: Connection) -> None:
-    """Create the ledger under a lock. An existing schema needs no right to create one."""
+    """Create the ledger under a lock. If its schema exists, the role needs no right to create schemas."""
     async with transaction(connection):
         await connection.execute("select pg_advisory_xact_lock(hashtext('noetl_ledger.outcome'))")
         has_schema = await connection.fetchval("select to_regnamespace('noetl_ledger') is not null")
@@ -150,32 +152,34 @@ async def warn(connection: Connection) -> None:
 
 
 async def find(connection: Connection, key: str, n: int) -> str | None:
-    """Return the outcome of a call; None if the ledger lacks it or cannot be read."""
-    return await outcome(connection, key, n) if await access(connection) == "usable" else None
+    """Return the outcome of a call; None if the ledger has none or cannot be read."""
+    return await read_outcome(connection, key, n) if await access(connection) == "usable" else None
 
 
-async def outcome(connection: Connection, key: str, n: int) -> str | None:
+async def read_outcome(connection: Connection, key: str, n: int) -> str | None:
     """Return the outcome of a call in a usable ledger; None if there is none."""
     text = await connection.fetchval(_OUTCOME, key, n)
     return None if text is None else str(text)
 
 
 async def has_written(connection: Connection) -> bool:
-    """Whether the running transaction has changed anything."""
+    """Whether the running transaction has written anything."""
     return await connection.execute(_HAS_WRITTEN) == "SELECT 1"
 
 
-async def note(connection: Connection, key: str, n: int, text: str) -> RecordedOutcome:
-    """Store the outcome of a call in the running transaction, if that has changed anything. Waits for a concurrent
+async def record(connection: Connection, key: str, n: int, text: str) -> RecordResult:
+    """Store the outcome of a call in the running transaction, if that has written anything. Waits for a concurrent
     attempt to end.
     """
-    if await connection.fetchval(_NOTE, key, n, text) is not None:
-        return RecordedOutcome(is_in_ledger=True)
-    return RecordedOutcome(rival=await outcome(connection, key, n))
+    if await connection.fetchval(_RECORD, key, n, text) is not None:
+        return RecordResult(is_in_ledger=True)
+    return RecordResult(rival=await read_outcome(connection, key, n))
 
 
 async def store(connection: Connection, key: str, n: int, outcome: str) -> str | None:
-    """Store the outcome of a call in the running transaction. Returns None, or another one that is already stored."""
+    """Store the outcome of a call in the running transaction. If another one is already stored, returns that instead;
+    otherwise None.
+    """
     if await connection.fetchval(_INSERT, key, n, outcome) is not None:
         return None
     return str(await connection.fetchval(_OUTCOME, key, n))
@@ -187,9 +191,9 @@ async def claim(connection: Connection, key: str, n: int) -> bool:
 
 
 async def claim_all(connection: Connection, entries: Iterable[tuple[str, int, str | None]]) -> bool:
-    """Add entries ``(key, n, outcome)`` in the running transaction; False if one exists or is given twice.
+    """Add entries ``(key, n, outcome)`` in the running transaction; False if one exists or occurs twice.
 
-    They are sorted by key, so that concurrent calls do not deadlock.
+    Sorts them by key, so that concurrent calls do not deadlock.
     """
     keys, ns, outcomes = zip(*sorted(entries, key=itemgetter(0, 1)), strict=True)
     return await connection.execute(_INSERT_ALL, keys, ns, outcomes) == f"INSERT 0 {len(keys)}"
@@ -207,4 +211,4 @@ async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> 
 async def prune(connection: Connection) -> None:
     """Delete entries that are too old, if the role may delete."""
     with contextlib.suppress(asyncpg.PostgresError):
-        await connection.execute(_PRUNE, DAYS_KEPT, PRUNED_AT_ONCE)
+        await connection.execute(_PRUNE, RETENTION_DAYS, MAX_PRUNED)

@@ -1,4 +1,4 @@
-"""The statements of a sink: ``$1`` is bound to a list of params; ``:name`` to a mapping, or to each row of the data."""
+"""The statements of a sink: ``$1`` is bound to a list of params; ``:name`` to a mapping of params, or to each row."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from noetl_activities.postgres_connect import Connection
-from noetl_activities.postgres_values import Prepared, bound, sendable
+from noetl_activities.postgres_values import Prepared, bind_values, check_statement
 from noetl_activities.sinks.data import Row
-from noetl_activities.sinks.named_params import bindings, numbered
+from noetl_activities.sinks.named_params import bind_names, number_names
 from noetl_activities.tool import Json
 
 __all__ = ["Statements"]
@@ -17,7 +17,7 @@ _COUNT = re.compile(r"(\d+)$")
 
 
 class Statements:
-    """The statements of a sink, in order. Each is prepared when it is first run, and can be run for several calls."""
+    """The statements of a sink, in order. Each is prepared before its first run, and can be run for several calls."""
 
     def __init__(self, connection: Connection, texts: Sequence[str]) -> None:
         self._connection = connection
@@ -29,14 +29,14 @@ class Statements:
         changed = 0
         for text in self._texts:
             prepared, names = await self._prepare(text)
-            for values in bindings(names, params, rows):
-                await prepared.fetch(*bound(prepared, values))
+            for values in bind_names(names, params, rows):
+                await prepared.fetch(*bind_values(prepared, values))
                 count = _COUNT.search(prepared.get_statusmsg() or "")
                 changed += int(count.group(1)) if count else 0
         return changed
 
     async def _prepare(self, text: str) -> tuple[Prepared, list[str]]:
         if text not in self._prepared:
-            sql, names = numbered(text)
-            self._prepared[text] = await self._connection.prepare(sendable(sql)), names
+            sql, names = number_names(text)
+            self._prepared[text] = await self._connection.prepare(check_statement(sql)), names
         return self._prepared[text]

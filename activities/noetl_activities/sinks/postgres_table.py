@@ -1,7 +1,7 @@
 """Writes rows to a table.
 
 A row is sent as one JSON value, which ``jsonb_populate_record`` converts to the column types of the table. So Postgres
-itself converts all types, including domains and arrays, and the SQL only contains quoted names of existing columns.
+itself converts all types, including domains and arrays, and the SQL contains only quoted names of existing columns.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import groupby
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.postgres_connect import Connection
-from noetl_activities.sinks.data import Row, quoted, require_keys
+from noetl_activities.sinks.data import Row, quote_identifier, require_keys
 from noetl_activities.tool import Json
 
 __all__ = ["Table"]
@@ -39,7 +39,7 @@ class Table:
         As for unquoted names in SQL, an upper-case name also matches the lower-case one.
         """
         name = ".".join(parts)
-        for identifier in dict.fromkeys((_dotted(parts), _dotted([part.lower() for part in parts]))):
+        for identifier in dict.fromkeys((_quote_table(parts), _quote_table([part.lower() for part in parts]))):
             types = await _types(connection, identifier)
             if types:
                 return cls(connection, name, identifier, types)
@@ -48,22 +48,24 @@ class Table:
         )
 
     async def write(self, rows: Sequence[Row], mode: str, keys: Sequence[str]) -> int:
-        """Write rows and return their number. Columns that a row does not have get their default, or keep their value
-        in an upsert.
+        """Write rows and return their number. A column that a row lacks gets its default, or keeps its value in an
+        upsert.
         """
         require_keys(rows, mode, keys)
         if mode == "replace":
             await self._connection.execute(f"delete from {self._identifier}")  # noqa: S608 - the name was checked
-        for columns, group in groupby(map(self._fitted, rows), key=_columns_of):
+        for columns, group in groupby(map(self._table_row, rows), key=_columns_of):
             sql = self._insert(columns) + self._on_conflict(columns, keys, mode)
             await self._connection.executemany(sql, [(row,) for row in group])
         return len(rows)
 
-    def _fitted(self, row: Row) -> Row:
+    def _table_row(self, row: Row) -> Row:
         if not row:
             raise ConfigError(f"a row for table {self.name} has no columns")
-        named = {self._column(name): value for name, value in row.items()}
-        return {name: _whole(value) if self._types[name] in _INTEGERS else value for name, value in named.items()}
+        by_column = {self._column(name): value for name, value in row.items()}
+        return {
+            name: _to_integer(value) if self._types[name] in _INTEGERS else value for name, value in by_column.items()
+        }
 
     def _column(self, name: str) -> str:
         column = next((candidate for candidate in (name, name.lower()) if candidate in self._types), None)
@@ -72,7 +74,7 @@ class Table:
         return column
 
     def _insert(self, columns: Sequence[str]) -> str:
-        names = ", ".join(map(quoted, columns))
+        names = ", ".join(map(quote_identifier, columns))
         source = f"jsonb_populate_record(null::{self._identifier}, $1::jsonb)"
         return f"insert into {self._identifier} ({names}) select {names} from {source}"  # noqa: S608 - quoted names
 
@@ -80,8 +82,12 @@ class Table:
         if mode not in ("upsert", "merge"):
             return ""
         key_columns = [self._column(key) for key in keys]
-        target = ", ".join(map(quoted, key_columns))
-        changes = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in key_columns)
+        target = ", ".join(map(quote_identifier, key_columns))
+        changes = ", ".join(
+            f"{quote_identifier(name)} = excluded.{quote_identifier(name)}"
+            for name in columns
+            if name not in key_columns
+        )
         return f" on conflict ({target}) do update set {changes}" if changes else f" on conflict ({target}) do nothing"
 
 
@@ -93,10 +99,10 @@ def _columns_of(row: Row) -> tuple[str, ...]:
     return tuple(row)
 
 
-def _whole(value: Json) -> Json:
-    """Return the value with 3.0 replaced by 3, as an integer column accepts only that."""
+def _to_integer(value: Json) -> Json:
+    """Return 3 for 3.0, as an integer column does not accept 3.0; other values unchanged."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _dotted(parts: Sequence[str]) -> str:
-    return ".".join(map(quoted, parts))
+def _quote_table(parts: Sequence[str]) -> str:
+    return ".".join(map(quote_identifier, parts))

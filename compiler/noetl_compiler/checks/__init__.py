@@ -12,7 +12,7 @@ from noetl_compiler.checks.dead_routes import warn_of_dead_routes
 from noetl_compiler.checks.endless_jumps import warn_of_endless_jumps
 from noetl_compiler.checks.expected_names import warn_of_unbound_expectations
 from noetl_compiler.checks.final_effects import warn_of_effects_after_failures
-from noetl_compiler.checks.final_status import forbid_status_elsewhere
+from noetl_compiler.checks.final_status import forbid_status_of_other_steps
 from noetl_compiler.checks.item_routes import check_item_routes
 from noetl_compiler.checks.loop_collections import check_loop_collections
 from noetl_compiler.checks.lost_assignments import warn_of_lost_assignments
@@ -51,7 +51,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     warn_of_endless_cycles,
     warn_of_dead_routes,
     warn_of_effects_after_failures,
-    forbid_status_elsewhere,
+    forbid_status_of_other_steps,
     check_templates,
     warn_of_template_keys,
     warn_of_unmatched_errors,

@@ -10,7 +10,7 @@ from noetl_compiler.graph import Span, Value
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["BESIDE_A_NAME", "KINDS", "NAMES", "forbid_changed_credentials"]
+__all__ = ["KEYS_BESIDE_NAME", "KINDS", "NAMES", "forbid_changed_credentials"]
 
 KINDS = frozenset({"http", "postgres"})
 """The tools and sinks whose ``auth`` is checked."""
@@ -18,7 +18,7 @@ KINDS = frozenset({"http", "postgres"})
 NAMES = ("credential", "key", "name")
 """Keys under which ``auth`` names a credential."""
 
-BESIDE_A_NAME = frozenset(
+KEYS_BESIDE_NAME = frozenset(
     {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
 )
 """Keys allowed beside the name. They say how the credential is used, and change neither its host nor its user."""
@@ -26,18 +26,18 @@ BESIDE_A_NAME = frozenset(
 
 def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
     """NT109, for literal names. The worker checks those that templates yield."""
-    for span, kind, auth in _auths(playbook):
+    for span, kind, auth in _auth_fields(playbook):
         data: Any = auth.data if auth is not None and kind in KINDS else None
         if not isinstance(data, dict):
             continue
         fields = cast("dict[str, Any]", data)
-        changed = sorted(fields.keys() - BESIDE_A_NAME - set(NAMES))
-        if changed and any(isinstance(fields.get(name), str) for name in NAMES):
-            message = f"auth names a credential, so it cannot also set {', '.join(changed)}"
+        overrides = sorted(fields.keys() - KEYS_BESIDE_NAME - set(NAMES))
+        if overrides and any(isinstance(fields.get(name), str) for name in NAMES):
+            message = f"auth names a credential, so it cannot also set {', '.join(overrides)}"
             report.error(Code.CONFLICTING_FIELDS, span, message, "remove them, or register another credential")
 
 
-def _auths(playbook: Playbook) -> Iterator[tuple[Span, str, Value | None]]:
+def _auth_fields(playbook: Playbook) -> Iterator[tuple[Span, str, Value | None]]:
     """(span, kind, auth) of each task and sink."""
     steps = playbook.steps
     tasks = [*(task for step in steps for task in step.tasks), *playbook.workbook]

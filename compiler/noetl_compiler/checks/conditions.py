@@ -20,14 +20,14 @@ def warn_of_wrong_condition(use: TemplateUse, facts: TemplateFacts, report: Repo
     source, span = use.template.source, use.template.span
     if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
         return
-    if _has_text(source):
+    if _has_text_outside(source):
         message = "the text around the expression makes this condition always true"
         report.warning(Code.CONSTANT_CONDITION, span, message, "put the whole condition inside the braces")
     elif not facts.reads and not _is_literal(source):
         message = f"this condition reads no variable, so it {_constant_result(source)}"
         report.warning(Code.CONSTANT_CONDITION, span, message, "read a value that can differ between runs")
     elif facts.reads:
-        _warn_of_value(use, facts, report)
+        _warn_of_non_boolean(use, facts, report)
 
 
 def _constant_result(source: str) -> str:
@@ -37,11 +37,11 @@ def _constant_result(source: str) -> str:
         return f"always fails: {failure.message}"
 
 
-def _has_text(source: str) -> bool:
-    position, around = 0, ""
+def _has_text_outside(source: str) -> bool:
+    position, outside = 0, ""
     for start, end in expression_ranges(source):
-        around, position = around + source[position:start], end
-    return bool((around + source[position:]).strip())
+        outside, position = outside + source[position:start], end
+    return bool((outside + source[position:]).strip())
 
 
 def _is_literal(source: str) -> bool:
@@ -49,18 +49,19 @@ def _is_literal(source: str) -> bool:
     return source.strip().removeprefix("{{").removesuffix("}}").strip("- \n").lower() in ("true", "false")
 
 
-def _warn_of_value(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
+def _warn_of_non_boolean(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     if len(expression_ranges(use.template.source)) > 1:
-        message, hint = "several expressions yield text, not true or false", "join them with and, or"
+        message, hint = "several expressions yield a string, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
-    for found in facts.non_boolean:
-        span, message = use.template.span, f"this condition yields {found.what}, not true or false"
-        if found.text:
-            span, message = _span_of(found.text, use, report), f'the text "{found.text}" is always true here'
+    for constant in facts.non_boolean:
+        span, message = use.template.span, f"this condition yields {constant.what}, not true or false"
+        if constant.text:
+            span = _span_of_string(constant.text, use, report)
+            message = f'the string "{constant.text}" is always true here'
         report.warning(Code.NOT_BOOLEAN, span, message, "compare it with a value")
 
 
-def _span_of(text: str, use: TemplateUse, report: Report) -> Span:
-    """Return the span of a string constant, the last one if it occurs several times."""
-    found = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
-    return report.places.span(use.template, *found[-1].span()) if found else use.template.span
+def _span_of_string(text: str, use: TemplateUse, report: Report) -> Span:
+    """Return the span of a string constant; if it occurs several times, that of the last one."""
+    matches = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
+    return report.places.span(use.template, *matches[-1].span()) if matches else use.template.span

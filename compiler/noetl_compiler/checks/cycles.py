@@ -22,31 +22,31 @@ __all__ = ["warn_of_endless_cycles"]
 def warn_of_endless_cycles(playbook: Playbook, report: Report) -> None:
     """NT210."""
     steps = {step.name.text: step for step in playbook.steps}
-    for cycle in _cycles(_trapped(steps)):
+    for cycle in _find_cycles(_trapped_steps(steps)):
         first, *others = sorted((steps[name].name for name in cycle), key=lambda name: name.span)
         related = tuple(Related(other.span, "this step is part of it") for other in others)
         message = f'the steps after "{first.text}" form a cycle that no route leaves'
         report.warning(Code.ENDLESS_CYCLE, first.span, message, "add a route with a condition", related)
 
 
-def _trapped(steps: Mapping[str, Step]) -> dict[str, str]:
+def _trapped_steps(steps: Mapping[str, Step]) -> dict[str, str]:
     """Return the steps without an exit, each with its first successor."""
     successors = {name: _certain_successors(step) for name, step in steps.items()}
     predecessors: dict[str, list[str]] = {}
     for name, targets in successors.items():
         for target in targets:
             predecessors.setdefault(target, []).append(name)
-    with_exit = [name for name, targets in successors.items() if not targets]
-    with_exit += [target for target in predecessors if target not in steps]
+    steps_with_exit = [name for name, targets in successors.items() if not targets]
+    steps_with_exit += [target for target in predecessors if target not in steps]
     trapped = {name: targets[0] for name, targets in successors.items() if targets}
-    while with_exit:
-        for source in predecessors.get(with_exit.pop(), ()):
+    while steps_with_exit:
+        for source in predecessors.get(steps_with_exit.pop(), ()):
             if trapped.pop(source, None) is not None:
-                with_exit.append(source)
+                steps_with_exit.append(source)
     return trapped
 
 
-def _cycles(successors: Mapping[str, str]) -> Iterator[list[str]]:
+def _find_cycles(successors: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield the cycles of a graph in which every node has one successor, each once."""
     visited: set[str] = set()
     for start in successors:
@@ -61,14 +61,14 @@ def _cycles(successors: Mapping[str, str]) -> Iterator[list[str]]:
 
 
 def _certain_successors(step: Step) -> list[str]:
-    """Return the targets of the routes of which one is always taken; empty if possibly none is."""
+    """Return the targets of a step's routes if one of them is always taken; an empty list if possibly none is."""
     if step.next is None or step.admit:
         return []
     targets: list[str] = []
     is_certain = False
     for arc in arcs_of(step):
         targets.append(arc.to.text)
-        holds = holds_after(arc.when, "ok", of_loop=step.is_about_loop)
+        holds = holds_after(arc.when, "ok", after_loop=step.is_about_loop)
         is_certain = is_certain or bool(holds)
         if is_certain and step.next.mode == "exclusive":
             return targets

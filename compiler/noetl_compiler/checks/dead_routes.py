@@ -16,9 +16,9 @@ from noetl_compiler.templating.truth import string_constants
 
 __all__ = ["warn_of_dead_routes"]
 
-_WORDS_HINT = 'a status is "ok" or "error", an event is "step.done" or "step.failed", for example'
-_CONDITION = "add a condition to the earlier one"
-_TAKE_BOTH = f"{_CONDITION}, or follow all matching routes with spec: {{mode: inclusive}}"
+_OUTCOME_HINT = 'a status is "ok" or "error", an event is "step.done" or "step.failed", for example'
+_ADD_CONDITION = "add a condition to the earlier one"
+_FOLLOW_BOTH = f"{_ADD_CONDITION}, or follow all matching routes with spec: {{mode: inclusive}}"
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
@@ -26,84 +26,85 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
     for task in all_tasks(playbook):
         if task.policy:
             _check_rules(task.policy, report)
-    hint = _TAKE_BOTH if playbook.dialect == "v10" else _CONDITION
+    hint = _FOLLOW_BOTH if playbook.dialect == "v10" else _ADD_CONDITION
     for step in playbook.steps:
         _check_admission(step.admit, report)
         if step.next and step.next.mode == "exclusive":
-            _check_routes(step.next, step, report, hint, of_loop=step.is_about_loop)
+            _check_routes(step.next, step, report, hint, after_loop=step.is_about_loop)
         if step.item_routes and step.item_routes.mode == "exclusive":
-            _check_routes(step.item_routes, step, report, hint, of_loop=False)
+            _check_routes(step.item_routes, step, report, hint, after_loop=False)
 
 
-def _check_routes(following: Next, step: Step, report: Report, hint: str, *, of_loop: bool) -> None:
-    seen = _Seen(report, of_loop=of_loop)
-    for group in following.groups:
+def _check_routes(route: Next, step: Step, report: Report, hint: str, *, after_loop: bool) -> None:
+    earlier_routes = _EarlierRules(report, after_loop=after_loop)
+    for group in route.groups:
         when, span = group[0].when, group[0].span
-        earlier = seen.before(group[0].on or boundary(when), when, span)
-        if earlier and span != step.name.span:  # the step's implicit route to the end
+        obstacle = earlier_routes.add(group[0].on or boundary(when), when, span)
+        if obstacle and span != step.name.span:  # the step's implicit route to the end
             message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'
-            report.warning(Code.DEAD_ROUTE, span, message, hint, _related(earlier))
+            report.warning(Code.DEAD_ROUTE, span, message, hint, _related_to(obstacle))
 
 
 def _check_rules(policy: Policy, report: Report) -> None:
-    seen = _Seen(report)
+    earlier_rules = _EarlierRules(report)
     for rule in policy.rules:
-        if earlier := seen.before(rule.body.on, rule.body.when, rule.body.span):
-            _warn_of_dead_rule(rule.body.span, earlier, report)
+        if obstacle := earlier_rules.add(rule.body.on, rule.body.when, rule.body.span):
+            _warn_of_dead_rule(rule.body.span, obstacle, report)
 
 
 def _check_admission(rules: tuple[AdmitRule, ...], report: Report) -> None:
-    seen = _Seen(report)
+    earlier_rules = _EarlierRules(report)
     for rule in rules:
-        if earlier := seen.before("any", rule.when, rule.span):
-            _warn_of_dead_rule(rule.span, earlier, report)
+        if obstacle := earlier_rules.add("any", rule.when, rule.span):
+            _warn_of_dead_rule(rule.span, obstacle, report)
 
 
 def _warn_of_dead_rule(span: Span, earlier: Span, report: Report) -> None:
     message = "this rule is unreachable: an earlier one always matches"
-    report.warning(Code.DEAD_RULE, span, message, "move it up, or remove it", _related(earlier))
+    report.warning(Code.DEAD_RULE, span, message, "move it up, or remove it", _related_to(earlier))
 
 
 def _warn_of_impossible(when: Template, report: Report) -> None:
     message = "this condition never holds, neither after a success nor after a failure"
     hint = next(
-        filter(None, (nearest(word, WORDS, cutoff=0.75) for word in string_constants(when.source))), _WORDS_HINT
+        filter(None, (nearest(word, WORDS, cutoff=0.75) for word in string_constants(when.source))), _OUTCOME_HINT
     )
     report.warning(Code.CONSTANT_CONDITION, when.span, message, hint)
 
 
-def _related(span: Span) -> tuple[Related, ...]:
+def _related_to(span: Span) -> tuple[Related, ...]:
     return (Related(span, "the earlier one is here"),)
 
 
-class _Seen:
-    """The rules so far: which outcomes one of them always matches, and which conditions were checked for which
-    outcomes. Rules that contain errors are left out, because what they match is unknown.
+class _EarlierRules:
+    """The rules or routes so far: the first that always matches an outcome, and the first with a condition.
+
+    Those that contain errors are left out, because what they match is unknown.
     """
 
-    def __init__(self, report: Report, *, of_loop: bool = False) -> None:
+    def __init__(self, report: Report, *, after_loop: bool = False) -> None:
         self._report = report
-        self._of_loop = of_loop
-        self._always: dict[Status, Span] = {}
+        self._after_loop = after_loop
+        self._always_match: dict[Status, Span] = {}
         self._conditions: dict[tuple[Status, str], Span] = {}
 
-    def before(self, on: OnStatus, when: Template | None, span: Span) -> Span | None:
-        """Record a rule, and return the span of the earlier rule that makes it unreachable; None if there is none."""
-        outcomes = sorted(possible_outcomes(on, when, of_loop=self._of_loop))
-        if when is not None and not outcomes and is_impossible(when, of_loop=self._of_loop):
+    def add(self, on: OnStatus, when: Template | None, span: Span) -> Span | None:
+        """Add a rule. Return the span of the earlier rule that makes it unreachable; None if there is none."""
+        outcomes = sorted(possible_outcomes(on, when, after_loop=self._after_loop))
+        if when is not None and not outcomes and is_impossible(when, after_loop=self._after_loop):
             _warn_of_impossible(when, self._report)
-        found = [self._earlier(one, when) for one in outcomes]
+        obstacles = [self._obstacle_after(outcome, when) for outcome in outcomes]
         if not self._report.has_error_in(span):
-            for one in outcomes:
-                self._add(one, when, span)
-        earlier = found[0] if found and all(found) else None
-        return earlier if earlier != span else None  # rules without a route of their own share one
+            for outcome in outcomes:
+                self._record(outcome, when, span)
+        obstacle = obstacles[0] if obstacles and all(obstacles) else None
+        return obstacle if obstacle != span else None  # several rules may share one route
 
-    def _earlier(self, outcome: Status, when: Template | None) -> Span | None:
-        return self._always.get(outcome) or (self._conditions.get((outcome, when.source)) if when else None)
+    def _obstacle_after(self, outcome: Status, when: Template | None) -> Span | None:
+        return self._always_match.get(outcome) or (self._conditions.get((outcome, when.source)) if when else None)
 
-    def _add(self, outcome: Status, when: Template | None, span: Span) -> None:
-        if holds_after(when, outcome, of_loop=self._of_loop):
-            self._always.setdefault(outcome, span)
+    def _record(self, outcome: Status, when: Template | None, span: Span) -> None:
+        if holds_after(when, outcome, after_loop=self._after_loop):
+            self._always_match.setdefault(outcome, span)
         elif when is not None:
             self._conditions.setdefault((outcome, when.source), span)

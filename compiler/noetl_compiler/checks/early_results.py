@@ -24,8 +24,8 @@ from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["StepOrder", "warn_of_early_results"]
 
-_MOST_FOLLOWED = 1_000_000
-_AFTER_THE_CALL = (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC)
+_MAX_FOLLOWED_ARCS = 1_000_000
+_AFTER_CALL = (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC)
 
 
 class StepOrder:
@@ -37,38 +37,38 @@ class StepOrder:
         self._loops_around = _loops_around(playbook, self._final)
         self._searches: dict[str, tuple[set[str], deque[str]]] = {}
         is_unique = len(self.steps) == len(playbook.steps)  # another check reports duplicate names
-        self._left = _MOST_FOLLOWED if is_unique else 0
+        self._remaining_arcs = _MAX_FOLLOWED_ARCS if is_unique else 0
 
     def may_precede(self, step: str, other: str) -> bool:
         """Whether routes lead from ``step`` to ``other``. Every step precedes the final one, to which failures lead."""
         if other == self._final:
             return True
         seen, waiting = self._searches.setdefault(step, (set(), deque([step])))
-        while other not in seen and waiting and self._left > 0:
+        while other not in seen and waiting and self._remaining_arcs > 0:
             for arc in self._arcs_from(waiting.popleft()):
-                self._left -= 1
+                self._remaining_arcs -= 1
                 if arc.to.text in self.steps and arc.to.text not in seen:
                     seen.add(arc.to.text)
                     waiting.append(arc.to.text)
-        return other in seen or self._left <= 0
+        return other in seen or self._remaining_arcs <= 0
 
     def _arcs_from(self, step: str) -> Iterator[Arc]:
-        """Yield the arcs from a step, and those from the loops that end together with its route."""
+        """Yield the arcs from a step, and those from the loops whose items are routed through it."""
         yield from routes_of(self.steps[step])
         for loop in self._loops_around.get(step, ()):
             yield from arcs_of(loop)
 
 
 def _loops_around(playbook: Playbook, final: str) -> dict[str, list[Step]]:
-    """Step -> the loops on the routes of whose items it is."""
-    found: dict[str, list[Step]] = {}
+    """Return the loops whose items are routed through a step, for each such step."""
+    loops_around: dict[str, list[Step]] = {}
     loops = {step.name.text: step for step in playbook.steps if step.item_routes is not None}
     if loops:
         regions = regions_of(playbook, entry_of(playbook), final)
         for loop, names in steps_on_item_routes(playbook, regions, final).items():
             for name in names:
-                found.setdefault(name, []).append(loops[loop])
-    return found
+                loops_around.setdefault(name, []).append(loops[loop])
+    return loops_around
 
 
 def warn_of_early_results(
@@ -78,14 +78,14 @@ def warn_of_early_results(
     if use.step is None:
         return
     reader = use.step.name.text
-    own = _own_results(use, facts, names, order)
-    for path in own:
+    own_paths = _paths_to_own_result(use, facts, names, order)
+    for path in own_paths:
         _warn_of_own_result(path, use, report)
-    for path in (path for path in facts.needs if path not in own):
-        name = _step_read(path, use, names, order)
+    for path in (path for path in facts.needs if path not in own_paths):
+        name = _step_read_by(path, use, names, order)
         if name not in order.steps or order.may_precede(name, reader):
             continue
-        if name == reader and use.place in _AFTER_THE_CALL:
+        if name == reader and use.place in _AFTER_CALL:
             continue
         span = report.places.span(use.template, *find_path(use.template.source, path))
         message = f'step "{name}" never runs before this one, so it has no result yet'
@@ -93,7 +93,9 @@ def warn_of_early_results(
         report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
 
 
-def _own_results(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, order: StepOrder) -> tuple[str, ...]:
+def _paths_to_own_result(
+    use: TemplateUse, facts: TemplateFacts, names: VisibleNames, order: StepOrder
+) -> tuple[str, ...]:
     """Return the paths by which a rule's condition reads the result of its own task, which is bound only after the
     rules. A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
     """
@@ -101,30 +103,30 @@ def _own_results(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, or
     if not any(rule.body.when is use.template for rule in rules):
         return ()
     paths = (*facts.needs, *(path for path in facts.tested if "." in path.removeprefix("results.")))
-    return tuple(path for path in dict.fromkeys(paths) if _is_own(path, use, names, order))
+    return tuple(path for path in dict.fromkeys(paths) if _reads_own_result(path, use, names, order))
 
 
-def _is_own(path: str, use: TemplateUse, names: VisibleNames, order: StepOrder) -> bool:
+def _reads_own_result(path: str, use: TemplateUse, names: VisibleNames, order: StepOrder) -> bool:
     """Whether a path starts with the name of the task itself, or of its step if that runs only once."""
     if use.step is None or use.task is None:
         return False
     step, label = use.step.name.text, use.task.label.text
-    if step in (label, _step_read(path, use, names, order)) and order.may_precede(step, step):
+    if step in (label, _step_read_by(path, use, names, order)) and order.may_precede(step, step):
         return False
-    is_step = step in order.steps and _step_read(path, use, names, order) == step
+    is_step = step in order.steps and _step_read_by(path, use, names, order) == step
     return is_step or (path.partition(".")[0] == label and names.is_only_task(use, label))
 
 
 def _warn_of_own_result(path: str, use: TemplateUse, report: Report) -> None:
-    head, dot, rest = path.removeprefix("results.").partition(".")
+    head, dot, tail = path.removeprefix("results.").partition(".")
     span = report.places.span(use.template, *find_path(use.template.source, path))
     message = f'"{head}" has no result yet in its own rules'
-    report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{rest}")
+    report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{tail}")
 
 
-def _step_read(path: str, use: TemplateUse, names: VisibleNames, order: StepOrder) -> str:
+def _step_read_by(path: str, use: TemplateUse, names: VisibleNames, order: StepOrder) -> str:
     """Return the step whose result a path reads; "" if there is none or the name has another meaning."""
-    head, _, rest = path.partition(".")
+    head, _, tail = path.partition(".")
     if head == "results":
-        return rest.partition(".")[0]
+        return tail.partition(".")[0]
     return "" if head not in order.steps or names.may_shadow_result(use, head) else head

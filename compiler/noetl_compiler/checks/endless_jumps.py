@@ -12,12 +12,12 @@ from noetl_compiler.syntax import Playbook, Rule, Step
 
 __all__ = ["warn_of_endless_jumps"]
 
-_FARTHEST = 200
+_MAX_DISTANCE = 200
 """The longest jump, in tasks, that is checked."""
 
 
 def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
-    """NT404. Reported if every success jumps back and no rule of the repeated tasks can end it; errors do not count."""
+    """NT404. Reported if every success jumps back, and no rule of the repeated tasks can leave them after a success."""
     for step in playbook.steps:
         labels = {task.label.text: index for index, task in reversed(list(enumerate(step.tasks)))}
         for index, task in enumerate(step.tasks):
@@ -33,38 +33,38 @@ def _always_jumps_back(rule: Rule, index: int, labels: Mapping[str, int]) -> boo
         return False
     if rule.body.do == "again":
         return rule.body.attempts is None
-    return index - _FARTHEST <= _target(rule, index, labels) <= index
+    return index - _MAX_DISTANCE <= _target_index(rule, index, labels) <= index
 
 
 def _may_leave(jump: Rule, index: int, step: Step, labels: Mapping[str, int]) -> bool:
     """Whether any other rule of the repeated tasks can leave them."""
-    first = _target(jump, index, labels)
-    for at in range(first, index + 1):
-        policy = step.tasks[at].policy
+    first = _target_index(jump, index, labels)
+    for position in range(first, index + 1):
+        policy = step.tasks[position].policy
         for rule in policy.rules if policy else ():
             if rule is jump:
                 break
-            if _can_exit(rule, at, (first, index), labels):
+            if _can_exit(rule, position, (first, index), labels):
                 return True
     return False
 
 
-def _can_exit(rule: Rule, at: int, cycle: tuple[int, int], labels: Mapping[str, int]) -> bool:
+def _can_exit(rule: Rule, position: int, cycle: tuple[int, int], labels: Mapping[str, int]) -> bool:
     if rule.body.on == "error" or holds_after(rule.body.when, "ok") is False:
         return False
     match rule.body.do:
         case "break" | "fail":
             return True
         case "continue":
-            return at == cycle[1]
+            return position == cycle[1]
         case "jump":
-            return not cycle[0] <= _target(rule, at, labels) <= cycle[1]
+            return not cycle[0] <= _target_index(rule, position, labels) <= cycle[1]
         case _:
             return False
 
 
-def _target(rule: Rule, index: int, labels: Mapping[str, int]) -> int:
-    """Return the index of the task that a rule jumps to; that behind the last task if it does not jump back."""
+def _target_index(rule: Rule, index: int, labels: Mapping[str, int]) -> int:
+    """Return the index of the task that a rule jumps to; an index past the last task if it does not jump."""
     if rule.to is None:
         return index if rule.body.do == "again" else len(labels)
     if rule.to.text in PREVIOUS and rule.to.text not in labels:

@@ -1,4 +1,4 @@
-"""Names that a task declares as expected and its call does not bind."""
+"""Names that a task expects, but that its call does not bind."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ __all__ = ["warn_of_unbound_expectations"]
 
 def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
     """NT506. Nothing is reported where a template decides which names are bound."""
-    workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
+    workbook, route_args = workbook_of(playbook), passed_by_arcs(playbook)
     for step in playbook.steps:
-        names = {name: None for args in passed.get(step.name.text, ()) for name in mapping_of(args)}
-        around = (step.args, Value(names))
+        names = {name: None for args in route_args.get(step.name.text, ()) for name in mapping_of(args)}
+        outer_values = (step.args, Value(names))
         for task in step.tasks:
             calls = calls_of(task, workbook)
             if not calls[-1].expects:
                 continue
-            values = (*around, *(value for call in calls for value in (call.input, call.config)))
+            values = (*outer_values, *(value for call in calls for value in (call.input, call.config)))
             if not any(isinstance(value.data, str) for value in values):
-                _check(task, calls[-1], frozenset(name for value in values for name in _names_in(value)), report)
+                _check_expectations(
+                    task, calls[-1], frozenset(name for value in values for name in _names_at_two_levels(value)), report
+                )
 
 
-def _names_in(value: Value) -> Iterator[str]:
+def _names_at_two_levels(value: Value) -> Iterator[str]:
     """Yield the keys of a mapping and of the mappings in it: a tool may take its names below ``data`` or ``params``."""
     for name, item in mapping_of(value).items():
         yield name
@@ -38,7 +40,7 @@ def _names_in(value: Value) -> Iterator[str]:
         yield from mapping_of(Value(inner))
 
 
-def _check(task: Task, called: Task, bound: frozenset[str], report: Report) -> None:
+def _check_expectations(task: Task, called: Task, bound: frozenset[str], report: Report) -> None:
     for name in called.expects:
         if name.text not in bound:
             message = f'the task "{called.label.text}" expects "{name.text}", which is not defined here'

@@ -16,17 +16,19 @@ from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["warn_of_effects_after_failures"]
 
-_READS = re.compile(r"(?:SELECT|SHOW|EXPLAIN|VALUES)\b|WITH\b(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)\b)", re.IGNORECASE)
-_ABOUT_FAILURES = re.compile(r"\b(?:failures|steps)\b")
+_READ_ONLY = re.compile(
+    r"(?:SELECT|SHOW|EXPLAIN|VALUES)\b|WITH\b(?!.*\b(?:INSERT|UPDATE|DELETE|MERGE)\b)", re.IGNORECASE
+)
+_FAILURE_NAMES = re.compile(r"\b(?:failures|steps)\b")
 
 
 def warn_of_effects_after_failures(playbook: Playbook, report: Report) -> None:
     """NT213. Reported once, at the first effect, unless the step reads what failed (semantics.md 4)."""
     final = final_of(playbook)
-    step = next((one for one in playbook.steps if one.name.text == final), None)
+    step = next((other for other in playbook.steps if other.name.text == final), None)
     if step is None or final == entry_of(playbook) or _reads_failures(step, report):
         return
-    if all(not one.tasks for one in playbook.steps if one is not step):
+    if all(not other.tasks for other in playbook.steps if other is not step):
         return
     for task, effect in _effects(step, playbook):
         message = f'task "{task.label.text}" {effect}, also after a failure: every failed run ends in step "{final}"'
@@ -37,7 +39,7 @@ def warn_of_effects_after_failures(playbook: Playbook, report: Report) -> None:
 
 def _reads_failures(step: Step, report: Report) -> bool:
     lines = (report.source.line(number) for number in range(step.span.line, step.span.end_line + 1))
-    return any(_ABOUT_FAILURES.search(line) for line in lines)
+    return any(_FAILURE_NAMES.search(line) for line in lines)
 
 
 def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
@@ -45,16 +47,16 @@ def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
     workbook = workbook_of(playbook)
     for task in step.tasks:
         for called in calls_of(task, workbook):
-            if effect := _effect(called):
+            if effect := _effect_of(called):
                 yield task, effect
 
 
-def _effect(task: Task) -> str:
+def _effect_of(task: Task) -> str:
     """Return what the task changes, as the predicate of a sentence; "" if nothing or unknown."""
     kind = task.kind.text
     if kind in SQL_KINDS:
-        found = [one for text in task.texts for one in statements(text.node.text)]
-        if any(not _READS.match(one) for one in found):
+        sql_statements = [statement for text in task.texts for statement in statements(text.node.text)]
+        if any(not _READ_ONLY.match(statement) for statement in sql_statements):
             return "changes data"
     elif kind == "http":
         method = str(mapping_of(task.config).get("method") or "GET").upper()

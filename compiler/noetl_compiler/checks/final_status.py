@@ -7,10 +7,10 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import final_of
 
-__all__ = ["forbid_status_elsewhere"]
+__all__ = ["forbid_status_of_other_steps"]
 
 
-def forbid_status_elsewhere(playbook: Playbook, report: Report) -> None:
+def forbid_status_of_other_steps(playbook: Playbook, report: Report) -> None:
     """NT102."""
     final = final_of(playbook)
     for step in playbook.steps:

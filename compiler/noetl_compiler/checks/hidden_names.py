@@ -11,7 +11,7 @@ from typing import NamedTuple
 from noetl_compiler.checks.early_results import StepOrder
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
-from noetl_compiler.language.names import OF_THE_CALL, OUTCOME
+from noetl_compiler.language.names import CALL_NAMES, OUTCOME
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 from noetl_compiler.templating.check import TemplateFacts
@@ -23,9 +23,9 @@ __all__ = ["HiddenNames"]
 _CONDITIONS = frozenset({RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC})
 
 
-class _Hidden(NamedTuple):
+class _HiddenName(NamedTuple):
     name: Name
-    what: str
+    meaning: str
     remedy: str
 
 
@@ -44,41 +44,41 @@ class HiddenNames:
         if not self._names or not use.is_predicate or use.place not in _CONDITIONS:
             return
         for head in sorted(self._names & {path.partition(".")[0] for path in facts.reads}):
-            for hidden in self._hidden(use, head):
+            for hidden in self._hidden_names(use, head):
                 if report.first(f"hidden name {hidden.name.span}"):
                     _report(hidden, use, report)
 
-    def _hidden(self, use: TemplateUse, head: str) -> Iterator[_Hidden]:
+    def _hidden_names(self, use: TemplateUse, head: str) -> Iterator[_HiddenName]:
         """Yield what the condition would read if calls did not bind the name."""
         if use.step is None:
             return
         if use.place is RenderedAt.OUTCOME:
-            yield from _in_step(use, head)
+            yield from _hidden_in_step(use, head)
         step, reader = self._order.steps.get(head), use.step.name.text
         if step is None:
             return
-        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in OF_THE_CALL
+        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in CALL_NAMES
         if is_own or (head != reader and self._order.may_precede(head, reader)):
-            yield _Hidden(step.name, "the result of this step", f"results.{head}")
+            yield _HiddenName(step.name, "the result of this step", f"results.{head}")
 
 
-def _in_step(use: TemplateUse, head: str) -> Iterator[_Hidden]:
+def _hidden_in_step(use: TemplateUse, head: str) -> Iterator[_HiddenName]:
     """Yield the loop element, and the tasks before the one whose rule contains the condition."""
     step, task = use.step, use.task
     if step is None:
         return
     if step.loop is not None and step.loop.element.text == head:
-        yield _Hidden(step.loop.element, "the element of this loop", f"iter.{head}")
+        yield _HiddenName(step.loop.element, "the element of this loop", f"iter.{head}")
     for earlier in step.tasks:
         if earlier is task:
             return
         if earlier.label.text == head:
-            yield _Hidden(earlier.label, "the result of this task", f"results.{head}")
+            yield _HiddenName(earlier.label, "the result of this task", f"results.{head}")
 
 
-def _report(hidden: _Hidden, use: TemplateUse, report: Report) -> None:
+def _report(hidden: _HiddenName, use: TemplateUse, report: Report) -> None:
     name = hidden.name.text
-    message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden.what}'
+    message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden.meaning}'
     read_at = report.places.span(use.template, *find_path(use.template.source, name))
     related = (Related(read_at, "this condition reads it"),)
     report.warning(Code.HIDDEN_NAME, hidden.name.span, message, f"rename it, or read {hidden.remedy}", related)

@@ -1,4 +1,4 @@
-"""Routes of a loop's items: which steps they may have, and which of these run elsewhere as well."""
+"""Routes of a loop's items: steps that they must not lead to, and steps that other routes lead to as well."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ def check_item_routes(playbook: Playbook, report: Report) -> None:
     if regions.excess is not None:
         return
     routes = steps_on_item_routes(playbook, regions, final)
-    is_sound = [_check_loop(loop, routes, regions, report) for loop in loops]
-    if all(is_sound):
+    are_valid = [_check_loop(loop, routes, regions, report) for loop in loops]
+    if all(are_valid):
         outside = reached_without_items(playbook, regions, entry_of(playbook), final)
-        for step in (one for one in playbook.steps if one.name.text in outside):
-            _warn_of_shared(step, [loop for loop in loops if step.name.text in routes[loop.name.text]], report)
+        for step in playbook.steps:
+            if step.name.text in outside:
+                shared_by = [loop for loop in loops if step.name.text in routes[loop.name.text]]
+                _warn_of_shared_step(step, shared_by, report)
 
 
 def _check_loop(loop: Step, routes: Mapping[str, frozenset[str]], regions: Regions, report: Report) -> bool:
-    """Whether the routes of the loop's items are sound."""
+    """Return whether the routes of the loop's items are valid; report why not."""
     if not loop.tasks:
         message = f'the loop "{loop.name.text}" has no task, so its items have no route'
         report.error(Code.CONFLICTING_FIELDS, loop.name.span, message, 'use "next" of the step')
@@ -41,43 +43,47 @@ def _check_loop(loop: Step, routes: Mapping[str, frozenset[str]], regions: Regio
         message = f"the routes of items have more than {MAX_REPEATED:,} steps, each counted once for every loop"
         report.error(Code.BUDGET_EXCEEDED, loop.name.span, message, "split the playbook")
         return False
-    return not (_leads_back(loop, routes, report) or _crosses(loop, routes, regions, report))
+    return not (_forbid_return_to_loop(loop, routes, report) or _forbid_crossing(loop, routes, regions, report))
 
 
-def _leads_back(loop: Step, routes: Mapping[str, frozenset[str]], report: Report) -> bool:
-    """An item whose route leads to its own loop again, also by the routes of loops on it, would never be done."""
+def _forbid_return_to_loop(loop: Step, routes: Mapping[str, frozenset[str]], report: Report) -> bool:
+    """Report a route of an item that leads back to its own loop, so that the item would never end. The route may pass
+    through the routes of other loops. Returns whether there is such a route.
+    """
     seen: set[str] = set()
     waiting = [loop.name.text]
     while waiting:
-        found = routes.get(waiting.pop(), frozenset[str]()) - seen
-        seen |= found
-        waiting += [name for name in found if name in routes]
+        new_steps = routes.get(waiting.pop(), frozenset[str]()) - seen
+        seen |= new_steps
+        waiting += [name for name in new_steps if name in routes]
     if loop.name.text not in seen:
         return False
     message = f'the route of an item of "{loop.name.text}" leads back to this loop'
-    _refuse(loop, message, "route to the loop again when it has ended, on loop.done", report)
+    _report_border(loop, message, "route to the loop again when it has ended, on loop.done", report)
     return True
 
 
-def _crosses(loop: Step, routes: Mapping[str, frozenset[str]], regions: Regions, report: Report) -> bool:
-    """Whether a route leads into the region of a loop over steps, or out of the one around it."""
-    own = routes.get(loop.name.text, frozenset())
-    ended = {end.name.text: name for name, end in regions.ends.items()}
-    for name in sorted(own):
-        around = ended.get(name) or regions.owner.get(name)
-        if around is not None and around not in own and around != loop.name.text:
-            message = f'the route of an item of "{loop.name.text}" leads to "{name}", which belongs to "{around}"'
-            _refuse(loop, message, f'route to the loop "{around}" itself, or to other steps', report)
+def _forbid_crossing(loop: Step, routes: Mapping[str, frozenset[str]], regions: Regions, report: Report) -> bool:
+    """Report a route that enters or leaves the region of a loop over steps. Returns whether there is such a route."""
+    route_steps = routes.get(loop.name.text, frozenset())
+    loops_by_end = {end.name.text: name for name, end in regions.ends.items()}
+    for name in sorted(route_steps):
+        enclosing_loop = loops_by_end.get(name) or regions.owner.get(name)
+        if enclosing_loop is not None and enclosing_loop not in route_steps and enclosing_loop != loop.name.text:
+            message = (
+                f'the route of an item of "{loop.name.text}" leads to "{name}", which belongs to "{enclosing_loop}"'
+            )
+            _report_border(loop, message, f'route to the loop "{enclosing_loop}" itself, or to other steps', report)
             return True
     return False
 
 
-def _refuse(loop: Step, message: str, hint: str, report: Report) -> None:
+def _report_border(loop: Step, message: str, hint: str, report: Report) -> None:
     arc = next(item_arcs_of(loop))
     report.error(Code.REGION_BORDER, arc.to.span, message, hint, (Related(loop.name.span, "the loop is here"),))
 
 
-def _warn_of_shared(step: Step, loops: list[Step], report: Report) -> None:
+def _warn_of_shared_step(step: Step, loops: list[Step], report: Report) -> None:
     if not loops:
         return
     loop = loops[0]

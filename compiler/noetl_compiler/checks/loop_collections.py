@@ -1,4 +1,4 @@
-"""Loop collections that are not lists: an expression without braces, text, a number.
+"""Loop collections that are not lists: an expression without braces, a string, a number.
 
 The loop runs once over such a value, which is never intended.
 """
@@ -20,8 +20,8 @@ from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_loop_collections"]
 
-_LONGEST = 1_000
-"""The longest text, in characters, that is checked for missing braces."""
+_MAX_EXPRESSION_LENGTH = 1_000
+"""The number of characters up to which a string is checked for missing braces."""
 
 
 def check_loop_collections(playbook: Playbook, report: Report) -> None:
@@ -30,25 +30,25 @@ def check_loop_collections(playbook: Playbook, report: Report) -> None:
         if step.loop is None or (collection := step.loop.body.collection) is None:
             continue
         if collection.templates:
-            _check_path(collection, playbook, report)
+            _warn_of_workload_value(collection, playbook, report)
         elif expression := _bare_expression(collection, step, step.loop, playbook):
-            message = f'the collection "{expression}" is plain text, so the loop would run once'
+            message = f'the collection "{expression}" is a plain string, so the loop would run once'
             hint = f'put it in {{{{ }}}}: "{{{{ {expression} }}}}"'
             report.error(Code.WRONG_VALUE, step.loop.collection_span, message, hint)
         elif isinstance(collection.data, str | int | float):
-            message = f"the loop runs once: its collection is {_kind(collection.data)}, not a list"
+            message = f"the loop runs once: its collection is {_type_of(collection.data)}, not a list"
             hint = "write a list, or an expression in {{ }}"
             report.warning(Code.LOOP_OVER_TEXT, step.loop.collection_span, message, hint)
 
 
-def _kind(data: str | float) -> str:
-    return "text" if isinstance(data, str) else "true or false" if isinstance(data, bool) else "a number"
+def _type_of(data: str | float) -> str:
+    return "a string" if isinstance(data, str) else "true or false" if isinstance(data, bool) else "a number"
 
 
 def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbook) -> str:
     """Return the collection as an expression, if it is one and all its names are defined; else ""."""
     text = collection.data.strip() if isinstance(collection.data, str) else ""
-    if not text or len(text) > _LONGEST:
+    if not text or len(text) > _MAX_EXPRESSION_LENGTH:
         return ""
     source = f"{{{{ {text} }}}}"
     facts = examine(source)
@@ -60,16 +60,16 @@ def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbo
     return text if all(names.knows(use, head) for head in heads) else ""
 
 
-def _check_path(collection: Value, playbook: Playbook, report: Report) -> None:
+def _warn_of_workload_value(collection: Value, playbook: Playbook, report: Report) -> None:
     """Warn of a workload value that is no list. An empty one is a placeholder for the value of the request."""
     path = lone_path(str(collection.data)) if "" in collection.templates else None
-    found = _default_of(path, playbook) if path is not None else None
-    if isinstance(found, str | int | float) and str(found).strip() not in ("", "0"):
-        message = f'the loop runs once: "{path}" is {_kind(found)}, not a list'
+    value = _workload_default(path, playbook) if path is not None else None
+    if isinstance(value, str | int | float) and str(value).strip() not in ("", "0"):
+        message = f'the loop runs once: "{path}" is {_type_of(value)}, not a list'
         report.warning(Code.LOOP_OVER_TEXT, collection.templates[""], message, "make it a list in the workload")
 
 
-def _default_of(path: str, playbook: Playbook) -> Json:
+def _workload_default(path: str, playbook: Playbook) -> Json:
     """Return the value of a path in the workload, with or without the prefix ``workload``; None for a template."""
     root, *names = path.split(".")
     if root not in WORKLOAD:
@@ -78,7 +78,7 @@ def _default_of(path: str, playbook: Playbook) -> Json:
         names = [root, *names]
     if "".join(pointer("", name) for name in names) in playbook.workload.templates:
         return None
-    found: Json = playbook.workload.data
+    value: Json = playbook.workload.data
     for name in names:
-        found = cast("dict[str, Json]", found).get(name) if isinstance(found, dict) else None
-    return found
+        value = cast("dict[str, Json]", value).get(name) if isinstance(value, dict) else None
+    return value

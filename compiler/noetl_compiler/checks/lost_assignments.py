@@ -1,7 +1,7 @@
 """Assignments to ``iter.*`` that nothing can read.
 
-The names below ``iter`` belong to one iteration of a loop (semantics.md 12). In a step without a loop they last as long
-as its run: its later tasks and its routes see them, as old pagination does, and no other step.
+The names below ``iter`` belong to one iteration of a loop (semantics.md 12). In a step without a loop they last
+until the step ends: its later tasks and its routes see them, as in older pagination; no other step does.
 """
 
 from __future__ import annotations
@@ -26,51 +26,55 @@ _AFTER_THE_LOOP = (RenderedAt.AFTER, RenderedAt.ARC)
 
 def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
     """NT407. Steps in the region of a loop are left out: their iteration continues after them."""
-    if not any(True for step in playbook.steps for _ in _set_for_step(step)):
+    if not any(True for step in playbook.steps for _ in _assignments_for_step(step)):
         return
-    inside = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
-    read = _read_by_steps(playbook)
+    steps_in_regions = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
+    names_read = _names_read_by_steps(playbook)
     for step in playbook.steps:
-        if step.name.text in inside:
+        if step.name.text in steps_in_regions:
             continue
         on_routes = [assign for arc in arcs_of(step) for assign in arc.set]
-        for assign in _set_for_step(step):
-            is_late = any(assign is one for one in on_routes)
-            if is_late or not {_name(assign), "iter"} & read[step.name.text]:
-                _report(assign, is_late, report)
+        for assign in _assignments_for_step(step):
+            is_on_route = any(assign is other for other in on_routes)
+            if is_on_route or not {_assigned_name(assign), "iter"} & names_read[step.name.text]:
+                _report(assign, is_on_route, report)
 
 
-def _set_for_step(step: Step) -> Iterator[Assign]:
-    """What is set below ``iter`` for the run of a step, not for one of its iterations."""
+def _assignments_for_step(step: Step) -> Iterator[Assign]:
+    """Yield what is set below ``iter`` for the step as a whole, not for one of its iterations."""
     for task in step.tasks if step.loop is None else ():
-        yield from filter(_is_of_iteration, set_by_task(task))
-    yield from filter(_is_of_iteration, step.set)
+        yield from filter(_targets_iter, set_by_task(task))
+    yield from filter(_targets_iter, step.set)
     for arc in arcs_of(step):
-        yield from filter(_is_of_iteration, arc.set)
+        yield from filter(_targets_iter, arc.set)
 
 
-def _is_of_iteration(assign: Assign) -> bool:
+def _targets_iter(assign: Assign) -> bool:
     return assign.target.startswith(_ITER)
 
 
-def _name(assign: Assign) -> str:
+def _assigned_name(assign: Assign) -> str:
     return assign.target.removeprefix(_ITER).partition(".")[0].partition("[")[0]
 
 
-def _read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
+def _names_read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
     """Return the names below ``iter`` that the templates of each step read: bare, or after ``iter.``."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    names: defaultdict[str, set[str]] = defaultdict(set)
     for use in template_uses(playbook):
         if use.step is None or (use.step.loop is not None and use.place not in _AFTER_THE_LOOP):
             continue
         facts = examine(use.template.source)
         for path in (*facts.needs, *facts.tested):
-            found[use.step.name.text].add(path.removeprefix(_ITER).partition(".")[0])
-    return found
+            names[use.step.name.text].add(path.removeprefix(_ITER).partition(".")[0])
+    return names
 
 
-def _report(assign: Assign, is_late: bool, report: Report) -> None:
+def _report(assign: Assign, is_on_route: bool, report: Report) -> None:
     name = assign.target.removeprefix(_ITER)
-    why = "a route is taken when the step has ended" if is_late else "it ends with the step, where nothing reads it"
-    message = f'"{assign.target}" is set outside of an iteration and lost: {why}'
+    reason = (
+        "a route is taken when the step has ended"
+        if is_on_route
+        else "it lasts until the step ends, and nothing in the step reads it"
+    )
+    message = f'"{assign.target}" is set outside of an iteration and lost: {reason}'
     report.warning(Code.LOST_ASSIGNMENT, assign.span, message, f"write ctx.{name}, which later steps can read")

@@ -15,15 +15,15 @@ __all__ = ["forbid_duplicate_names", "forbid_invalid_names"]
 
 def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
     """NT201 and NT202."""
-    _check((step.name for step in playbook.steps), Code.DUPLICATE_STEP, "step", report)
-    _check((task.label for task in playbook.workbook), Code.DUPLICATE_LABEL, "workbook task", report)
+    _forbid_duplicates((step.name for step in playbook.steps), Code.DUPLICATE_STEP, "step", report)
+    _forbid_duplicates((task.label for task in playbook.workbook), Code.DUPLICATE_LABEL, "workbook task", report)
     for step in playbook.steps:
-        _check((task.label for task in step.tasks), Code.DUPLICATE_LABEL, "task", report)
+        _forbid_duplicates((task.label for task in step.tasks), Code.DUPLICATE_LABEL, "task", report)
 
 
 def forbid_invalid_names(playbook: Playbook, report: Report) -> None:
-    """NT212. The reader checks the name of the playbook. A label may be derived from the step's name, so it is checked
-    only if that is valid.
+    """NT212. The name of the playbook is checked when it is read. A label may be derived from the step's name, so it is
+    checked only if that is valid.
     """
     for step in playbook.steps:
         if not report_control_character(step.name.text, step.name.span, report):
@@ -33,11 +33,11 @@ def forbid_invalid_names(playbook: Playbook, report: Report) -> None:
         report_control_character(task.label.text, task.label.span, report)
 
 
-def _check(names: Iterable[Name], code: Code, what: str, report: Report) -> None:
-    first: dict[str, Name] = {}
+def _forbid_duplicates(names: Iterable[Name], code: Code, kind: str, report: Report) -> None:
+    first_uses: dict[str, Name] = {}
     for name in names:
-        earlier = first.setdefault(name.text, name)
+        earlier = first_uses.setdefault(name.text, name)
         if earlier is not name and name.text:
             related = (Related(earlier.span, "it is first used here"),)
-            message = f'duplicate {what} name "{name.text}"'
+            message = f'duplicate {kind} name "{name.text}"'
             report.error(code, name.span, message, "choose another name", related)

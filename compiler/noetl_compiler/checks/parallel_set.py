@@ -36,15 +36,15 @@ def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
     """Yield what each iteration of a parallel loop sets: in the tasks of its step and in the steps of its region."""
     workbook = workbook_of(playbook)
     parallel = {step.name.text for step in playbook.steps if _is_parallel(step)}
-    inside = _steps_inside(playbook, parallel) if parallel else frozenset[str]()
+    steps_inside = _steps_inside(playbook, parallel) if parallel else frozenset[str]()
     for step in playbook.steps:
         name = step.name.text
-        if name in parallel or name in inside:
+        if name in parallel or name in steps_inside:
             for called in (called for task in step.tasks for called in calls_of(task, workbook)):
                 yield from set_by_task(called)
         if name in parallel:
             yield from (assign for arc in item_arcs_of(step) for assign in arc.set)
-        if name in inside:
+        if name in steps_inside:
             yield from step.set
             yield from (assign for arc in routes_of(step) for assign in arc.set)
 
@@ -68,7 +68,7 @@ def _steps_inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
 
 def _enclosing_loops(name: str, owner: Mapping[str, str]) -> set[str]:
     """Return the loops that contain a step."""
-    found: set[str] = set()
-    while (name := owner.get(name, "")) and name not in found:
-        found.add(name)
-    return found
+    loops: set[str] = set()
+    while (name := owner.get(name, "")) and name not in loops:
+        loops.add(name)
+    return loops

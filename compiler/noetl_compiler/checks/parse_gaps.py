@@ -19,25 +19,27 @@ def names_in_unparsed_items(playbook: Playbook, report: Report) -> frozenset[str
     """Return all text in items that could not be parsed as steps, any of which may be the name of a step; includes
     ``""``.
     """
-    return frozenset(text for item in _unparsed(playbook, report) for text in ("", *_texts(item)))
+    return frozenset(text for item in _unparsed_items(playbook, report) for text in ("", *_scalar_values(item)))
 
 
 def has_unparsed_route(playbook: Playbook, report: Report) -> bool:
     """Whether the routes of a step, or its name, could not be parsed."""
-    return any(_unparsed(playbook, report)) or any(_has_broken_route(item, report) for item in _items(report))
+    return any(_unparsed_items(playbook, report)) or any(
+        _has_broken_route(item, report) for item in _workflow_items(report)
+    )
 
 
-def _unparsed(playbook: Playbook, report: Report) -> Iterator[Node]:
+def _unparsed_items(playbook: Playbook, report: Report) -> Iterator[Node]:
     parsed = {step.span for step in playbook.steps}
-    return (item for item in _items(report) if item.span not in parsed)
+    return (item for item in _workflow_items(report) if item.span not in parsed)
 
 
-def _items(report: Report) -> tuple[Node, ...]:
+def _workflow_items(report: Report) -> tuple[Node, ...]:
     workflow = report.root.get("workflow") if isinstance(report.root, MappingNode) else None
     return workflow.items if isinstance(workflow, SequenceNode) else ()
 
 
-def _texts(node: Node) -> Iterator[str]:
+def _scalar_values(node: Node) -> Iterator[str]:
     for _, item in node.entries if isinstance(node, MappingNode) else ():
         if isinstance(item, ScalarNode):
             yield item.text

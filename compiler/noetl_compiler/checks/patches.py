@@ -1,4 +1,4 @@
-"""Patches of the next call that name no field of the tool: they would change nothing, and every page be the first."""
+"""Patches that name no field of the tool. They change nothing, so every call would fetch the first page again."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def _patched_fields(task: Task) -> Iterator[tuple[Span, str]]:
 
 
 def _hint(name: str, tool: ToolDescription) -> str:
-    first, _, rest = name.partition(".")
+    first, _, tail = name.partition(".")
     if first in _INPUTS:
-        return f"write rebind: {{{rest or 'name'}: ...}}"
-    if rest and first in tool.field_names:
-        return f"write {first}: {{{rest.replace('.', ': {')}: ...{'}' * name.count('.')}"
+        return f"write rebind: {{{tail or 'name'}: ...}}"
+    if tail and first in tool.field_names:
+        return f"write {first}: {{{tail.replace('.', ': {')}: ...{'}' * name.count('.')}"
     return f"write {tool.renamed[name]}" if name in tool.renamed else nearest(name, tool.field_names)

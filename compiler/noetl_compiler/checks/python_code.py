@@ -26,11 +26,11 @@ from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["check_python_code", "check_python_text"]
 
-_VERBATIM = "Python code contains a template, but code is not rendered"
-_SPLICED = "a template in Python code is replaced by the Python literal of its value"
-_BIND = "pass the value with input and use its name"
-_NO_RESULT = "set result, or return a value from main()"
-_NOT_BOUND = "pass it with input, import it or define it"
+_NOT_RENDERED = "Python code contains a template, but code is not rendered"
+_REPLACED_BY_LITERAL = "a template in Python code is replaced by the Python literal of its value"
+_USE_INPUT = "pass the value with input and use its name"
+_ADD_RESULT = "set result, or return a value from main()"
+_DEFINE_NAME = "pass it with input, import it or define it"
 
 
 def check_python_code(playbook: Playbook, report: Report) -> None:
@@ -43,10 +43,10 @@ def check_python_code(playbook: Playbook, report: Report) -> None:
 
 def check_python_text(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
     """Check one text of a task; ``report`` is that of the file that contains it."""
-    _check(text, task, _with_libs(task, bound), report)
+    _check_code(text, task, _bound_with_libs(task, bound), report)
 
 
-def _with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | None:
+def _bound_with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | None:
     """``bound`` and the aliases in ``libs``. A list there names packages to install and binds nothing."""
     libs = mapping_of(task.config).get("libs")
     if bound is None or isinstance(libs, str):
@@ -54,30 +54,30 @@ def _with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | Non
     return bound | mapping_of(Value(libs)).keys()
 
 
-def _check(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
-    node, splices = text.node, tuple(one for one in task.splices if one.field == text.field)
+def _check_code(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
+    node, splices = text.node, tuple(splice for splice in task.splices if splice.field == text.field)
     for splice in splices:
-        report.warning(Code.TEMPLATE_IN_CODE, splice.value.templates[""], _SPLICED, _BIND)
+        report.warning(Code.TEMPLATE_IN_CODE, splice.value.templates[""], _REPLACED_BY_LITERAL, _USE_INPUT)
     if is_one_template(node.text):
         if f"/{text.field}" not in task.config.templates:
-            report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _VERBATIM, _BIND)
+            report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _NOT_RENDERED, _USE_INPUT)
         return
-    code = replace_with_numbers(node.text, ((one.start, one.end) for one in splices))
+    code = replace_with_numbers(node.text, ((splice.start, splice.end) for splice in splices))
     tree = parse_code(code)
     if isinstance(tree, SyntaxProblem):
-        _check_syntax(node, tree, report)
+        _report_syntax_error(node, tree, report)
     elif tree is not None and not report.has_error_in(task.span):
         if not splices and not gives_result(tree) and "result" not in (bound or ()):
-            report.warning(Code.NO_PYTHON_RESULT, node.span, "the code has no result", _NO_RESULT)
+            report.warning(Code.NO_PYTHON_RESULT, node.span, "the code has no result", _ADD_RESULT)
         if bound is not None:
-            _warn_of_names(node, code, tree, bound, report)
+            _warn_of_undefined_names(node, code, tree, bound, report)
 
 
-def _check_syntax(node: ScalarNode, problem: SyntaxProblem, report: Report) -> None:
+def _report_syntax_error(node: ScalarNode, problem: SyntaxProblem, report: Report) -> None:
     """Report a syntax error, or only the template if it causes the error. Braces in an f-string are not templates."""
     is_template = node.template_span is not None and not problem.message.startswith("f-string")
     if is_template and _is_python_without_templates(node.text):
-        report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _VERBATIM, _BIND)
+        report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _NOT_RENDERED, _USE_INPUT)
         return
     span = _span_of(node, problem.start, problem.end, report)
     report.error(Code.PYTHON_SYNTAX, span, f"syntax error in Python code: {problem.message}", problem.hint)
@@ -89,18 +89,20 @@ def _is_python_without_templates(code: str) -> bool:
     return not isinstance(parse_code(replace_with_numbers(code, expression_ranges(code))), SyntaxProblem)
 
 
-def _warn_of_names(node: ScalarNode, code: str, tree: ast.Module, bound: frozenset[str], report: Report) -> None:
+def _warn_of_undefined_names(
+    node: ScalarNode, code: str, tree: ast.Module, bound: frozenset[str], report: Report
+) -> None:
     for name in undefined_names(code, tree, bound):
         span = _span_of(node, name.start, name.end, report)
-        hint = nearest(name.name, bound | TOOL_NAMES, cutoff=0.75) or _NOT_BOUND
+        hint = nearest(name.name, bound | TOOL_NAMES, cutoff=0.75) or _DEFINE_NAME
         report.warning(Code.UNDEFINED_PYTHON_NAME, span, f'"{name.name}" is not defined in this code', hint)
 
 
 def _span_of(node: ScalarNode, start: int, end: int, report: Report) -> Span:
     """Return the span of a part of the code; if it is blank, of the last character before it."""
-    before = len(node.text[:end].rstrip())
+    end_of_text = len(node.text[:end].rstrip())
     return (
         span_in_scalar(report.source, node, start, end)
-        or span_in_scalar(report.source, node, before - 1, before)
+        or span_in_scalar(report.source, node, end_of_text - 1, end_of_text)
         or node.span
     )

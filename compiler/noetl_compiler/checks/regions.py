@@ -1,4 +1,4 @@
-"""Loops over several steps: every loop has one end, every end one loop, and no route crosses the border of the body."""
+"""Loops over several steps: each has one end, each end has one loop, and no route crosses the border of the body."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
     if not playbook.steps:
         return
     steps = {step.name.text: step for step in playbook.steps}
-    ended: dict[str, Step] = {}
+    end_steps: dict[str, Step] = {}
     for step in playbook.steps:
         if step.ends is not None:
-            _check_end(step, step.ends, steps, ended, report)
+            _check_end(step, step.ends, steps, end_steps, report)
     regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
     if regions.excess is not None:
         message = f"loops repeat more than {MAX_REPEATED:,} steps, where each counts once per loop that contains it"
@@ -30,30 +30,33 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
         return
     for step in playbook.steps:
         if step.loop is not None and not step.tasks and not step.sinks:
-            _check_loop(step, ended, regions, report)
+            _check_loop(step, end_steps, regions, report)
     for crossing in regions.crossings:
         _report_crossing(crossing, regions, report)
 
 
-def _check_end(step: Step, name: Name, steps: Mapping[str, Step], ended: dict[str, Step], report: Report) -> None:
-    loop, other = steps.get(name.text), ended.get(name.text)
+def _check_end(step: Step, name: Name, steps: Mapping[str, Step], end_steps: dict[str, Step], report: Report) -> None:
+    loop, earlier_end = steps.get(name.text), end_steps.get(name.text)
     if loop is None:
         message, hint = f'unknown step "{name.text}"', nearest_or_all(name.text, steps, "steps are")
     elif loop.loop is None:
         message, hint = f'step "{name.text}" is not a loop, so it has no end', ""
     elif loop.tasks:
         message, hint = f'the loop "{name.text}" repeats its own task, so no other step can end it', "remove end_loop"
-    elif other is not None:
-        message, hint = f'the loop "{name.text}" already ends at step "{other.name.text}"', "route both to the same end"
+    elif earlier_end is not None:
+        message, hint = (
+            f'the loop "{name.text}" already ends at step "{earlier_end.name.text}"',
+            "route both to the same end",
+        )
     else:
-        ended[name.text] = step
+        end_steps[name.text] = step
         return
     related = (Related(loop.name.span, "the loop is here"),) if loop else ()
     report.error(Code.NO_SUCH_LOOP, name.span, message, hint, related)
 
 
-def _check_loop(step: Step, ended: Mapping[str, Step], regions: Regions, report: Report) -> None:
-    name, end = step.name, ended.get(step.name.text)
+def _check_loop(step: Step, end_steps: Mapping[str, Step], regions: Regions, report: Report) -> None:
+    name, end = step.name, end_steps.get(step.name.text)
     if end is None:
         message = f'the loop "{name.text}" has nothing to repeat: it has no task, and no step ends it'
         report.error(
@@ -71,8 +74,8 @@ def _report_crossing(crossing: Crossing, regions: Regions, report: Report) -> No
         message = f'the route to "{crossing.arc.to.text}" enters the loop "{crossing.loop}" past its start'
         hint = f'route to "{crossing.loop}"'
     else:
-        left = f'the route to "{crossing.arc.to.text}" leaves the loop "{crossing.loop}"'
-        message = f'{left} without passing its end "{end.text}"'
+        route = f'the route to "{crossing.arc.to.text}" leaves the loop "{crossing.loop}"'
+        message = f'{route} without passing its end "{end.text}"'
         hint = f'route to "{end.text}"'
     related = (Related(end.span, "the loop ends here"),)
     report.error(Code.REGION_BORDER, crossing.arc.to.span, message, hint, related)

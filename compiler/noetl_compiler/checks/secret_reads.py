@@ -30,66 +30,68 @@ def check_secrets(playbook: Playbook, report: Report) -> None:
         _forbid_wrong_uses(playbook, report)
         _forbid_secrets_in_code(playbook, report)
     for entry in playbook.keychain:
-        _warn_of_other_managers(entry.name, entry.kind, mapping_of(entry.config), entry.span, report)
+        _warn_of_unreadable_manager(entry.name, entry.kind, mapping_of(entry.config), entry.span, report)
     for task in all_tasks(playbook):
         if task.kind.text == SECRETS_TOOL and task.workbook is None:
             config = mapping_of(task.config)
             name = str(config.get("secret_name") or config.get("name") or task.label.text)
-            _warn_of_other_managers(name, SECRETS_ENTRY, config, task.span, report)
+            _warn_of_unreadable_manager(name, SECRETS_ENTRY, config, task.span, report)
 
 
 def _forbid_wrong_uses(playbook: Playbook, report: Report) -> None:
     names = VisibleNames(playbook)
-    of_defaults = set(playbook.workload.templates.values())
+    default_spans = set(playbook.workload.templates.values())
     for use in template_uses(playbook):
-        heads = _heads(use, names)
-        if not heads:
+        roots = _secret_roots(use, names)
+        if not roots:
             continue
         source = use.template.source
-        if use.template.span in of_defaults and reads_secret(source, heads):
-            _forbid(use.template, heads, "the workload's defaults cannot read a secret", report)
-        elif use.is_predicate and reads_secret(source, heads):
-            _forbid(
-                use.template, heads, "a condition cannot read a secret: only the called tool knows its value", report
+        if use.template.span in default_spans and reads_secret(source, roots):
+            _report(use.template, roots, "the workload's defaults cannot read a secret", report)
+        elif use.is_predicate and reads_secret(source, roots):
+            _report(
+                use.template, roots, "a condition cannot read a secret: only the called tool knows its value", report
             )
-        elif not use.is_predicate and (name := misused_secret(source, heads)):
+        elif not use.is_predicate and (name := misused_secret(source, roots)):
             message = "a template cannot compute with a secret: only the called tool knows its value"
-            _forbid(use.template, frozenset({name}), message, report)
+            _report(use.template, frozenset({name}), message, report)
 
 
-def _heads(use: TemplateUse, names: VisibleNames) -> frozenset[str]:
-    """The root names of the secrets that a template reads: ``keychain``, or an entry whose name nothing shadows."""
-    first = {path.partition(".")[0] for path in examine(use.template.source).reads}
+def _secret_roots(use: TemplateUse, names: VisibleNames) -> frozenset[str]:
+    """Return the root names of the secrets that a template reads: ``keychain``, or an entry that nothing shadows."""
+    roots = {path.partition(".")[0] for path in examine(use.template.source).reads}
     shadowing = names.results | names.ctx | names.workload | names.region_names
-    bare = (first & names.keychain) - shadowing
-    return frozenset(name for name in {*bare, *(first & {_KEYCHAIN})} if not names.binds(use, name))
+    bare = (roots & names.keychain) - shadowing
+    return frozenset(name for name in {*bare, *(roots & {_KEYCHAIN})} if not names.binds(use, name))
 
 
 def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:
     names = VisibleNames(playbook)
     for task in all_tasks(playbook):
         for splice in task.splices:
-            for place, span in splice.value.templates.items():
-                template = Template(str(splice.value.data) if not place else "", span)
-                first = {path.partition(".")[0] for path in examine(template.source).reads}
-                if found := frozenset(first & {_KEYCHAIN, *names.keychain}):
+            for position, span in splice.value.templates.items():
+                template = Template(str(splice.value.data) if not position else "", span)
+                roots = {path.partition(".")[0] for path in examine(template.source).reads}
+                if secret_roots := frozenset(roots & {_KEYCHAIN, *names.keychain}):
                     message = "code cannot contain a secret: bind it with input, and read it by its name"
-                    _forbid(template, found, message, report)
+                    _report(template, secret_roots, message, report)
 
 
-def _forbid(template: Template, heads: frozenset[str], message: str, report: Report) -> None:
-    name = min(heads, key=lambda head: find_path(template.source, head))
+def _report(template: Template, roots: frozenset[str], message: str, report: Report) -> None:
+    name = min(roots, key=lambda root: find_path(template.source, root))
     span = report.places.span(template, *find_path(template.source, name))
     report.error(Code.KEYCHAIN_READ, span, message, _HINT)
 
 
-def _warn_of_other_managers(name: str, kind: str, config: Mapping[str, Json], span: Span, report: Report) -> None:
+def _warn_of_unreadable_manager(name: str, kind: str, config: Mapping[str, Json], span: Span, report: Report) -> None:
     provider = str(config.get("provider") or "")
     if "{{" in provider or origin_of(kind, config) != "elsewhere":
         return
     source = f'from the secret manager "{provider}"' if provider else f'secrets of the kind "{kind}"'
-    wanted = config.get("map")
-    fields = f" with {', '.join(cast('dict[str, Json]', wanted))}" if isinstance(wanted, dict) and wanted else ""
+    field_map = config.get("map")
+    fields = (
+        f" with {', '.join(cast('dict[str, Json]', field_map))}" if isinstance(field_map, dict) and field_map else ""
+    )
     message = f'workers cannot read {source}: calls that need "{name}" fail without a credential of that name'
     report.warning(
         Code.UNREACHED_KEYCHAIN, span, message, f"register a credential {name}{fields}, or keep the secret in Vault"

@@ -62,7 +62,7 @@ _SHAPES: Mapping[str, re.Pattern[str]] = MappingProxyType(
     }
 )
 
-_MARKS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+_MARKERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "a Telegram token": (":AA",),
         "a Google key": ("AIza", "ya29."),
@@ -122,11 +122,11 @@ _DEFAULT = re.compile(r"(?:\b(?:default|d)\(\s{0,9}|\bor\s{1,9})(['\"])(?P<secre
 
 def shapes_in(text: str) -> Mapping[str, re.Pattern[str]]:
     """Return the shapes that occur in a document, usually few."""
-    return {what: shape for what, shape in _SHAPES.items() if _has_mark(what, text) and shape.search(text)}
+    return {what: shape for what, shape in _SHAPES.items() if _has_marker(what, text) and shape.search(text)}
 
 
-def _has_mark(what: str, text: str) -> bool:
-    return what not in _MARKS or any(mark in text for mark in _MARKS[what])
+def _has_marker(what: str, text: str) -> bool:
+    return what not in _MARKERS or any(marker in text for marker in _MARKERS[what])
 
 
 def may_assign(text: str) -> bool:
@@ -136,24 +136,24 @@ def may_assign(text: str) -> bool:
 
 
 def may_have_secret_keys(text: str) -> bool:
-    """Whether a document may contain keys whose value is secret: a fast check before looking at each. An escape may
-    write any letter.
+    """Whether a document may contain keys whose value is secret: a fast check before looking at each. A backslash
+    counts, because its escape may stand for any letter.
     """
     folded = text.casefold()
     return any(sign in folded for sign in _SIGNS_OF_KEYS)
 
 
 def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:
-    """``password = 'x'`` in code, ``PASSWORD 'x'`` in SQL, ``password=x`` in a connection string."""
+    """Yield the secrets of ``password = 'x'`` in code, ``PASSWORD 'x'`` in SQL, ``password=x`` in connections."""
     for pattern in (_QUOTED, _SQL) if is_code else (_QUOTED, _SQL, _BARE):
-        for found in pattern.finditer(text):
-            if is_secret_value(found["key"], found["secret"]):
-                yield *found.span("secret"), f'the "{found["key"]}"'
+        for match in pattern.finditer(text):
+            if is_secret_value(match["key"], match["secret"]):
+                yield *match.span("secret"), f'the "{match["key"]}"'
 
 
 def secret_defaults(key: str, text: str) -> Iterator[tuple[int, int]]:
     """Return the positions of default values such as ``x`` in ``{{ payload.password | default('x') }}``."""
-    return (found.span("secret") for found in _DEFAULT.finditer(text) if is_secret_value(key, found["secret"]))
+    return (match.span("secret") for match in _DEFAULT.finditer(text) if is_secret_value(key, match["secret"]))
 
 
 @lru_cache(maxsize=4096)

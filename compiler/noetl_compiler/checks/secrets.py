@@ -33,51 +33,51 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
     """NT111. A secret is recognized by its key, by its shape, or by the name that it is assigned to."""
     shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
     suspects: list[tuple[str, ScalarNode]] = []
-    is_any = bool(shapes) or is_assigning
-    if report.root is not None and (is_any or may_have_secret_keys(report.source.text)):
-        _collect("", report.root, suspects, is_any=is_any)
+    collects_all = bool(shapes) or is_assigning
+    if report.root is not None and (collects_all or may_have_secret_keys(report.source.text)):
+        _collect_suspects("", report.root, suspects, collects_all=collects_all)
     for key, node in suspects:
-        found = [*_of_shape(node.text, shapes), *_of_key(key, node)]
+        matches = [*_matches_by_shape(node.text, shapes), *_matches_by_key(key, node)]
         if is_assigning and may_assign(node.text):
-            found += assigned_secrets(node.text, is_code=key in _CODE)
-        for start, end, what in _without_overlaps(found):
+            matches += assigned_secrets(node.text, is_code=key in _CODE)
+        for start, end, what in _without_overlaps(matches):
             span = span_in_scalar(report.source, node, start, end) or node.span
             report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{what} is written in plain text", _HINT)
 
 
-def _collect(key: str, node: Node, found: list[tuple[str, ScalarNode]], *, is_any: bool) -> None:
-    """Collect text and numbers as (key, node), in the order of the document; unless ``is_any``, only those whose key
-    says that they are secret.
+def _collect_suspects(key: str, node: Node, suspects: list[tuple[str, ScalarNode]], *, collects_all: bool) -> None:
+    """Collect strings and numbers as (key, node), in the order of the document; all of them with ``collects_all``, else
+    only those whose key says that they are secret.
     """
     if isinstance(node, MappingNode):
         for name, item in node.entries:
-            _collect(name.text, item, found, is_any=is_any)
+            _collect_suspects(name.text, item, suspects, collects_all=collects_all)
     elif isinstance(node, SequenceNode):
         for item in node.items:
-            _collect(key, item, found, is_any=is_any)
-    elif (is_any or is_secret_key(key)) and node.value is not None and not isinstance(node.value, bool):
-        found.append((key, node))
+            _collect_suspects(key, item, suspects, collects_all=collects_all)
+    elif (collects_all or is_secret_key(key)) and node.value is not None and not isinstance(node.value, bool):
+        suspects.append((key, node))
 
 
-def _without_overlaps(found: list[Match]) -> Iterator[Match]:
-    """Sorted by position. Of matches that overlap, the one that starts first, then the longest."""
+def _without_overlaps(matches: list[Match]) -> Iterator[Match]:
+    """Yield the matches sorted by position. Of those that overlap, the first is kept, or the longest of the first."""
     position = 0
-    for match in sorted(found, key=lambda match: (match[0], -match[1])):
+    for match in sorted(matches, key=lambda match: (match[0], -match[1])):
         if match[0] >= position:
             yield match
             position = match[1]
 
 
-def _of_shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> Iterator[Match]:
+def _matches_by_shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> Iterator[Match]:
     for what, shape in shapes.items():
-        for found in shape.finditer(text):
-            if "secret" not in shape.groupindex and not is_placeholder(found[0]):
-                yield *found.span(), what
-            elif "secret" in shape.groupindex and is_secret_value("password", found["secret"]):
-                yield *found.span("secret"), what
+        for match in shape.finditer(text):
+            if "secret" not in shape.groupindex and not is_placeholder(match[0]):
+                yield *match.span(), what
+            elif "secret" in shape.groupindex and is_secret_value("password", match["secret"]):
+                yield *match.span("secret"), what
 
 
-def _of_key(key: str, node: ScalarNode) -> Iterator[Match]:
+def _matches_by_key(key: str, node: ScalarNode) -> Iterator[Match]:
     """Yield a word under a key such as ``password``, or the default value in a template there."""
     if not is_secret_key(key):
         return

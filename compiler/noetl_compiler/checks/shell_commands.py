@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.foreign_code import is_go
+from noetl_compiler.dialects.foreign_code import is_go_template
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.reading.scalar_places import span_in_scalar
@@ -30,26 +30,28 @@ def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
     """NT515, once per task."""
     for task in all_tasks(playbook):
         if task.kind.text in report.tools and report.tools[task.kind.text].commands:
-            _check(task, report)
+            _check_task(task, report)
 
 
-def _check(task: Task, report: Report) -> None:
-    found = [(text.node, place) for text in task.texts for place in _places(text.node)]
-    if not found:
+def _check_task(task: Task, report: Report) -> None:
+    templates = [(text.node, position) for text in task.texts for position in _unsafe_templates(text.node)]
+    if not templates:
         return
-    node, (start, end) = found[0]
-    others = f" ({len(found)} such templates in this task)" if len(found) > 1 else ""
+    node, (start, end) = templates[0]
+    others = f" ({len(templates)} such templates in this task)" if len(templates) > 1 else ""
     message = f"the value of the template becomes part of the command, so shell syntax in it is executed{others}"
     report.warning(Code.TEMPLATE_IN_COMMAND, _span(node, start, end, report), message, _remedy(node.text[start:end]))
 
 
-def _places(node: ScalarNode) -> list[tuple[int, int]]:
+def _unsafe_templates(node: ScalarNode) -> list[tuple[int, int]]:
     """Return the positions of expressions whose value may contain shell syntax."""
     text = node.text
     return [
         (start, end)
         for start, end in expression_ranges(text)
-        if text.startswith("{{", start) and not is_go(text[start:end]) and not _HARMLESS.search(text[start:end])
+        if text.startswith("{{", start)
+        and not is_go_template(text[start:end])
+        and not _HARMLESS.search(text[start:end])
     ]
 
 
@@ -58,7 +60,7 @@ def _span(node: ScalarNode, start: int, end: int, report: Report) -> Span:
 
 
 def _remedy(template: str) -> str:
-    named = _LAST_NAME.fullmatch(template)
-    variable = named[1].upper() if named and not named[1][0].isdigit() else "VALUE"
+    match = _LAST_NAME.fullmatch(template)
+    variable = match[1].upper() if match and not match[1][0].isdigit() else "VALUE"
     value = template.replace('"', "'") if len(template) <= _LONGEST_SHOWN and "\n" not in template else "..."
     return f'write "${variable}" in the command, and env: {{{variable}: "{value}"}}'

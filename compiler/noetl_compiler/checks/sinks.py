@@ -17,7 +17,7 @@ __all__ = ["check_sinks"]
 
 def check_sinks(playbook: Playbook, report: Report) -> None:
     """NT104 for a sink without a destination (table, statement, address or code), and for an upsert without a key."""
-    for sink in _sinks(playbook):
+    for sink in _all_sinks(playbook):
         config, needed = mapping_of(sink.config).keys(), NEEDS.get(sink.kind, ())
         if needed and config.isdisjoint(needed):
             fields = " or ".join(f'"{name}"' for name in needed)
@@ -28,7 +28,7 @@ def check_sinks(playbook: Playbook, report: Report) -> None:
             report.error(Code.MISSING_FIELD, sink.span, message, "write key: COLUMN, or a list of columns")
 
 
-def _sinks(playbook: Playbook) -> Iterator[Sink]:
+def _all_sinks(playbook: Playbook) -> Iterator[Sink]:
     for step in playbook.steps:
         yield from step.sinks
     for task in all_tasks(playbook):

@@ -40,11 +40,15 @@ def check_sql_text(node: ScalarNode, kind: str, report: Report) -> None:
         hint = f"parsed as {SQL_LANGUAGES[kind][0]} by sqlglot, which does not support all of it"
         report.warning(Code.SQL_SYNTAX, span, message, hint)
     elif node.template_span is not None:
-        _warn_of_quoted(node, kind, report)
+        _warn_of_quoted_templates(node, kind, report)
 
 
-def _warn_of_quoted(node: ScalarNode, kind: str, report: Report) -> None:
-    quoted = [one for one in quoted_templates(node.text, kind) if not _HARMLESS.search(node.text[one.start : one.end])]
+def _warn_of_quoted_templates(node: ScalarNode, kind: str, report: Report) -> None:
+    quoted = [
+        template
+        for template in quoted_templates(node.text, kind)
+        if not _HARMLESS.search(node.text[template.start : template.end])
+    ]
     if not quoted:
         return
     first = quoted[0]

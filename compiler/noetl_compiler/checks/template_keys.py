@@ -1,4 +1,4 @@
-"""Templates in the keys of mappings: only values are templates, so such a key is the text that is written."""
+"""Templates in the keys of mappings, which are not rendered: only values are."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_compiler.syntax import Playbook
 __all__ = ["warn_of_template_keys"]
 
 _MAY_BE_KEY = re.compile(r"[}%]\}[^\n]*?[\"']?[ ]*:")
-"""Few texts contain this, so few are searched."""
+"""A quick test of the source text: only documents that match are searched."""
 
 
 def warn_of_template_keys(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check

@@ -23,20 +23,20 @@ def check_templates(playbook: Playbook, report: Report) -> None:
     if not playbook.steps:
         return
     names, order = VisibleNames(playbook), StepOrder(playbook)
-    hidden = HiddenNames(playbook, order)
+    hidden_names = HiddenNames(playbook, order)
     called = called_tasks(playbook.steps, playbook.workbook)
     for use in template_uses(playbook):
         facts = examine(use.template.source)
-        _forbid_problems(use, facts, report)
+        _report_problems(use, facts, report)
         if use.step is not None or use.task is None or use.task.label.text in called:  # else nothing is bound
             warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, names, report)
-        hidden.warn(use, facts, report)
+        hidden_names.warn(use, facts, report)
         warn_of_wrong_condition(use, facts, report)
 
 
-def _forbid_problems(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
+def _report_problems(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     """NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
         span = report.places.span(use.template, problem.start, problem.end)

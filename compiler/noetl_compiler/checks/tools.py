@@ -22,17 +22,17 @@ def forbid_unknown_tools(playbook: Playbook, report: Report) -> None:
 
 
 def _check_kind(kind: Name, report: Report) -> None:
-    known = report.tools.get(kind.text)
-    if known is None:
-        provide = "install the package that provides it: noetl explain NT501"
+    tool = report.tools.get(kind.text)
+    if tool is None:
+        install_hint = "install the package that provides it: noetl explain NT501"
         similar = nearest(kind.text, report.tools)
-        hint = f"{similar} If not, {provide}" if similar else provide
+        hint = f"{similar} If not, {install_hint}" if similar else install_hint
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown tool kind "{kind.text}"', hint)
-    elif known.problem:
-        report.error(Code.UNKNOWN_TOOL, kind.span, f'tool kind "{kind.text}" cannot be used: {known.problem}')
-    elif not known.has_executor and report.first(f"tool {kind.text}"):
+    elif tool.problem:
+        report.error(Code.UNKNOWN_TOOL, kind.span, f'tool kind "{kind.text}" cannot be used: {tool.problem}')
+    elif not tool.has_executor and report.first(f"tool {kind.text}"):
         message = f'tool kind "{kind.text}" is not supported: the playbook compiles, but a run is refused'
-        report.warning(Code.NO_EXECUTOR, kind.span, message, known.unsupported)
+        report.warning(Code.NO_EXECUTOR, kind.span, message, tool.unsupported)
 
 
 def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:

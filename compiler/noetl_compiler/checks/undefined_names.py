@@ -19,12 +19,12 @@ from noetl_compiler.visible_names import IN_LOOP, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
 
-_ONLY_PLAYBOOK = {
+_DEFINED_BY_PLAYBOOK_ONLY = {
     "iter": "the names of an iteration are defined in the tasks of its loop",
     "job": "a job has id, uuid and execution_id",
     "results": "its keys are the names of steps",
 }
-"""Roots whose names only the playbook can define -> hint."""
+"""Roots whose names the request cannot define -> hint."""
 
 _HINTS = {
     **dict.fromkeys(OUTCOME, "it is defined after a call: read it in the task's rules, in set, or in a route"),
@@ -32,9 +32,9 @@ _HINTS = {
         ("auth", "secret", "secrets", "token"), "templates cannot read credentials: name them in the auth of the tool"
     ),
 }
-_OF_LOOPS = dict.fromkeys((*ITERATION, "item", "element"), "it is defined by a loop, and this step has none")
-_OF_TASKS = "a task's result is visible only to the tasks after it: set a ctx name to keep it"
-_OTHERWISE = {
+_LOOP_HINTS = dict.fromkeys((*ITERATION, "item", "element"), "it is defined by a loop, and this step has none")
+_TASK_HINT = "a task's result is visible only to the tasks after it: set a ctx name to keep it"
+_ROOT_HINTS = {
     "workload": "if the request provides it, declare it under workload",
     "ctx": "set it before it is read",
     "event": "an event has name, type, step and payload",
@@ -45,44 +45,51 @@ _OTHERWISE = {
 def warn_of_undefined_names(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
     """NT303."""
     for path in facts.needs:
-        head, _, rest = path.partition(".")
+        head, _, tail = path.partition(".")
         if not names.knows(use, head):
-            _report(path, use, names, report)
-        elif rest and (below := names.below(use, head)) is not None:
-            name = rest.partition(".")[0]
-            if name not in below and not names.binds(use, head):
-                _report_below(head, name, use, below, names, report)
+            _report_name(path, use, names, report)
+        elif tail and (names_below := names.below(use, head)) is not None:
+            name = tail.partition(".")[0]
+            if name not in names_below and not names.binds(use, head):
+                _report_below(head, name, use, names_below, names, report)
 
 
-def _report(path: str, use: TemplateUse, names: VisibleNames, report: Report) -> None:
+def _report_name(path: str, use: TemplateUse, names: VisibleNames, report: Report) -> None:
     name = path.partition(".")[0]
     in_loop = use.step is None or use.step.loop is not None
-    special_hint = (not in_loop and _OF_LOOPS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _OF_TASKS)
+    special_hint = (not in_loop and _LOOP_HINTS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _TASK_HINT)
     special_hint = (
-        special_hint or _of_another_step(path, use, names) or (name == ENTRY_STEP and f'did you mean "{names.entry}"?')
+        special_hint
+        or _hint_for_task_of_step(path, use, names)
+        or (name == ENTRY_STEP and f'did you mean "{names.entry}"?')
     )
-    hint = special_hint or _nearest(name, names.at(use)) or _of_unnamed_element(name, use) or _OTHERWISE["workload"]
+    hint = (
+        special_hint
+        or _similar_name(name, names.at(use))
+        or _hint_for_unnamed_element(name, use)
+        or _ROOT_HINTS["workload"]
+    )
     span = report.places.span(use.template, *find_path(use.template.source, name))
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
 
 
-def _of_another_step(path: str, use: TemplateUse, names: VisibleNames) -> str:
-    """Return a hint for a task of another step. The result of a step is that of its last task; it has all in
-    ``results``.
+def _hint_for_task_of_step(path: str, use: TemplateUse, names: VisibleNames) -> str:
+    """Return a hint for a task of another step. The result of a step is that of its last task; those of all its tasks
+    are in ``results`` below it.
     """
-    name, dot, rest = path.partition(".")
+    name, dot, tail = path.partition(".")
     step = next(iter(names.steps_with_task(name)), None)
     if step is None:
         return ""
     owner = step.name.text
-    read = f"results.{owner}" if names.may_shadow_result(use, owner) else owner
+    expression = f"results.{owner}" if names.may_shadow_result(use, owner) else owner
     if step.loop is not None:
-        return f'it is a task of the loop "{owner}", whose results are in {read}'
-    result = read if len(step.tasks) == 1 else f"{read}.results.{name}"
-    return f'it is a task of the step "{owner}": write {result}{dot}{rest}'
+        return f'it is a task of the loop "{owner}", whose results are in {expression}'
+    result = expression if len(step.tasks) == 1 else f"{expression}.results.{name}"
+    return f'it is a task of the step "{owner}": write {result}{dot}{tail}'
 
 
-def _of_unnamed_element(name: str, use: TemplateUse) -> str:
+def _hint_for_unnamed_element(name: str, use: TemplateUse) -> str:
     """Return a hint for a loop without ``iterator``: the name may be meant for its element."""
     loop = use.step.loop if use.step is not None and use.place in IN_LOOP else None
     is_unnamed = loop is not None and loop.element.span == loop.body.span
@@ -94,22 +101,22 @@ def _is_task(name: str, use: TemplateUse) -> bool:
 
 
 def _report_below(
-    head: str, name: str, use: TemplateUse, known: frozenset[str], names: VisibleNames, report: Report
+    head: str, name: str, use: TemplateUse, names_below: frozenset[str], names: VisibleNames, report: Report
 ) -> None:
-    if head in WORKLOAD and not known:
+    if head in WORKLOAD and not names_below:
         return  # without a declared workload, all of it comes from the request
     path = f"{head}.{name}"
     span = report.places.span(use.template, *find_path(use.template.source, path))
     message = f'"{path}" is not defined here'
-    of_step = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
-    if head in _ONLY_PLAYBOOK and not use.is_predicate:
-        hint = nearest_name(name, known, head) or of_step or _ONLY_PLAYBOOK[head]
+    step_hint = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
+    if head in _DEFINED_BY_PLAYBOOK_ONLY and not use.is_predicate:
+        hint = nearest_name(name, names_below, head) or step_hint or _DEFINED_BY_PLAYBOOK_ONLY[head]
         report.error(Code.UNDEFINED_NAME, span, message, hint)
     else:
-        hint = nearest_name(name, known, head) or of_step or _OTHERWISE.get(head, "")
+        hint = nearest_name(name, names_below, head) or step_hint or _ROOT_HINTS.get(head, "")
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
 
 
-def _nearest(name: str, known: frozenset[str]) -> str:
+def _similar_name(name: str, names: frozenset[str]) -> str:
     """Return the hint for a similar name. So many names are defined that only a very similar one is suggested."""
-    return nearest_name(name, known, cutoff=0.75)
+    return nearest_name(name, names, cutoff=0.75)

@@ -15,7 +15,7 @@ __all__ = ["warn_of_unmatched_errors"]
 
 _HINT = "add - else: {then: {do: fail}}, or on_unmatched: fail"
 _NEVER_FAIL = frozenset({"noop"})
-_ABOUT_ERRORS = re.compile(r"\b(?:status|status_code|success|error|last_error|event|http|pg|py)\b")
+_OUTCOME_NAMES = re.compile(r"\b(?:status|status_code|success|error|last_error|event|http|pg|py)\b")
 
 
 def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
@@ -28,11 +28,11 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
             continue
         if report.has_error_in(policy.span):
             continue
-        if uncovered := _uncovered(policy, task.label.text):
-            report.warning(Code.ERRORS_UNMATCHED, policy.span, uncovered, _HINT)
+        if problem := _problem(policy, task.label.text):
+            report.warning(Code.ERRORS_UNMATCHED, policy.span, problem, _HINT)
 
 
-def _uncovered(policy: Policy, label: str) -> str:
+def _problem(policy: Policy, label: str) -> str:
     """Return the problem with the rules; "" if they cover every error."""
     rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on != "ok"]
     if any(holds for _, holds in rules):
@@ -44,4 +44,4 @@ def _uncovered(policy: Policy, label: str) -> str:
 
 def _reads_outcome(rule: Rule) -> bool:
     """Whether a rule reads the outcome of the call; anything else that it reads exists only after a success."""
-    return rule.when is not None and _ABOUT_ERRORS.search(rule.when.source) is not None
+    return rule.when is not None and _OUTCOME_NAMES.search(rule.when.source) is not None

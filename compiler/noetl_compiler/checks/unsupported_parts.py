@@ -30,8 +30,8 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
     unframed = unframed_loops(playbook)
     for step in playbook.steps:
         frame = step.loop.body.frame if step.loop is not None else None
-        if frame is not None and (why := unframed.get(step.name.text)) is not None:
-            report.warning(Code.IGNORED_FIELD, frame.span, f'"frame" has no effect here: {why}', "remove the frame")
+        if frame is not None and (reason := unframed.get(step.name.text)) is not None:
+            report.warning(Code.IGNORED_FIELD, frame.span, f'"frame" has no effect here: {reason}', "remove the frame")
 
 
 def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:

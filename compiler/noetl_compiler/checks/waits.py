@@ -22,14 +22,14 @@ def check_waits(playbook: Playbook, report: Report) -> None:
 
 def _forbid_two_schemas(playbook: Playbook, report: Report) -> None:
     """A signal is checked when it arrives, possibly before any step waits for it, so its name has one schema."""
-    first: dict[str, tuple[Json, Task]] = {}
+    first_waits: dict[str, tuple[Json, Task]] = {}
     for task in all_tasks(playbook):
         config: dict[str, Any] = mapping_of(task.config)
         name = config.get("signal")
         if task.kind.text != "wait" or not isinstance(name, str):
             continue
-        schema, before = first.setdefault(name, (config.get("schema"), task))
+        schema, other_wait = first_waits.setdefault(name, (config.get("schema"), task))
         if schema != config.get("schema"):
-            related = (Related(before.span, "the other one is here"),)
+            related = (Related(other_wait.span, "the other one is here"),)
             message = f'two waits for the signal "{name}" have different schemas'
             report.error(Code.CONFLICTING_FIELDS, task.span, message, "give both the same schema", related)

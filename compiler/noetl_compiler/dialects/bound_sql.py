@@ -17,9 +17,9 @@ from noetl_compiler.reading.scalar_places import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 
-__all__ = ["BoundSql", "bound_sql"]
+__all__ = ["BoundSql", "bind_sql"]
 
-_MARK = "\ue000"
+_MASK = "\ue000"
 """Replaces each character of a template while the statement is tokenised."""
 
 _TOKEN = re.compile(
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     (?P<comment> --[^\n]* | /\*.*?\*/ )
       | (?P<fixed> [eE]'(?:[^'\\]|''|\\.)*' | "(?:[^"]|"")*" | \$(?P<tag>\w*)\$ .*? \$(?P=tag)\$ )
       | (?: \b(?P<type> interval|timestamptz|timestamp|date|time ) \s+ )? (?P<text> '(?:[^']|'')*' )
-      | (?P<bare> {_MARK}+ )
+      | (?P<bare> {_MASK}+ )
       | (?P<end> ; )
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
@@ -35,91 +35,100 @@ _TOKEN = re.compile(
 
 
 class BoundSql(NamedTuple):
-    """A statement with ``$1`` ..., and the templates of its parameters in order, each with its span."""
+    """A statement with parameters ``$1`` ..., and their templates in order, each with its span."""
 
     query: str
     values: tuple[tuple[str, Span], ...]
 
 
-def bound_sql(node: ScalarNode, report: Report, *, after: int = 0) -> BoundSql:
-    """Bind every template of the statement; the first is ``$<after + 1>``. Reports what cannot be bound."""
-    return _Binding(node, report, after).bound()
+def bind_sql(node: ScalarNode, report: Report, *, preceding: int = 0) -> BoundSql:
+    """Turn every template of the statement into a parameter. ``preceding`` parameters are already bound. Reports
+    templates that cannot be bound.
+    """
+    return _Binder(node, report, preceding).bind()
 
 
-class _Binding:
-    def __init__(self, node: ScalarNode, report: Report, after: int) -> None:
+class _Binder:
+    def __init__(self, node: ScalarNode, report: Report, preceding: int) -> None:
         self._node = node
         self._report = report
-        self._after = after
+        self._preceding = preceding
         self._values: list[tuple[str, Span]] = []
-        self._places = expression_ranges(node.text)
+        self._templates = expression_ranges(node.text)
 
-    def bound(self) -> BoundSql:
+    def bind(self) -> BoundSql:
         text = self._node.text
-        if any(text.startswith("{%", start) for start, _ in self._places):
-            self._refuse(
-                0, len(text), "a statement of a cursor has no {% %}", "choose with CASE, or bind {{ a if b else c }}"
+        if any(text.startswith("{%", start) for start, _ in self._templates):
+            self._report_error(
+                0,
+                len(text),
+                "a statement of a cursor cannot contain {% %}",
+                "choose with CASE, or bind {{ a if b else c }}",
             )
             return BoundSql(text, ())
         query, position = "", 0
-        for token in _TOKEN.finditer(self._without_templates()):
-            query += text[position : token.start()] + self._of_token(token)
+        for token in _TOKEN.finditer(self._masked_text()):
+            query += text[position : token.start()] + self._convert_token(token)
             position = token.end()
         return BoundSql(query + text[position:], tuple(self._values))
 
-    def _without_templates(self) -> str:
-        marked = self._node.text
-        for start, end in self._places:
-            marked = f"{marked[:start]}{_MARK * (end - start)}{marked[end:]}"
-        return marked
+    def _masked_text(self) -> str:
+        masked = self._node.text
+        for start, end in self._templates:
+            masked = f"{masked[:start]}{_MASK * (end - start)}{masked[end:]}"
+        return masked
 
-    def _of_token(self, token: re.Match[str]) -> str:
+    def _convert_token(self, token: re.Match[str]) -> str:
         start, end = token.span()
         text = self._node.text[start:end]
         if token["end"]:
-            return self._end(start, end, token.string[end:])
-        if _MARK not in token[0]:
+            return self._check_semicolon(start, end, token.string[end:])
+        if _MASK not in token[0]:
             return text
         if token["bare"]:
-            return "".join(self._value(*place) for place in self._places if start <= place[0] < end)
+            return "".join(self._add_parameter(*place) for place in self._templates if start <= place[0] < end)
         if token["text"]:
-            return self._literal(token)
+            return self._bind_literal(token)
         if token["fixed"]:
             hint = "write the name itself, or a plain literal '...'"
-            self._refuse(start, end, "a template cannot stand in a quoted name, an E'' literal or $$", hint)
+            self._report_error(start, end, "a template cannot be inside a quoted name, an E'' literal or $$", hint)
             return text
         return " "
 
-    def _literal(self, token: re.Match[str]) -> str:
-        """Cast to text first: a cast of a literal parses its text, while a cast of a parameter declares its type."""
-        value = self._value(*token.span("text"), is_literal=True)
+    def _bind_literal(self, token: re.Match[str]) -> str:
+        """Bind a string literal. It is cast to text first, because a cast of a literal parses it, but a cast of a
+        parameter declares its type.
+        """
+        value = self._add_parameter(*token.span("text"), is_literal=True)
         if token["type"]:
             return f"{value}::text::{token['type']}"
         return f"{value}::text" if token.string[token.end() :].lstrip().startswith("::") else value
 
-    def _value(self, start: int, end: int, *, is_literal: bool = False) -> str:
+    def _add_parameter(self, start: int, end: int, *, is_literal: bool = False) -> str:
         template = self._node.text[start:end]
         if is_literal:
             template = self._literal_content(start + 1, end - 1)
         self._values.append((template, self._span(start, end)))
-        return f"${self._after + len(self._values)}"
+        return f"${self._preceding + len(self._values)}"
 
     def _literal_content(self, start: int, end: int) -> str:
         """Return the content of a literal, unescaping quotes outside of templates."""
-        text, found, position = self._node.text, "", start
-        for first, last in self._places:
+        text, content, position = self._node.text, "", start
+        for first, last in self._templates:
             if start <= first and last <= end:
-                found += text[position:first].replace("''", "'") + text[first:last]
+                content += text[position:first].replace("''", "'") + text[first:last]
                 position = last
-        return found + text[position:end].replace("''", "'")
+        return content + text[position:end].replace("''", "'")
 
-    def _end(self, start: int, end: int, rest: str) -> str:
+    def _check_semicolon(self, start: int, end: int, remaining_sql: str) -> str:
         """Allow a semicolon only at the end, as only a single statement can have parameters."""
-        if re.sub(r"--[^\n]*|/\*.*?\*/", "", rest, flags=re.DOTALL).strip():
-            self._refuse(start, end, "a cursor takes one statement each", "join them by WITH ... AS (...)")
+        if re.sub(r"--[^\n]*|/\*.*?\*/", "", remaining_sql, flags=re.DOTALL).strip():
+            self._report_error(
+                start, end, "each field of a cursor takes one statement", "join them with WITH ... AS (...)"
+            )
         return ""
 
-    def _refuse(self, start: int, end: int, message: str, hint: str) -> None:
+    def _report_error(self, start: int, end: int, message: str, hint: str) -> None:
         self._report.error(Code.WRONG_VALUE, self._span(start, end), message, hint)
 
     def _span(self, start: int, end: int) -> Span:

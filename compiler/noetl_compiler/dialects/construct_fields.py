@@ -1,8 +1,8 @@
 """Read a construct that is declared in the table of keys (language/constructs).
 
 The table declares the keys with their synonyms and types, so a reader requests a key by its canonical name. Declared
-keys that no reader requests are type-checked or reported as having no effect. A reader that requests a key with another
-type than the declared one is a bug in the compiler, and raises TypeError.
+keys that no reader requests are type-checked, or reported as having no effect. If a reader requests a key with a type
+other than the declared one, that is a bug in the compiler and raises TypeError.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class ConstructFields(Fields):
         self._known = construct.by_name
         self._construct = construct
         self._spellings = construct.spellings
-        self._told_missing: set[str] = set()
+        self._reported_missing: set[str] = set()
 
     @classmethod
     def below(cls, fields: Fields, key: str, construct: Construct) -> Self | None:
         """Return the field ``key`` as this construct, None if it is absent."""
-        found = fields.mapping(key)
-        return cls(found, fields.report, construct) if found else None
+        node = fields.mapping(key)
+        return cls(node, fields.report, construct) if node else None
 
     @classmethod
     def empty(cls, span: Span, report: Report, construct: Construct) -> Self:
@@ -50,8 +50,8 @@ class ConstructFields(Fields):
 
     def choice(self, key: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
         """Read one of several words; return its meaning."""
-        declared = self._known.get(key)
-        if declared is not None and isinstance(declared.type, Choice) and declared.type.words is not meanings:
+        known_key = self._known.get(key)
+        if known_key is not None and isinstance(known_key.type, Choice) and known_key.type.words is not meanings:
             raise TypeError(f'"{key}" in {self.place} is declared with other words than it is read with')
         return super().choice(key, meanings)
 
@@ -67,28 +67,28 @@ class ConstructFields(Fields):
 
     def within(self, key: str, expected: Range) -> float | None:
         """Return a number between two others."""
-        declared = self._known.get(key)
-        if declared is not None and declared.type != expected:
-            raise TypeError(f'"{key}" in {self.place} is {declared.type}, and is read as {expected}')
-        found = self.scalar(key)
-        if found is None:
+        known_key = self._known.get(key)
+        if known_key is not None and known_key.type != expected:
+            raise TypeError(f'"{key}" in {self.place} is {known_key.type}, and is read as {expected}')
+        node = self.scalar(key)
+        if node is None:
             return None
-        number = found.value
+        number = node.value
         if isinstance(number, int if expected.whole else int | float) and not isinstance(number, bool):
             if expected.least <= number <= expected.most:
                 return number
-            self.report.error(Code.WRONG_VALUE, found.span, f'"{key}" must be {expected.words}')
+            self.report.error(Code.WRONG_VALUE, node.span, f'"{key}" must be {expected.words}')
             return None
-        self._wrong_type(key, found, expected.words)
+        self._report_wrong_type(key, node, expected.words)
         return None
 
     def index(self, key: str) -> ScalarNode | None:
         """Read a 0-based index."""
         self._expect(key, Plain.INDEX)
-        found = self.scalar(key)
-        if found is None or (isinstance(found.value, int) and not isinstance(found.value, bool) and found.value >= 0):
-            return found
-        self._wrong_type(key, found, "a number from 0")
+        node = self.scalar(key)
+        if node is None or (isinstance(node.value, int) and not isinstance(node.value, bool) and node.value >= 0):
+            return node
+        self._report_wrong_type(key, node, "a number from 0")
         return None
 
     def amount(self, key: str) -> Value | None:
@@ -121,39 +121,40 @@ class ConstructFields(Fields):
         return values.mapping_value(self.node_of(key), self.report, key)
 
     def _expect(self, name: str, read_as: Plain) -> None:
-        declared = self._known.get(name)
-        if declared is not None and declared.type is not read_as:
-            raise TypeError(f'"{name}" in {self.place} is {declared.type}, and is read as {read_as}')
+        known_key = self._known.get(name)
+        if known_key is not None and known_key.type is not read_as:
+            raise TypeError(f'"{name}" in {self.place} is {known_key.type}, and is read as {read_as}')
 
-    # ---- the rest ----------------------------------------------------------------------------------------------------
+    # ---- remaining and missing keys ----------------------------------------------------------------------------------
 
-    def rest(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
+    def take_remaining(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
         """Return the entries not read so far whose key is allowed; None allows all undeclared keys."""
         if allowed is None:
             allowed = self._entries.keys() - self._known.keys()
-        return super().rest(allowed)
+        return super().take_remaining(allowed)
 
-    def missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
+    def report_missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
         """Report that a required field is missing."""
-        self._told_missing.add(key)
-        super().missing(key, hint, mistaken)
+        self._reported_missing.add(key)
+        super().report_missing(key, hint, mistaken)
 
     def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
         """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
         for key in self._construct.required:
-            if key.name not in self and key.name not in self._told_missing and not any(map(self._present, key.older)):
-                self.missing(key.name)
+            is_reported = key.name in self._reported_missing
+            if key.name not in self and not is_reported and not any(map(self._value_of, key.older)):
+                self.report_missing(key.name)
         for key in self._construct.superseded:
             self._warn_of_older_form(key)
-        if unread := self._entries.keys() - self._asked:
-            for name in sorted(unread):
+        if unrequested := self._entries.keys() - self._requested:
+            for name in sorted(unrequested):
                 self._close_key(name)
             super().close((*also, *self._known) if also else self._known, spec, step)
 
-    def _unknown(self, key: ScalarNode, hint: str) -> None:
+    def _report_unknown(self, key: ScalarNode, hint: str) -> None:
         if "tool" in self._known and key.text in self.report.tools:
             hint = f"write tool: {{kind: {key.text}, ...}}"
-        super()._unknown(key, hint)
+        super()._report_unknown(key, hint)
 
     def _close_key(self, name: str) -> None:
         """Check a key that no reader has requested."""

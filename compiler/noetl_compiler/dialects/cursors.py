@@ -13,7 +13,7 @@ loop:
 
 from __future__ import annotations
 
-from noetl_compiler.dialects.bound_sql import bound_sql
+from noetl_compiler.dialects.bound_sql import bind_sql
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Cursor, Json, Task, Value
@@ -33,28 +33,28 @@ _NO_FRAME = "each task of a claimed row runs in its own activity"
 
 def read_cursor(loop: Fields) -> Cursor | None:
     """Read the ``cursor`` of a loop, with the ``frame`` next to it in the loop's spec."""
-    inner = ConstructFields.below(loop, "cursor", CURSOR)
-    if inner is None:
+    fields = ConstructFields.below(loop, "cursor", CURSOR)
+    if fields is None:
         return None
-    kind = inner.required_name("kind")
-    auth, database = inner.node_of("auth"), inner.node_of("database")
-    params = value_of(SequenceNode(inner.items("params"), inner.span), "/params")
-    place = value_of(database, "/database") if database is not None else None
-    statement = _Statement(kind.text if kind else "", value_of(auth) if auth else None, place)
+    kind = fields.required_name("kind")
+    auth, database = fields.node_of("auth"), fields.node_of("database")
+    params = value_of(SequenceNode(fields.items("params"), fields.span), "/params")
+    database_value = value_of(database, "/database") if database is not None else None
+    statement = _Statement(kind.text if kind else "", value_of(auth) if auth else None, database_value)
     frame = _Frame(loop)
-    attempts = inner.amount("attempts") or Value(_ATTEMPTS[frame.process], {"": inner.span})
-    on_row_error = inner.choice("on_row_error", ROW_ERRORS) or "ack"
-    if on_row_error == "release" and "release" not in inner:
-        inner.missing("release", "write the statement that releases a row")
-    found = Cursor(
+    attempts = fields.amount("attempts") or Value(_ATTEMPTS[frame.process], {"": fields.span})
+    on_row_error = fields.choice("on_row_error", ROW_ERRORS) or "ack"
+    if on_row_error == "release" and "release" not in fields:
+        fields.report_missing("release", "write the statement that releases a row")
+    cursor = Cursor(
         statement.kind,
-        inner.span,
-        _as_written(inner, frame.node),
+        fields.span,
+        _written_fields(fields, frame.node),
         statement.auth,
-        claim=statement.task(inner, "claim", params),
-        renew=statement.task(inner, "renew"),
-        ack=statement.task(inner, "ack"),
-        release=statement.task(inner, "release"),
+        claim=statement.task(fields, "claim", params),
+        renew=statement.task(fields, "renew"),
+        ack=statement.task(fields, "ack"),
+        release=statement.task(fields, "release"),
         process=frame.process,
         on_row_error=on_row_error,
         attempts=attempts if on_row_error == "release" else None,
@@ -64,13 +64,13 @@ def read_cursor(loop: Fields) -> Cursor | None:
         lease_seconds=frame.lease_seconds,
         heartbeat_seconds=frame.heartbeat_seconds,
     )
-    inner.close()
-    return found
+    fields.close()
+    return cursor
 
 
-def _as_written(cursor: ConstructFields, frame: MappingNode | None) -> Value:
-    apart = ("kind", "auth", "credential")
-    entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in apart)
+def _written_fields(cursor: ConstructFields, frame: MappingNode | None) -> Value:
+    excluded = ("kind", "auth", "credential")
+    entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in excluded)
     if frame is not None:
         entries += ((ScalarNode("frame", "frame", frame.span, "plain"), frame),)
     return value_of(MappingNode(entries, cursor.span))
@@ -84,13 +84,13 @@ class _Statement:
         self.auth = auth
         self._database = database
 
-    def task(self, cursor: ConstructFields, name: str, given: Value = _NO_PARAMS) -> Task | None:
+    def task(self, cursor: ConstructFields, name: str, params: Value = _NO_PARAMS) -> Task | None:
         node = cursor.scalar(name)
         if node is None:
             return None
-        sql = bound_sql(node, cursor.report, after=len(given.data))
-        values: list[Json] = [*given.data, *(template for template, _ in sql.values)]
-        templates = {f"/params/{len(given.data) + index}": span for index, (_, span) in enumerate(sql.values)}
+        sql = bind_sql(node, cursor.report, preceding=len(params.data))
+        values: list[Json] = [*params.data, *(template for template, _ in sql.values)]
+        templates = {f"/params/{len(params.data) + index}": span for index, (_, span) in enumerate(sql.values)}
         config: dict[str, Json] = {"query": sql.query, "params": values}
         if self._database is not None:
             config["database"], templates = self._database.data, {**templates, **self._database.templates}
@@ -99,7 +99,7 @@ class _Statement:
             kind=self.kind,
             queue=self.kind,
             span=node.span,
-            config=Value(config, {**given.templates, **templates}),
+            config=Value(config, {**params.templates, **templates}),
             auth=self.auth,
         )
 

@@ -2,7 +2,7 @@
 
 Each construct that only one dialect has is a mark of that dialect. The rarest mark decides: ``type`` before ``case``, a
 tool that is a word before one that is a mapping. Marks of another dialect in the same file are reported, and the front
-ends read them if their meaning is clear.
+ends read them if they are unambiguous.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from noetl_compiler.codes import Code
+from noetl_compiler.language.constructs.playbook import V1_API_VERSION
 from noetl_compiler.language.words import DIALECTS, Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
@@ -27,25 +28,26 @@ _LOOP_OF_TOOL = '"loop" in a tool'
 _ITERATOR = '"tool: iterator"'
 
 
-def _era(dialect: Dialect) -> str:
+def _dialect_with_dates(dialect: Dialect) -> str:
     return f"{dialect} ({DIALECTS.about[dialect]})"
 
 
 class _Mark(msgspec.Struct, frozen=True):
     dialect: Dialect
-    what: str
+    construct: str
     span: Span
 
 
 def detect(root: MappingNode, report: Report) -> Dialect:
     """Return the dialect of a document; warn if it mixes two."""
     marks = [mark for step in _steps(root) for mark in _marks(step)]
-    dialect = _decide(root, marks)
+    dialect = _dialect_of(root, marks)
     foreign = next((mark for mark in marks if _is_foreign(mark, dialect)), None)
     if foreign is not None and dialect != "v1":
-        own = next((mark.what for mark in marks if mark.dialect == dialect), "")
-        message = f"{foreign.what} is {_era(foreign.dialect)}, but this playbook is {_era(dialect)}"
-        reason = f"it is read as {dialect} because of {own}" if own else ""
+        own_construct = next((mark.construct for mark in marks if mark.dialect == dialect), "")
+        other, this = _dialect_with_dates(foreign.dialect), _dialect_with_dates(dialect)
+        message = f"{foreign.construct} is {other}, but this playbook is {this}"
+        reason = f"it is read as {dialect} because of {own_construct}" if own_construct else ""
         report.warning(Code.MIXED_DIALECTS, foreign.span, message, reason)
     return dialect
 
@@ -56,25 +58,25 @@ def _is_iterator(step: MappingNode) -> bool:
 
 
 def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
-    """Whether a mark belongs to another dialect. ``tool: {kind}`` belongs to both v10 and case, and a loop in a tool
-    is an error of its own in v10.
+    """Whether a mark belongs to another dialect. ``tool: {kind}`` belongs to both v10 and case, and v10 reports a loop
+    in a tool as an error.
     """
-    return mark.dialect != dialect and (dialect, mark.what) not in (("case", _TOOL_KIND), ("v10", _LOOP_OF_TOOL))
+    return mark.dialect != dialect and (dialect, mark.construct) not in (("case", _TOOL_KIND), ("v10", _LOOP_OF_TOOL))
 
 
-def _decide(root: MappingNode, marks: list[_Mark]) -> Dialect:
+def _dialect_of(root: MappingNode, marks: list[_Mark]) -> Dialect:
     count = Counter(mark.dialect for mark in marks)
-    tools = sum(mark.what.startswith('"tool') for mark in marks)
+    tools = sum(mark.construct.startswith('"tool') for mark in marks)
     is_iterating = any(map(_is_iterator, _steps(root)))  # late v1, in which tools were already words
     if is_iterating or (count["v1"] and count["v1"] >= tools):  # later dialects share other marks of v1
         return "v1"
-    newer = any(mark.dialect == "v10" and mark.what != _TOOL_KIND for mark in marks)
-    if any(mark.dialect == "case" and not (newer and mark.what == _LOOP_OF_TOOL) for mark in marks):
+    has_v10_mark = any(mark.dialect == "v10" and mark.construct != _TOOL_KIND for mark in marks)
+    if any(mark.dialect == "case" and not (has_v10_mark and mark.construct == _LOOP_OF_TOOL) for mark in marks):
         return "case"
     if count["legacy"] > count["v10"]:
         return "legacy"
     version = root.get("apiVersion")
-    if not count["v10"] and isinstance(version, ScalarNode) and version.text == "noetl.io/v1":
+    if not count["v10"] and isinstance(version, ScalarNode) and version.text == V1_API_VERSION:
         return "legacy" if tools else "v1"
     return "v10"
 
@@ -88,9 +90,9 @@ def _steps(root: MappingNode) -> Iterator[MappingNode]:
 def _marks(step: MappingNode) -> Iterator[_Mark]:
     """Yield the marks of a step in document order, one for each construct."""
     for key, node in step.entries:
-        found = _mark_of(key.text, node)
-        if found is not None:
-            yield _Mark(*found, key.span)
+        mark = _mark_of(key.text, node)
+        if mark is not None:
+            yield _Mark(*mark, key.span)
 
 
 def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
@@ -106,7 +108,7 @@ def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
         case "tool":
             return _tool_mark(node)
         case "loop" | "next" | "spec":
-            return _inner_mark(key, node)
+            return _mark_below(key, node)
         case _:
             return None
 
@@ -117,15 +119,15 @@ def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
     if isinstance(node, MappingNode) and node.get("loop"):
         return "case", _LOOP_OF_TOOL
     if isinstance(node, ScalarNode):
-        what = f'"tool: {node.text}"'
-        return "v1" if what == _ITERATOR else "legacy", what
+        construct = f'"tool: {node.text}"'
+        return "v1" if construct == _ITERATOR else "legacy", construct
     return "v10", '"tool" as a list' if isinstance(node, SequenceNode) else _TOOL_KIND
 
 
-def _inner_mark(key: str, node: Node) -> tuple[Dialect, str] | None:
+def _mark_below(key: str, node: Node) -> tuple[Dialect, str] | None:
     if isinstance(node, SequenceNode):
-        choice = any(isinstance(item, MappingNode) and item.get("then") for item in node.items)
-        return ("legacy", '"next" with when/then') if key == "next" and choice else None
+        has_choice = any(isinstance(item, MappingNode) and item.get("then") for item in node.items)
+        return ("legacy", '"next" with when/then') if key == "next" and has_choice else None
     if not isinstance(node, MappingNode):
         return None
     if key == "spec" and (node.get("case_mode") or node.get("eval_mode")):

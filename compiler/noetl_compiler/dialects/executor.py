@@ -34,52 +34,52 @@ class Executor(msgspec.Struct, frozen=True):
     defaults: CallDefaults = NO_DEFAULTS
 
 
-def read_executor(root: Fields, around: ParseContext) -> Executor:
+def read_executor(root: Fields, context: ParseContext) -> Executor:
     """Read the executor of a document."""
     executor = ConstructFields.below(root, "executor", EXECUTOR)
     if executor is None:
         return Executor()
-    _check_required(executor)
+    _check_requirements(executor)
     spec = ConstructFields.below(executor, "spec", EXECUTOR_SPEC)
     executor.close()
-    return _read_spec(spec, around) if spec else Executor()
+    return _read_spec(spec, context) if spec else Executor()
 
 
-def _check_required(executor: Fields) -> None:
+def _check_requirements(executor: Fields) -> None:
     """Check ``requires: {tools, features}``: unknown tools are reported at compile time."""
-    required = ConstructFields.below(executor, "requires", REQUIREMENTS)
-    if required is None:
+    requirements = ConstructFields.below(executor, "requires", REQUIREMENTS)
+    if requirements is None:
         return
     tools = executor.report.tools
-    for tool in required.items("tools"):
+    for tool in requirements.items("tools"):
         if isinstance(tool, ScalarNode) and tool.text not in tools:
             message = f'unknown tool kind "{tool.text}"'
             executor.report.warning(Code.UNKNOWN_TOOL, tool.span, message, nearest(tool.text, tools))
-    required.close()
+    requirements.close()
 
 
-def _read_spec(spec: ConstructFields, around: ParseContext) -> Executor:
+def _read_spec(spec: ConstructFields, context: ParseContext) -> Executor:
     policy = ConstructFields.below(spec, "policy", EXECUTOR_POLICY)
-    policy = policy or ConstructFields.empty(spec.span, around.report, EXECUTOR_POLICY)
+    policy = policy or ConstructFields.empty(spec.span, context.report, EXECUTOR_POLICY)
     limit = spec.timeout()
-    found = Executor(
+    executor = Executor(
         spec.name("entry_step"),
         spec.name("final_step"),
         spec.flag("no_next_is_error") or False,
         read_failure(policy),
         read_on_failure(spec),
         total_of(limit),
-        _read_dialect(spec, around),
+        _read_dialect(spec, context),
         read_call_defaults(spec, policy, limit, "ctx"),
     )
     policy.close()
     spec.close()
-    return found
+    return executor
 
 
-def _read_dialect(spec: Fields, around: ParseContext) -> Dialect | None:
+def _read_dialect(spec: Fields, context: ParseContext) -> Dialect | None:
     """Read the dialect whose names and defaults apply in a playbook migrated to v10 (dev/decisions/0012)."""
-    if around.dialect == "v10":
+    if context.dialect == "v10":
         return spec.choice("dialect", DIALECTS)
     spec.ignore("dialect", why="only a v10 playbook can name another dialect")
     return None

@@ -1,4 +1,4 @@
-"""How the final step says that the run ends (semantics.md 35).
+"""Read ``status`` of the final step: how the run ends (semantics.md 35).
 
 status: "{{ 'partial' if failures else 'completed' }}"
 """
@@ -20,9 +20,9 @@ def read_status(fields: ConstructFields) -> FinalStatus | None:
     node = fields.scalar("status")
     if node is None:
         return None
-    found = value_of(node)
-    if found.templates or found.data in RUN_RESULTS:
-        return FinalStatus(found, node.span)
+    status = value_of(node)
+    if status.templates or status.data in RUN_RESULTS:
+        return FinalStatus(status, node.span)
     message = f'"status" must be one of {", ".join(RUN_RESULTS)}, or a template that yields one'
-    fields.report.error(Code.WRONG_VALUE, node.span, message, nearest(str(found.data), RUN_RESULTS))
+    fields.report.error(Code.WRONG_VALUE, node.span, message, nearest(str(status.data), RUN_RESULTS))
     return None

@@ -19,7 +19,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.source import SourceFile, Span, expression_ranges
 from noetl_compiler.syntax import ForeignText
 
-__all__ = ["code_place", "foreign_texts", "is_go", "with_go_quoted"]
+__all__ = ["code_span", "foreign_texts", "is_go_template", "quote_go_templates"]
 
 _GO = re.compile(r"\{\{-?\s*\.")
 _SQL = frozenset({*SQL_COMMANDS, "script"})
@@ -34,56 +34,57 @@ _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def foreign_texts(kind: str, entries: Iterable[tuple[ScalarNode, Node]]) -> tuple[ForeignText, ...]:
-    """Return the code, SQL and commands among the fields of a tool; lists are flattened."""
+    """Return the code, SQL and commands in the fields of a tool; lists are flattened."""
     fields = _FIELDS.get(kind, frozenset())
-    own = ((key.text, node) for key, node in entries if key.text in fields)
-    return tuple(ForeignText(field, text) for field, node in own for text in _texts(node))
+    code_fields = ((key.text, node) for key, node in entries if key.text in fields)
+    return tuple(ForeignText(field, text) for field, node in code_fields for text in _texts(node))
 
 
 def _texts(node: Node) -> Iterator[ScalarNode]:
-    for one in node.items if isinstance(node, SequenceNode) else (node,):
-        if isinstance(one, ScalarNode) and isinstance(one.value, str):
-            yield one
+    for item in node.items if isinstance(node, SequenceNode) else (node,):
+        if isinstance(item, ScalarNode) and isinstance(item.value, str):
+            yield item
 
 
-def code_place(texts: Iterable[ForeignText], source: SourceFile) -> Span | None:
+def code_span(texts: Iterable[ForeignText], source: SourceFile) -> Span | None:
     """Return the span of the code or SQL, None without any. ``code`` precedes ``script``, as in the tool."""
-    found = sorted(texts, key=lambda one: one.field)
-    if not found:
+    sorted_texts = sorted(texts, key=lambda text: text.field)
+    if not sorted_texts:
         return None
-    node = found[0].node
+    node = sorted_texts[0].node
     if node.style != "literal":
         return node.span
     lines = node.text.rstrip("\n").split("\n")
     first = node.span.line + 1
-    blank = next((index for index, line in enumerate(lines) if line.strip()), 0)
-    written = source.line(first + blank)
-    return Span(first, 1 + max(0, len(written) - len(lines[blank])), first + len(lines) - 1, 1 + len(written))
+    first_written = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    source_line = source.line(first + first_written)
+    indentation = max(0, len(source_line) - len(lines[first_written]))
+    return Span(first, 1 + indentation, first + len(lines) - 1, 1 + len(source_line))
 
 
-def is_go(expression: str) -> bool:
+def is_go_template(expression: str) -> bool:
     """Whether an expression belongs to a Go template."""
     return _GO.match(expression) is not None
 
 
-def with_go_quoted(node: Node) -> Node:
+def quote_go_templates(node: Node) -> Node:
     """Replace every Go template in a node by a Jinja string: ``{{ "{{.ID}}" }}``."""
     if isinstance(node, MappingNode):
-        return MappingNode(tuple((key, with_go_quoted(item)) for key, item in node.entries), node.span)
+        return MappingNode(tuple((key, quote_go_templates(item)) for key, item in node.entries), node.span)
     if isinstance(node, SequenceNode):
-        return SequenceNode(tuple(with_go_quoted(item) for item in node.items), node.span)
+        return SequenceNode(tuple(quote_go_templates(item) for item in node.items), node.span)
     if node.template_span is None or "{{" not in node.text:
         return node
-    text = _quoted(node.text)
+    text = _quote_go(node.text)
     return node if text == node.text else replace(node, text=text, value=text)
 
 
-def _quoted(text: str) -> str:
+def _quote_go(text: str) -> str:
     parts: list[str] = []
     position = 0
     for start, end in expression_ranges(text):
-        found = text[start:end]
-        parts += [text[position:start], _jinja_string(found) if is_go(found) else found]
+        expression = text[start:end]
+        parts += [text[position:start], _jinja_string(expression) if is_go_template(expression) else expression]
         position = end
     return "".join((*parts, text[position:]))
 

@@ -29,7 +29,7 @@ def read_frame(loop: Fields) -> Frame | None:
         max_bytes=fields.amount("max_bytes"),
         row_concurrency=fields.count("row_concurrency"),
     )
-    of_claimers = (key.name for key in FRAME.keys if key.name not in defaults.FRAME)
-    fields.ignore(*of_claimers, why="only the claimers of a cursor hold rows")
+    cursor_keys = (key.name for key in FRAME.keys if key.name not in defaults.FRAME)
+    fields.ignore(*cursor_keys, why="only the claimers of a cursor hold rows")
     fields.close()
     return frame

@@ -17,14 +17,14 @@ __all__ = ["read_guard"]
 
 def read_guard(fields: Fields) -> Guard | None:
     """Read the guard among these fields."""
-    inner = ConstructFields.below(fields, "guard", GUARD)
-    if inner is None:
+    guard_fields = ConstructFields.below(fields, "guard", GUARD)
+    if guard_fields is None:
         return None
     report = fields.report
-    found = Guard(
-        inner.choice("on_status", ON_STATUS) or "ok",
-        inner.condition("when"),
-        tuple(one for node in inner.items("unless") if (one := condition(node, report)) is not None),
+    guard = Guard(
+        guard_fields.choice("on_status", ON_STATUS) or "ok",
+        guard_fields.condition("when"),
+        tuple(template for node in guard_fields.items("unless") if (template := condition(node, report)) is not None),
     )
-    inner.close()
-    return found
+    guard_fields.close()
+    return guard

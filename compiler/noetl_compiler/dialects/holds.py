@@ -1,4 +1,4 @@
-"""What a step does when it has failed: ``on_failure: hold``, or with how long it waits for a person (semantics.md 42).
+"""Read ``on_failure``: whether a failed step is held for a person, and for how long (semantics.md 42).
 
 on_failure: {do: hold, for: 2d}
 """
@@ -23,9 +23,9 @@ def read_on_failure(fields: Fields) -> OnFailure | None:
     if not isinstance(node, MappingNode):
         action = fields.choice("on_failure", FAILURE_ACTIONS)
         return OnFailure(action, node.span) if action else None
-    inner = ConstructFields(node, fields.report, ON_FAILURE)
-    action, seconds = inner.choice("do", FAILURE_ACTIONS), inner.seconds("for")
+    on_failure = ConstructFields(node, fields.report, ON_FAILURE)
+    action, seconds = on_failure.choice("do", FAILURE_ACTIONS), on_failure.seconds("for")
     if action == "fail":
-        inner.ignore("for", why="only a step that is held waits")
-    inner.close()
+        on_failure.ignore("for", why="only a step that is held waits")
+    on_failure.close()
     return OnFailure(action, node.span, seconds) if action else None

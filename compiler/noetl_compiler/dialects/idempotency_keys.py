@@ -12,9 +12,9 @@ from noetl_compiler.syntax import Name
 __all__ = ["read_idempotency_key", "read_own_idempotency_key"]
 
 _KEY = "idempotency_key"
-_NAME = re.compile(HEADER_NAME)
+_HEADER_NAME = re.compile(HEADER_NAME)
 
-_TAKEN = frozenset(
+_RESERVED_HEADERS = frozenset(
     {"authorization", "connection", "content-length", "content-type", "cookie", "host", "te", "transfer-encoding"}
 )
 """Headers with a defined meaning, which cannot carry a key."""
@@ -22,23 +22,23 @@ _TAKEN = frozenset(
 
 def read_idempotency_key(spec: Fields) -> Name | None:
     """Return the name of the header that a spec declares for its calls."""
-    found = spec.scalar(_KEY)
-    if found is None:
+    header = spec.scalar(_KEY)
+    if header is None:
         return None
     hint = "write the name of a header, such as Idempotency-Key"
-    if not isinstance(found.value, str) or not _NAME.fullmatch(found.text):
-        spec.report.error(Code.WRONG_VALUE, found.span, f'"{found.text}" is not the name of a header', hint)
+    if not isinstance(header.value, str) or not _HEADER_NAME.fullmatch(header.text):
+        spec.report.error(Code.WRONG_VALUE, header.span, f'"{header.text}" is not the name of a header', hint)
         return None
-    if found.text.lower() in _TAKEN:
-        spec.report.error(Code.WRONG_VALUE, found.span, f'the header "{found.text}" cannot carry a key', hint)
+    if header.text.lower() in _RESERVED_HEADERS:
+        spec.report.error(Code.WRONG_VALUE, header.span, f'the header "{header.text}" cannot carry a key', hint)
         return None
-    return Name(found.text, found.span)
+    return Name(header.text, header.span)
 
 
 def read_own_idempotency_key(spec: Fields, kind: str) -> Name | None:
     """Read the header in the spec of one call, whose kind must support headers; not checked for workbook calls."""
-    found = read_idempotency_key(spec)
-    if found is None or kind == "workbook" or sends_headers(kind):
-        return found
+    header = read_idempotency_key(spec)
+    if header is None or kind == "workbook" or sends_headers(kind):
+        return header
     spec.ignore(_KEY, why=f"only http calls send headers, and this is a {kind} call")
     return None

@@ -14,8 +14,8 @@ __all__ = ["read_keychain"]
 
 def read_keychain(fields: Fields) -> tuple[KeychainEntry, ...]:
     """Read the entries of the root's ``keychain``."""
-    found = (_read_entry(node, fields.report) for node in fields.items("keychain"))
-    return tuple(entry for entry in found if entry is not None)
+    entries = (_read_entry(node, fields.report) for node in fields.items("keychain"))
+    return tuple(entry for entry in entries if entry is not None)
 
 
 def _read_entry(node: Node, report: Report) -> KeychainEntry | None:
@@ -23,5 +23,5 @@ def _read_entry(node: Node, report: Report) -> KeychainEntry | None:
     mapping = node if isinstance(node, MappingNode) else MappingNode((), node.span)
     fields = ConstructFields(mapping, report, KEYCHAIN_ENTRY)
     name, kind = fields.required_name("name"), fields.text("kind")
-    config = value_of(MappingNode(fields.rest(None), node.span))
+    config = value_of(MappingNode(fields.take_remaining(None), node.span))
     return KeychainEntry(name.text, kind, node.span, config) if name else None

@@ -16,43 +16,43 @@ from noetl_compiler.value_merge import overlay
 __all__ = ["read_step"]
 
 
-def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
+def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
     """Read a step. A step without a tool only routes; its arguments are bound for its routes."""
-    report = around.report
-    desc, following = fields.text("desc", "description"), read_next(fields.node_of("next"), report)
+    report = context.report
+    desc, routes = fields.text("desc", "description"), read_next(fields.node_of("next"), report)
     loop = read_loop(fields.node_of("loop"), report)
-    extracted = assigns(fields.mapping("vars"), "ctx", report)
+    assignments = assigns(fields.mapping("vars"), "ctx", report)
     result = fields.node_of("result")
     fields.ignore("as", "pass", why="a step's result has the name of the step")
-    tasks = _read_tasks(fields, name, around)
+    tasks = _read_tasks(fields, name, context)
     step = Step(
         name,
         fields.span,
         desc,
-        args=Value({}) if tasks else _bound(fields),
+        args=Value({}) if tasks else _read_arguments(fields),
         loop=loop,
         tasks=tasks,
-        set=extracted,
+        set=assignments,
         result=value_of(result) if result else None,
-        next=following,
+        next=routes,
     )
     tool = fields.node.get("tool")
-    fields.close({"tool", *known_fields(tool if isinstance(tool, ScalarNode) else None, around.report.tools)})
+    fields.close({"tool", *known_fields(tool if isinstance(tool, ScalarNode) else None, context.report.tools)})
     return step
 
 
-def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task, ...]:
+def _read_tasks(fields: Fields, name: Name, context: ParseContext) -> tuple[Task, ...]:
     tool = fields.node_of("tool", "type")
     if tool is None and "sink" in fields:
         tool = ScalarNode("noop", "noop", fields.span, "plain")
     if isinstance(tool, ScalarNode):
-        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around)
+        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), context)
         return (task,) if task else ()
-    return read_tool(tool, name, around)
+    return read_tool(tool, name, context)
 
 
-def _bound(fields: Fields) -> Value:
-    bound = Value({})
+def _read_arguments(fields: Fields) -> Value:
+    arguments = Value({})
     for key in (*keys.INPUT, "data"):
-        bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))
-    return bound
+        arguments = overlay(arguments, mapping_value(fields.node_of(key), fields.report, key))
+    return arguments

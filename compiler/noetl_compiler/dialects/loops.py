@@ -25,10 +25,10 @@ from noetl_compiler.syntax import Loop, Name
 
 __all__ = ["read_loop"]
 
-_OF_LISTS = ("where", "order_by", "chunk_size")
+_LIST_KEYS = ("where", "order_by", "chunk_size")
 """Keys that select and order the items of a list."""
 
-_EMPTY = re.compile(r"\s*(?:\{\{\s*\}\})?\s*")
+_EMPTY_EXPRESSION = re.compile(r"\s*(?:\{\{\s*\}\})?\s*")
 
 
 def read_loop(node: Node | None, report: Report) -> Loop | None:
@@ -45,7 +45,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     collection, cursor = fields.node_of("in"), read_cursor(fields)
     _check_source(fields, collection, cursor)
     if cursor is not None:
-        fields.ignore(*_OF_LISTS, why="the claim of the cursor decides which rows it takes, and in which order")
+        fields.ignore(*_LIST_KEYS, why="the claim of the cursor selects and orders the rows")
     policy = ConstructFields.below(fields, "policy", LOOP_POLICY)
     policy = policy or ConstructFields.empty(node.span, report, LOOP_POLICY)
     failure = _read_failure(policy)
@@ -54,7 +54,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         node.span,
         collection=value_of(collection) if collection else None,
         cursor=cursor,
-        mode=_mode(fields, policy),
+        mode=_read_mode(fields, policy),
         max_in_flight=fields.count("max_in_flight") or policy.count("max_in_flight"),
         chunk_size=fields.count("chunk_size") if cursor is None else None,
         limit=fields.amount("limit"),
@@ -68,8 +68,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     defaults = read_call_defaults(fields, policy, limit, "iter")
     place = collection.span if collection is not None else node.span
     reducers = read_reducers(fields) or read_reducers(policy)
-    following = read_next(fields.node_of("next"), report)
-    loop = Loop(body, element, place, total_of(limit), defaults, reducers, following)
+    routes = read_next(fields.node_of("next"), report)
+    loop = Loop(body, element, place, total_of(limit), defaults, reducers, routes)
     fields.close()
     policy.close()
     return loop
@@ -85,11 +85,11 @@ def _read_iterator(fields: ConstructFields) -> Name | None:
 
 def _read_filter(fields: Fields) -> Template | None:
     """Read the filter. ``filter: "{{}}"``, found in old files, keeps every item."""
-    found = fields.node_of("where")
-    if isinstance(found, ScalarNode) and _EMPTY.fullmatch(found.text):
+    node = fields.node_of("where")
+    if isinstance(node, ScalarNode) and _EMPTY_EXPRESSION.fullmatch(node.text):
         fields.ignore("where", "filter", why="an empty filter keeps every item")
         return None
-    return expression(found, fields.report)
+    return expression(node, fields.report)
 
 
 def _with_spec(node: MappingNode) -> MappingNode:
@@ -97,11 +97,11 @@ def _with_spec(node: MappingNode) -> MappingNode:
     spec = node.get("spec")
     if spec is None or isinstance(spec, SequenceNode) or (isinstance(spec, ScalarNode) and spec.value is not None):
         return node
-    outer = tuple(entry for entry in node.entries if entry[0].text != "spec")
-    return MappingNode((*(spec.entries if isinstance(spec, MappingNode) else ()), *outer), node.span)
+    other_entries = tuple(entry for entry in node.entries if entry[0].text != "spec")
+    return MappingNode((*(spec.entries if isinstance(spec, MappingNode) else ()), *other_entries), node.span)
 
 
-def _mode(fields: ConstructFields, policy: ConstructFields) -> LoopMode:
+def _read_mode(fields: ConstructFields, policy: ConstructFields) -> LoopMode:
     mode = fields.choice("mode", LOOP_MODES) or policy.choice("mode", LOOP_MODES)
     if mode is None and "cursor" in fields:
         return "parallel"
@@ -110,7 +110,7 @@ def _mode(fields: ConstructFields, policy: ConstructFields) -> LoopMode:
 
 def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None) -> None:
     if collection is None and cursor is None and "cursor" not in fields:
-        fields.missing("in")
+        fields.report_missing("in")
     if collection is not None and cursor is not None:
         related = (Related(collection.span, "the collection is here"),)
         message = "a loop iterates over a collection or a cursor, not both"

@@ -53,23 +53,23 @@ def read_pages(fields: Fields, report: Report) -> Retry | None:
     node = loop.get("pagination") if isinstance(loop, MappingNode) else None
     if not isinstance(node, MappingNode):
         return None
-    inner = ConstructFields(_with_body(node) if _reads_whole_response(node) else node, report, PAGINATION)
-    errors, repetition = read_retry(inner, report), _read_repetition(inner)
+    page_fields = ConstructFields(_rename_body(node) if _reads_whole_response(node) else node, report, PAGINATION)
+    errors, repetition = read_retry(page_fields, report), _read_repetition(page_fields)
     return Retry(Policy(node.span, (*(errors.policy.rules if errors else ()), repetition), "fail"))
 
 
 def _read_repetition(fields: ConstructFields) -> Rule:
     when = fields.condition("continue_while")
     patch = fields.mapping("next_page")
-    most = fields.amount("max_iterations")
-    if most is None:
+    max_pages = fields.amount("max_iterations")
+    if max_pages is None:
         warn_of_unbounded_pages(fields.span, "max_iterations", fields.report)
     rule = graph.Rule(
         "again",
         fields.span,
         on="ok",
         when=when,
-        attempts=most or Value(defaults.PAGES),
+        attempts=max_pages or Value(defaults.PAGES),
         patch=value_of(patch) if patch else None,
         collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path")),
     )
@@ -87,23 +87,26 @@ def _reads_whole_response(node: Node) -> bool:
             return bool(_WHOLE_RESPONSE.search(node.text))
 
 
-def _with_body(node: MappingNode) -> MappingNode:
-    entries = ((key, _path(item) if key.text == "merge_path" else _reading_body(item)) for key, item in node.entries)
+def _rename_body(node: MappingNode) -> MappingNode:
+    entries = (
+        (key, _rename_in_path(item) if key.text == "merge_path" else _rename_in_templates(item))
+        for key, item in node.entries
+    )
     return replace(node, entries=tuple(entries))
 
 
-def _reading_body(node: Node) -> Node:
+def _rename_in_templates(node: Node) -> Node:
     """Rename the body in a template. Both words have the same length, so offsets of errors stay correct."""
     match node:
         case MappingNode():
-            return replace(node, entries=tuple((key, _reading_body(item)) for key, item in node.entries))
+            return replace(node, entries=tuple((key, _rename_in_templates(item)) for key, item in node.entries))
         case SequenceNode():
-            return replace(node, items=tuple(_reading_body(item) for item in node.items))
+            return replace(node, items=tuple(_rename_in_templates(item) for item in node.items))
         case ScalarNode():
             return _with_text(node, _WHOLE_RESPONSE.sub("response.body", node.text))
 
 
-def _path(node: Node) -> Node:
+def _rename_in_path(node: Node) -> Node:
     return _with_text(node, re.sub(r"^data\b", "body", node.text)) if isinstance(node, ScalarNode) else node
 
 

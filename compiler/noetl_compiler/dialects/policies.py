@@ -9,7 +9,7 @@ from msgspec import structs
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.collecting import read_collect
+from noetl_compiler.dialects.collect import read_collect
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.guards import read_guard
@@ -56,7 +56,7 @@ __all__ = [
 
 
 class _Case(NamedTuple):
-    """A condition and what is done when it holds. ``on`` is the status that the rule is for, None for any."""
+    """A condition and the action when it holds. ``on`` is the status that the rule applies to, None for any."""
 
     when: Template | None
     then: MappingNode
@@ -64,57 +64,61 @@ class _Case(NamedTuple):
     span: Span
 
 
-def read_policy(fields: Fields, bare: str) -> Policy | None:
-    """Read ``spec.policy`` of a task; ``bare`` is the root of names that ``set`` gives without a root."""
-    inner = ConstructFields.below(fields, "policy", POLICY)
-    if inner is None:
+def read_policy(fields: Fields, default_root: str) -> Policy | None:
+    """Read ``spec.policy`` of a task; ``default_root`` is the root of names in ``set`` that have none."""
+    policy_fields = ConstructFields.below(fields, "policy", POLICY)
+    if policy_fields is None:
         return None
-    found = read_rules(inner, bare)
-    _read_mode(inner)
-    inner.close()
-    return found or Policy(inner.span)
+    policy = read_rules(policy_fields, default_root)
+    _read_mode(policy_fields)
+    policy_fields.close()
+    return policy or Policy(policy_fields.span)
 
 
-def read_rules(policy: Fields, bare: str) -> Policy | None:
+def read_rules(policy: Fields, default_root: str) -> Policy | None:
     """Read the rules of a policy, None if it has none."""
     nodes = policy.items("rules")
-    rules = tuple(_read_rule(one, bare, policy.report) for node in nodes for one in _cases(node, policy.report, RULE))
+    rules = tuple(
+        _read_rule(case, default_root, policy.report)
+        for node in nodes
+        for case in _read_cases(node, policy.report, RULE)
+    )
     unmatched, circuit = policy.choice("on_unmatched", UNMATCHED), _read_circuit(policy)
     return Policy(policy.span, rules, unmatched, circuit) if rules or unmatched or circuit else None
 
 
 def read_failure(policy: Fields) -> BranchFailure | None:
     """Read ``failure: {mode}``: how an unhandled failure affects the other branches."""
-    inner = ConstructFields.below(policy, "failure", FAILURE_MODE)
-    if inner is None:
+    failure = ConstructFields.below(policy, "failure", FAILURE_MODE)
+    if failure is None:
         return None
-    mode = inner.choice("mode", BRANCH_FAILURES)
-    inner.close()
+    mode = failure.choice("mode", BRANCH_FAILURES)
+    failure.close()
     return mode
 
 
 def _read_mode(policy: Fields) -> None:
-    """Read ``mode``, which has no effect: ``inclusive`` was never defined."""
+    """Read ``mode``, which has no effect: the specification never defined ``inclusive``."""
     if policy.choice("mode", ROUTE_MODES) == "inclusive":
         policy.ignore("mode", why="the first rule that matches decides")
 
 
 def _read_circuit(policy: Fields) -> Circuit | None:
     """Read ``circuit: {failures, window, probe}``."""
-    inner = ConstructFields.below(policy, "circuit", CIRCUIT)
-    if inner is None:
+    circuit = ConstructFields.below(policy, "circuit", CIRCUIT)
+    if circuit is None:
         return None
-    failures, window, probe = inner.amount("failures"), inner.seconds("window"), inner.seconds("probe")
-    inner.close()
-    return Circuit(failures or Value(1), inner.span, window, probe)
+    failures, window, probe = circuit.amount("failures"), circuit.seconds("window"), circuit.seconds("probe")
+    circuit.close()
+    return Circuit(failures or Value(1), circuit.span, window, probe)
 
 
-def _read_rule(case: _Case, bare: str, report: Report) -> Rule:
-    rule = _read_action(ConstructFields(case.then, report, ACTION), case.when, bare)
+def _read_rule(case: _Case, default_root: str, report: Report) -> Rule:
+    rule = _read_action(ConstructFields(case.then, report, ACTION), case.when, default_root)
     return Rule(structs.replace(rule.body, on=case.on), rule.to) if case.on else rule
 
 
-def _cases(node: Node, report: Report, construct: Construct) -> Iterator[_Case]:
+def _read_cases(node: Node, report: Report, construct: Construct) -> Iterator[_Case]:
     """Read ``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``. With
     both ``then`` and ``else``, they are two rules, one after the other.
     """
@@ -122,21 +126,21 @@ def _cases(node: Node, report: Report, construct: Construct) -> Iterator[_Case]:
         report.error(Code.WRONG_TYPE, node.span, f"a policy rule must be a mapping, not {kind_of(node)}")
         return
     fields = ConstructFields(node, report, construct)
-    when, then, otherwise = fields.condition("when"), fields.mapping("then"), fields.mapping("else")
+    when, then, else_node = fields.condition("when"), fields.mapping("then"), fields.mapping("else")
     on = fields.choice("on_status", ON_STATUS) if "on_status" in construct.by_name else None
     if "then" not in fields and ("when" in fields or "else" not in fields):
         example = "{do: continue}" if construct is RULE else "{allow: true}"
-        fields.missing("then", f"write then: {example}")
+        fields.report_missing("then", f"write then: {example}")
     fields.close()
     if then is not None:
         yield _Case(when, then, on, node.span)
-    if otherwise is not None:
-        span = node.span if then is None else otherwise.span
-        yield _Case(None, _otherwise(otherwise, report, construct), on, span)
+    if else_node is not None:
+        span = node.span if then is None else else_node.span
+        yield _Case(None, _else_action(else_node, report, construct), on, span)
 
 
-def _otherwise(node: MappingNode, report: Report, construct: Construct) -> MappingNode:
-    """Return what ``else`` says, with or without a ``then`` of its own."""
+def _else_action(node: MappingNode, report: Report, construct: Construct) -> MappingNode:
+    """Return the action of ``else``, which may be below a ``then`` of its own."""
     if node.get("then") is None:
         return node
     fields = ConstructFields(node, report, OTHERWISE if construct is RULE else OTHERWISE_VERDICT)
@@ -145,90 +149,90 @@ def _otherwise(node: MappingNode, report: Report, construct: Construct) -> Mappi
     return then or node
 
 
-def _read_action(fields: ConstructFields, when: Template | None, bare: str) -> Rule:
+def _read_action(fields: ConstructFields, when: Template | None, default_root: str) -> Rule:
     action, to = fields.choice("do", ACTIONS), fields.name("to")
     if action == "jump" and to is None:
-        fields.missing("to")
-    retries = action == "retry"
+        fields.report_missing("to")
+    is_retry = action == "retry"
     delay = fields.seconds("delay")
     patch, rebind = fields.mapping("patch"), fields.mapping("rebind")
     result, message = fields.node_of("result"), fields.node_of("message")
-    awaited, limit = read_wait_for(fields, retries=retries)
+    signal, signal_timeout = read_wait_for(fields, is_retry=is_retry)
     rule = graph.Rule(
         action or "fail",
         fields.span,
         when=when,
-        attempts=fields.amount("attempts") or (Value(defaults.ATTEMPTS) if retries else None),
+        attempts=fields.amount("attempts") or (Value(defaults.ATTEMPTS) if is_retry else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
         multiplier=fields.number("multiplier") or defaults.MULTIPLIER,
-        delay=delay or (Value(defaults.DELAY) if retries and awaited is None else None),
+        delay=delay or (Value(defaults.DELAY) if is_retry and signal is None else None),
         max_delay=fields.seconds("max_delay"),
         jitter=fields.flag("jitter") or False,
-        set=read_assigns(fields, bare),
+        set=read_assigns(fields, default_root),
         patch=value_of(patch) if patch else None,
         rebind=value_of(rebind) if rebind else None,
         collect=read_collect(fields),
         result=value_of(result) if result else None,
         message=value_of(message) if message else None,
-        wait_for=awaited,
-        timeout=limit,
+        wait_for=signal,
+        timeout=signal_timeout,
     )
     fields.close()
     return Rule(rule, to)
 
 
-def read_eval(fields: Fields, bare: str) -> Policy | None:
+def read_eval(fields: Fields, default_root: str) -> Policy | None:
     """Read ``eval`` of a tool, the predecessor of policy rules: ``[{expr, do, ...}, {else: {do, ...}}]``."""
     nodes = fields.items("eval")
     if not nodes:
         return None
-    rules = tuple(rule for node in nodes if (rule := _read_eval_rule(node, bare, fields.report)) is not None)
+    rules = tuple(rule for node in nodes if (rule := _read_eval_rule(node, default_root, fields.report)) is not None)
     return Policy(nodes[0].span, rules)
 
 
-def _read_eval_rule(node: Node, bare: str, report: Report) -> Rule | None:
+def _read_eval_rule(node: Node, default_root: str, report: Report) -> Rule | None:
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"an eval rule must be a mapping, not {kind_of(node)}")
         return None
     if node.get("else") is not None:
-        alone = ConstructFields(node, report, EVAL_OTHERWISE)
-        otherwise = alone.mapping("else")
-        alone.close()
-        return _read_action(ConstructFields(otherwise, report, EVAL_RULE), None, bare) if otherwise else None
+        else_fields = ConstructFields(node, report, EVAL_OTHERWISE)
+        else_node = else_fields.mapping("else")
+        else_fields.close()
+        return _read_action(ConstructFields(else_node, report, EVAL_RULE), None, default_root) if else_node else None
     fields = ConstructFields(node, report, EVAL_RULE)
     when = expression(fields.node_of("expr"), report)
-    return _read_action(fields, when, bare)
+    return _read_action(fields, when, default_root)
 
 
-def read_assigns(fields: Fields, bare: str) -> tuple[Assign, ...]:
-    """Read ``set`` (once ``set_vars``) and its first spellings ``set_ctx`` and ``set_iter``, in this order."""
+def read_assigns(fields: Fields, default_root: str) -> tuple[Assign, ...]:
+    """Read ``set`` or its older name ``set_vars``, then ``set_ctx`` and ``set_iter``, which are older still."""
     if fields.lacks(*keys.SET, "set_ctx", "set_iter"):
         return ()
-    found = (
-        *((node, bare) for node in _in_turn(fields, *keys.SET)),
+    assigned = (
+        *((node, default_root) for node in _set_mappings(fields, *keys.SET)),
         (fields.mapping("set_ctx"), "ctx"),
         (fields.mapping("set_iter"), "iter"),
     )
-    return tuple(one for node, root in found for one in assigns(node, root, fields.report))
+    return tuple(assign for node, root in assigned for assign in assigns(node, root, fields.report))
 
 
-def _in_turn(fields: Fields, *spellings: str) -> tuple[MappingNode | None, ...]:
+def _set_mappings(fields: Fields, *spellings: str) -> tuple[MappingNode | None, ...]:
     """Return the mappings in order: one, or several if a list sets a name twice."""
-    found = fields.node_of(*spellings)
-    if isinstance(found, SequenceNode) and all(isinstance(item, MappingNode) for item in found.items):
-        return tuple(item for item in found.items if isinstance(item, MappingNode))
+    node = fields.node_of(*spellings)
+    if isinstance(node, SequenceNode) and all(isinstance(item, MappingNode) for item in node.items):
+        return tuple(item for item in node.items if isinstance(item, MappingNode))
     return (fields.mapping(*spellings),)
 
 
 def read_enter(fields: Fields) -> tuple[EnterRule, ...]:
     """Read ``enter`` of a step's spec: assignments before its loop or its first task."""
-    found = (
+    rules = (
         ConstructFields(node, fields.report, ENTER) for node in fields.items("enter") if isinstance(node, MappingNode)
     )
-    return tuple(_enter_rule(one) for one in found)
+    return tuple(_read_enter_rule(rule) for rule in rules)
 
 
-def _enter_rule(fields: Fields) -> EnterRule:
+def _read_enter_rule(fields: Fields) -> EnterRule:
     rule = EnterRule(read_assigns(fields, "ctx"), fields.span, read_guard(fields))
     fields.close()
     return rule
@@ -236,17 +240,17 @@ def _enter_rule(fields: Fields) -> EnterRule:
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     """Read ``spec.policy.admit`` of a step."""
-    inner = ConstructFields.below(fields, "admit", ADMISSION)
-    if inner is None:
+    admission = ConstructFields.below(fields, "admit", ADMISSION)
+    if admission is None:
         return ()
-    _read_mode(inner)
-    cases = (one for node in inner.items("rules") for one in _cases(node, fields.report, ADMISSION_RULE))
-    rules = tuple(_admit_rule(one, fields.report) for one in cases)
-    inner.close()
+    _read_mode(admission)
+    cases = (case for node in admission.items("rules") for case in _read_cases(node, fields.report, ADMISSION_RULE))
+    rules = tuple(_read_admit_rule(case, fields.report) for case in cases)
+    admission.close()
     return rules
 
 
-def _admit_rule(case: _Case, report: Report) -> AdmitRule:
+def _read_admit_rule(case: _Case, report: Report) -> AdmitRule:
     allow = ConstructFields(case.then, report, VERDICT)
     verdict = allow.flag("allow")
     allow.close()

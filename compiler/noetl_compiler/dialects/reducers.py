@@ -2,8 +2,8 @@
 
 reduce: {ctx.rows: append, ctx.total: sum, ctx.seen: merge}
 
-An iteration that sets a name which the loop reduces adds to it: to a list, to a number, to a map. So what it sets
-becomes an addition in the syntax tree already.
+When an iteration sets a reduced name, the value is added to a list, a number or a mapping. The syntax tree already has
+these assignments as additions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Reducer, Step, Task
 from noetl_compiler.syntax_queries import set_by_task
 
-__all__ = ["read_reducers", "reduced"]
+__all__ = ["read_reducers", "with_reducers"]
 
 
 def read_reducers(fields: Fields) -> tuple[Reducer, ...]:
@@ -30,17 +30,17 @@ def read_reducers(fields: Fields) -> tuple[Reducer, ...]:
     node = fields.mapping("reduce")
     if node is None:
         return ()
-    inner = Fields(node, fields.report, "the reducers of a loop")
+    reduce_fields = Fields(node, fields.report, "the reducers of a loop")
     names = (Name(key.text, key.span) for key, _ in node.entries)
-    found = ((name, inner.choice(name.text, REDUCERS)) for name in names)
-    return tuple(Reducer(name, _target(name.text), mark) for name, mark in found if mark is not None)
+    reducers = ((name, reduce_fields.choice(name.text, REDUCERS)) for name in names)
+    return tuple(Reducer(name, _target(name.text), suffix) for name, suffix in reducers if suffix is not None)
 
 
 def _target(name: str) -> str:
     return name if name.startswith("ctx.") else f"ctx.{name}"
 
 
-def reduced(step: Step, report: Report) -> Step:
+def with_reducers(step: Step, report: Report) -> Step:
     """Return the step with its tasks' assignments to reduced names turned into additions."""
     if step.loop is None or not step.loop.reducers:
         return step
@@ -49,21 +49,21 @@ def reduced(step: Step, report: Report) -> Step:
         if target not in targets:
             message = f'no task of the loop sets "{name.text}", so nothing is reduced'
             report.warning(Code.IGNORED_FIELD, name.span, message, nearest(target, targets))
-    marks = {target: mark for _, target, mark in step.loop.reducers}
-    return replace(step, tasks=tuple(_adding(task, marks) for task in step.tasks))
+    suffixes = {target: suffix for _, target, suffix in step.loop.reducers}
+    return replace(step, tasks=tuple(_with_additions(task, suffixes) for task in step.tasks))
 
 
-def _adding(task: Task, marks: Mapping[str, str]) -> Task:
+def _with_additions(task: Task, suffixes: Mapping[str, str]) -> Task:
     policy = task.policy
     if policy is not None:
         rules = (
-            replace(rule, body=structs.replace(rule.body, set=tuple(_marked(rule.body.set, marks))))
+            replace(rule, body=structs.replace(rule.body, set=tuple(_mark_targets(rule.body.set, suffixes))))
             for rule in policy.rules
         )
         policy = replace(policy, rules=tuple(rules))
-    return replace(task, set=tuple(_marked(task.set, marks)), policy=policy)
+    return replace(task, set=tuple(_mark_targets(task.set, suffixes)), policy=policy)
 
 
-def _marked(assigns: tuple[Assign, ...], marks: Mapping[str, str]) -> Iterator[Assign]:
+def _mark_targets(assigns: tuple[Assign, ...], suffixes: Mapping[str, str]) -> Iterator[Assign]:
     for assign in assigns:
-        yield structs.replace(assign, target=assign.target + marks.get(assign.target, ""))
+        yield structs.replace(assign, target=assign.target + suffixes.get(assign.target, ""))

@@ -24,10 +24,10 @@ from msgspec.structs import replace
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.collecting import read_collect
+from noetl_compiler.dialects.collect import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.values import amount, both, condition, forbid_negative, seconds
+from noetl_compiler.dialects.values import amount, combine_conditions, condition, forbid_negative, seconds
 from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.words import BACKOFFS, Backoff
@@ -54,11 +54,11 @@ def read_retry(fields: Fields, report: Report) -> Retry | None:
     if node is None:
         return None
     if isinstance(node, SequenceNode):
-        parts = [_entry(item, report) for item in node.items]
+        parts = [_read_entry(item, report) for item in node.items]
     elif isinstance(node, MappingNode):
-        parts = _mapping(node, report)
+        parts = _read_mapping(node, report)
     else:
-        parts = _shorthand(node, report)
+        parts = _read_shorthand(node, report)
     rules = tuple(rule for part in parts for rule in part.rules)
     sinks = tuple(sink for part in parts for sink in part.sinks)
     return Retry(Policy(node.span, rules, "fail", clause=to_json(node)), sinks) if rules else None
@@ -69,8 +69,8 @@ class _Part(msgspec.Struct, frozen=True):
     sinks: tuple[Sink, ...] = ()
 
 
-def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
-    """``true`` and a number of calls."""
+def _read_shorthand(node: ScalarNode, report: Report) -> list[_Part]:
+    """Read ``retry: true`` or a number of calls."""
     if isinstance(node.value, bool):
         calls = defaults.ATTEMPTS if node.value else 0
     elif isinstance(node.value, int):
@@ -79,69 +79,71 @@ def _shorthand(node: ScalarNode, report: Report) -> list[_Part]:
     else:
         report.error(Code.WRONG_TYPE, node.span, f'"retry" must be a mapping, not {kind_of(node)}')
         return []
-    rule = _backing_off(node.span, Value(calls), _Pace())
+    rule = _retry_rule(node.span, Value(calls), _Pace())
     return [_Part((Rule(rule),))] if calls > 0 else []
 
 
-def _mapping(node: MappingNode, report: Report) -> list[_Part]:
+def _read_mapping(node: MappingNode, report: Report) -> list[_Part]:
     fields = Fields(_with_flat_backoff(node), report, "a retry")
     parts: list[_Part] = []
     if (errors := fields.mapping("on_error")) is not None:
-        parts.append(_failure(Fields(_with_flat_backoff(errors), report, "on_error"), on="error"))
+        parts.append(_read_failure_rules(Fields(_with_flat_backoff(errors), report, "on_error"), on="error"))
     if (success := fields.mapping("on_success")) is not None:
-        parts.append(_repetition(Fields(success, report, "on_success")))
+        parts.append(_read_repetition(Fields(success, report, "on_success")))
     if parts:
         fields.close()
         return parts
-    return [_failure(fields)]
+    return [_read_failure_rules(fields)]
 
 
-def _entry(node: Node, report: Report) -> _Part:
-    """``{when, then: {...}}``."""
+def _read_entry(node: Node, report: Report) -> _Part:
+    """Read ``{when, then: {...}}``."""
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"a retry rule must be a mapping, not {kind_of(node)}")
         return _Part(())
-    outer = Fields(node, report, "a retry rule")
-    when, then = condition(outer.node_of("when"), report), outer.mapping("then")
-    outer.close()
-    inner = Fields(_with_flat_backoff(then or MappingNode((), node.span)), report, "a retry rule")
-    paginates = "next_call" in inner or "collect" in inner
+    rule_fields = Fields(node, report, "a retry rule")
+    when, then = condition(rule_fields.node_of("when"), report), rule_fields.mapping("then")
+    rule_fields.close()
+    then_fields = Fields(_with_flat_backoff(then or MappingNode((), node.span)), report, "a retry rule")
+    paginates = "next_call" in then_fields or "collect" in then_fields
     if _is_about_error(when) and not paginates:
-        return _failure(inner, when)
-    return _repetition(inner, when, defaults.PAGES if paginates else defaults.ATTEMPTS)
+        return _read_failure_rules(then_fields, when)
+    return _read_repetition(then_fields, when, defaults.PAGES if paginates else defaults.ATTEMPTS)
 
 
 def _is_about_error(when: Template | None) -> bool:
     return when is None or any(path.partition(".")[0] in ("error", "last_error") for path in examine(when.source).reads)
 
 
-def _failure(fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None) -> _Part:
+def _read_failure_rules(
+    fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None
+) -> _Part:
     """Return the rules for a failed call, in the order of evaluation: when to stop, when to retry, any other error.
 
     A flat ``retry_when`` that does not read the error may also repeat a successful call.
     """
     report = fields.report
-    stop = condition(fields.node_of("stop_when"), report)
-    when = when or _predicate(fields)
+    stop_when = condition(fields.node_of("stop_when"), report)
+    when = when or _read_condition(fields)
     fields.ignore("retry_on", why='write retry_when: "{{ error.kind in [...] }}"')
     attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
-    pace = _pace(fields)
+    pace = _read_pace(fields)
     fields.close()
-    rule = Rule(_backing_off(fields.span, attempts, pace, on=on or _boundary(when), when=when))
-    return _Part((*_stopping(stop, fields.span), rule))
+    rule = Rule(_retry_rule(fields.span, attempts, pace, on=on or _boundary(when), when=when))
+    return _Part((*_stop_rules(stop_when, fields.span), rule))
 
 
 def _boundary(when: Template | None) -> Literal["any", "error"]:
     return "error" if _is_about_error(when) else "any"
 
 
-def _predicate(fields: Fields) -> Template | None:
+def _read_condition(fields: Fields) -> Template | None:
     """Read ``when``, one condition or a list of conditions that must all hold, or ``retry_on_status``."""
-    found = fields.node_of("when", "retry_when")
-    nodes = found.items if isinstance(found, SequenceNode) else (found,)
-    when = reduce(both, (condition(node, fields.report) for node in nodes), None)
-    status = _on_status(fields)
-    return when or status
+    node = fields.node_of("when", "retry_when")
+    nodes = node.items if isinstance(node, SequenceNode) else (node,)
+    when = reduce(combine_conditions, (condition(node, fields.report) for node in nodes), None)
+    on_status = _read_status_condition(fields)
+    return when or on_status
 
 
 class _Pace(msgspec.Struct, frozen=True):
@@ -154,7 +156,7 @@ class _Pace(msgspec.Struct, frozen=True):
     jitter: bool = False
 
 
-def _pace(fields: Fields) -> _Pace:
+def _read_pace(fields: Fields) -> _Pace:
     report = fields.report
     delay = fields.node_of("initial_delay", "delay", "backoff_seconds", "base_seconds")
     return _Pace(
@@ -178,13 +180,15 @@ def _with_flat_backoff(node: MappingNode) -> MappingNode:
         )
     if not isinstance(backoff, MappingNode):
         return node
-    outer = tuple(entry for entry in node.entries if entry[1] is not backoff)
-    inner = tuple((replace(key, text="backoff") if key.text == "type" else key, item) for key, item in backoff.entries)
-    return MappingNode((*outer, *inner), node.span)
+    other_entries = tuple(entry for entry in node.entries if entry[1] is not backoff)
+    backoff_entries = tuple(
+        (replace(key, text="backoff") if key.text == "type" else key, item) for key, item in backoff.entries
+    )
+    return MappingNode((*other_entries, *backoff_entries), node.span)
 
 
-def _on_status(fields: Fields) -> Template | None:
-    """``retry_on_status: [429, 503]``."""
+def _read_status_condition(fields: Fields) -> Template | None:
+    """Read ``retry_on_status: [429, 503]``."""
     nodes = fields.items("retry_on_status")
     if not nodes:
         return None
@@ -192,8 +196,8 @@ def _on_status(fields: Fields) -> Template | None:
     return Template(f"{{{{ error.status in [{listed}] }}}}", nodes[0].span)
 
 
-def _stopping(when: Template | None, span: Span) -> tuple[Rule, ...]:
-    """Read ``stop_when``: keep the outcome of the call, success or failure."""
+def _stop_rules(when: Template | None, span: Span) -> tuple[Rule, ...]:
+    """Return the rules of ``stop_when``, which keep the outcome of the call, success or failure."""
     if when is None:
         return ()
     return (
@@ -202,7 +206,7 @@ def _stopping(when: Template | None, span: Span) -> tuple[Rule, ...]:
     )
 
 
-def _backing_off(
+def _retry_rule(
     span: Span,
     attempts: Value,
     pace: _Pace,
@@ -224,42 +228,42 @@ def _backing_off(
     )
 
 
-def _repetition(fields: Fields, when: Template | None = None, calls: int = defaults.PAGES) -> _Part:
+def _read_repetition(fields: Fields, when: Template | None = None, calls: int = defaults.PAGES) -> _Part:
     """Return a rule that repeats the call after success while ``while`` is true."""
     report = fields.report
     when = when or condition(fields.node_of("while", "when"), report)
     if when is None:
-        fields.missing("while")
+        fields.report_missing("while")
     patch = fields.mapping("next_call")
-    most = amount(fields.node_of("max_attempts", "max_iterations"), report)
-    if most is None and calls == defaults.PAGES:
+    max_calls = amount(fields.node_of("max_attempts", "max_iterations"), report)
+    if max_calls is None and calls == defaults.PAGES:
         warn_of_unbounded_pages(fields.span, "max_attempts", report)
     rule = graph.Rule(
         "again",
         fields.span,
         on="ok",
         when=when,
-        attempts=most or Value(calls),
+        attempts=max_calls or Value(calls),
         delay=seconds(fields.node_of("initial_delay", "delay", "interval"), report),
         patch=value_of(patch) if patch else None,
         collect=read_collect(fields),
     )
     fields.ignore("backoff_multiplier", why="the delay between pages is constant")
-    sinks = _page_sinks(fields)
+    sinks = _read_page_sinks(fields)
     fields.close()
     return _Part((Rule(rule),), sinks)
 
 
 def warn_of_unbounded_pages(span: Span, key: str, report: Report) -> None:
-    """Report NT405: the number of pages has no limit of its own."""
+    """Report NT405 for calls whose number is limited only by the default."""
     message = f"no limit on the number of calls: pages after {defaults.PAGES} are silently skipped"
     report.warning(Code.UNBOUNDED_PAGES, span, message, f"set {key}")
 
 
-def _page_sinks(fields: Fields) -> tuple[Sink, ...]:
-    inner = fields.fields("per_iteration", "per_iteration")
-    if inner is None:
+def _read_page_sinks(fields: Fields) -> tuple[Sink, ...]:
+    sink_fields = fields.fields("per_iteration", "per_iteration")
+    if sink_fields is None:
         return ()
-    sinks = read_sinks(inner, fields.report, "attempt")
-    inner.close()
+    sinks = read_sinks(sink_fields, fields.report, "attempt")
+    sink_fields.close()
     return sinks

@@ -1,7 +1,7 @@
 """Read ``next`` in all its forms.
 
 next: end                                         one step
-next: [a, b]                                      several at once
+next: [a, b]                                      several in parallel
 next: [{step: a, args: {...}}]                    with names bound in the target
 next: [{when, then: [{step, args}]}, {else: ...}] the first that matches, all its steps at once
 next: [{when, then, else}]                        the same in one entry
@@ -43,7 +43,7 @@ def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) 
     if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
         return _read_arcs(ConstructFields(node, report, ARCS), mode)
     items = node.items if isinstance(node, SequenceNode) else (node,)
-    groups = _after_failures(_read_list(items, report) if mode is None else _read_edges(items, report))
+    groups = _with_else_after_failures(_read_list(items, report) if mode is None else _read_edges(items, report))
     return Next(node.span, mode or _mode_of(groups), groups) if groups else None
 
 
@@ -59,25 +59,23 @@ def _read_arcs(fields: ConstructFields, mode: RouteMode | None) -> Next | None:
     if spec:
         spec.close()
     arcs = (group for item in fields.items("arcs") for group in _read_arc(item, fields.report) if group)
-    groups = _after_failures(tuple(arcs))
+    groups = _with_else_after_failures(tuple(arcs))
     fields.close()
     return Next(fields.span, mode, groups, on_no_match) if groups else None
 
 
-class _Else(tuple[Arc, ...]):
-    """The group of an ``else``."""
+class _ElseGroup(tuple[Arc, ...]):
+    """The arcs of an ``else``."""
 
     __slots__ = ()
 
 
-def _after_failures(groups: tuple[Group, ...]) -> tuple[Group, ...]:
-    """An ``else`` is followed after a failure too, if the condition of another route reads the outcome (semantics.md
-    34).
-    """
+def _with_else_after_failures(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Make an ``else`` match failures too if the condition of another route reads the outcome (semantics.md 34)."""
     reads_outcome = any(arc.when is not None and boundary(arc.when) == "any" for group in groups for arc in group)
     return tuple(
         tuple(replace(arc, on=arc.on or "any") for arc in group)
-        if reads_outcome and isinstance(group, _Else)
+        if reads_outcome and isinstance(group, _ElseGroup)
         else group
         for group in groups
     )
@@ -118,18 +116,18 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
         return ((arc,),) if arc else ()
     fields = ConstructFields(node, report, CHOICE)
     when = fields.condition("when")
-    then, otherwise = fields.node_of("then"), fields.node_of("else")
+    then, else_node = fields.node_of("then"), fields.node_of("else")
     shared = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     fields.close()
     if when is None and then is None:
-        return (_Else(_read_targets(otherwise, None, shared, fields)),)
-    chosen = _read_targets(then, when, shared, fields)
-    return (chosen, _Else(_read_targets(otherwise, None, shared, fields))) if otherwise else (chosen,)
+        return (_ElseGroup(_read_targets(else_node, None, shared, fields)),)
+    targets = _read_targets(then, when, shared, fields)
+    return (targets, _ElseGroup(_read_targets(else_node, None, shared, fields))) if else_node else (targets,)
 
 
 def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: ConstructFields) -> Group:
     if then is None:
-        fields.missing("then")
+        fields.report_missing("then")
         return ()
     nodes = then.items if isinstance(then, SequenceNode) else (then,)
     arcs = (_read_target(node, fields.report, when) for node in nodes)
@@ -144,9 +142,9 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
         report.error(Code.WRONG_TYPE, node.span, f"a route must name a step, not be {kind_of(node)}")
         return None
     fields = ConstructFields(node, report, TARGET)
-    to, own = fields.required_name("step", "next"), fields.condition("when")
+    to, condition = fields.required_name("step", "next"), fields.condition("when")
     args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
-    assigned = read_assigns(fields, "ctx")
+    assignments = read_assigns(fields, "ctx")
     boundary = fields.choice("on_status", ON_STATUS)
     fields.close()
-    return Arc(to, node.span, own or when, assigned, args, boundary) if to else None
+    return Arc(to, node.span, condition or when, assignments, args, boundary) if to else None

@@ -23,7 +23,7 @@ def check_script(node: Node, report: Report) -> None:
         return
     fields = Fields(node, report, "a script")
     if fields.scalar(*URIS) is None:
-        fields.missing("uri")
+        fields.report_missing("uri")
     source = fields.fields("source", "the source of a script")
     fields.close()
     if source is not None:
@@ -33,15 +33,15 @@ def check_script(node: Node, report: Report) -> None:
 def _check_source(source: Fields) -> None:
     kind = source.scalar("type")
     if kind is None:
-        source.missing("type")
+        source.report_missing("type")
     elif kind.template_span is None and kind.text not in SOURCES:
-        _refuse_kind(kind, source.report)
+        _report_unknown_kind(kind, source.report)
         return
     known = ANY_FIELD if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
-    source.rest(known)
+    source.take_remaining(known)
     source.close(known)
 
 
-def _refuse_kind(kind: ScalarNode, report: Report) -> None:
+def _report_unknown_kind(kind: ScalarNode, report: Report) -> None:
     hint = nearest(kind.text, SOURCES) or f"expected one of {', '.join(sorted(SOURCES))}"
     report.error(Code.WRONG_VALUE, kind.span, f'"{kind.text}" is not a source of scripts', hint)

@@ -25,12 +25,12 @@ __all__ = [
 
 def read_sinks(fields: Fields, report: Report, level: SinkLevel, *keys: str) -> tuple[Sink, ...]:
     """Read the ``sink`` of a step, one or a list of them."""
-    found = fields.node_of(*(keys or ("sink", "save")))
-    if isinstance(found, MappingNode) and found is fields.node.get("save") and not sink_kind(found):
-        _warn_of_event_log_sink(found.span, report)  # the default of a save without a storage
+    node = fields.node_of(*(keys or ("sink", "save")))
+    if isinstance(node, MappingNode) and node is fields.node.get("save") and not sink_kind(node):
+        _warn_of_event_log_sink(node.span, report)  # the default of a save without a storage
         return ()
-    nodes = found.items if isinstance(found, SequenceNode) else (found,) if found else ()
-    found_sinks = (read_sink(node, report, level) for node in nodes)
+    items = node.items if isinstance(node, SequenceNode) else (node,) if node else ()
+    found_sinks = (read_sink(item, report, level) for item in items)
     return tuple(sink for sink in found_sinks if sink is not None)
 
 
@@ -44,7 +44,7 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     mode = fields.choice("mode", SINK_MODES)
     auth = fields.node_of(*sinks.AUTH_KEYS)
     level = fields.choice("level", SINK_LEVELS) or level
-    config, guard = _config(fields), read_guard(fields) or _read_when(fields)
+    config, guard = _read_config(fields), read_guard(fields) or _read_when(fields)
     fields.close()
     if kind is None:
         return None
@@ -62,12 +62,12 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
 
 def _without_batch_flag(node: MappingNode, report: Report) -> MappingNode:
     """Leave out ``batch: true``, which older sinks have beside ``chunk_size``."""
-    found = node.get("batch")
-    if not isinstance(found, ScalarNode) or not isinstance(found.value, bool):
+    batch = node.get("batch")
+    if not isinstance(batch, ScalarNode) or not isinstance(batch.value, bool):
         return node
-    message = f'"batch: {found.text}" has no effect in a sink'
-    report.warning(Code.IGNORED_FIELD, found.span, message, "its rows are stored in one transaction in any case")
-    return MappingNode(tuple(entry for entry in node.entries if entry[1] is not found), node.span)
+    message = f'"batch: {batch.text}" has no effect in a sink'
+    report.warning(Code.IGNORED_FIELD, batch.span, message, "the rows of a sink are always stored in one transaction")
+    return MappingNode(tuple(entry for entry in node.entries if entry[1] is not batch), node.span)
 
 
 def _read_when(fields: ConstructFields) -> Guard | None:
@@ -83,9 +83,9 @@ def _warn_of_event_log_sink(span: Span, report: Report) -> None:
 
 def sink_kind(node: MappingNode) -> str:
     """Return the kind of a sink, ``""`` if it names none."""
-    inner = with_tool_fields(node)
-    found = (inner.get(key) for key in sinks.KIND_KEYS)
-    return next((kind.text for kind in found if isinstance(kind, ScalarNode)), "")
+    fields = with_tool_fields(node)
+    kinds = (fields.get(key) for key in sinks.KIND_KEYS)
+    return next((kind.text for kind in kinds if isinstance(kind, ScalarNode)), "")
 
 
 def with_tool_fields(node: MappingNode) -> MappingNode:
@@ -93,16 +93,16 @@ def with_tool_fields(node: MappingNode) -> MappingNode:
     tool = node.get("tool") or node.get("storage")
     if not isinstance(tool, MappingNode):
         return node
-    outer = tuple(entry for entry in node.entries if entry[1] is not tool)
-    return MappingNode((*tool.entries, *outer), node.span)
+    other_entries = tuple(entry for entry in node.entries if entry[1] is not tool)
+    return MappingNode((*tool.entries, *other_entries), node.span)
 
 
-def _config(fields: Fields) -> Value:
+def _read_config(fields: Fields) -> Value:
     entries: list[tuple[ScalarNode, Node]] = []
     for name, spellings in sinks.VALUE_KEYS.items():
-        found = fields.node_of(*spellings)
-        if found is not None:
-            entries.append((_key(name, found), found))
+        node = fields.node_of(*spellings)
+        if node is not None:
+            entries.append((_key(name, node), node))
     return value_of(MappingNode(tuple(entries), fields.span), literal={"/code"})
 
 

@@ -32,71 +32,71 @@ from noetl_compiler.value_merge import overlay
 __all__ = ["read_call_defaults", "total_of", "with_defaults"]
 
 
-def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | None, bare: str) -> CallDefaults:
+def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | None, default_root: str) -> CallDefaults:
     """Read the defaults of a ``spec`` for its calls; ``limit`` is its own timeout. The caller closes both."""
-    rules = read_rules(policy, bare) if policy else None
-    of_calls = _merged_timeout(_parts_of(limit), _read_defaults(policy)) if policy else _parts_of(limit)
+    rules = read_rules(policy, default_root) if policy else None
+    call_timeout = _merge_timeouts(_call_parts(limit), _read_default_timeout(policy)) if policy else _call_parts(limit)
     return CallDefaults(
-        rules, of_calls, spec.flag("idempotent"), read_output(spec, "result"), read_idempotency_key(spec)
+        rules, call_timeout, spec.flag("idempotent"), read_output(spec, "result"), read_idempotency_key(spec)
     )
 
 
 def total_of(limit: Timeout | None) -> Timeout | None:
-    """Return the part of a timeout that applies to the playbook, step or loop itself."""
+    """Return the total of a timeout, which applies to the playbook, step or loop that declares it."""
     return Timeout(total=limit.total) if limit and limit.total else None
 
 
-def _parts_of(limit: Timeout | None) -> Timeout | None:
+def _call_parts(limit: Timeout | None) -> Timeout | None:
     parts = Timeout(connect=limit.connect, read=limit.read) if limit else Timeout()
     return None if parts == Timeout() else parts
 
 
-def _read_defaults(policy: Fields) -> Timeout | None:
-    inner = ConstructFields.below(policy, "defaults", CALL_DEFAULTS)
-    if inner is None:
+def _read_default_timeout(policy: Fields) -> Timeout | None:
+    defaults = ConstructFields.below(policy, "defaults", CALL_DEFAULTS)
+    if defaults is None:
         return None
-    found = inner.timeout()
-    inner.close()
-    return found
+    call_timeout = defaults.timeout()
+    defaults.close()
+    return call_timeout
 
 
 def with_defaults(step: Step, workbook: Mapping[str, Task], executor: CallDefaults) -> Step:
     """Return the step with the defaults of all layers merged into its tasks. A loop's timeout is that of its step."""
-    defaults = _merged(executor, step.defaults)
+    defaults = _merge(executor, step.defaults)
     if (loop := step.loop) is not None:
         step = replace(step, timeout=loop.timeout or step.timeout)
-        defaults = _merged(defaults, loop.defaults)
+        defaults = _merge(defaults, loop.defaults)
     if defaults == NO_DEFAULTS:
         return step
     return replace(step, tasks=tuple(_with_defaults(task, workbook, defaults) for task in step.tasks))
 
 
-def _merged(outer: CallDefaults, inner: CallDefaults) -> CallDefaults:
+def _merge(outer: CallDefaults, inner: CallDefaults) -> CallDefaults:
     return CallDefaults(
-        _merged_policy(outer.policy, inner.policy),
-        _merged_timeout(outer.timeout, inner.timeout),
+        _merge_policies(outer.policy, inner.policy),
+        _merge_timeouts(outer.timeout, inner.timeout),
         outer.idempotent if inner.idempotent is None else inner.idempotent,
-        _merged_output(outer.output, inner.output),
+        _merge_outputs(outer.output, inner.output),
         inner.idempotency_key or outer.idempotency_key,
     )
 
 
 def _with_defaults(task: Task, workbook: Mapping[str, Task], defaults: CallDefaults) -> Task:
-    found, calls = defaults, calls_of(task, workbook)
-    for one in reversed(calls):
-        own = CallDefaults(one.policy, one.timeout, one.idempotent, one.output, one.idempotency_key)
-        found = _merged(found, own)
+    merged, calls = defaults, calls_of(task, workbook)
+    for call in reversed(calls):
+        call_defaults = CallDefaults(call.policy, call.timeout, call.idempotent, call.output, call.idempotency_key)
+        merged = _merge(merged, call_defaults)
     return replace(
         task,
-        policy=found.policy,
-        timeout=found.timeout,
-        idempotent=found.idempotent,
-        output=found.output,
-        idempotency_key=found.idempotency_key if sends_headers(calls[-1].kind.text) else None,
+        policy=merged.policy,
+        timeout=merged.timeout,
+        idempotent=merged.idempotent,
+        output=merged.output,
+        idempotency_key=merged.idempotency_key if sends_headers(calls[-1].kind.text) else None,
     )
 
 
-def _merged_policy(outer: Policy | None, inner: Policy | None) -> Policy | None:
+def _merge_policies(outer: Policy | None, inner: Policy | None) -> Policy | None:
     if outer is None or inner is None:
         return inner or outer
     rules = inner if inner.rules else outer
@@ -104,13 +104,13 @@ def _merged_policy(outer: Policy | None, inner: Policy | None) -> Policy | None:
     return Policy(inner.span, rules.rules, inner.unmatched or outer.unmatched, circuit, rules.clause)
 
 
-def _merged_timeout(outer: Timeout | None, inner: Timeout | None) -> Timeout | None:
+def _merge_timeouts(outer: Timeout | None, inner: Timeout | None) -> Timeout | None:
     if outer is None or inner is None:
         return inner or outer
     return Timeout(inner.total or outer.total, inner.connect or outer.connect, inner.read or outer.read)
 
 
-def _merged_output(outer: Output | None, inner: Output | None) -> Output | None:
+def _merge_outputs(outer: Output | None, inner: Output | None) -> Output | None:
     if outer is None or inner is None:
         return inner or outer
     return structs.replace(

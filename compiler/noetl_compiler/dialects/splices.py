@@ -29,26 +29,26 @@ def is_one_template(code: str) -> bool:
 
 def read_splices(texts: Iterable[ForeignText], report: Report) -> tuple[Splice, ...]:
     """Return the splices of a task's code, in order within each text."""
-    return tuple(splice for text in texts for splice in _of_text(text.field, text.node, report))
+    return tuple(splice for text in texts for splice in _splices_of(text.field, text.node, report))
 
 
-def _of_text(field: str, node: ScalarNode, report: Report) -> Iterator[Splice]:
-    for start, end in _ranges(node.text):
+def _splices_of(field: str, node: ScalarNode, report: Report) -> Iterator[Splice]:
+    for start, end in _template_ranges(node.text):
         span = span_in_scalar(report.source, node, start, end) or node.template_span or node.span
         yield Splice(field, start, end, Value(node.text[start:end], {"": span}))
 
 
-def _ranges(code: str) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of templates that could be replaced by a number without a syntax error."""
+def _template_ranges(code: str) -> tuple[tuple[int, int], ...]:
+    """Return the ranges of templates in place of an expression: a number there is not a syntax error."""
     if "{{" not in code or is_one_template(code):
         return ()
-    found = tuple(one for one in expression_ranges(code) if _is_template(code[slice(*one)]))
-    filled = replace_with_numbers(code, found)
-    tree = parse_code(filled) if found else None
+    templates = tuple(template for template in expression_ranges(code) if _is_template(code[slice(*template)]))
+    filled = replace_with_numbers(code, templates)
+    tree = parse_code(filled) if templates else None
     if not isinstance(tree, ast.Module):
         return ()
     places = number_offsets(filled, tree)
-    return tuple((start, end) for start, end in found if start + 1 in places)
+    return tuple((start, end) for start, end in templates if start + 1 in places)
 
 
 def _is_template(text: str) -> bool:

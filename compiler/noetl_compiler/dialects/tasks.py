@@ -15,7 +15,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.auth import read_auth
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.foreign_code import code_place, foreign_texts, with_go_quoted
+from noetl_compiler.dialects.foreign_code import code_span, foreign_texts, quote_go_templates
 from noetl_compiler.dialects.guards import read_guard
 from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
 from noetl_compiler.dialects.pagination import read_repeats
@@ -27,13 +27,13 @@ from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.splices import is_one_template, read_splices
 from noetl_compiler.dialects.tool_types import check_commands, check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_on_error, with_outcome
-from noetl_compiler.dialects.values import mapping_value, timeout, with_values_of_json
+from noetl_compiler.dialects.values import mapping_value, timeout, without_tojson
 from noetl_compiler.dialects.waits import check_wait, read_on_timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.calls import ASSERT, CALL, TASK_SPEC
 from noetl_compiler.language.tool_description import ToolDescription, Tools
-from noetl_compiler.language.tools import CALLED, PSEUDO_KINDS, SQL_KINDS, WAITS
+from noetl_compiler.language.tools import PSEUDO_KINDS, SQL_KINDS, WAITS, WORKBOOK_CALL
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -50,18 +50,18 @@ __all__ = [
 ]
 
 _SPEC_FIELDS = TASK_SPEC.by_name.keys()
-_OF_STEPS = ("loop", "next")
+_STEP_KEYS = ("loop", "next")
 _OTHER_FIELDS = frozenset({"name", "kind", "spec", *CALL.by_name, *keys.INPUT})
 
 
 class ParseContext(msgspec.Struct, frozen=True):
-    """The context of a step or task. ``bare``: the root of names that are set without a root; ``final``: the step
+    """The context of a step or task. ``default_root``: the root of names in ``set`` that have none; ``final``: the step
     where all branches end.
     """
 
     dialect: Dialect
     report: Report
-    bare: str = "ctx"
+    default_root: str = "ctx"
     final: str = "end"
 
 
@@ -73,20 +73,20 @@ class _Spec(NamedTuple):
     output: Output | None = None
 
 
-def read_tool(node: Node | None, step: Name, around: ParseContext) -> tuple[Task, ...]:
+def read_tool(node: Node | None, step: Name, context: ParseContext) -> tuple[Task, ...]:
     """Read the tasks of a ``tool`` field: a mapping, or a list of mappings with names or labels."""
     if node is None:
         return ()
     if isinstance(node, ScalarNode):
         message = f'"tool" must be a mapping or a list, not "{node.text}"'
-        around.report.error(Code.WRONG_TYPE, node.span, message, f"write {{kind: {node.text}}}")
+        context.report.error(Code.WRONG_TYPE, node.span, message, f"write {{kind: {node.text}}}")
         return ()
     if isinstance(node, SequenceNode):
         if not node.items:
-            around.report.error(Code.WRONG_VALUE, node.span, '"tool" is an empty list', "give it a task, or remove it")
-        tasks = [_read_item(item, f"task_{index}", around) for index, item in enumerate(node.items)]
+            context.report.error(Code.WRONG_VALUE, node.span, '"tool" is an empty list', "give it a task, or remove it")
+        tasks = [_read_item(item, f"task_{index}", context) for index, item in enumerate(node.items)]
     else:
-        tasks = [_read_item(node, label_of_only_task(step, around.dialect), around)]
+        tasks = [_read_item(node, label_of_only_task(step, context.dialect), context)]
     return tuple(task for task in tasks if task is not None)
 
 
@@ -95,58 +95,58 @@ def label_of_only_task(step: Name, dialect: Dialect) -> str:
     return step.text if dialect in ("v1", "legacy") else f"{step.text}_task"
 
 
-def read_workbook(items: tuple[Node, ...], around: ParseContext) -> tuple[Task, ...]:
+def read_workbook(items: tuple[Node, ...], context: ParseContext) -> tuple[Task, ...]:
     """Read the tasks of the workbook: ``{name, tool: {kind}}``, or ``{name, tool: kind, ...flat}``."""
-    tasks = (_read_workbook_task(item, around) for item in items)
+    tasks = (_read_workbook_task(item, context) for item in items)
     return tuple(task for task in tasks if task is not None)
 
 
-def _read_workbook_task(node: Node, around: ParseContext) -> Task | None:
+def _read_workbook_task(node: Node, context: ParseContext) -> Task | None:
     if not isinstance(node, MappingNode):
-        around.report.error(Code.WRONG_TYPE, node.span, "a workbook task must be a mapping")
+        context.report.error(Code.WRONG_TYPE, node.span, "a workbook task must be a mapping")
         return None
-    fields = Fields(node, around.report, "a workbook task")
+    fields = Fields(node, context.report, "a workbook task")
     name = fields.required_name("name", "task") or Name("", node.span)
     tool = node.get("tool")
     if isinstance(tool, SequenceNode):
         message = '"tool" of a workbook task must be a mapping, not a list'
-        around.report.error(
-            Code.WRONG_TYPE, tool.span, message, "write a workbook task for each, and call them in order"
+        context.report.error(
+            Code.WRONG_TYPE, tool.span, message, "write one workbook task for each, and call them in order"
         )
         return Task(name, Name("noop", tool.span), node.span)
     if not isinstance(tool, MappingNode):
         kind = fields.required_name("tool", "kind", "type")
         fields.ignore("accepts", "returns", why="arguments and results are known only at run time")
-        task = read_task(fields, kind, name, around) if kind else None
-        if around.dialect == "v1":
+        task = read_task(fields, kind, name, context) if kind else None
+        if context.dialect == "v1":
             task = next(iter(with_outcome((task,) if task else (), fields)), None)
-        fields.close(known_fields(kind, around.report.tools))
+        fields.close(known_fields(kind, context.report.tools))
         return task
     fields.node_of("tool")
     fields.node_of("desc", "description")
-    task = _read_item(tool, name.text, around)
-    sinks, expects = read_sinks(fields, around.report, "attempt"), _expects(fields)
+    task = _read_item(tool, name.text, context)
+    sinks, expects = read_sinks(fields, context.report, "attempt"), _read_expects(fields)
     fields.close()
     return replace(task, label=name, sinks=task.sinks + sinks, expects=task.expects + expects) if task else None
 
 
-def _read_item(node: Node, label: str, around: ParseContext) -> Task | None:
+def _read_item(node: Node, label: str, context: ParseContext) -> Task | None:
     """Read ``{name, kind, ...}``, ``{kind, ...}`` or ``{label: {kind, ...}}``."""
     if not isinstance(node, MappingNode):
-        around.report.error(Code.WRONG_TYPE, node.span, "a task must be a mapping", "write {kind: ...}")
+        context.report.error(Code.WRONG_TYPE, node.span, "a task must be a mapping", "write {kind: ...}")
         return None
     name = Name(label, node.span)
     if len(node.entries) == 1 and isinstance(body := node.entries[0][1], MappingNode):
         name, node = Name(node.entries[0][0].text, node.entries[0][0].span), body
-    fields = ConstructFields(_with_spec_fields(node), around.report, CALL)
+    fields = ConstructFields(_with_spec_fields(node), context.report, CALL)
     kind = fields.required_name("kind", "type", hint="write kind: http, python, postgres, ...")
     if kind is None:
         return None
     name = fields.name(*(("label",) if kind.text in ("workbook", "secrets") else ("name", "label"))) or name
-    task = read_task(fields, kind, name, around)
-    if around.dialect == "v1" and task is not None:
+    task = read_task(fields, kind, name, context)
+    if context.dialect == "v1" and task is not None:
         task = with_on_error((task,), fields)[0]
-    fields.close(known_fields(kind, around.report.tools) | _SPEC_FIELDS, _SPEC_FIELDS, _OF_STEPS)
+    fields.close(known_fields(kind, context.report.tools) | _SPEC_FIELDS, _SPEC_FIELDS, _STEP_KEYS)
     return task
 
 
@@ -157,46 +157,46 @@ def known_fields(kind: Name | ScalarNode | None, tools: Tools) -> frozenset[str]
 
 
 def _with_spec_fields(node: MappingNode) -> MappingNode:
-    """Move tool fields out of ``spec``."""
+    """Move fields of the tool from ``spec`` to the task."""
     spec = node.get("spec")
     if not isinstance(spec, MappingNode):
         return node
-    inner = tuple(entry for entry in spec.entries if entry[0].text not in _SPEC_FIELDS)
-    if not inner:
+    tool_entries = tuple(entry for entry in spec.entries if entry[0].text not in _SPEC_FIELDS)
+    if not tool_entries:
         return node
-    own = spec_of_task(spec)
-    rest = ((key, own if item is spec else item) for key, item in node.entries)
-    return MappingNode((*inner, *rest), node.span)
+    task_spec = spec_of_task(spec)
+    others = ((key, task_spec if item is spec else item) for key, item in node.entries)
+    return MappingNode((*tool_entries, *others), node.span)
 
 
 def spec_of_task(spec: MappingNode) -> MappingNode:
-    """Only what the table of keys has in the ``spec`` of a task."""
+    """Return the spec with only those keys that the table of keys declares for the ``spec`` of a task."""
     return MappingNode(tuple(entry for entry in spec.entries if entry[0].text in _SPEC_FIELDS), spec.span)
 
 
 def read_task(
-    fields: Fields, kind: Name, label: Name, around: ParseContext, *, spec_node: MappingNode | None = None
+    fields: Fields, kind: Name, label: Name, context: ParseContext, *, spec_node: MappingNode | None = None
 ) -> Task | None:
     """Read a task from its fields, which the caller closes. None if it neither calls nor stores anything.
 
     ``spec_node`` is its ``spec`` if that is not simply the field of this name.
     """
-    spec = _read_spec(spec_node or fields.node_of("spec"), kind, around)
-    retry = read_repeats(fields, around.report)
+    spec = _read_spec(spec_node or fields.node_of("spec"), kind, context)
+    retry = read_repeats(fields, context.report)
     fields.node_of("desc", "description")
     task = Task(
         label,
         kind,
         fields.span,
         auth=read_auth(fields, kind.text),
-        timeout=timeout(fields.node_of("timeout", "timeout_seconds"), around.report) or spec.timeout,
-        policy=_one_policy(spec.policy or read_eval(fields, around.bare), retry, around.report),
-        sinks=_sinks(fields, retry, around.report),
-        set=read_assigns(fields, around.bare),
+        timeout=timeout(fields.node_of("timeout", "timeout_seconds"), context.report) or spec.timeout,
+        policy=_choose_policy(spec.policy or read_eval(fields, context.default_root), retry, context.report),
+        sinks=_read_all_sinks(fields, retry, context.report),
+        set=read_assigns(fields, context.default_root),
         idempotent=spec.idempotent,
         idempotency_key=spec.idempotency_key,
         guard=read_guard(fields),
-        expects=_expects(fields),
+        expects=_read_expects(fields),
         output=read_output(fields, "output", "output_select") or spec.output,
         on_timeout=read_on_timeout(fields, kind),
     )
@@ -204,77 +204,77 @@ def read_task(
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
     if kind.text == "workbook":
         called = fields.required_name("name", "task")
-        return replace(_with_config(task, fields, CALLED, around), workbook=called)
-    return _with_config(task, fields, around.report.tools.get(kind.text, ToolDescription()), around)
+        return replace(_with_config(task, fields, WORKBOOK_CALL, context), workbook=called)
+    return _with_config(task, fields, context.report.tools.get(kind.text, ToolDescription()), context)
 
 
-def _expects(fields: Fields) -> tuple[Name, ...]:
+def _read_expects(fields: Fields) -> tuple[Name, ...]:
     """Read ``assert: {expects: [...], returns: [...]}``; the name in ``a.b`` and in ``data.a`` is ``a``.
 
     Names below ``auth`` are left out, as credentials are not bound.
     """
-    inner = ConstructFields.below(fields, "assert", ASSERT)
-    if inner is None:
+    assertion = ConstructFields.below(fields, "assert", ASSERT)
+    if assertion is None:
         return ()
-    nodes = inner.items("expects")
-    inner.close()
+    nodes = assertion.items("expects")
+    assertion.close()
     paths = ((node.text.split("."), node.span) for node in nodes if isinstance(node, ScalarNode))
-    return tuple(Name(_expected(*path), span) for path, span in paths if path[0] not in keys.AUTH)
+    return tuple(Name(_expected_name(*path), span) for path, span in paths if path[0] not in keys.AUTH)
 
 
-def _expected(head: str, *below: str) -> str:
+def _expected_name(head: str, *below: str) -> str:
     return below[0] if below and head in (*keys.INPUT, "data") else head
 
 
-def _read_spec(found: Node | None, kind: Name, around: ParseContext) -> _Spec:
-    if not isinstance(found, MappingNode):
+def _read_spec(node: Node | None, kind: Name, context: ParseContext) -> _Spec:
+    if not isinstance(node, MappingNode):
         return _Spec()
-    spec = ConstructFields(found, around.report, TASK_SPEC)
-    read = _Spec(
-        read_policy(spec, around.bare),
+    spec = ConstructFields(node, context.report, TASK_SPEC)
+    task_spec = _Spec(
+        read_policy(spec, context.default_root),
         spec.timeout(),
         spec.flag("idempotent"),
         read_own_idempotency_key(spec, kind.text),
         read_output(spec, "result"),
     )
     spec.close()
-    return read
+    return task_spec
 
 
-def _one_policy(policy: Policy | None, retry: Retry | None, report: Report) -> Policy | None:
+def _choose_policy(policy: Policy | None, retry: Retry | None, report: Report) -> Policy | None:
     if policy and retry:
         message = '"retry" and a policy both decide what follows a call'
         report.error(Code.CONFLICTING_FIELDS, retry.policy.span, message, "write the retry as a rule of the policy")
     return policy or (retry.policy if retry else None)
 
 
-def _sinks(fields: Fields, retry: Retry | None, report: Report) -> tuple[Sink, ...]:
+def _read_all_sinks(fields: Fields, retry: Retry | None, report: Report) -> tuple[Sink, ...]:
     """Read the sinks. A sink stores the result of each call, that is, each page; if there is one for single pages, the
     others store the combined result.
     """
-    pages = retry.sinks if retry else ()
-    return pages + read_sinks(fields, report, "task" if pages else "attempt")
+    page_sinks = retry.sinks if retry else ()
+    return page_sinks + read_sinks(fields, report, "task" if page_sinks else "attempt")
 
 
-def _input(fields: Fields, tool: ToolDescription, around: ParseContext) -> Value:
+def _read_input(fields: Fields, tool: ToolDescription, context: ParseContext) -> Value:
     """Read the arguments of the call; later spellings take precedence."""
-    taken = tool.field_names
-    bound = Value({})
-    for key in (*(name for name in keys.LOOSE_INPUT if name not in taken), *keys.INPUT):
-        if key not in taken:
-            bound = overlay(bound, mapping_value(fields.node_of(key), around.report, key))
-    return bound
+    tool_fields = tool.field_names
+    arguments = Value({})
+    for key in (*(name for name in keys.LOOSE_INPUT if name not in tool_fields), *keys.INPUT):
+        if key not in tool_fields:
+            arguments = overlay(arguments, mapping_value(fields.node_of(key), context.report, key))
+    return arguments
 
 
-def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: ParseContext) -> Task:
+def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: ParseContext) -> Task:
     """Add the arguments and the tool's own fields under their canonical names; code in them is not a template."""
-    bound = _input(fields, tool, around)
-    if task.kind.text == "python" and around.dialect != "v10" and isinstance(bound.data, dict):
-        bound = with_values_of_json(bound)
+    arguments = _read_input(fields, tool, context)
+    if task.kind.text == "python" and context.dialect != "v10" and isinstance(arguments.data, dict):
+        arguments = without_tojson(arguments)
     fields.ignore(*sorted(tool.ignored), why="the tool does not use it")
     allowed = None if tool.fields is None else tool.accepted
-    written = tuple((_renamed(key, tool), node) for key, node in fields.rest(allowed))
-    entries = tuple((key, with_go_quoted(node) if key.text in tool.commands else node) for key, node in written)
+    written = tuple((_canonical_key(key, tool), node) for key, node in fields.take_remaining(allowed))
+    entries = tuple((key, quote_go_templates(node) if key.text in tool.commands else node) for key, node in written)
     check_types(entries, tool, fields.report)
     forbid_two_statements(entries, tool, fields.report)
     check_commands(entries, tool, fields.report)
@@ -283,30 +283,30 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, around: Pars
     for key, node in entries:
         if key.text == "script":
             check_script(node, fields.report)
-    names = {key.text for key, _ in entries} | _bound_fields(tool, bound, around)
+    names = {key.text for key, _ in entries} | _bound_fields(tool, arguments, context)
     for group in tool.needs:
         if names.isdisjoint(group):
-            fields.missing(group[0])
-    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, around)}
+            fields.report_missing(group[0])
+    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, context)}
     config = value_of(MappingNode(entries, fields.span), literal=code)
     texts = foreign_texts(task.kind.text, written)
-    task = replace(task, input=bound, config=config, texts=texts)
+    task = replace(task, input=arguments, config=config, texts=texts)
     if task.kind.text == "python":
         task = replace(task, splices=read_splices(texts, fields.report))
     elif task.kind.text not in SQL_KINDS or len(texts) != 1:
         return task
-    return replace(task, code=code_place(texts, fields.report.source))
+    return replace(task, code=code_span(texts, fields.report.source))
 
 
-def _bound_fields(tool: ToolDescription, bound: Value, around: ParseContext) -> frozenset[str]:
-    return tool.bound & mapping_of(bound).keys() if around.dialect == "v1" else frozenset()
+def _bound_fields(tool: ToolDescription, arguments: Value, context: ParseContext) -> frozenset[str]:
+    return tool.bound & mapping_of(arguments).keys() if context.dialect == "v1" else frozenset()
 
 
-def _renamed(key: ScalarNode, tool: ToolDescription) -> ScalarNode:
+def _canonical_key(key: ScalarNode, tool: ToolDescription) -> ScalarNode:
     name = tool.renamed.get(key.text, key.text)
     return ScalarNode(name, name, key.span, key.style)
 
 
-def _is_template(code: Node, around: ParseContext) -> bool:
-    """Whether the code is a template, which only dialects before v10 allow."""
-    return around.dialect != "v10" and isinstance(code, ScalarNode) and is_one_template(code.text)
+def _is_template(code: Node, context: ParseContext) -> bool:
+    """Whether the code is a single template, which only dialects before v10 allow."""
+    return context.dialect != "v10" and isinstance(code, ScalarNode) and is_one_template(code.text)

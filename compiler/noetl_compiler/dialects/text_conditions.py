@@ -1,7 +1,7 @@
 """Convert conditions with a comparison outside the braces: ``{{ workload.action }} == deploy``.
 
-The engine that ran such files rendered the text and then compared words, so both sides are texts. As a template, the
-condition would be a non-empty text, which is always true. It is converted to the intended expression:
+The engine that ran such files rendered the text and then compared words, so both sides are strings. As a template, the
+condition would be a non-empty string, which is always true. It is converted to the intended expression:
 ``{{ (workload.action) | string == 'deploy' }}``.
 """
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from noetl_compiler.source import expression_ranges
 
-__all__ = ["as_expression", "compares_outside"]
+__all__ = ["as_expression", "compares_outside_braces"]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<operator>==|!=|>=|<=|>|<)|(?P<link>and\b|or\b|not\b|[()])"
@@ -31,8 +31,8 @@ class _Token(NamedTuple):
     text: str
 
 
-def compares_outside(text: str) -> bool:
-    """Whether a text has a comparison operator between or after its templates."""
+def compares_outside_braces(text: str) -> bool:
+    """Whether the text has a comparison operator outside its templates."""
     if expression_ranges(text) == ((0, len(text)),):
         return False
     outside = "".join(chunk for is_template, chunk in _chunks(text) if not is_template)
@@ -43,10 +43,10 @@ def as_expression(text: str) -> str | None:
     """Return the text as one template, None if it is not a comparison."""
     tokens: list[_Token] = []
     for is_template, chunk in _chunks(text):
-        found = [_Token("value", chunk[2:-2].strip("-+ \n\t"))] if is_template else _tokens(chunk)
-        if found is None or chunk.startswith("{%"):
+        new_tokens = [_Token("value", chunk[2:-2].strip("-+ \n\t"))] if is_template else _tokenise(chunk)
+        if new_tokens is None or chunk.startswith("{%"):
             return None
-        tokens += found
+        tokens += new_tokens
     if any({left.kind, right.kind} <= _OPERANDS for left, right in pairwise(tokens)):
         return None
     operands = [_operand(tokens, index) for index in range(len(tokens))]
@@ -64,17 +64,17 @@ def _chunks(text: str) -> list[tuple[bool, str]]:
     return [*chunks, (False, text[position:])]
 
 
-def _tokens(chunk: str) -> list[_Token] | None:
-    """Tokenise plain text; None if it contains anything but words, texts and operators."""
+def _tokenise(chunk: str) -> list[_Token] | None:
+    """Tokenise plain text; None if it contains anything but words, quoted strings and operators."""
     tokens: list[_Token] = []
-    rest = chunk.rstrip()
+    text = chunk.rstrip()
     position = 0
-    while position < len(rest):
-        found = _TOKEN.match(rest, position)
-        if found is None:
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
             return None
-        tokens.append(_Token(str(found.lastgroup), found[str(found.lastgroup)]))
-        position = found.end()
+        tokens.append(_Token(str(match.lastgroup), match[str(match.lastgroup)]))
+        position = match.end()
     return tokens
 
 

@@ -15,8 +15,14 @@ from noetl_compiler.report import Report
 
 __all__ = ["check_commands", "check_types", "forbid_two_statements"]
 
-_WORDS = {"text": "text", "number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
-_QUOTED = 'quote it as a whole, or write it in a block ("- |"): in YAML, ": " makes a mapping of it'
+_TYPE_PHRASES = {
+    "text": "a string",
+    "number": "a number",
+    "flag": "true or false",
+    "mapping": "a mapping",
+    "list": "a list",
+}
+_QUOTE_HINT = 'quote it as a whole, or write it in a block ("- |"): in YAML, ": " makes a mapping of it'
 _FLAGS = (TRUE_WORDS | FALSE_WORDS) - {"0", "1"}
 
 
@@ -26,11 +32,11 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
         field = (tool.fields or {}).get(key.text)
         if field is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
             continue
-        written = _written(key, report)
+        written = _key_as_written(key, report)
         if field.choices and isinstance(node, ScalarNode):
             _check_choice(written, node, field, report)
-        elif field.types and not any(_is(node, one) for one in field.types):
-            expected = " or ".join(_WORDS[one] for one in field.types)
+        elif field.types and not any(_has_type(node, type_name) for type_name in field.types):
+            expected = " or ".join(_TYPE_PHRASES[type_name] for type_name in field.types)
             report.error(Code.WRONG_TYPE, node.span, f'"{written}" must be {expected}, not {kind_of(node)}')
 
 
@@ -42,25 +48,25 @@ def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: Tool
 
 
 def check_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
-    """Report NT109 for commands in more than one field, NT103 for a command of a list that is not text."""
-    found = [(key, node) for key, node in entries if key.text in tool.commands]
-    _forbid_two([key for key, _ in found], "commands", "run one of them alone", report)
-    for _, node in found:
+    """Report NT109 for commands in more than one field, NT103 for a command in a list that is not a string."""
+    commands = [(key, node) for key, node in entries if key.text in tool.commands]
+    _forbid_two([key for key, _ in commands], "commands", "run one of them alone", report)
+    for _, node in commands:
         for item in node.items if isinstance(node, SequenceNode) else ():
             if not isinstance(item, ScalarNode):
-                hint = _QUOTED if isinstance(item, MappingNode) else "write it as one text"
-                report.error(Code.WRONG_TYPE, item.span, f"a command must be text, not {kind_of(item)}", hint)
+                hint = _QUOTE_HINT if isinstance(item, MappingNode) else "write it as one string"
+                report.error(Code.WRONG_TYPE, item.span, f"a command must be a string, not {kind_of(item)}", hint)
 
 
 def _forbid_two(keys: list[ScalarNode], what: str, outcome: str, report: Report) -> None:
     for key in keys[1:]:
-        first = _written(keys[0], report)
+        first = _key_as_written(keys[0], report)
         related = (Related(keys[0].span, f'"{first}" is here'),)
-        message = f'the task has {what} in "{first}" and in "{_written(key, report)}", and would {outcome}'
+        message = f'the task has {what} in "{first}" and in "{_key_as_written(key, report)}", and would {outcome}'
         report.error(Code.CONFLICTING_FIELDS, key.span, message, "keep one of them, or write a list", related)
 
 
-def _written(key: ScalarNode, report: Report) -> str:
+def _key_as_written(key: ScalarNode, report: Report) -> str:
     """Return the key as written in the playbook, which may be an older synonym."""
     return report.source.slice(key.span).strip("'\"") or key.text
 
@@ -77,7 +83,7 @@ def _check_choice(written: str, node: ScalarNode, field: ToolField, report: Repo
         report.error(Code.WRONG_VALUE, node.span, f'invalid value "{node.text}" for "{written}"', hint)
 
 
-def _is(node: Node, expected: str) -> bool:
+def _has_type(node: Node, expected: str) -> bool:
     match expected:
         case "mapping":
             return isinstance(node, MappingNode)

@@ -26,7 +26,7 @@ from noetl_compiler.language.words import JOINS, ROUTE_MODES, BranchFailure, Joi
 from noetl_compiler.nodes import MappingNode, value_of
 from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Name, Step, Task
 
-__all__ = ["StepSpec", "read_step", "read_step_spec", "with_older_wrappers"]
+__all__ = ["StepSpec", "read_step", "read_step_spec", "with_retry_and_sinks_of_step"]
 
 
 class StepSpec(NamedTuple):
@@ -44,12 +44,12 @@ class StepSpec(NamedTuple):
     defaults: CallDefaults = NO_DEFAULTS
 
 
-def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step:
+def read_step(fields: ConstructFields, name: Name, context: ParseContext) -> Step:
     """Read a step: admission, loop, tasks, assignments, route."""
-    report = around.report
+    report = context.report
     spec = _read_spec(fields)
     loop = read_loop(fields.node_of("loop"), report)
-    inner = replace(around, bare="iter" if loop else "ctx")
+    task_context = replace(context, default_root="iter" if loop else "ctx")
     output = read_output(fields, "output", "result")
     _warn_of_bare_next(fields)
     step = Step(
@@ -60,7 +60,7 @@ def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step
         join=spec.join,
         args=fields.names("input"),
         loop=loop,
-        tasks=with_older_wrappers(fields, read_tool(fields.node_of("tool"), name, inner), inner),
+        tasks=with_retry_and_sinks_of_step(fields, read_tool(fields.node_of("tool"), name, task_context), task_context),
         set=(*read_assigns(fields, "ctx"), *assigns(fields.mapping("vars"), "ctx", report)),
         result=spec.returns,
         next=read_next(fields.node_of("next"), report, spec.mode),
@@ -77,10 +77,10 @@ def read_step(fields: ConstructFields, name: Name, around: ParseContext) -> Step
     return step
 
 
-def with_older_wrappers(fields: Fields, tasks: tuple[Task, ...], around: ParseContext) -> tuple[Task, ...]:
+def with_retry_and_sinks_of_step(fields: Fields, tasks: tuple[Task, ...], context: ParseContext) -> tuple[Task, ...]:
     """Move a step-level ``retry`` or ``sink`` of older dialects to the step's last task."""
-    retry = read_repeats(fields, around.report)
-    sinks = read_sinks(fields, around.report, "task" if retry and retry.sinks else "attempt")
+    retry = read_repeats(fields, context.report)
+    sinks = read_sinks(fields, context.report, "task" if retry and retry.sinks else "attempt")
     if not tasks or not (retry or sinks):
         return tasks
     last = tasks[-1]
@@ -108,9 +108,9 @@ def _read_spec(fields: Fields) -> StepSpec:
     spec = ConstructFields.below(fields, "spec", STEP_SPEC)
     if spec is None:
         return StepSpec()
-    found = read_step_spec(spec)
+    step_spec = read_step_spec(spec)
     spec.close()
-    return found
+    return step_spec
 
 
 def read_step_spec(spec: ConstructFields) -> StepSpec:
@@ -118,7 +118,7 @@ def read_step_spec(spec: ConstructFields) -> StepSpec:
     policy = ConstructFields.below(spec, "policy", STEP_POLICY)
     policy = policy or ConstructFields.empty(spec.span, spec.report, STEP_POLICY)
     limit = spec.timeout()
-    admit, limit = read_admission(policy), limit or _lifecycle(policy)
+    admit, limit = read_admission(policy), limit or _read_lifecycle(policy)
     defaults, failure = read_call_defaults(spec, policy, limit, "ctx"), read_failure(policy)
     policy.close()
     returns = spec.node_of("returns")
@@ -136,7 +136,7 @@ def read_step_spec(spec: ConstructFields) -> StepSpec:
     )
 
 
-def _lifecycle(policy: Fields) -> Timeout | None:
+def _read_lifecycle(policy: Fields) -> Timeout | None:
     lifecycle = ConstructFields.below(policy, "lifecycle", LIFECYCLE)
     if lifecycle is None:
         return None
@@ -145,8 +145,8 @@ def _lifecycle(policy: Fields) -> Timeout | None:
     return Timeout(total=_shorter(*limits)) if any(limits) else None
 
 
-def _shorter(one: Value | None, other: Value | None) -> Value | None:
-    """Return the shorter of two timeouts, as both apply; a template counts as shorter."""
-    if one is None or other is None:
-        return one or other
-    return min((one, other), key=lambda limit: limit.data if not limit.templates else 0.0)
+def _shorter(first: Value | None, second: Value | None) -> Value | None:
+    """Return the shorter of two timeouts, because both apply; a template counts as shorter."""
+    if first is None or second is None:
+        return first or second
+    return min((first, second), key=lambda limit: limit.data if not limit.templates else 0.0)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
-from noetl_compiler.dialects.text_conditions import as_expression, compares_outside
+from noetl_compiler.dialects.text_conditions import as_expression, compares_outside_braces
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
@@ -20,7 +20,7 @@ from noetl_compiler.value_merge import mapping_of
 __all__ = [
     "amount",
     "assigns",
-    "both",
+    "combine_conditions",
     "condition",
     "count",
     "expression",
@@ -28,7 +28,7 @@ __all__ = [
     "mapping_value",
     "seconds",
     "timeout",
-    "with_values_of_json",
+    "without_tojson",
 ]
 
 _LAST_FILTER = re.compile(r"\s*\|\s*to_?json\s*(-?\}\}\s*)\Z")
@@ -47,39 +47,39 @@ def mapping_value(node: Node | None, report: Report, key: str) -> Value:
 
 def condition(node: Node | None, report: Report) -> Template | None:
     """Read a predicate: ``"{{ ... }}"``, true or false. Report other text, whose truth is constant."""
-    found = _text(node, report, "a condition")
-    if found is None:
+    scalar = _expect_scalar(node, report, "a condition")
+    if scalar is None:
         return None
-    span = found.template_span
-    if span is not None and compares_outside(found.text):
-        return _compared(found, span, report)
-    if span is None and found.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
-        message = f'the condition "{found.text}" has no template, so it is only text'
-        report.error(Code.WRONG_VALUE, found.span, message, "put the expression into {{ }}")
-    return Template(found.text, span or found.span)
+    span = scalar.template_span
+    if span is not None and compares_outside_braces(scalar.text):
+        return _convert_comparison(scalar, span, report)
+    if span is None and scalar.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
+        message = f'the condition "{scalar.text}" has no template, so it is only text'
+        report.error(Code.WRONG_VALUE, scalar.span, message, "put the expression into {{ }}")
+    return Template(scalar.text, span or scalar.span)
 
 
-def both(left: Template | None, right: Template | None) -> Template | None:
+def combine_conditions(left: Template | None, right: Template | None) -> Template | None:
     """Combine two conditions with ``and``, so that the second is only evaluated if the first is true.
 
-    One with mistakes stays alone: they are reported at its own place.
+    If one is invalid it is returned alone, so that its errors are reported at its own place.
     """
     if left is None or right is None:
         return left or right
-    if wrong := next((one for one in (left, right) if examine(one.source).problems), None):
-        return wrong
-    return Template(f"{{{{ ({_inner(left)}) and ({_inner(right)}) }}}}", left.span)
+    if invalid := next((template for template in (left, right) if examine(template.source).problems), None):
+        return invalid
+    return Template(f"{{{{ ({_inner_expression(left)}) and ({_inner_expression(right)}) }}}}", left.span)
 
 
-def _inner(template: Template) -> str:
+def _inner_expression(template: Template) -> str:
     text = template.source.strip()
     if expression_ranges(text) == ((0, len(text)),) and text.startswith("{{"):
         return text[2:-2].strip("-+ \n")
-    words = text.lower()
-    return str(words in TRUE_WORDS).lower() if words in TRUE_WORDS | FALSE_WORDS else repr(text)
+    lowered = text.lower()
+    return str(lowered in TRUE_WORDS).lower() if lowered in TRUE_WORDS | FALSE_WORDS else repr(text)
 
 
-def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
+def _convert_comparison(node: ScalarNode, span: Span, report: Report) -> Template:
     source = as_expression(node.text)
     if source is None:
         message = f'the condition "{node.text}" has a comparison outside the braces that cannot be parsed'
@@ -92,15 +92,15 @@ def _compared(node: ScalarNode, span: Span, report: Report) -> Template:
 
 def expression(node: Node | None, report: Report) -> Template | None:
     """Read an expression with or without braces: ``item.age > 3``."""
-    found = _text(node, report, "an expression")
-    if found is None:
+    scalar = _expect_scalar(node, report, "an expression")
+    if scalar is None:
         return None
-    if found.template_span is None:
-        return Template(f"{{{{ {found.text} }}}}", found.span)
-    return Template(found.text, found.template_span)
+    if scalar.template_span is None:
+        return Template(f"{{{{ {scalar.text} }}}}", scalar.span)
+    return Template(scalar.text, scalar.template_span)
 
 
-def _text(node: Node | None, report: Report, expected: str) -> ScalarNode | None:
+def _expect_scalar(node: Node | None, report: Report, expected: str) -> ScalarNode | None:
     if node is None or isinstance(node, ScalarNode):
         return node
     report.error(Code.WRONG_TYPE, node.span, f"expected {expected}, not {kind_of(node)}")
@@ -111,40 +111,40 @@ def amount(node: Node | None, report: Report) -> Value | None:
     """Read a number, or a template that renders to one."""
     if node is None:
         return None
-    found = _number(node, report, numeral)
-    if found is None:
+    value = _number(node, report, numeral)
+    if value is None:
         report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
-    return found
+    return value
 
 
 def count(node: Node | None, report: Report) -> Value | None:
     """Read a number of at least 1, or a template that renders to one."""
-    found = amount(node, report)
-    if found is not None and node is not None and isinstance(found.data, int | float) and 0 <= found.data < 1:
-        report.error(Code.WRONG_VALUE, node.span, f'"{found.data}" is below 1', "write 1 or more")
-    return found
+    value = amount(node, report)
+    if value is not None and node is not None and isinstance(value.data, int | float) and 0 <= value.data < 1:
+        report.error(Code.WRONG_VALUE, node.span, f'"{value.data}" is below 1', "write 1 or more")
+    return value
 
 
 def seconds(node: Node | None, report: Report) -> Value | None:
     """Read a duration as seconds: ``30``, ``"30s"``, ``"500ms"``, ``"5m"``, or a template that renders to one."""
     if node is None:
         return None
-    found = _number(node, report, duration)
-    if found is None:
+    value = _number(node, report, duration)
+    if value is None:
         message = 'expected a duration such as 30 or "30s"'
         report.error(Code.WRONG_VALUE, node.span, message, "units are " + list_units('"'))
-    return found
+    return value
 
 
 def _number(node: Node, report: Report, parse: Callable[[str], float | None]) -> Value | None:
-    """Read a number, a template, or a text that ``parse`` converts; None for anything else."""
+    """Read a number, a template, or a string that ``parse`` accepts; None for anything else."""
     if not isinstance(node, ScalarNode):
         return None
     if node.template_span or _is_number(node.value):
         forbid_negative(node, report)
         return value_of(node)
-    found = parse(node.text)
-    return None if found is None else Value(found)
+    number = parse(node.text)
+    return None if number is None else Value(number)
 
 
 def timeout(node: Node | None, report: Report) -> Timeout | None:
@@ -193,15 +193,15 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def with_values_of_json(bound: Value) -> Value:
+def without_tojson(bound: Value) -> Value:
     """Replace arguments that are a single template with ``tojson`` by the value itself.
 
     Before v10 the engine parsed rendered text that was JSON, so the code received the value.
     """
-    return Value({name: _without_tojson(text) for name, text in mapping_of(bound).items()}, bound.templates)
+    return Value({name: _strip_tojson(text) for name, text in mapping_of(bound).items()}, bound.templates)
 
 
-def _without_tojson(bound: Json) -> Json:
+def _strip_tojson(bound: Json) -> Json:
     if not isinstance(bound, str) or not bound.startswith("{{") or bound.count("{{") != 1:
         return bound
     return _LAST_FILTER.sub(r" \1", bound)

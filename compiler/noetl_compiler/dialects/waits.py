@@ -24,23 +24,23 @@ from noetl_compiler.syntax import Arc, Name, Next, Playbook, Step, Task
 
 __all__ = ["check_wait", "read_on_timeout", "read_wait_for", "with_timeout_routes"]
 
-_WAITED_FOR = ("until", "duration", "signal")
-_OF_SIGNALS = ("key", "schema")
+_AWAITED_KEYS = ("until", "duration", "signal")
+_SIGNAL_KEYS = ("key", "schema")
 _PROBLEMS: Mapping[str, Callable[[Any], str | None]] = MappingProxyType(
     {"schema": schema_problem, "form": form_problem}
 )
 """Fields that are checked at compile time, so they may not have templates."""
 
 
-def read_wait_for(fields: ConstructFields, *, retries: bool) -> tuple[str | None, Value | None]:
+def read_wait_for(fields: ConstructFields, *, is_retry: bool) -> tuple[str | None, Value | None]:
     """Read the signal that a retry waits for, and its timeout."""
-    awaited, limit = fields.name("wait_for"), fields.seconds("timeout")
+    signal, limit = fields.name("wait_for"), fields.seconds("timeout")
     for key in ("wait_for", "timeout"):
-        if key in fields and (not retries or awaited is None):
-            fields.ignore(key, why='it is for "do: retry" with "wait_for"')
-    if awaited is not None and retries:
-        _forbid_template(awaited, fields.scalar("wait_for"), "wait_for", fields.report)
-    return (awaited.text, limit) if awaited and retries else (None, None)
+        if key in fields and (not is_retry or signal is None):
+            fields.ignore(key, why='only "do: retry" with "wait_for" uses it')
+    if signal is not None and is_retry:
+        _forbid_template(signal, fields.scalar("wait_for"), "wait_for", fields.report)
+    return (signal.text, limit) if signal and is_retry else (None, None)
 
 
 def read_on_timeout(fields: Fields, kind: Name) -> Name | None:
@@ -49,20 +49,20 @@ def read_on_timeout(fields: Fields, kind: Name) -> Name | None:
 
 
 def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> None:
-    """Check that the fields of a wait are consistent, and that its signals and forms can be validated at run time."""
-    report, found = fields.report, {key.text: (key, node) for key, node in entries}
-    first, *others = [key for key in _WAITED_FOR if key in found] or [""]
-    for other in others:
-        related = (Related(found[first][0].span, f'"{first}" is here'),)
-        message = f'a wait is for one thing: "{first}" and "{other}" are two'
-        report.error(Code.CONFLICTING_FIELDS, found[other][0].span, message, "write two tasks", related)
-    for key in _OF_SIGNALS:
-        if key in found and "signal" not in found:
-            report.error(Code.MISSING_FIELD, found[key][0].span, f'"{key}" is for a wait for a "signal"')
+    """Check that the fields of a wait are consistent, and that its schema or form is valid."""
+    report, fields_found = fields.report, {key.text: (key, node) for key, node in entries}
+    first_key, *other_keys = [key for key in _AWAITED_KEYS if key in fields_found] or [""]
+    for other_key in other_keys:
+        related = (Related(fields_found[first_key][0].span, f'"{first_key}" is here'),)
+        message = f'a wait cannot have both "{first_key}" and "{other_key}"'
+        report.error(Code.CONFLICTING_FIELDS, fields_found[other_key][0].span, message, "write two tasks", related)
+    for key in _SIGNAL_KEYS:
+        if key in fields_found and "signal" not in fields_found:
+            report.error(Code.MISSING_FIELD, fields_found[key][0].span, f'"{key}" needs a "signal"')
     for key, problem in _PROBLEMS.items():
-        if key in found and (why := problem(to_json(found[key][1]))) is not None:
-            report.error(Code.WRONG_VALUE, found[key][1].span, why)
-    if "signal" in found and isinstance(node := found["signal"][1], ScalarNode):
+        if key in fields_found and (reason := problem(to_json(fields_found[key][1]))) is not None:
+            report.error(Code.WRONG_VALUE, fields_found[key][1].span, reason)
+    if "signal" in fields_found and isinstance(node := fields_found["signal"][1], ScalarNode):
         _forbid_template(Name(node.text, node.span), node, "signal", report)
 
 
@@ -77,23 +77,23 @@ def with_timeout_routes(playbook: Playbook, report: Report) -> Playbook:
     """Return the playbook with ``on_timeout`` of its tasks converted to edges of their steps."""
     for task in playbook.workbook:
         if task.on_timeout is not None:
-            message = '"on_timeout" names a step, and a task of the workbook is in no step'
+            message = '"on_timeout" names a step, but a task of the workbook belongs to none'
             report.error(Code.WRONG_VALUE, task.on_timeout.span, message, "write a route of the step that calls it")
     if not any(task.on_timeout for step in playbook.steps for task in step.tasks):
         return playbook
-    return replace(playbook, steps=tuple(_with_routes(step, report) for step in playbook.steps))
+    return replace(playbook, steps=tuple(_with_timeout_arcs(step, report) for step in playbook.steps))
 
 
-def _with_routes(step: Step, report: Report) -> Step:
-    routes = tuple(_routes(step.tasks))
+def _with_timeout_arcs(step: Step, report: Report) -> Step:
+    routes = tuple(_timeout_arcs(step.tasks))
     if not routes:
         return step
     for task in step.tasks:
         _check_on_timeout(step, task, report)
-    following = step.next or Next(step.span, "exclusive")
+    own_next = step.next or Next(step.span, "exclusive")
     return replace(
         step,
-        next=replace(following, groups=(*((arc,) for arc in routes), *following.groups)),
+        next=replace(own_next, groups=(*((arc,) for arc in routes), *own_next.groups)),
         tasks=tuple(replace(task, on_timeout=None) for task in step.tasks),
     )
 
@@ -110,7 +110,7 @@ def _check_on_timeout(step: Step, task: Task, report: Report) -> None:
         report.error(Code.MISSING_FIELD, task.on_timeout.span, message, "write timeout: 1h beside it")
 
 
-def _routes(tasks: tuple[Task, ...]) -> Iterator[Arc]:
+def _timeout_arcs(tasks: tuple[Task, ...]) -> Iterator[Arc]:
     for task in tasks:
         if task.on_timeout is not None:
             span, label = task.on_timeout.span, task.label.text.replace("\\", "\\\\").replace("'", "\\'")

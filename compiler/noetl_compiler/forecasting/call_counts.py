@@ -67,7 +67,7 @@ def repeats_itself(step: Step) -> bool:
 def max_attempts(task: Task, names: Mapping[str, Any]) -> int:
     """Return the maximum number of attempts that the retry rules of a task allow, including the first."""
     attempts = [_attempt_limit(rule, names, defaults.ATTEMPTS) for rule in _rules(task) if rule.do == "retry"]
-    return min(defaults.MOST_ATTEMPTS, max([1, *attempts]))
+    return min(defaults.MAX_ATTEMPTS, max([1, *attempts]))
 
 
 def _backward_jumps(step: Step) -> Iterator[tuple[int, Rule]]:

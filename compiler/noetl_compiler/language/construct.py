@@ -1,8 +1,8 @@
-"""What the tables of keys are written in: constructs of a playbook, each a mapping with its keys.
+"""The classes of the tables of keys: a construct is a mapping of a playbook, with its keys.
 
-The tables are in ``language/constructs``. The front end takes from them which keys a mapping may have, under which
-names, and the nearest to a misspelt one; the JSON Schema and ``noetl explain`` what they mean; ``migrate`` the order
-in which it writes them, which defaults it leaves out, and what it notes of them.
+The tables are in ``language/constructs``. They tell the front end which keys a mapping may have and under which names,
+the JSON Schema and ``noetl explain`` what the keys mean, and ``migrate`` in which order to write them, which defaults
+to omit, and what to note about them.
 """
 
 from __future__ import annotations
@@ -21,24 +21,22 @@ __all__ = ["Construct", "Extension", "Key", "without_effect"]
 
 
 class Extension(NamedTuple):
-    """An extension, which other engines of v10 do not know: the path of the key, and what v10 cannot express without
-    it.
-    """
+    """A key that other engines of v10 do not support: its path, and what v10 cannot express without it (``gap``)."""
 
     path: str
     gap: str
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One key. ``about`` describes it for people, ``older`` are its synonyms.
+    """One key. ``about`` describes it for people, ``older`` are its older names.
 
     A key that is not ``required`` may be null, which means that it is absent. Editors do not propose ``deprecated``
-    keys; ``successor`` is what a warning advises to write instead. ``no_effect`` is why the key is ignored, for a
-    warning. ``snippet`` is what an editor writes as the value, with ``$1`` where the author continues.
+    keys; ``successor`` is what a warning advises to write instead. ``no_effect`` is the reason why the key is ignored.
+    ``snippet`` is what an editor inserts as the value, with ``$1`` at the cursor.
 
-    The rest is for ``migrate``. A value that is the ``default`` is not written, but is kept where an author of v10 has
-    it. So is any value of an ``inert`` key that is not written, for it has no effect there. A ``verbatim`` key is kept
-    as it is, because the syntax tree does not say it. Each use of an ``extension`` is noted.
+    The other fields are for ``migrate``. It does not add a value that is the ``default``, nor an ``inert`` key, whose
+    values have no effect, but keeps them where a v10 playbook has them. It copies a ``verbatim`` key, because the
+    syntax tree does not contain it, and notes each use of an ``extension``.
     """
 
     name: str
@@ -62,7 +60,7 @@ class Key(msgspec.Struct, frozen=True):
 
 
 def without_effect(name: str, why: str, value: ValueType = Plain.ANYTHING) -> Key:
-    """Return a key that playbooks have and the compiler ignores, with a warning that says why."""
+    """Return a key that the compiler ignores, with a warning that gives the reason."""
     return Key(name, f"Has no effect: {why}.", value, deprecated=True, no_effect=why)
 
 
@@ -70,9 +68,9 @@ def without_effect(name: str, why: str, value: ValueType = Plain.ANYTHING) -> Ke
 class Construct:
     """A mapping of a playbook. ``keys`` are in the order in which ``migrate`` writes them.
 
-    ``name`` is its name in the JSON Schema and for ``noetl explain``, ``called`` what messages call it. ``needs`` are
-    groups of keys of which one must be there, in the mapping itself or in one of the mappings ``inside``. Any other key
-    is refused unless the construct is ``open``.
+    ``name`` is its name in the JSON Schema and for ``noetl explain``, ``called`` its name in messages. ``needs`` are
+    groups of keys of which one is required, in the mapping itself or in a mapping below one of the keys ``inside``.
+    Unknown keys are errors unless the construct is ``open``.
     """
 
     name: str
@@ -99,12 +97,12 @@ class Construct:
 
     @cached_property
     def required(self) -> tuple[Key, ...]:
-        """The keys that must be there."""
+        """The required keys."""
         return tuple(key for key in self.keys if key.required)
 
     @cached_property
     def superseded(self) -> tuple[Key, ...]:
-        """The keys that a warning names a successor of."""
+        """The keys for which a warning names a successor."""
         return tuple(key for key in self.keys if key.successor)
 
     @cached_property

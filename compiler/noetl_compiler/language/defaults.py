@@ -7,7 +7,6 @@ from types import MappingProxyType
 
 __all__ = [
     "ATTEMPTS",
-    "CALL_DEPTH",
     "CLAIM",
     "CLEANUP_SECONDS",
     "COLLECTED_AS",
@@ -18,7 +17,8 @@ __all__ = [
     "HOLD_SECONDS",
     "IN_FLIGHT",
     "ITERATOR",
-    "MOST_ATTEMPTS",
+    "MAX_ATTEMPTS",
+    "MAX_CALL_DEPTH",
     "MULTIPLIER",
     "PAGES",
     "RETRY_MAX_DELAY",
@@ -27,8 +27,8 @@ __all__ = [
 ATTEMPTS = 3
 """Calls that a retry makes in total, the first included."""
 
-MOST_ATTEMPTS = 1_000
-"""The maximum number of calls of a retry, as their log has a limited size."""
+MAX_ATTEMPTS = 1_000
+"""The maximum number of calls of a retry, because the log of attempts has a limited size."""
 
 PAGES = 100
 """Calls that an ``again`` rule makes in total, one for each page."""
@@ -40,7 +40,7 @@ MULTIPLIER = 2.0
 """The factor by which an exponential delay grows from call to call."""
 
 RETRY_MAX_DELAY = 60.0
-"""Seconds that the delay of a ``retry`` grows to at most; the delay of a v10 rule has no such limit."""
+"""The maximum delay of a ``retry``, in seconds. The delay of a v10 rule has no such limit."""
 
 COLLECTED_AS = "pages"
 """The name of what repeated calls have collected."""
@@ -54,25 +54,24 @@ IN_FLIGHT = 16
 FRAME: Mapping[str, int] = MappingProxyType(
     {"max_rows": 1_000, "max_seconds": 60, "max_bytes": 16_000_000, "row_concurrency": 16}
 )
-"""The limits of a frame: items, seconds until no further item begins, bytes of results, items worked on at once."""
+"""The limits of a frame: items, seconds after which no further item starts, bytes of results, concurrent items."""
 
 CLAIM: Mapping[str, int] = MappingProxyType(
     {"max_rows": 1, "row_concurrency": 1, "lease_seconds": 120, "max_attempts": 3}
 )
-"""The limits of a claimer: rows of a claim, rows worked on at once, seconds of the lease, how often a row that failed
-may be claimed."""
+"""The limits of a claimer: rows per claim, concurrent rows, seconds of the lease, claims of a row that fails."""
 
 ENTRY_STEP = "start"
-"""The step that a run begins with, where there is one of that name; else the first."""
+"""The name of the first step of a run. Without such a step the run starts at the first in the document."""
 
 FINAL_STEP = "end"
-"""The step where all routes meet, in any case of letters; it is injected where there is none."""
+"""The name of the step where all routes meet, case-insensitive. It is injected if the playbook has none."""
 
 CLEANUP_SECONDS = 60.0
 """How long the final step of a stopped run may take, if it has no timeout of its own."""
 
 HOLD_SECONDS = 7 * 86_400
-"""How long a failed step is held until it fails, where it does not say."""
+"""How long a failed step is held before it fails, by default."""
 
-CALL_DEPTH = 20
-"""How deep playbooks may call each other: the one that was submitted has depth 0."""
+MAX_CALL_DEPTH = 20
+"""The maximum depth of calls between playbooks; the submitted one has depth 0."""

@@ -1,7 +1,7 @@
 """The boundary events of a step, and every name that playbooks have for them (semantics.md 8).
 
 A run goes through boundaries: a step is entered or skipped, a call ends, a loop ends. Each has one name, and older
-dialects had others. A condition may ask for any of them: ``event.name == 'call.done'`` holds at ``step.done``.
+dialects had others. A condition may compare with any of them: ``event.name == 'call.done'`` holds at ``step.done``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["AFTER_CALL", "AFTER_LOOP", "CASE_EVENTS", "ENTERED", "NAMES", "SKIPP
 Boundary: TypeAlias = Literal["step.enter", "step.done", "step.failed", "step.skipped", "loop.done", "loop.failed"]
 
 CaseEvent: TypeAlias = Literal["step.enter", "call.done", "call.error", "step.exit", "loop.item", "loop.done"]
-"""The events that a rule of the case dialect answers to."""
+"""The events that a rule of the case dialect can match."""
 
 CASE_EVENTS: tuple[CaseEvent, ...] = get_args(CaseEvent)
 

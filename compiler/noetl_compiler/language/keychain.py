@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["ENTRY_CREDENTIAL", "SECRETS_ENTRY", "SECRETS_TOOL", "Origin", "origin_of"]
+__all__ = ["CREDENTIAL_FIELDS", "SECRETS_ENTRY", "SECRETS_TOOL", "Origin", "origin_of"]
 
-Origin: TypeAlias = Literal["credential", "vault", "token", "given", "elsewhere"]
-"""A credential of the worker, Vault (or OpenBao), the answer of a token endpoint, the playbook itself, or a secret
+Origin: TypeAlias = Literal["credential", "vault", "token", "playbook", "elsewhere"]
+"""A credential of the worker, Vault (or OpenBao), the response of a token endpoint, the playbook itself, or a secret
 manager that workers cannot read.
 """
 
-ENTRY_CREDENTIAL = ("credential", "credential_ref", "key", "ref")
-"""The field that names the credential of an entry; by default the entry's own name."""
+CREDENTIAL_FIELDS = ("credential", "credential_ref", "key", "ref")
+"""Fields that name the credential of an entry; by default it has the name of the entry."""
 
 SECRETS_TOOL = "secrets"
 """The kind of tool that yields a reference to a secret."""
 
 SECRETS_ENTRY = "secret_manager"
-"""The kind of the entry that a call of it is like."""
+"""The kind of keychain entry that corresponds to a call of this tool."""
 
 _MANAGERS = frozenset({"secret_manager", "secrets", "secret"})
-"""Kinds of entries whose provider decides."""
+"""Kinds of entries whose origin depends on their provider."""
 
 _PROVIDERS: Mapping[str, Origin] = {
     **dict.fromkeys(("env", "environment", "file", "credentials", "credential"), "credential"),
@@ -31,10 +31,10 @@ _PROVIDERS: Mapping[str, Origin] = {
 _KINDS: Mapping[str, Origin] = {
     **_PROVIDERS,
     **dict.fromkeys(("credential_ref", "postgres_credential"), "credential"),
-    "static": "given",
+    "static": "playbook",
 }
 _TOKENS = frozenset({"oauth2", "bearer", "http"})
-"""Kinds that fetch a token where they say from where, and else are what they name or hold."""
+"""Kinds that fetch a token if they name an endpoint. Otherwise they name a credential, or contain the value."""
 
 
 def origin_of(kind: str, config: Mapping[str, Any]) -> Origin:
@@ -45,5 +45,5 @@ def origin_of(kind: str, config: Mapping[str, Any]) -> Origin:
     if word in _TOKENS:
         if config.get("endpoint") or config.get("url"):
             return "token"
-        return "credential" if config.get("credential") else "given"
+        return "credential" if config.get("credential") else "playbook"
     return _KINDS.get(word, "elsewhere")

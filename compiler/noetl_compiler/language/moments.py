@@ -1,4 +1,4 @@
-"""Points in time as playbooks write them and as results show them."""
+"""Timestamps: parse those in playbooks, and format those in results."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ _LATEST = 253_402_300_799
 
 
 def milliseconds(value: object) -> int | None:
-    """Return the milliseconds since 1970, UTC, of a text in ISO 8601 (UTC unless it has an offset) or a number of
-    seconds; None for anything else.
+    """Parse a timestamp: a string in ISO 8601 (UTC unless it has an offset), or a number of seconds since 1970.
+
+    Returns milliseconds since 1970, UTC; None for anything else.
     """
     if isinstance(value, bool):
         return None
@@ -22,13 +23,13 @@ def milliseconds(value: object) -> int | None:
     if not isinstance(value, str):
         return None
     try:
-        found = datetime.datetime.fromisoformat(value.strip())
-        moment = found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+        parsed = datetime.datetime.fromisoformat(value.strip())
+        moment = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=datetime.UTC)
         return round(moment.timestamp() * 1000)
     except (ValueError, OverflowError):
         return None
 
 
 def iso(at: int) -> str:
-    """Return a time in milliseconds since 1970, UTC, as text: ``2026-11-23T20:15:00.250+00:00``."""
+    """Format milliseconds since 1970 in ISO 8601, UTC: ``2026-11-23T20:15:00.250+00:00``."""
     return datetime.datetime.fromtimestamp(at / 1000, datetime.UTC).isoformat(timespec="milliseconds")

@@ -1,7 +1,7 @@
-"""The names that templates see without the playbook binding them, by the place where they are bound (semantics.md 13).
+"""The names that a run binds for templates, by where templates see them (semantics.md 13).
 
-``noetl_compiler.visible_names`` adds what a playbook binds itself. ``tests/machine/test_visible_names.py`` compares the
-tables with what the machine really binds.
+``noetl_compiler.visible_names`` adds the names that a playbook binds. ``tests/machine/test_visible_names.py`` compares
+the tables with what the machine binds.
 """
 
 from __future__ import annotations
@@ -12,73 +12,73 @@ from types import MappingProxyType
 
 __all__ = [
     "ALL_RESULTS",
-    "BEFORE",
     "BELOW_EVENT",
     "BELOW_JOB",
+    "CALL_NAMES",
     "CLAIM",
     "COUNTS",
     "CREDENTIALS_MODULE",
-    "ENDS",
+    "ENVIRONMENT",
     "EVENT",
+    "FINAL_STEP_NAMES",
     "FRAME_MAX_ROWS",
     "ITERATION",
     "LEASE",
-    "OF_SOME_OUTCOMES",
-    "OF_THE_CALL",
+    "LOOP_SINK",
+    "OPTIONAL_OUTCOME_NAMES",
     "OUTCOME",
-    "OUTSIDE",
     "PASSED",
     "PIPELINE",
+    "PREVIOUS_OUTCOME",
     "ROW",
     "RUN",
-    "SAVED",
-    "START",
-    "STATUS",
+    "STATUS_NAMES",
     "VARS_CACHE",
     "VARS_FIELD",
     "VARS_MODULE",
     "WORKLOAD",
-    "kept",
-    "kept_at",
+    "WORKLOAD_DEFAULTS",
+    "passed_expression",
+    "passed_target",
     "results_name",
 ]
 
 WORKLOAD = frozenset({"workload", "work"})
 """The names of the workload as a whole."""
 
-OUTSIDE = frozenset({"env", "keychain"})
-"""What is not the playbook's: the environment and credentials."""
+ENVIRONMENT = frozenset({"env", "keychain"})
+"""Visible everywhere, and not part of the playbook: the environment and the credentials."""
 
-START = frozenset({"payload", "workload", "execution_id", "job", "now"}) | OUTSIDE
-"""When the workload's defaults are rendered."""
+WORKLOAD_DEFAULTS = frozenset({"payload", "workload", "execution_id", "job", "now"}) | ENVIRONMENT
+"""Visible in the defaults of the workload."""
 
-RUN = START | WORKLOAD | {"ctx", "vars", "iter", "results"}
-"""In every step."""
+RUN = WORKLOAD_DEFAULTS | WORKLOAD | {"ctx", "vars", "iter", "results"}
+"""Visible in every step."""
 
 ITERATION = frozenset({"loop", "_loop", "_index", "loop_index"})
-"""In the body of a loop, beside the element's own name."""
+"""Visible in the body of a loop, in addition to the element's own name."""
 
 COUNTS = frozenset({"index", "index0", "count", "size", "length", "first", "last"})
 """Below ``iter`` in the body of a loop; each also with a leading underscore."""
 
 PIPELINE = frozenset({"_task", "_prev"})
-"""In a task of a step, beside the labels of the tasks before it."""
+"""Visible in a task of a step, in addition to the labels of the tasks before it."""
 
-BEFORE = frozenset({"output", "outcome"})
-"""In a task after another: the outcome of that."""
+PREVIOUS_OUTCOME = frozenset({"output", "outcome"})
+"""Visible in every task but the first of a step: the outcome of the previous task."""
 
-OF_THE_CALL: Mapping[str, str] = MappingProxyType(
+CALL_NAMES: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("output", "outcome", "_outcome"), "the outcome of the call"),
         **dict.fromkeys(("result", "data", "this"), "the result of the call"),
         "response": "the response to the call",
     }
 )
-"""Of OUTCOME, those that a step's own name also refers to."""
+"""The names in OUTCOME for the call's outcome, result or response."""
 
 OUTCOME: Mapping[str, str] = MappingProxyType(
     {
-        **OF_THE_CALL,
+        **CALL_NAMES,
         "success": "whether the call succeeded",
         **dict.fromkeys(("error", "last_error"), "the error of the call"),
         "status_code": "the status code of the response",
@@ -87,31 +87,31 @@ OUTCOME: Mapping[str, str] = MappingProxyType(
         "_retry": "the count of the pages",
     }
 )
-"""After a call, with what they are: in rules, in sinks, in what a task or step sets, in routes."""
+"""Visible after a call, in rules, sinks, routes, and the ``set`` of a task or step. Name -> what it means."""
 
 EVENT = frozenset({"event"})
-"""On entering a step and in routes, in the case dialect in every rule."""
+"""Visible when a step is entered and in routes; in the case dialect in every rule."""
 
-STATUS = EVENT | BEFORE | {"_outcome", "error", "last_error"}
-"""Those that a condition asks for the status of a call by."""
+STATUS_NAMES = EVENT | PREVIOUS_OUTCOME | {"_outcome", "error", "last_error"}
+"""Names by which a condition can test the status of a call."""
 
-ENDS = frozenset({"steps", "failures"})
-"""In the final step, behind all names of the playbook: the status of each step, and the failures."""
+FINAL_STEP_NAMES = frozenset({"steps", "failures"})
+"""Visible in the final step unless the playbook binds them: the status of each step, and the failures."""
 
-SAVED = frozenset({"count"})
-"""Where the results of a loop as a whole are stored (lowering/sinks.py)."""
+LOOP_SINK = frozenset({"count"})
+"""Visible in sinks that store the results of a loop as a whole (lowering/sinks.py)."""
 
 FRAME_MAX_ROWS = "__frame_max_rows"
-"""In the claim of a cursor: how many rows it may take."""
+"""Visible in the claim of a cursor: how many rows it may take."""
 
 LEASE = "lease"
-"""In a loop over a cursor: the ``token`` and the ``seconds`` of a claimer's lease."""
+"""Visible in a loop over a cursor: the ``token`` and the ``seconds`` of the claimer's lease."""
 
 ROW = "row"
-"""In the statements of a cursor: the claimed row. In the mapping of a sink: the row of the data."""
+"""In the statements of a cursor, the claimed row; in the ``mapping`` of a sink, the row of the data."""
 
 CLAIM = frozenset({FRAME_MAX_ROWS, LEASE, ROW, "output"})
-"""In the statements of a cursor."""
+"""Visible in the statements of a cursor."""
 
 BELOW_EVENT = frozenset({"name", "type", "step", "payload"})
 """Below ``event``."""
@@ -119,35 +119,38 @@ BELOW_EVENT = frozenset({"name", "type", "step", "payload"})
 BELOW_JOB = frozenset({"id", "uuid", "execution_id"})
 """Below ``job``."""
 
-OF_SOME_OUTCOMES = frozenset({"error", "last_error", "status_code"})
-"""Those of OUTCOME that only some outcomes bind. Playbooks read them without asking whether they are there."""
+OPTIONAL_OUTCOME_NAMES = frozenset({"error", "last_error", "status_code"})
+"""Names in OUTCOME that only some outcomes bind. Playbooks read them without testing whether they are defined."""
 
 PASSED = "ctx._passed."
-"""Then a step: the names that the route taken to it passes. Lowered playbooks keep it apart from what authors set."""
+"""The root of the names that routes pass to their target; the name of the target follows. It is separate from the
+names that authors set.
+"""
 
 ALL_RESULTS = "loop_results"
-"""The results of the iterations of a loop over steps, at its end, by a name that is no loop's own."""
+"""The results of the iterations of a loop over steps, visible in the step that ends it, whatever the loop is called."""
 
 
 VARS_CACHE, VARS_MODULE, VARS_FIELD = "_vars", "vars_cache", "vars"
-"""The values that a run has set in ctx and vars; the module of older NoETL that reads them; the field of the config in
-which a python task that imports the module receives them."""
+"""The values that a run has set in ctx and vars; the module of older NoETL that reads them; the config field in which
+a python task that imports the module receives them.
+"""
 
 CREDENTIALS_MODULE = "fetch_credential"
-"""In code that asks older NoETL for a credential."""
+"""The module by which Python code reads a credential in older NoETL."""
 
 
 def results_name(loop: str) -> str:
-    """The same by the loop's own name."""
+    """Return the name of the results of one loop: ``<loop>_results``."""
     return re.sub(r"\W", "_", loop) + "_results"
 
 
-def kept_at(root: str, step: str) -> str:
-    """Where something is kept for a step, below PASSED: ``ctx._passed.fetch_page``."""
-    return root + re.sub(r"\W", "_", step)
+def passed_target(step: str) -> str:
+    """Return the target that stores the names passed to a step, such as ``ctx._passed.fetch_page``."""
+    return PASSED + re.sub(r"\W", "_", step)
 
 
-def kept(root: str, step: str) -> str:
-    """The expression that reads the kept values; an empty mapping if there are none."""
-    place = kept_at(root, step).removeprefix(root)
-    return f"(({root.rstrip('.')} | default({{}})).{place} | default({{}}))"
+def passed_expression(step: str) -> str:
+    """Return the expression that reads these names; it yields an empty mapping if none were passed."""
+    name = passed_target(step).removeprefix(PASSED)
+    return f"(({PASSED.rstrip('.')} | default({{}})).{name} | default({{}}))"

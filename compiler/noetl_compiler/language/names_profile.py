@@ -1,4 +1,4 @@
-"""What templates see where the dialects differ.
+"""The differences between the dialects in what templates see.
 
 Lowering puts the profile of a playbook's dialect into its graph. A run reads the profile and knows no dialect. What all
 dialects share is in ``language/names.py``.
@@ -18,8 +18,8 @@ __all__ = ["PROFILES", "NamesProfile", "OutcomeNames"]
 
 OutcomeNames: TypeAlias = Literal["usual", "step", "call"]
 """What a finished call binds. ``usual``: the names in ``names.OUTCOME``. ``step``: also ``step``, the running step with
-its result; the results of other steps are below it. ``call``: also ``event``, and all of them are about the last call,
-whatever the step's result is, with ``result`` and ``response`` as the call's whole result (dev/decisions/0011).
+its result; the results of other steps are below it. ``call``: also ``event``; all names describe the last call, even if
+the step has another result, and ``result`` and ``response`` are the whole result of the call (dev/decisions/0011).
 """
 
 
@@ -28,9 +28,9 @@ class NamesProfile(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``task_results``: a result is also known by its task's name, and all results also as ``steps`` and below ``loop``.
     ``listed_results``: the result of a loop is the list of its results, without their counts. ``result_index``: in the
-    body of a loop the step's own name has the item's index. ``args_over_input``: what a step's args bind lies over the
-    input of its tasks.
-    ``tolerates_undefined``: a condition on an undefined name is no mistake where another one of the same place matched.
+    body of a loop the step's own name has the item's index. ``args_over_input``: the args of a step override the input
+    of its tasks. ``tolerates_undefined``: an undefined name in a condition is not reported if another condition at the
+    same place matched.
     """
 
     outcome: OutcomeNames = "usual"

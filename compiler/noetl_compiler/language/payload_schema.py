@@ -1,7 +1,7 @@
 """Checks what people and programs send to a waiting run: the payload of a signal, the form of an approval.
 
-A ``schema`` is the part of JSON Schema listed here, without what runs for long on hostile data: no patterns, no
-references, no combinations. A ``form`` is a mapping of field to type, in the words of JSON Schema, or to
+A ``schema`` has the keywords of JSON Schema listed here. Patterns, references and combinations are left out, because
+they can be slow on hostile data. A ``form`` is a mapping of field to type, in the words of JSON Schema, or to
 ``{type, required, choices}``; it is checked as the schema that it stands for.
 """
 
@@ -18,20 +18,20 @@ FORM_TYPES = ("string", "number", "integer", "boolean", "object", "array")
 
 _FIELD_KEYS = frozenset({"type", "required", "choices"})
 
-_WORDS: Mapping[str, str] = MappingProxyType(
+_TYPE_PHRASES: Mapping[str, str] = MappingProxyType(
     {
         "object": "a mapping",
         "array": "a list",
-        "string": "text",
+        "string": "a string",
         "number": "a number",
         "integer": "a whole number",
         "boolean": "true or false",
         "null": "null",
     }
 )
-"""The types of JSON Schema, for people."""
+"""The types of JSON Schema, as messages name them."""
 
-_KEYWORDS: Mapping[str, tuple[type, ...]] = MappingProxyType(
+_KEYWORD_TYPES: Mapping[str, tuple[type, ...]] = MappingProxyType(
     {
         "type": (str, list),
         "properties": (dict,),
@@ -49,45 +49,45 @@ _KEYWORDS: Mapping[str, tuple[type, ...]] = MappingProxyType(
         "description": (str,),
     }
 )
-"""What a schema may say, and the types of each."""
+"""Keywords that a schema may have, and the types of their values."""
 
 _LIMITS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "minimum": ("number", "{} or more"),
         "maximum": ("number", "{} or less"),
-        "minLength": ("string", "text of {} characters or more"),
-        "maxLength": ("string", "text of {} characters or fewer"),
+        "minLength": ("string", "a string of {} characters or more"),
+        "maxLength": ("string", "a string of {} characters or fewer"),
         "minItems": ("array", "{} items or more"),
         "maxItems": ("array", "{} items or fewer"),
     }
 )
 
 
-def schema_problem(schema: Any, at: str = "schema") -> str | None:
+def schema_problem(schema: Any, path: str = "schema") -> str | None:
     """Return why the schema is invalid; None if it is valid."""
     if not isinstance(schema, dict):
-        return f"{at} must be a mapping"
+        return f"{path} must be a mapping"
     for keyword, value in cast("dict[str, Any]", schema).items():
-        found = _keyword_problem(keyword, value, at)
-        if found is not None:
-            return found
+        problem = _keyword_problem(keyword, value, path)
+        if problem is not None:
+            return problem
     return None
 
 
-def _keyword_problem(keyword: str, value: Any, at: str) -> str | None:
-    expected = _KEYWORDS.get(keyword)
+def _keyword_problem(keyword: str, value: Any, path: str) -> str | None:
+    expected = _KEYWORD_TYPES.get(keyword)
     if expected is None:
-        return f"{at} has the keyword {keyword!r}, which is not supported: use {', '.join(_KEYWORDS)}"
+        return f"{path} has the keyword {keyword!r}, which is not supported: use {', '.join(_KEYWORD_TYPES)}"
     if not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected):
-        return f"{at}.{keyword} has the wrong type"
+        return f"{path}.{keyword} has the wrong type"
     if keyword == "type":
-        unknown = [one for one in _listed(value) if not isinstance(one, str) or one not in _WORDS]
-        return f"{at}.type is {unknown[0]!r}, expected one of {', '.join(_WORDS)}" if unknown else None
+        unknown = [item for item in _as_list(value) if not isinstance(item, str) or item not in _TYPE_PHRASES]
+        return f"{path}.type is {unknown[0]!r}, expected one of {', '.join(_TYPE_PHRASES)}" if unknown else None
     if keyword == "properties":
         properties = cast("dict[str, Any]", value)
-        problems = (schema_problem(one, f"{at}.properties.{name}") for name, one in properties.items())
-        return next((one for one in problems if one is not None), None)
-    return schema_problem(value, f"{at}.items") if keyword == "items" else None
+        problems = (schema_problem(item, f"{path}.properties.{name}") for name, item in properties.items())
+        return next((item for item in problems if item is not None), None)
+    return schema_problem(value, f"{path}.items") if keyword == "items" else None
 
 
 def form_problem(form: Any) -> str | None:
@@ -121,7 +121,7 @@ def form_schema(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_mapping(field: Any) -> dict[str, Any]:
-    """The word for a type is short for a mapping."""
+    """Return the field of a form as a mapping: a bare type is short for one."""
     return cast("dict[str, Any]", field) if isinstance(field, dict) else {"type": field}
 
 
@@ -130,36 +130,43 @@ def _field_schema(field: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": field["type"], **choices}
 
 
-def payload_problem(value: Any, schema: Mapping[str, Any], at: str = "data") -> str | None:
+def payload_problem(value: Any, schema: Mapping[str, Any], path: str = "data") -> str | None:
     """Return why the value does not match the schema; None if it does. Values are not shown: they may be secret."""
-    types = _listed(schema.get("type", []))
-    if types and not any(_TYPES[one](value) for one in types):
-        return f"{at} must be {' or '.join(_WORDS[one] for one in types)}"
-    if "enum" in schema and not any(_is_same(value, one) for one in schema["enum"]):
-        return f"{at} must be one of {', '.join(map(str, schema['enum']))}"
+    types = _as_list(schema.get("type", []))
+    if types and not any(_TYPE_TESTS[item](value) for item in types):
+        return f"{path} must be {' or '.join(_TYPE_PHRASES[item] for item in types)}"
+    if "enum" in schema and not any(_is_same(value, item) for item in schema["enum"]):
+        return f"{path} must be one of {', '.join(map(str, schema['enum']))}"
     for keyword, (type_, words) in _LIMITS.items():
-        if keyword in schema and _TYPES[type_](value) and not _is_within(keyword, value, schema[keyword]):
-            return f"{at} must be {words.format(schema[keyword])}"
+        if keyword in schema and _TYPE_TESTS[type_](value) and not _is_within(keyword, value, schema[keyword]):
+            return f"{path} must be {words.format(schema[keyword])}"
     if isinstance(value, dict):
-        return _mapping_problem(cast("dict[str, Any]", value), schema, at)
+        return _mapping_problem(cast("dict[str, Any]", value), schema, path)
     if isinstance(value, list) and "items" in schema:
-        items = (payload_problem(one, schema["items"], f"{at}[{n}]") for n, one in enumerate(cast("list[Any]", value)))
-        return next((one for one in items if one is not None), None)
+        items = (
+            payload_problem(item, schema["items"], f"{path}[{index}]")
+            for index, item in enumerate(cast("list[Any]", value))
+        )
+        return next((item for item in items if item is not None), None)
     return None
 
 
-def _mapping_problem(value: Mapping[str, Any], schema: Mapping[str, Any], at: str) -> str | None:
+def _mapping_problem(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> str | None:
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", []):
         if name not in value:
-            return f"{at} lacks {name!r}"
+            return f"{path} lacks {name!r}"
     if schema.get("additionalProperties") is False and (unknown := sorted(value.keys() - properties.keys())):
-        return f"{at} has {unknown[0]!r}, expected {', '.join(properties) or 'no fields'}"
-    problems = (payload_problem(value[name], one, f"{at}.{name}") for name, one in properties.items() if name in value)
-    return next((one for one in problems if one is not None), None)
+        return f"{path} has {unknown[0]!r}, expected {', '.join(properties) or 'no fields'}"
+    problems = (
+        payload_problem(value[name], subschema, f"{path}.{name}")
+        for name, subschema in properties.items()
+        if name in value
+    )
+    return next((subschema for subschema in problems if subschema is not None), None)
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
@@ -172,7 +179,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """JSON distinguishes true from 1."""
+    """Compare as JSON does, which distinguishes true from 1."""
     return isinstance(value, bool) == isinstance(other, bool) and value == other
 
 
@@ -181,7 +188,7 @@ def _is_within(keyword: str, value: Any, limit: Any) -> bool:
     return bool(size >= limit) if keyword.startswith("min") else bool(size <= limit)
 
 
-_TYPES: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
+_TYPE_TESTS: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
     {
         "object": lambda value: isinstance(value, dict),
         "array": lambda value: isinstance(value, list),

@@ -1,4 +1,4 @@
-"""Texts that mean a number, a duration or a truth: one grammar for documents, JSON Schema and templates."""
+"""Strings that denote numbers, durations or booleans: one grammar for documents, JSON Schema and templates."""
 
 from __future__ import annotations
 
@@ -23,34 +23,31 @@ NUMERAL_PATTERN = r"\d+(\.\d+)?"
 
 _UNIT_PATTERN = "|".join(UNITS)
 DURATION_PATTERN = rf"{NUMERAL_PATTERN}\s*({_UNIT_PATTERN})?"
-"""A number and its unit, seconds where there is none."""
+"""A number and its unit, seconds by default."""
 
 TRUE_WORDS = frozenset({"true", "yes", "1"})
 FALSE_WORDS = frozenset({"false", "no", "0"})
-"""Texts in small letters that mean a truth."""
+"""Lower-case strings that denote a boolean."""
 
 _NUMERAL = re.compile(NUMERAL_PATTERN)
 _DURATION = re.compile(rf"(?P<number>{NUMERAL_PATTERN})\s*(?P<unit>{_UNIT_PATTERN})?")
 
 
 def numeral(text: str) -> float | None:
-    """Return the number that a text such as ``3`` or ``2.5`` means, None when it is none.
-
-    Infinite when it is too long.
-    """
-    found = _NUMERAL.fullmatch(text.strip())
-    return float(found[0]) if found else None
+    """Parse a number such as ``3`` or ``2.5``; None if the text is not one. Very long numbers are infinite."""
+    match = _NUMERAL.fullmatch(text.strip())
+    return float(match[0]) if match else None
 
 
 def duration(text: str) -> float | None:
-    """Return the seconds that a text such as ``30s``, ``1.5m`` or ``2 h`` means, None when it is none."""
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    """Parse a duration such as ``30s``, ``1.5m`` or ``2 h`` to seconds; None if the text is not one."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         return None
-    return float(found["number"]) * UNITS[found["unit"] or "s"]
+    return float(match["number"]) * UNITS[match["unit"] or "s"]
 
 
 def list_units(quote: str = "") -> str:
     """Return the units for a message: ``ms, s, m, h and d``."""
-    *most, last = (f"{quote}{unit}{quote}" for unit in UNITS)
-    return f"{', '.join(most)} and {last}"
+    *units, last = (f"{quote}{unit}{quote}" for unit in UNITS)
+    return f"{', '.join(units)} and {last}"

@@ -13,14 +13,14 @@ from noetl_compiler.language import keys
 
 __all__ = ["ANY_FIELD", "MAX_BYTES", "SOURCES", "STORES", "URIS", "code_in", "source_of"]
 
-_OF_STORES = frozenset({"bucket", "endpoint", "timeout"})
+_STORE_FIELDS = frozenset({"bucket", "endpoint", "timeout"})
 
 SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "file": frozenset[str](),
         "http": frozenset({"endpoint", "method", "headers", "timeout"}),
-        "gcs": _OF_STORES | {"project"},
-        "s3": _OF_STORES | {"region"},
+        "gcs": _STORE_FIELDS | {"project"},
+        "s3": _STORE_FIELDS | {"region"},
     }
 )
 """Kind of source -> its fields, in addition to the credential."""
@@ -31,7 +31,7 @@ STORES: Mapping[str, str] = MappingProxyType({"gcs": "gs", "s3": "s3"})
 ANY_FIELD = frozenset(keys.AUTH).union(*SOURCES.values())
 
 URIS = ("uri", "path")
-"""Where a script may say which one it is."""
+"""Keys that hold the address of a script."""
 
 MAX_BYTES = 1_000_000
 """The maximum size of a script."""
@@ -40,15 +40,15 @@ _SCHEMES = MappingProxyType({"http": "http", "https": "http", "gs": "gcs", "s3":
 
 
 def source_of(script: Mapping[str, Any]) -> str:
-    """The kind of a script's source: its declared type, else derived from the scheme of its address."""
+    """Return the kind of a script's source: its declared type, or that of the scheme of its address."""
     source: Any = script.get("source")
-    found = cast("Mapping[str, Any]", source).get("type") if isinstance(source, Mapping) else None
-    if found is not None:
-        return str(found)
+    declared = cast("Mapping[str, Any]", source).get("type") if isinstance(source, Mapping) else None
+    if declared is not None:
+        return str(declared)
     address = next((str(script[name]) for name in URIS if script.get(name)), "")
     return _SCHEMES.get(address.partition("://")[0].lower(), "file") if "://" in address else "file"
 
 
 def code_in(script: Any) -> Any:
-    """The code in the field ``script``: its text, or the fetched code; None if it is not fetched yet."""
+    """Return the code in the field ``script``: its text, or the fetched code; None if it is not fetched yet."""
     return cast("Mapping[str, Any]", script).get("code") if isinstance(script, Mapping) else script

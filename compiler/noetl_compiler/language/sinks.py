@@ -1,6 +1,6 @@
-"""What a sink is made of: its kinds, its keys under every spelling, and which kinds store in a transaction.
+"""The kinds of sinks, their keys with all spellings, and which kinds store in a transaction.
 
-How rows are stored and how often is in ``words``: SINK_MODES and SINK_LEVELS.
+SINK_MODES and SINK_LEVELS in ``words`` declare how rows are stored and how often.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STORES = frozenset({"postgres", "duckdb"})
 """Kinds that store rows and the outcome of the call in one transaction."""
 
 CALLS = frozenset({"http", "python"})
-"""Kinds that call the tool of that name with what is to be stored. It may be called more than once for one outcome."""
+"""Kinds that call the tool of that name with the data to store. It may be called more than once for one outcome."""
 
 KINDS = STORES | CALLS
 """Kinds that can run; others compile with a warning."""
@@ -40,7 +40,7 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "python": ("code",),
     }
 )
-"""Kind -> the fields of which one must be there."""
+"""Kind -> the fields of which one is required."""
 
 METHOD = "POST"
 """The method of a sink that sends its data, unless it names one."""
@@ -49,13 +49,13 @@ KEY_HEADER = "Idempotency-Key"
 """The header by which a server recognises repeated data of a sink."""
 
 EVENT_KINDS = frozenset({"", "event", "event_log"})
-"""Kinds that mean the event log, as a v1 ``save`` without any does."""
+"""Kinds that mean the event log; a v1 ``save`` without a kind means it too."""
 
 KIND_KEYS = ("tool", "type", "kind", "storage", "backend")
-"""Where a sink may say what it stores in."""
+"""Keys that name the kind of a sink."""
 
 AUTH_KEYS = ("auth", "credential", "connection")
-"""Where it may name its credential."""
+"""Keys that name the credential of a sink."""
 
 VALUE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -73,7 +73,7 @@ VALUE_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "database": ("database",),
     }
 )
-"""The key that the sink's executor knows -> the names that a playbook may write for it."""
+"""Canonical key -> all its spellings, itself included."""
 
 _VALUES = frozenset(name for spellings in VALUE_KEYS.values() for name in spellings)
 FLAT_KEYS = frozenset({*KIND_KEYS, *AUTH_KEYS, "mode", *_VALUES}) - {"type", "kind"}

@@ -1,7 +1,7 @@
-"""What the compiler knows of a tool kind, as plain data.
+"""The description of a tool kind, as plain data.
 
-The kinds that NoETL itself knows are a table of these (``tools.py``). An installed tool brings its own: its ToolSpec
-describes itself as one of these (noetl_activities.tool), and callers pass it to the compiler as ``tools``.
+Those of NoETL are a table (``tools.py``). An installed tool brings its own: its ToolSpec is converted to a description
+(noetl_activities.tool), which callers pass to the compiler in ``tools``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ import msgspec
 __all__ = ["EFFECTS", "Effect", "FieldType", "Guarantee", "HowOften", "ToolDescription", "ToolField", "Tools"]
 
 Effect: TypeAlias = Literal["none", "code", "request", "transaction", "rows", "service", "run"]
-"""What a call does outside: nothing, whatever its code does, what a server does at its request, SQL in a transaction
-that keeps the call's outcome in the ledger beside what it wrote (semantics.md 26a), rows that are stored as a sink
-stores them, what a service does that is no web server, or a run of its own.
+"""What a call changes outside of the run.
+
+``none``: nothing. ``code``: whatever its code does. ``request``: what a web server does for the request.
+``transaction``: SQL, in one transaction with the outcome of the call (semantics.md 26a). ``rows``: rows, stored as a
+sink stores them. ``service``: what another kind of server does. ``run``: it starts another run.
 """
 
 EFFECTS: Mapping[Effect, str] = MappingProxyType(
@@ -26,7 +28,7 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "none": "A call changes nothing outside, so repeating it does no harm.",
         "code": "A call takes effect at least once: it is repeated when its worker is lost before it has reported.",
         "request": "A call takes effect at least once: it is repeated when its worker is lost before the server has "
-        "answered. A server that takes an idempotency_key makes that exactly once.",
+        "responded. A server that supports an idempotency_key makes that exactly once.",
         "transaction": "A call takes effect exactly once where its SQL stays in one transaction, which also keeps its "
         "outcome.",
         "rows": "A call takes effect exactly once where a database with a ledger stores the rows: one transaction has "
@@ -35,7 +37,7 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "run": "A call starts one run, exactly once; the calls of that run have their own guarantees.",
     }
 )
-"""What each means for a call whose playbook says nothing else, for people."""
+"""Effect -> how often such a call takes effect, unless the playbook sets it otherwise; for people."""
 
 FieldType: TypeAlias = Literal["text", "number", "flag", "mapping", "list"]
 
@@ -55,8 +57,8 @@ class Guarantee(NamedTuple):
 class ToolField(msgspec.Struct, frozen=True):
     """One field of a call or of a result. ``about`` is a sentence for people.
 
-    ``types`` are those that a value may have, any when empty; ``choices`` are the only words it may be. ``default`` is
-    what an absent field counts as, where that is a value. A ``rare`` field is accepted, and not proposed by editors.
+    ``types`` are the types that a value may have, any if empty; ``choices`` the only words it may be. ``default`` is
+    the value of an absent field, if it has one. A rare field (``is_rare``) is accepted, but not proposed by editors.
     """
 
     about: str
@@ -71,17 +73,16 @@ class ToolField(msgspec.Struct, frozen=True):
 class ToolDescription(msgspec.Struct, frozen=True, dict=True):
     """One kind. ``summary`` describes a call for people.
 
-    ``fields`` None accepts any. ``needs`` holds groups of fields of which one must be there, ``renamed`` older names of
-    fields, ``ignored`` fields that playbooks have but no engine ever read, ``bound`` those that v1 playbooks give among
-    the names bound for the call. A field in ``code`` is never a template, one in ``commands`` may have templates of Go
-    beside ours.
+    ``fields`` is None if any field is accepted. ``needs`` has groups of fields of which one is required, ``renamed``
+    older names of fields, ``ignored`` fields that playbooks have but no engine ever read, and ``bound`` fields that v1
+    playbooks may write among the arguments. A field in ``code`` is never a template; one in ``commands`` may also
+    contain Go templates.
 
-    ``result`` are the keys of a result that is a mapping, ``yields`` says what any other result is. ``effect`` is None
-    where it is not known; a ``guarantee`` of the tool's own comes before what follows from its effect. ``timeout`` is
-    in seconds, for a call that names none.
+    ``result`` has the keys of a result that is a mapping; ``yields`` describes any other result. ``effect`` is None if
+    it is unknown. A ``guarantee`` overrides that of the effect. ``timeout`` is the default, in seconds.
 
-    A kind without an executor compiles with a warning; ``unsupported`` says why it has none and what to use instead. A
-    tool that is installed and cannot be used has a ``problem``.
+    A kind without an executor compiles with a warning; ``unsupported`` says why it has none and what to use instead.
+    ``problem`` says why an installed tool cannot be used.
     """
 
     summary: str = ""
@@ -103,14 +104,14 @@ class ToolDescription(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def field_names(self) -> frozenset[str]:
-        """The names of its fields, none where it accepts any."""
+        """The names of its fields; empty if it accepts any."""
         return frozenset(self.fields or ())
 
     @cached_property
     def accepted(self) -> frozenset[str]:
-        """The names of its fields, today's and older ones."""
+        """The names of its fields, including older ones."""
         return self.field_names | self.renamed.keys()
 
 
 Tools: TypeAlias = Mapping[str, ToolDescription]
-"""Kind -> what it takes."""
+"""Kind -> its description."""

@@ -1,4 +1,4 @@
-"""What the fields of the kinds that NoETL knows mean, for people; which fields a kind has is in ``tools.py``."""
+"""Descriptions of the fields of NoETL's tool kinds, for people. ``tools.py`` declares which kind has which field."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ SQL_FIELDS = frozenset({*SQL_COMMANDS, "command_b64", "commands_b64", "script"})
 """All fields that hold SQL. A task has one of them."""
 
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
-"""What ``method`` of an http task may say, in any case of letters."""
+"""The values of ``method`` of an http task, case-insensitive."""
 
 SHELLS = ("bash", "sh")
-"""What ``shell`` of a shell task may say."""
+"""The values of ``shell`` of a shell task."""
 
 DEFAULT_SHELL = "bash"
-"""Most of upstream's playbooks need it: they redirect with ``&>``, or set ``pipefail``."""
+"""Most playbooks of the NoETL server need it: they redirect with ``&>``, or set ``pipefail``."""
 
 LOCAL = "local"
 PROVIDERS = (LOCAL, "ibm")
-"""What ``provider`` of a quantum task may say; local simulates a machine in the worker."""
+"""The values of ``provider`` of a quantum task; local simulates a machine in the worker."""
 
 DEFAULT_SHOTS = 1024
 
@@ -80,7 +80,7 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
         "direction": "The types of source and target if they set none: sf_to_pg or pg_to_sf.",
         "endpoint": "The address of a store that is compatible with S3, where no credential names it.",
         "env": "Environment variables, name and value.",
-        "duration": "How long to wait: seconds, or a text with a unit.",
+        "duration": "How long to wait: seconds, or a string with a unit.",
         "encoding": "The encoding of the value, such as utf-8.",
         "follow_redirects": "Whether to follow redirects.",
         "form": "The form to send as the body.",
@@ -150,12 +150,12 @@ _FIELD_MEANINGS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-_OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
+_MEANINGS_BY_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
     {
         ("http", "params"): "The query of the address, name and value.",
         ("http", "query"): "The query of the address, name and value.",
         ("shell", "cmds"): "The commands to run, each in its own shell, until one fails; templates in them are "
-        "filled in.",
+        "rendered.",
         ("shell", "command"): "The command or script to run; templates in it are rendered.",
         ("shell", "cwd"): "The folder to run in, the call's own by default.",
         ("shell", "env"): 'Environment variables, name and value: the safe way to pass values, read as "$NAME".',
@@ -164,7 +164,7 @@ _OF_ONE_KIND: Mapping[tuple[str, str], str] = MappingProxyType(
         ("container", "command"): "The command, instead of the image's own: a list of words, or a shell command line.",
         ("container", "env"): "Environment variables: name and value, or a list of {name, value}.",
         ("container", "resources"): "The limits of the container: limits, with cpu and memory, such as 500m and 128Mi.",
-        ("container", "runtime"): "The same fields as below the task itself, as older playbooks have them.",
+        ("container", "runtime"): "The fields of the container, in the form of older playbooks.",
         ("container", "script"): "The script that a shell of the image runs.",
         ("python", "script"): "The location of the code.",
         ("wait", "key"): "Distinguishes this wait from other waits for the signal, such as an order number.",
@@ -203,7 +203,7 @@ _EXAMPLES: Mapping[tuple[str, str], tuple[Any, ...]] = MappingProxyType(
         ("http", "response_type"): ("json", "text"),
         ("wait", "duration"): ("30s", "4h"),
         ("wait", "schema"): ({"type": "object", "required": ["amount"]},),
-        ("approval", "form"): ({"amount": "number", "note": "text"},),
+        ("approval", "form"): ({"amount": "number", "note": "string"},),
         ("nats", "operation"): ("kv_get", "kv_put", "js_publish"),
         ("transfer", "mode"): ("append", "overwrite", "upsert"),
         ("snowflake_transfer", "mode"): ("append", "overwrite", "upsert"),
@@ -223,22 +223,22 @@ _DEFAULTS: Mapping[tuple[str, str], Any] = MappingProxyType(
     {("shell", "shell"): DEFAULT_SHELL, ("quantum", "provider"): LOCAL, ("quantum", "shots"): DEFAULT_SHOTS}
 )
 
-_RARE = frozenset({"cmd", "command_b64", "commands_b64", "queries", "code_b64"})
-"""Spellings that programs and old files use; an editor knows them and does not propose them."""
+_RARE_FIELDS = frozenset({"cmd", "command_b64", "commands_b64", "queries", "code_b64"})
+"""Fields that programs and old files use; editors accept them, but do not propose them."""
 
 
 def described_fields(kind: str, names: str, types: Mapping[str, tuple[FieldType, ...]]) -> Mapping[str, ToolField]:
-    """The fields of one kind, in alphabetical order. ``names`` are words, ``types`` those of some of them."""
+    """Return the fields of one kind in alphabetical order. ``names`` is a string of words; ``types`` may lack some."""
     return MappingProxyType({name: _field(kind, name, types.get(name, ())) for name in sorted(names.split())})
 
 
 def _field(kind: str, name: str, types: tuple[FieldType, ...]) -> ToolField:
     return ToolField(
-        _OF_ONE_KIND.get((kind, name)) or _FIELD_MEANINGS[name],
+        _MEANINGS_BY_KIND.get((kind, name)) or _FIELD_MEANINGS[name],
         types,
         choices=_CHOICES.get((kind, name), ()),
         ignores_case=(kind, name) == ("http", "method"),
         default=_DEFAULTS.get((kind, name)),
         examples=_EXAMPLES.get((kind, name), ()),
-        is_rare=name in _RARE,
+        is_rare=name in _RARE_FIELDS,
     )

@@ -1,4 +1,4 @@
-"""What the results of the kinds that run here consist of."""
+"""The keys of the results of each kind, or a description of other results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = [
     "ARTIFACT",
     "DECISION",
     "DUCKDB_ROWS",
-    "MEASURED",
+    "MEASUREMENT",
     "NATS_VALUE",
     "NOOP_VALUE",
     "OUTPUT",
@@ -20,7 +20,7 @@ __all__ = [
     "RESPONSE",
     "ROWS",
     "SECRET",
-    "TRANSFERRED",
+    "TRANSFER_RESULT",
     "WAIT_VALUE",
 ]
 
@@ -78,7 +78,7 @@ OUTPUT: Mapping[str, ToolField] = MappingProxyType(
     }
 )
 
-MEASURED: Mapping[str, ToolField] = MappingProxyType(
+MEASUREMENT: Mapping[str, ToolField] = MappingProxyType(
     {
         "job_id": ToolField("The id of the job at the provider.", ("text",)),
         "counts": ToolField(
@@ -92,7 +92,7 @@ MEASURED: Mapping[str, ToolField] = MappingProxyType(
     }
 )
 
-TRANSFERRED: Mapping[str, ToolField] = MappingProxyType(
+TRANSFER_RESULT: Mapping[str, ToolField] = MappingProxyType(
     {
         "status": ToolField("Always success: a failed transfer is an error, and has no result.", ("text",)),
         "rows_transferred": ToolField("The number of rows that were stored.", ("number",)),

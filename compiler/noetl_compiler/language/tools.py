@@ -1,7 +1,7 @@
-"""The tool kinds that NoETL knows, as data: their fields, what they yield, what a call of them does outside.
+"""The tool kinds of NoETL, as data: their fields, their results, and the effects of their calls.
 
-SQL is a template, for playbooks write expressions into it. A kind without an executor compiles with a warning, because
-the graph is useful without running it.
+SQL is a template, because playbooks write expressions into it. A kind without an executor compiles with a warning,
+because the graph is useful even if it cannot run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from noetl_compiler.language.tool_results import (
     ARTIFACT,
     DECISION,
     DUCKDB_ROWS,
-    MEASURED,
+    MEASUREMENT,
     NATS_VALUE,
     NOOP_VALUE,
     OUTPUT,
@@ -25,20 +25,20 @@ from noetl_compiler.language.tool_results import (
     RESPONSE,
     ROWS,
     SECRET,
-    TRANSFERRED,
+    TRANSFER_RESULT,
     WAIT_VALUE,
 )
 
 __all__ = [
-    "CALLED",
     "HEADER_NAME",
     "IDEMPOTENT_METHODS",
     "IN_WORKFLOW",
-    "KEYS_OF_CALLS",
     "KINDS",
     "METHODS",
     "PLAYBOOK",
     "PSEUDO_KINDS",
+    "RESERVED_FIELDS",
+    "RESERVED_KINDS",
     "SAFE_METHODS",
     "SEVERAL_CREDENTIALS",
     "SQL_COMMANDS",
@@ -50,12 +50,12 @@ __all__ = [
     "V1_MARKS",
     "V1_SAVES",
     "WAITS",
-    "WORDS_OF_KINDS",
+    "WORKBOOK_CALL",
     "sends_headers",
 ]
 
 PLAYBOOK = "playbook"
-"""The kind that runs another playbook: no worker has a tool for it, the workflow starts that run itself."""
+"""The kind that runs another playbook. The workflow starts that run itself; workers have no tool for it."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing on the server (RFC 9110, 9.2.1)."""
@@ -64,7 +64,7 @@ IDEMPOTENT_METHODS = SAFE_METHODS | {"PUT", "DELETE"}
 """Methods that have the same effect however often they are repeated (RFC 9110, 9.2.2)."""
 
 HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-"""What the name of a header may be (RFC 9110, 5.6.2)."""
+"""The syntax of the name of a header (RFC 9110, 5.6.2)."""
 
 _COMMANDS = " ".join((*SQL_COMMANDS, *sorted(SQL_FIELDS - {*SQL_COMMANDS})))
 _SQL = f"{_COMMANDS} params"
@@ -95,8 +95,10 @@ def _kind(
     timeout: float | None = None,
     unsupported: str = "",
 ) -> tuple[str, ToolDescription]:
-    """Fields as words; ``needs`` as ``a|b``, ``renamed`` as ``old=new``, ``types`` as ``field=mapping|list``. A kind
-    whose effect is known is one that runs here; another says why it is ``unsupported``."""
+    """Describe a kind. Lists are strings of words: those of ``needs`` are like ``a|b``, those of ``renamed`` like
+    ``old=new``, those of ``types`` like ``field=mapping|list``. A kind has an ``effect`` if it can run; otherwise
+    ``unsupported`` says why not.
+    """
     typed = (pair.partition("=") for pair in types.split())
     return kind, ToolDescription(
         summary,
@@ -119,7 +121,7 @@ def _kind(
 
 
 def _of_platform(kind: str, summary: str, unsupported: str) -> tuple[str, ToolDescription]:
-    """A kind of upstream's platform, which takes any fields."""
+    """Describe a kind of the NoETL platform, which accepts any fields and cannot run."""
     return kind, ToolDescription(summary, unsupported=unsupported)
 
 
@@ -277,7 +279,7 @@ _TABLE = (
         "source",
         "target",
         types="source=mapping target=mapping chunk_size=number mode=text mapping=mapping",
-        result=TRANSFERRED,
+        result=TRANSFER_RESULT,
         effect="rows",
     ),
     _kind(
@@ -287,7 +289,7 @@ _TABLE = (
         "source",
         "target",
         types="source=mapping target=mapping direction=text chunk_size=number mode=text mapping=mapping",
-        result=TRANSFERRED,
+        result=TRANSFER_RESULT,
         effect="rows",
     ),
     _kind(
@@ -328,7 +330,7 @@ _TABLE = (
         "circuit",
         "backend",
         types="provider=text backend=text circuit=text shots=number params=mapping|list seed=number tags=list",
-        result=MEASURED,
+        result=MEASUREMENT,
         effect="service",
     ),
     _of_platform(
@@ -364,7 +366,7 @@ _TABLE = (
 )
 
 KINDS: Tools = MappingProxyType(dict(_TABLE))
-"""Kind -> what it takes. Common fields (auth, input, timeout, spec ...) belong to the dialects."""
+"""Kind -> its description. Fields of every call (auth, input, timeout ...) are in language/constructs/calls.py."""
 
 WAITS = frozenset({"wait", "approval"})
 
@@ -374,7 +376,7 @@ IN_WORKFLOW = WAITS | {PLAYBOOK}
 PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
 """Kinds that only mark a step; they call nothing."""
 
-WORDS_OF_KINDS = PSEUDO_KINDS | {
+RESERVED_KINDS = PSEUDO_KINDS | {
     "frame",
     "iterator",
     "loop",
@@ -386,9 +388,9 @@ WORDS_OF_KINDS = PSEUDO_KINDS | {
     "task",
     "workbook",
 }
-"""Words that are reserved as kinds of tools and as queues of workers."""
+"""Words that cannot be the kind of an installed tool, nor a queue of workers."""
 
-KEYS_OF_CALLS = frozenset(
+RESERVED_FIELDS = frozenset(
     {
         *("kind", "type", "name", "label", "desc", "description", "spec", "policy", "timeout", "timeout_seconds"),
         *(
@@ -407,25 +409,25 @@ KEYS_OF_CALLS = frozenset(
         *("set", "set_vars", "set_ctx", "set_iter", "sink", "save", "output", "output_select"),
     }
 )
-"""What every call may have, so that no tool can have a field of that name."""
+"""Keys of every call, so that no tool can have a field of that name."""
 
-CALLED = ToolDescription(
+WORKBOOK_CALL = ToolDescription(
     "Runs a task of the workbook.",
     described_fields("workbook", " ".join({name for kind in KINDS.values() for name in kind.bound}), {}),
 )
-"""What the call of a workbook task may say of the tool it does not name: its connection and its commands."""
+"""The fields of a workbook call, which does not name the kind: the connection and commands of any kind."""
 
 V1_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret": "secrets", "task": "workbook"})
-"""Other words of the v1 dialect -> the kind that each means."""
+"""Synonyms in the v1 dialect -> the kind."""
 
 V1_KIND_KEYS = ("type", "kind", "tool")
-"""Where a call of the v1 dialect may say what it calls."""
+"""Keys that name the kind of a call in the v1 dialect."""
 
 V1_MARKS = ("start", "end", "router")
 """Kinds of the v1 dialect that only mark a step and may still store something."""
 
 V1_SAVES = frozenset({"save", "sink"})
-"""Words of the v1 dialect for what only stores something."""
+"""Kinds of the v1 dialect, and keys of its steps, that only store something."""
 
 SQL_KINDS = frozenset(name for name, kind in KINDS.items() if kind.field_names >= SQL_FIELDS)
 """Kinds that run SQL and yield its rows."""
@@ -433,7 +435,7 @@ SQL_KINDS = frozenset(name for name, kind in KINDS.items() if kind.field_names >
 SQL_LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"postgres": ("Postgres", "$1"), "duckdb": ("DuckDB", "?"), "snowflake": ("Snowflake", "%s")}
 )
-"""Those whose SQL is checked: the name of the database, and how it writes a parameter."""
+"""Kinds whose SQL is checked -> the name of the database, and its notation of a parameter."""
 
 SEVERAL_CREDENTIALS = frozenset({"duckdb", "ducklake", "transfer", "snowflake_transfer"})
 """Kinds that take several credentials, each with an alias."""

@@ -1,4 +1,4 @@
-"""What a transfer copies rows from, and what to."""
+"""The sources and targets of transfers."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ TRANSFERS = frozenset({TRANSFER, SNOWFLAKE_TRANSFER})
 
 ENDS = ("source", "target")
 END_AUTH = ("auth", "credential")
-"""Where an end names its credential."""
+"""Keys that name the credential of a source or target."""
 
 SOURCES = ("postgres", "duckdb", "snowflake", "http")
 TARGETS = SOURCES
 
 KIND_KEYS = ("type", "kind", "tool")
-"""Where the source and the target say what they are."""
+"""Keys that name the kind of a source or target."""
 
 DIRECTIONS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"sf_to_pg": ("snowflake", "postgres"), "pg_to_sf": ("postgres", "snowflake")}
 )
-"""What source and target are where a transfer says its direction instead."""
+"""Direction -> the kinds of source and target."""
 
 DEFAULT_CHUNK = 1_000
 """Rows that are read and stored at a time."""

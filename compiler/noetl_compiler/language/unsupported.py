@@ -1,6 +1,6 @@
-"""Parts of a playbook that compile and cannot run yet: the message for each, at compile time and before a run.
+"""Parts of a playbook that compile but cannot run yet, with the message for each, at compile time and before a run.
 
-Kinds of tools are not among them: whether one can run is part of its description, and of what is installed.
+The descriptions of tool kinds declare which of those cannot run.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Unsupported(NamedTuple):
 
 
 def cursor_over(database: str) -> Unsupported | None:
-    """Why rows of this kind of database cannot be claimed; None if they can (dev/decisions/0083)."""
+    """Return why rows of this kind of database cannot be claimed; None if they can (dev/decisions/0083)."""
     if database == "postgres":
         return None
-    problem = _UNCLAIMED.get(database, "a cursor claims rows of postgres only")
+    problem = _NO_CLAIMS.get(database, "a cursor claims rows of postgres only")
     return Unsupported(problem, "write kind: postgres, or read the rows in a step and loop over them")
 
 
-_UNCLAIMED: Mapping[str, str] = MappingProxyType(
+_NO_CLAIMS: Mapping[str, str] = MappingProxyType(
     {
         "duckdb": "a cursor cannot claim rows of duckdb: only one process at a time can open the file, and rows of a "
         "worker that hangs would not come back",
@@ -49,5 +49,5 @@ RESULT_REFERENCE = Unsupported(
 
 
 def fetches_result(kind: str, *names: Mapping[str, object]) -> bool:
-    """Whether a task fetches a result by its reference; ``names`` are its fields, and those bound for it."""
-    return kind == "artifact" and any("result_ref" in one for one in names)
+    """Whether a task fetches a result by its reference; ``names`` are its fields and its input."""
+    return kind == "artifact" and any("result_ref" in fields for fields in names)

@@ -1,6 +1,6 @@
-"""What the value of a key may be, in terms that every phase reads in its own way.
+"""The types of the values of keys.
 
-The front end checks values by it, the JSON Schema and ``noetl explain`` describe them by it.
+The front end checks values against them; the JSON Schema and ``noetl explain`` describe values by them.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Plain(Enum):
     """A value without parts."""
 
     ANYTHING = "anything"
-    TEXT = "text"
-    NAME = "a text that is not empty"
+    TEXT = "a string"
+    NAME = "a non-empty string"
     FLAG = "true or false"
     NUMBER = "a number"
     INDEX = "the number of an item, from 0"
@@ -50,8 +50,8 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Below(msgspec.Struct, frozen=True):
-    """A construct, or a named choice of several shapes. With ``marks`` only a mapping that has one of these keys is
-    meant; anything else has no effect.
+    """A construct, or a named choice of several shapes. With ``marks``, only a mapping with one of these keys is such a
+    construct; anything else has no effect.
     """
 
     construct: str
@@ -72,7 +72,7 @@ class Either(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A number between two others, or equal to one of them; with ``whole`` an integer."""
+    """A number from ``least`` to ``most``; an integer if ``whole``."""
 
     least: float
     most: float
@@ -80,7 +80,7 @@ class Range(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """As a message names it."""
+        """The range, as messages describe it."""
         return f"{'an integer' if self.whole else 'a number'} from {self.least:g} to {self.most:g}"
 
 
@@ -94,9 +94,9 @@ class Suggested(msgspec.Struct, frozen=True):
 ValueType: TypeAlias = Plain | Choice | Below | ListOf | Either | Range | Suggested
 
 TIMEOUT = Either((Plain.SECONDS, Below("timeout")))
-"""How long something may take, as a whole or by its parts."""
+"""A timeout: one duration, or a mapping with one for each part."""
 
 
 def one_or_more(value: ValueType) -> Either:
-    """One, or a list of them."""
+    """Return the type of one value, or a list of them."""
     return Either((value, ListOf(value)))

@@ -1,6 +1,6 @@
-"""The words that a playbook writes where it has a choice: each with what it means, and with what that does.
+"""The words that a playbook can choose from, each with its meaning and a description.
 
-A table is read as a mapping from word to meaning, which is how front ends read a document. ``about`` describes it for
+A table is a mapping from word to meaning, by which front ends read a document. ``about`` describes the words for
 people, in the JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
 """
 
@@ -15,11 +15,11 @@ __all__ = [
     "BACKOFFS",
     "BRANCH_FAILURES",
     "CASE_ON_ERROR",
+    "COLLECT_MODES",
     "DIALECTS",
     "FAILURE_ACTIONS",
     "FRAME_PROCESSES",
     "FRAME_RETRIES",
-    "GATHERINGS",
     "ITEM_ERRORS",
     "JOINS",
     "LOOP_FAILURES",
@@ -39,9 +39,9 @@ __all__ = [
     "Backoff",
     "BranchFailure",
     "CaseOnError",
+    "CollectMode",
     "Dialect",
     "FailureAction",
-    "Gathering",
     "ItemError",
     "Join",
     "LoopFailure",
@@ -62,7 +62,7 @@ Meaning = TypeVar("Meaning")
 
 
 class Words(Mapping[str, Meaning], Generic[Meaning]):
-    """Word -> meaning. ``about`` is word -> a sentence about what it does, in the same order."""
+    """Word -> meaning. ``about`` is word -> description, in the same order."""
 
     __slots__ = ("_meanings", "about")
 
@@ -139,8 +139,8 @@ STRATEGIES: Words[Strategy] = Words(
 )
 """How the results of repeated calls become one."""
 
-Gathering: TypeAlias = Literal["append", "extend", "replace"]
-GATHERINGS: Words[Gathering] = Words(
+CollectMode: TypeAlias = Literal["append", "extend", "replace"]
+COLLECT_MODES: Words[CollectMode] = Words(
     ("append", "append", "The value is appended as one item; the default."),
     ("extend", "extend", "The items of the value are appended."),
     ("replace", "replace", "The previous value is replaced."),
@@ -169,7 +169,7 @@ ROUTE_MODES: Words[RouteMode] = Words(
     ("exclusive", "exclusive", "Follow the first route whose condition holds; the default."),
     ("inclusive", "inclusive", "Follow all routes whose condition holds, in parallel."),
 )
-"""Whether one or all that match are followed; of routes, and of the rules of the case dialect."""
+"""Whether the first or all that match are followed, of routes and of the rules of the case dialect."""
 
 NoMatch: TypeAlias = Literal["end", "complete", "quiet"]
 NO_MATCH: Words[NoMatch] = Words(
@@ -236,7 +236,7 @@ REDUCERS: Words[str] = Words(
     ("sum", "[+]", "The values are summed."),
     ("merge", "[|]", "Mappings are merged."),
 )
-"""How what iterations set becomes one value; each with what marks such an addition in the target of an assignment."""
+"""How the values that iterations set are combined. The meaning is the suffix of an assignment's target."""
 
 RowProcess: TypeAlias = Literal["row", "frame"]
 FRAME_PROCESSES: Words[RowProcess] = Words(
@@ -256,7 +256,7 @@ FRAME_RETRIES: Words[str] = Words(
     ("whole_frame", "whole_frame", "The whole frame is repeated."),
     ("row", "row", "The row that failed is repeated."),
 )
-"""What is done again after a failure among the rows of a cursor."""
+"""What is repeated after a row of a cursor has failed."""
 
 # ---- sinks ----------------------------------------------------------------------------------------------------------
 
@@ -292,4 +292,4 @@ DIALECTS: Words[Dialect] = Words(
 
 _WHEREVER = "Wherever a worker is free."
 PROFILES: Words[str] = Words(*((name, name, _WHEREVER) for name in ("auto", "local", "distributed")))
-"""Where a playbook may say that it runs."""
+"""The values of ``profile``, where a playbook runs."""

@@ -15,14 +15,14 @@ import msgspec
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer, templates_in
-from noetl_compiler.language.names import ALL_RESULTS, START, WORKLOAD, results_name
+from noetl_compiler.language.names import ALL_RESULTS, WORKLOAD, WORKLOAD_DEFAULTS, results_name
 from noetl_compiler.templating.check import examine
 from noetl_compiler.value_merge import mapping_of, overlay, select_names
 
 __all__ = ["Ending", "arrival_name", "lower_ending"]
 
 _NON_WORD = re.compile(r"\W")
-_RUN_NAMES = (START | WORKLOAD) - {"now", "keychain"}
+_RUN_NAMES = (WORKLOAD_DEFAULTS | WORKLOAD) - {"now", "keychain"}
 """Names with the same value in all iterations: a result that reads only these is rendered once."""
 
 

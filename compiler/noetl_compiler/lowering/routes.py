@@ -14,7 +14,7 @@ import msgspec
 from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.language.names import PASSED, kept, kept_at
+from noetl_compiler.language.names import passed_expression, passed_target
 from noetl_compiler.syntax_queries import routes_of
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import mapping_of
@@ -100,7 +100,7 @@ def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...
 def _passed_args(arc: syntax.Arc) -> tuple[Assign, ...]:
     if not arc.args.data:
         return ()
-    return (Assign(kept_at(PASSED, arc.to.text), arc.args, arc.span),)
+    return (Assign(passed_target(arc.to.text), arc.args, arc.span),)
 
 
 def _router_name(step: syntax.Step, next_: syntax.Next, index: int) -> str:
@@ -123,6 +123,6 @@ def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
 
 
 def _values_of_passed(name: str, places: dict[str, Span]) -> Value:
-    source = kept(PASSED, name)
+    source = passed_expression(name)
     data = {key: f"{{{{ {source}[{key!r}] | default(none) }}}}" for key in places}
     return Value(data, {pointer("", key): span for key, span in places.items()})

@@ -1,9 +1,8 @@
 """The comments of a YAML text.
 
-PyYAML's scanner drops them, but gives the start and end of each token. Between two tokens is only white
-space and comments, so every ``#`` there begins one, and no ``#`` inside of a string or a block
-scalar is ever mistaken. The one exception is the header line of a block scalar (``|  # like this``), which is
-part of its token.
+PyYAML's scanner drops comments, but gives the start and end of each token. Between two tokens there are only white
+space and comments, so every ``#`` there begins a comment, and a ``#`` in a string or a block scalar does not. The
+exception is the header line of a block scalar (``|  # like this``), which is part of its token.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _BLANK_LINE = re.compile(rf"{_BREAK}[ \t]*{_BREAK}[ \t]*\Z")
 
 
 class Comment(msgspec.Struct, frozen=True):
-    """A comment in the text.
+    """A comment. ``text`` includes its ``#``.
 
-    ``text`` with its ``#``. ``trailing``: something precedes it on its line. ``apart``: a blank line does.
+    ``trailing``: the comment follows something on its line. ``apart``: it follows a blank line.
     """
 
     text: str
@@ -40,22 +39,22 @@ class Comment(msgspec.Struct, frozen=True):
 
 def comments_of(source: SourceFile) -> tuple[Comment, ...]:
     """Return all comments of a text that is valid YAML, in order."""
-    return tuple(_comment(source, start, end) for start, end in _places(source.text))
+    return tuple(_comment(source, start, end) for start, end in _comment_ranges(source.text))
 
 
-def _places(text: str) -> Iterator[tuple[int, int]]:
+def _comment_ranges(text: str) -> Iterator[tuple[int, int]]:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     end = 0
     try:
         while (token := loader.get_token()) is not None:
             start = max(end, token.start_mark.index)
-            yield from (found.span() for found in _COMMENT.finditer(text, end, start))
+            yield from (match.span() for match in _COMMENT.finditer(text, end, start))
             if isinstance(token, yaml.ScalarToken) and (header := _HEADER_COMMENT.match(text, start)):
                 yield header.span(1)
             end = max(start, token.end_mark.index)
     finally:
         loader.dispose()
-    yield from (found.span() for found in _COMMENT.finditer(text, end))
+    yield from (match.span() for match in _COMMENT.finditer(text, end))
 
 
 def _comment(source: SourceFile, start: int, end: int) -> Comment:

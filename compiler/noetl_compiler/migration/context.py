@@ -15,7 +15,7 @@ __all__ = ["MigrationContext", "Note", "mapping", "unless_empty"]
 
 
 class Note(msgspec.Struct, frozen=True, order=True):
-    """Something a person should know about a migration, with its place in the text as it was."""
+    """A message to the user about a migration, with its place in the original text."""
 
     span: Span
     message: str
@@ -43,5 +43,5 @@ def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NOWHERE) -> M
 
 
 def unless_empty(node: MappingNode) -> MappingNode | None:
-    """Return a mapping that is only written when it has entries."""
+    """Return the mapping, or None if it has no entries."""
     return node if node.entries else None

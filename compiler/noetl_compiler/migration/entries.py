@@ -1,4 +1,4 @@
-"""The entries of a construct that is written: in the order of its table, without what would only say a default."""
+"""Collects the entries of a construct in the order of its table, without values that equal the default."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Entries"]
 
 
 class Entries:
-    """A construct being written. ``region`` is where the author wrote it, ``of`` the place that notes name.
+    """The entries of a construct. ``region`` is its original mapping, ``of`` the place of notes about it.
 
-    An entry is at the place where the author has its key, under any name of the table, or ``foreign``: a name of
-    another dialect. ``at`` is its place if it has no key of its own. Without a value there is no entry.
+    An entry gets the place of its key in the original text, where the key may have any name of the table, or a name of
+    another dialect (``foreign``). ``at`` is the place of an entry without an original key. Missing values are omitted.
     """
 
     def __init__(self, context: MigrationContext, construct: Construct, region: Region, of: Span) -> None:
@@ -41,21 +41,21 @@ class Entries:
                 self._context.extend(key.extension, span)
 
     def value(self, name: str, value: Value | None, *foreign: str) -> None:
-        """A value as the author wrote it."""
+        """Add a value, in its original style."""
         names = (*self._construct.by_name[name].names, *foreign)
         self.node(name, emit_value(self._region, value, *names), *foreign)
 
     def duration(self, name: str, value: Value | None, *foreign: str) -> None:
-        """Seconds as the author wrote them."""
+        """Add a duration, in its original style."""
         names = (*self._construct.by_name[name].names, *foreign)
         self.node(name, emit_duration(self._region, value, *names), *foreign)
 
     def timeout(self, limit: Timeout | None) -> None:
-        """How long the construct may take."""
+        """Add the timeout of the construct."""
         self.node("timeout", emit_timeout(self._region, limit))
 
     def plain(self, name: str, value: Json, *foreign: str, at: Span | None = None) -> None:
-        """A word, a flag or a number; None and the default of the table are left out."""
+        """Add a word, a boolean or a number, unless it is None or the default."""
         default = self._construct.by_name[name].default
         if value is not None and (default is None or value != default):
             self.node(name, scalar(value), *foreign, at=at)
@@ -63,9 +63,9 @@ class Entries:
     def verbatim(self, own: Region) -> None:
         """Add the original entries of keys that the syntax tree does not contain."""
         for key in self._construct.keys:
-            found = own.entry(key.name) if key.verbatim else None
-            if found is not None:
-                self.node(key.name, found[1], at=found[0].span)
+            entry = own.entry(key.name) if key.verbatim else None
+            if entry is not None:
+                self.node(key.name, entry[1], at=entry[0].span)
 
     def mapping(self, span: Span = NOWHERE) -> MappingNode:
         """Return a mapping of the entries so far, in canonical order; ``span`` is that of the original mapping."""

@@ -1,6 +1,6 @@
-"""The extensions of v10 beyond upstream's. Each is explained in dev/extensions.md with an example that is tested.
+"""The extensions of v10 over upstream's. dev/extensions.md explains each with a tested example.
 
-Most are keys, and declared in the table of keys; here are those that are a value or a form.
+Most are keys, which the tables of keys declare; here are those that are a value or a form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ SET_ADD = Extension("set of name[]", "that a value is added to a list, a number 
 AGAIN = Extension("rule.then.do: again", "that a call is made again after a success")
 
 _KEYS = (key.extension for construct in CONSTRUCTS.values() for key in construct.keys)
-EXTENSIONS = tuple(dict.fromkeys((DIALECT, SET_LIST, SET_ADD, AGAIN, *(one for one in _KEYS if one is not None))))
+EXTENSIONS = tuple(
+    dict.fromkeys((DIALECT, SET_LIST, SET_ADD, AGAIN, *(extension for extension in _KEYS if extension is not None)))
+)
 
 
 def extension_note(extension: Extension, dialect: str) -> str:

@@ -15,37 +15,39 @@ _NO_SPAN = Span(0, 0, 0, 0)
 
 def without_places(graph: Graph) -> Graph:
     """Return the graph without spans, and without the file name, digest and retry clauses, which depend on spelling."""
-    bare: Graph = _without(graph)
-    source = msgspec.structs.replace(bare.source, file="")
-    return msgspec.structs.replace(bare, source=source, digest="")
+    stripped: Graph = _without_spans(graph)
+    source = msgspec.structs.replace(stripped.source, file="")
+    return msgspec.structs.replace(stripped, source=source, digest="")
 
 
-def _without(value: Any) -> Any:
+def _without_spans(value: Any) -> Any:
     if isinstance(value, Span):
         return _NO_SPAN
     if isinstance(value, Task):
-        value = msgspec.structs.replace(value, code=None)  # SQL has a place only where it is text
+        value = msgspec.structs.replace(value, code=None)  # the place of its code in the source
     if isinstance(value, Policy):
         value = msgspec.structs.replace(value, clause=None)  # the text that the rules were read from
     if isinstance(value, msgspec.Struct):
         fields = value.__struct_fields__
-        return msgspec.structs.replace(value, **{name: _without(getattr(value, name)) for name in fields})
+        return msgspec.structs.replace(value, **{name: _without_spans(getattr(value, name)) for name in fields})
     if isinstance(value, tuple):
-        return tuple(_without(item) for item in cast("tuple[Any, ...]", value))
+        return tuple(_without_spans(item) for item in cast("tuple[Any, ...]", value))
     if isinstance(value, dict):
-        return {key: _without(item) for key, item in cast("dict[Any, Any]", value).items()}
+        return {key: _without_spans(item) for key, item in cast("dict[Any, Any]", value).items()}
     return value
 
 
-def first_difference(one: Graph, other: Graph) -> str:
-    """Return where two graphs differ, as dotted fields (``steps.fetch.timeout``); empty when they are equal."""
-    return "" if one == other else ".".join(_path(*(msgspec.json.decode(encode(graph)) for graph in (one, other))))
+def first_difference(left: Graph, right: Graph) -> str:
+    """Return where two graphs differ, as dotted fields (``steps.fetch.timeout``); empty if they are equal."""
+    return "" if left == right else ".".join(_path(*(msgspec.json.decode(encode(graph)) for graph in (left, right))))
 
 
-def _path(one: Json, other: Json) -> list[str]:
-    parts, others = _parts(one), _parts(other)
-    found = next((key for key in sorted({*parts, *others}) if parts.get(key) != others.get(key)), None)
-    return [] if found is None else [found, *_path(parts.get(found), others.get(found))]
+def _path(left: Json, right: Json) -> list[str]:
+    left_parts, right_parts = _parts(left), _parts(right)
+    differing = next(
+        (key for key in sorted({*left_parts, *right_parts}) if left_parts.get(key) != right_parts.get(key)), None
+    )
+    return [] if differing is None else [differing, *_path(left_parts.get(differing), right_parts.get(differing))]
 
 
 def _parts(data: Json) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""Guards as our v10 writes them: in which cases a task, a sink or an assignment on entering is done."""
+"""Guards in v10: the conditions of tasks, sinks and assignments on entering a step."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["emit_enter", "emit_guard"]
 
 
 def emit_guard(context: MigrationContext, around: Region, guard: Guard | None) -> MappingNode | None:
-    """``{on_status, when, unless}``."""
+    """Return a guard as ``{on_status, when, unless}``."""
     if guard is None:
         return None
-    unless = tuple(scalar(one.source) for one in guard.unless)  # each has its place where it is a condition
-    written = Entries(context, GUARD, around, around.span)
-    written.plain("on_status", guard.on, at=NOWHERE)
-    written.node("when", emit_condition(guard.when), at=NOWHERE)
-    written.node("unless", SequenceNode(unless, NOWHERE) if unless else None, at=NOWHERE)
-    return written.mapping()
+    unless = tuple(scalar(condition.source) for condition in guard.unless)  # each has its place where it is a condition
+    entries = Entries(context, GUARD, around, around.span)
+    entries.plain("on_status", guard.on, at=NOWHERE)
+    entries.node("when", emit_condition(guard.when), at=NOWHERE)
+    entries.node("unless", SequenceNode(unless, NOWHERE) if unless else None, at=NOWHERE)
+    return entries.mapping()
 
 
 def emit_enter(context: MigrationContext, around: Region, rules: tuple[EnterRule, ...]) -> Node | None:
-    """``enter`` of a step's spec, a list of ``{guard, set}``."""
+    """Return ``enter`` of a step's spec, a list of ``{guard, set}``."""
     nodes = tuple(_enter_rule(context, around, rule) for rule in rules)
     return SequenceNode(nodes, NOWHERE) if nodes else None
 
 
 def _enter_rule(context: MigrationContext, around: Region, rule: EnterRule) -> MappingNode:
     region = context.origins.region(rule.span, around)
-    written = Entries(context, ENTER, region, rule.span)
-    written.node("guard", emit_guard(context, region, rule.guard), at=rule.span)
-    written.node("set", emit_assigns(context, region, rule.set))
-    return written.mapping()
+    entries = Entries(context, ENTER, region, rule.span)
+    entries.node("guard", emit_guard(context, region, rule.guard), at=rule.span)
+    entries.node("set", emit_assigns(context, region, rule.set))
+    return entries.mapping()

@@ -1,10 +1,9 @@
-"""The written lines with the comments of the author's text, and blank lines between sections.
+"""Adds the comments of the original text, and blank lines between sections, to the migrated text.
 
-The written text is read again, which gives the line of every node, and the written nodes carry the places they
-had in the author's text: walking both trees side by side gives for every place that survived the line where it
-went. A comment on a line of its own goes before the next surviving place, one that trails something goes to
-the end of its line, or before it when the line opens a block of text. A blank line that the author left before
-something stays before it.
+The migrated text is parsed again, which gives the new line of every node; the nodes that were written have their places
+in the original text. Walking both trees in parallel maps original places to new lines. A comment on a line of its own
+is inserted before the next place that still exists. A trailing comment is appended to the new line, or inserted before
+it if the line is the header of a block scalar. Blank lines before a place are kept.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ __all__ = ["with_comments"]
 
 
 class _MovedPlace(msgspec.Struct, frozen=True, order=True):
-    """A place of the author's text, by offset and line, and the index of the line where it went.
+    """A place in the original text, by offset and line, and the index of its new line.
 
-    ``apart``: it began a line after a blank one, and begins a line now.
+    ``apart``: it followed a blank line, and is the first on its line in both texts.
     """
 
     offset: int
@@ -42,51 +41,60 @@ class _Margin(msgspec.Struct):
     behind: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))
 
 
-def with_comments(text: str, document: MappingNode, written: Node, source: SourceFile) -> str:
-    """``text`` is the written ``document``, which reads as ``written``; the comments are those of ``source``."""
+def with_comments(text: str, document: MappingNode, written_root: Node, source: SourceFile) -> str:
+    """Return ``text`` with the comments of ``source``.
+
+    ``text`` was written from ``document``; ``written_root`` is the root of ``text`` parsed again.
+    """
     lines = text.removesuffix("\n").split("\n")
-    moved = sorted(_moved_places(document, written, source, SourceFile("", text)))
-    margin = _placed(comments_of(source), moved, _block_headers(written), len(lines))
-    sections = _sections(written) | {one.to for one in moved if one.apart and not lines[one.to - 1].endswith(":")}
+    moved_places = sorted(_moved_places(document, written_root, source, SourceFile("", text)))
+    margin = _place_comments(comments_of(source), moved_places, _block_headers(written_root), len(lines))
+    sections = _sections(written_root) | {
+        place.to for place in moved_places if place.apart and not lines[place.to - 1].endswith(":")
+    }
     result: list[str] = []
     for number, line in enumerate((*lines, "")):
         indent = line[: len(line) - len(line.lstrip())]
-        _begin(result, number in sections)
+        _add_blank_line(result, number in sections)
         for comment in margin.before[number]:
-            _begin(result, comment.apart)
+            _add_blank_line(result, comment.apart)
             result.append(indent + comment.text)
         result.append("  ".join((line, *(comment.text for comment in margin.behind[number]))))
     return "\n".join(result)
 
 
-def _begin(result: list[str], apart: bool) -> None:
-    """A blank line; never a second one, which would become part of a block of text before it."""
+def _add_blank_line(result: list[str], apart: bool) -> None:
+    """Add a blank line if ``apart``, but never a second one, which would become part of a block scalar before it."""
     if apart and result and result[-1]:
         result.append("")
 
 
-def _placed(comments: tuple[Comment, ...], moved: list[_MovedPlace], headers: set[int], end: int) -> _Margin:
+def _place_comments(
+    comments: tuple[Comment, ...], moved_places: list[_MovedPlace], headers: set[int], end: int
+) -> _Margin:
     margin = _Margin()
     for comment in comments:
-        trailed = _place_before_comment(comment, moved) if comment.trailing else None
+        trailed = _place_before_comment(comment, moved_places) if comment.trailing else None
         if trailed is not None and trailed.to not in headers:
             margin.behind[trailed.to].append(comment)
         else:
-            margin.before[trailed.to if trailed else _next_line(comment, moved, end)].append(comment)
+            margin.before[trailed.to if trailed else _next_line(comment, moved_places, end)].append(comment)
     return margin
 
 
-def _next_line(comment: Comment, moved: list[_MovedPlace], end: int) -> int:
-    index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
-    return moved[index].to if index < len(moved) else end
+def _next_line(comment: Comment, moved_places: list[_MovedPlace], end: int) -> int:
+    index = bisect.bisect_left(moved_places, comment.offset, key=lambda place: place.offset)
+    return moved_places[index].to if index < len(moved_places) else end
 
 
-def _place_before_comment(comment: Comment, moved: list[_MovedPlace]) -> _MovedPlace | None:
+def _place_before_comment(comment: Comment, moved_places: list[_MovedPlace]) -> _MovedPlace | None:
     """Return the last place before the comment on its line."""
-    index = bisect.bisect_left(moved, comment.offset, key=lambda one: one.offset)
-    if not index or moved[index - 1].line != comment.line:
+    index = bisect.bisect_left(moved_places, comment.offset, key=lambda place: place.offset)
+    if not index or moved_places[index - 1].line != comment.line:
         return None
-    return moved[bisect.bisect_left(moved, moved[index - 1].offset, key=lambda one: one.offset)]
+    return moved_places[
+        bisect.bisect_left(moved_places, moved_places[index - 1].offset, key=lambda place: place.offset)
+    ]
 
 
 def _moved_places(node: Node, written: Node, source: SourceFile, result: SourceFile) -> Iterator[_MovedPlace]:
@@ -95,12 +103,12 @@ def _moved_places(node: Node, written: Node, source: SourceFile, result: SourceF
         after_blank = line > 1 and not source.line(line - 1).strip()
         apart = after_blank and _is_first_on_line(source, node.span) and _is_first_on_line(result, written.span)
         yield _MovedPlace(source.offset(line, col), line, written.span.line - 1, apart)
-    for child, its in zip(_children(node), _children(written), strict=True):
-        yield from _moved_places(child, its, source, result)
+    for child, written_child in zip(_children(node), _children(written), strict=True):
+        yield from _moved_places(child, written_child, source, result)
 
 
 def _is_first_on_line(source: SourceFile, span: Span) -> bool:
-    """Whether only dashes precede it on its line."""
+    """Whether the place is the first on its line, apart from dashes."""
     return not source.line(span.line)[: span.col - 1].strip(" -")
 
 
@@ -117,12 +125,12 @@ def _block_headers(node: Node) -> set[int]:
 
 
 def _sections(root: Node) -> set[int]:
-    """Return the lines to precede with a blank line: parts of the document after the head, steps, and named tasks."""
+    """Return the lines that follow a blank line: root keys after the head, steps, and workbook tasks."""
     if not isinstance(root, MappingNode):
         return set()
     parts = {key.span.line - 1 for key, _ in root.entries if key.text not in _HEAD}
     lists = (root.get(key) for key in ("workbook", "workflow"))
-    items = (item for found in lists if isinstance(found, SequenceNode) for item in found.items[1:])
+    items = (item for section in lists if isinstance(section, SequenceNode) for item in section.items[1:])
     return parts | {item.span.line - 1 for item in items}
 
 

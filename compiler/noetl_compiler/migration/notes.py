@@ -31,51 +31,56 @@ _SUCCESSORS = MappingProxyType(
         "loop": "iter",
     }
 )
-"""Names of older dialects in templates -> what v10 calls it. Both are read at run time."""
+"""Names of older dialects in templates, and their names in v10. Both work at run time."""
 
 _LONGEST = 120
 _QUOTED = re.compile('"[^"]*"')
 
 
 def migration_notes(
-    found: ParsedPlaybook, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
+    parsed: ParsedPlaybook, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
 ) -> Iterator[Note]:
     """Yield the notes about a migrated playbook. ``document`` is the result, ``after`` its diagnostics."""
-    yield from _notes_without_cause(found.diagnostics, after)
+    yield from _notes_without_cause(parsed.diagnostics, after)
     yield from _changed_templates(root, document)
     yield from _expanded_anchors(root)
-    if found.playbook is not None:
-        yield from _older_names(root, _own_names(found.playbook))
+    if parsed.playbook is not None:
+        yield from _older_names(root, _own_names(parsed.playbook))
 
 
 def _notes_without_cause(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
-    """Yield the diagnostics of the old form that the new form does not have, because their subject is gone."""
+    """Yield a note for each diagnostic of the original that the result does not have."""
     remaining = Counter(map(_content, after))
-    for one in before:
-        remaining[_content(one)] -= 1
-        if remaining[_content(one)] < 0:
-            yield Note(one.span, f"{'left out' if one.code is Code.IGNORED_FIELD else 'rewritten'}: {one.message}")
+    for diagnostic in before:
+        remaining[_content(diagnostic)] -= 1
+        if remaining[_content(diagnostic)] < 0:
+            yield Note(
+                diagnostic.span,
+                f"{'left out' if diagnostic.code is Code.IGNORED_FIELD else 'rewritten'}: {diagnostic.message}",
+            )
 
 
-def _content(found: Diagnostic) -> tuple[Code | str, ...]:
-    """The code and quoted names of a diagnostic, without its place: a field of a step may have moved to a task."""
-    return (found.code, *_QUOTED.findall(found.message))
+def _content(diagnostic: Diagnostic) -> tuple[Code | str, ...]:
+    """Return the code and the quoted names of a diagnostic, without its place, which the migration may change."""
+    return (diagnostic.code, *_QUOTED.findall(diagnostic.message))
 
 
 def _changed_templates(root: MappingNode, document: MappingNode) -> Iterator[Note]:
     """Yield a note for each template whose text differs from the original, which has the same span."""
-    own: dict[Span, str] = {}
+    originals: dict[Span, str] = {}
     for node in _walk(root):
         if isinstance(node, ScalarNode) and node.template_span:
-            own |= {node.template_span: node.text, node.span: node.text}
+            originals |= {node.template_span: node.text, node.span: node.text}
     keys = {id(key) for node in _walk(document) if isinstance(node, MappingNode) for key, _ in node.entries}
     for node in _walk(document):
-        if not isinstance(node, ScalarNode) or id(node) in keys or node.span not in own:
+        if not isinstance(node, ScalarNode) or id(node) in keys or node.span not in originals:
             continue
-        before, now = (" ".join(text.split()) for text in (own[node.span], node.text))
-        if before != now:
-            same = next((index for index, pair in enumerate(zip(before, now, strict=False)) if len({*pair}) > 1), 0)
-            yield Note(node.span, f'"{_excerpt(same, before)}" is written as "{_excerpt(same, now)}"')
+        before, after = (" ".join(text.split()) for text in (originals[node.span], node.text))
+        if before != after:
+            position = next(
+                (index for index, pair in enumerate(zip(before, after, strict=False)) if len({*pair}) > 1), 0
+            )
+            yield Note(node.span, f'"{_excerpt(position, before)}" is written as "{_excerpt(position, after)}"')
 
 
 def _excerpt(place: int, text: str) -> str:
@@ -83,12 +88,12 @@ def _excerpt(place: int, text: str) -> str:
     if len(text) <= _LONGEST:
         return text
     first = max(0, place - _LONGEST // 2)
-    cut = text[first : first + _LONGEST]
-    return f"{'...' * (first > 0)}{cut}{'...' * (first + _LONGEST < len(text))}"
+    excerpt = text[first : first + _LONGEST]
+    return f"{'...' * (first > 0)}{excerpt}{'...' * (first + _LONGEST < len(text))}"
 
 
 def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
-    """The canonical form has no anchors."""
+    """Yield a note at the first alias: the canonical form has no anchors."""
     seen: set[int] = set()
     for node in _walk(root):
         if id(node) in seen:
@@ -112,9 +117,9 @@ def _older_names(root: MappingNode, own: set[str]) -> Iterator[Note]:
             for name in {path.partition(".")[0] for path in examine(node.text).reads} - own:
                 places[name].append(span)
     for name, successor in _SUCCESSORS.items():
-        if found := places.get(name):
-            count = f"{len(found)} templates use" if len(found) > 1 else "a template uses"
-            yield Note(min(found), f'{count} the older name "{name}", which is "{successor}" in v10')
+        if spans := places.get(name):
+            count = f"{len(spans)} templates use" if len(spans) > 1 else "a template uses"
+            yield Note(min(spans), f'{count} the older name "{name}", which is "{successor}" in v10')
 
 
 def _walk(node: Node) -> Iterator[Node]:

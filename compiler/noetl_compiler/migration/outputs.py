@@ -1,4 +1,4 @@
-"""``output`` of a task as v10 writes it: its result."""
+"""``output`` of a task in v10."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["emit_output"]
 
 
 def emit_output(context: MigrationContext, task: Region, output: Output | None) -> MappingNode | None:
-    """Return ``output``: which parts have names, and where the whole is stored."""
+    """Return ``output``: the named parts of a result, and where it is stored."""
     if output is None:
         return None
     region = context.origins.region(output.span, task)
-    select = SequenceNode(tuple(_part(context, region, one) for one in output.select), NOWHERE)
-    written = Entries(context, OUTPUT_CONSTRUCT, region, output.span)
-    written.value("store", output.store if output.store.data else None)
-    written.value("inline_max_bytes", output.inline_max_bytes)
-    written.value("preview_max_bytes", output.preview_max_bytes)
-    written.node("select", select if output.select else None)
-    return written.mapping()
+    select = SequenceNode(tuple(_part(context, region, part) for part in output.select), NOWHERE)
+    entries = Entries(context, OUTPUT_CONSTRUCT, region, output.span)
+    entries.value("store", output.store if output.store.data else None)
+    entries.value("inline_max_bytes", output.inline_max_bytes)
+    entries.value("preview_max_bytes", output.preview_max_bytes)
+    entries.node("select", select if output.select else None)
+    return entries.mapping()
 
 
-def _part(context: MigrationContext, region: Region, one: Select) -> MappingNode:
-    written = Entries(context, PART, region, region.span)
-    written.plain("path", f"$.{one.path}", at=NOWHERE)
-    written.plain("as", one.name, at=NOWHERE)
-    return written.mapping()
+def _part(context: MigrationContext, region: Region, part: Select) -> MappingNode:
+    entries = Entries(context, PART, region, region.span)
+    entries.plain("path", f"$.{part.path}", at=NOWHERE)
+    entries.plain("as", part.name, at=NOWHERE)
+    return entries.mapping()

@@ -1,4 +1,4 @@
-"""Policies and admission as v10 writes them: rules of ``when``, ``then`` and ``else``."""
+"""Policies and admission in v10: rules with ``when``, ``then`` and ``else``."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ __all__ = ["emit_admission", "emit_policy"]
 
 
 def emit_policy(context: MigrationContext, task: Region, policy: Policy | None) -> MappingNode | None:
-    """``spec.policy`` of a task. Only v10 continues after an error that no rule matches; others must state it."""
+    """Return ``spec.policy`` of a task. Only v10 continues after an unmatched error: ``fail`` is added for others."""
     if policy is None:
         return None
     unmatched = policy.unmatched or (None if context.playbook.dialect == "v10" else "fail")
     rules = SequenceNode(tuple(_rule(context, task, rule) for rule in policy.rules), NOWHERE)
-    written = Entries(context, POLICY, task, policy.span)
-    written.node("rules", rules)
-    written.plain("on_unmatched", unmatched)
+    entries = Entries(context, POLICY, task, policy.span)
+    entries.node("rules", rules)
+    entries.plain("on_unmatched", unmatched)
     if policy.circuit is not None:
-        written.node("circuit", _circuit(context, task, policy.circuit), of=(policy.circuit.span,))
-    return written.mapping()
+        entries.node("circuit", _circuit(context, task, policy.circuit), of=(policy.circuit.span,))
+    return entries.mapping()
 
 
 def _circuit(context: MigrationContext, task: Region, circuit: Circuit) -> MappingNode:
-    written = Entries(context, CIRCUIT, context.origins.region(circuit.span, task), circuit.span)
-    written.value("failures", circuit.failures)
-    written.duration("window", circuit.window)
-    written.duration("probe", circuit.probe)
-    return written.mapping()
+    entries = Entries(context, CIRCUIT, context.origins.region(circuit.span, task), circuit.span)
+    entries.value("failures", circuit.failures)
+    entries.duration("window", circuit.window)
+    entries.duration("probe", circuit.probe)
+    return entries.mapping()
 
 
 def _rule(context: MigrationContext, task: Region, rule: Rule) -> MappingNode:
@@ -42,49 +42,49 @@ def _rule(context: MigrationContext, task: Region, rule: Rule) -> MappingNode:
     action = _action(context, region, rule)
     if body.when is None and body.on == "any":
         return mapping((scalar("else"), mapping((scalar("then", body.span), action))))
-    written = Entries(context, RULE, region, body.span)
-    written.plain("on_status", body.on, at=body.span)
-    written.node("when", emit_condition(body.when), "while", "retry_when", "stop_when")
-    written.node("then", action, at=body.span)
-    return written.mapping()
+    entries = Entries(context, RULE, region, body.span)
+    entries.plain("on_status", body.on, at=body.span)
+    entries.node("when", emit_condition(body.when), "while", "retry_when", "stop_when")
+    entries.node("then", action, at=body.span)
+    return entries.mapping()
 
 
 def _action(context: MigrationContext, region: Region, rule: Rule) -> MappingNode:
     body = rule.body
     if body.do == "again":
         context.extend(AGAIN, body.span)
-    written = Entries(context, ACTION, region, body.span)
-    written.plain("do", body.do, at=body.span)
-    written.node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
-    written.value("attempts", body.attempts, "max_attempts", "max_iterations")
-    written.duration("delay", body.delay, "initial_delay", "backoff_seconds", "interval")
-    written.plain("backoff", body.backoff)
-    written.plain("multiplier", body.multiplier, "backoff_multiplier")
-    written.duration("max_delay", body.max_delay)
-    written.plain("jitter", body.jitter)
-    written.value("patch", body.patch, "next_call")
-    written.value("rebind", body.rebind)
-    written.plain("wait_for", body.wait_for)
-    written.duration("timeout", body.timeout)
-    written.node("collect", _collect(context, region, body.collect))
-    written.value("result", body.result)
-    written.value("message", body.message, "fail")
-    written.node("set", emit_assigns(context, region, body.set), "set_ctx", "set_iter")
-    return written.mapping(body.span)
+    entries = Entries(context, ACTION, region, body.span)
+    entries.plain("do", body.do, at=body.span)
+    entries.node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
+    entries.value("attempts", body.attempts, "max_attempts", "max_iterations")
+    entries.duration("delay", body.delay, "initial_delay", "backoff_seconds", "interval")
+    entries.plain("backoff", body.backoff)
+    entries.plain("multiplier", body.multiplier, "backoff_multiplier")
+    entries.duration("max_delay", body.max_delay)
+    entries.plain("jitter", body.jitter)
+    entries.value("patch", body.patch, "next_call")
+    entries.value("rebind", body.rebind)
+    entries.plain("wait_for", body.wait_for)
+    entries.duration("timeout", body.timeout)
+    entries.node("collect", _collect(context, region, body.collect))
+    entries.value("result", body.result)
+    entries.value("message", body.message, "fail")
+    entries.node("set", emit_assigns(context, region, body.set), "set_ctx", "set_iter")
+    return entries.mapping(body.span)
 
 
 def _collect(context: MigrationContext, region: Region, collect: Collect | None) -> MappingNode | None:
     if collect is None:
         return None
-    written = Entries(context, COLLECT_MAPPING, region, region.span)
-    written.plain("strategy", collect.strategy, at=NOWHERE)
-    written.plain("path", collect.path, at=NOWHERE)
-    written.plain("into", collect.into, at=NOWHERE)
-    return written.mapping()
+    entries = Entries(context, COLLECT_MAPPING, region, region.span)
+    entries.plain("strategy", collect.strategy, at=NOWHERE)
+    entries.plain("path", collect.path, at=NOWHERE)
+    entries.plain("into", collect.into, at=NOWHERE)
+    return entries.mapping()
 
 
 def emit_admission(step: Region, rules: tuple[AdmitRule, ...]) -> MappingNode | None:
-    """``spec.policy.admit`` of a step."""
+    """Return ``spec.policy.admit`` of a step."""
     if not rules:
         return None
     nodes = SequenceNode(tuple(_admit_rule(rule) for rule in rules), NOWHERE)

@@ -1,15 +1,13 @@
-"""What a playbook keeps that has the form of v10 already.
+"""Restores the original style of a playbook that already has the form of v10.
 
-The syntax tree says what a playbook means, so what is emitted from it lacks everything without an effect: a default
-that is written out, a key that only other engines read, a task's name that it has anyway, the order of keys. In a
-playbook of another form none of that has a place any more. In one of this form it has, and an author who asks for
-today's spelling should get that and no other change.
+A document that is emitted from the syntax tree lacks everything without an effect: explicit defaults, keys that only
+other engines read, default names of tasks, the original order of keys. A playbook of another dialect has no place for
+these. In a v10 playbook they are restored, so that a migration changes only outdated spellings.
 
-So the written document and the author's are walked side by side, entry by entry where both have the same key and
-item by item where lists are equally long. What the author has and the written document lacks is put back in the
-canonical order, if the table of keys says that it means nothing there, or that only the author's words say it; then
-the entries that both have get the author's order. Keys that he did not write stay behind those that stand before them
-in the canonical order.
+The emitted document and the original are walked in parallel: entry by entry if both have the same key, item by item if
+lists have the same length. Original entries that the emitted document lacks are inserted in canonical order, if they
+have no effect or are not part of the syntax tree. Then the entries that both have get the original order. Keys that the
+original does not have stay after those that precede them in canonical order.
 """
 
 from __future__ import annotations
@@ -26,19 +24,19 @@ from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import Entry, scalar
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, to_json
 
-__all__ = ["kept_as_written"]
+__all__ = ["preserve_style"]
 
-_AROUND_SETTINGS = frozenset({"executor", "spec", "policy"})
-"""Mappings that may be written here although they have no effect."""
+_SETTINGS_MAPPINGS = frozenset({"executor", "spec", "policy"})
+"""Mappings that may contain entries without an effect."""
 
-_OF_NAMES = frozenset({"set"})
-"""Mappings whose keys are names that the author chose; the written document may spell them otherwise."""
+_NAME_MAPPINGS = frozenset({"set"})
+"""Mappings whose keys are names chosen by the author; the emitted document may spell them differently."""
 
 
-def kept_as_written(
+def preserve_style(
     context: MigrationContext, document: MappingNode, root: MappingNode, ignored: Collection[Span]
 ) -> MappingNode:
-    """``document`` with the parts that only ``root`` has. ``ignored`` are the places of keys that have no effect."""
+    """Return ``document`` with the parts that only ``root`` has. ``ignored``: the places of keys without an effect."""
     return _StylePreserver(context, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
 
 
@@ -48,16 +46,18 @@ class _StylePreserver:
         self._ignored = ignored
 
     def mapping(self, written: MappingNode, own: MappingNode, construct: Construct | None, name: str) -> MappingNode:
-        theirs = {key.text: item for key, item in own.entries}
+        own_values = {key.text: item for key, item in own.entries}
         entries = [
-            (key, self._node(item, theirs.get(key.text), _below(construct, key.text), key.text))
+            (key, self._node(item, own_values.get(key.text), _below(construct, key.text), key.text))
             for key, item in written.entries
         ]
-        said = {key.text for key, _ in entries}
-        missing = (entry for entry in own.entries if entry[0].text not in said and name not in _OF_NAMES)
-        for kept in [kept for entry in missing if (kept := self._kept_entry(entry, construct))]:
+        written_names = {key.text for key, _ in entries}
+        missing_entries = (
+            entry for entry in own.entries if entry[0].text not in written_names and name not in _NAME_MAPPINGS
+        )
+        for kept in [kept for entry in missing_entries if (kept := self._kept_entry(entry, construct))]:
             entries.insert(_place(kept, entries, construct), kept)
-        return MappingNode(tuple(_in_order_of(own, entries)), own.span)
+        return MappingNode(tuple(_reorder(own, entries)), own.span)
 
     def _node(self, written: Node, own: Node | None, construct: Construct | None, name: str) -> Node:
         if isinstance(own, MappingNode) and isinstance(written, MappingNode):
@@ -67,7 +67,7 @@ class _StylePreserver:
         if len(written.items) != len(own.items):
             return written
         pairs = zip(written.items, own.items, strict=True)
-        return SequenceNode(tuple(self._node(item, its, construct, name) for item, its in pairs), own.span)
+        return SequenceNode(tuple(self._node(item, own_item, construct, name) for item, own_item in pairs), own.span)
 
     def _kept_entry(self, entry: Entry, construct: Construct | None) -> Entry | None:
         """Return the entry, or its part, that must be kept because it is ignored or not part of the syntax tree."""
@@ -79,9 +79,13 @@ class _StylePreserver:
             if known.extension is not None:
                 self._context.extend(known.extension, key.span)
             return (scalar(known.name, key.span), item)
-        if not isinstance(item, MappingNode) or key.text not in _AROUND_SETTINGS:
+        if not isinstance(item, MappingNode) or key.text not in _SETTINGS_MAPPINGS:
             return None
-        inner = tuple(kept for one in item.entries if (kept := self._kept_entry(one, below(known) if known else None)))
+        inner = tuple(
+            kept
+            for inner_entry in item.entries
+            if (kept := self._kept_entry(inner_entry, below(known) if known else None))
+        )
         return (key, replace(item, entries=inner)) if inner else None
 
 
@@ -91,7 +95,7 @@ def _below(construct: Construct | None, name: str) -> Construct | None:
 
 
 def _is_kept(key: Key, name: str, item: Node) -> bool:
-    """Whether this value, which is not in the written document, stays: it has no effect, or nothing else says it."""
+    """Whether a value that the emitted document lacks is kept: it has no effect, or is not part of the syntax tree."""
     if key.verbatim or key.inert:
         return True
     return key.default is not None and name == key.name and repr(to_json(item)) == repr(key.default)
@@ -100,14 +104,16 @@ def _is_kept(key: Key, name: str, item: Node) -> bool:
 def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> int:
     """Return the index at which to reinsert an entry: before the first that is later in the canonical order."""
     position: Mapping[str, int] = construct.position if construct else {}
-    own = position.get(kept[0].text, len(position))
-    return next((at for at, (key, _) in enumerate(entries) if position.get(key.text, -1) > own), len(entries))
+    own_position = position.get(kept[0].text, len(position))
+    return next(
+        (index for index, (key, _) in enumerate(entries) if position.get(key.text, -1) > own_position), len(entries)
+    )
 
 
-def _in_order_of(own: MappingNode, entries: list[Entry]) -> list[Entry]:
+def _reorder(own: MappingNode, entries: list[Entry]) -> list[Entry]:
     """Return the entries, those also in the original mapping in its order; the others keep their positions."""
     rank = {place: index for index, (key, _) in enumerate(own.entries) for place in (key.text, key.span)}
-    found = ((rank.get(key.text, rank.get(key.span)), index) for index, (key, _) in enumerate(entries))
-    shared = [(place, index) for place, index in found if place is not None]
+    ranked = ((rank.get(key.text, rank.get(key.span)), index) for index, (key, _) in enumerate(entries))
+    shared = [(place, index) for place, index in ranked if place is not None]
     moves = {index: source for (_, index), (_, source) in zip(shared, sorted(shared), strict=True)}
     return [entries[moves.get(index, index)] for index in range(len(entries))]

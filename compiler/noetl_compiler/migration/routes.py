@@ -1,4 +1,4 @@
-"""Ways on as v10 writes them: ``{spec, arcs}``."""
+"""Routes in v10: ``{spec, arcs}``."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ __all__ = ["emit_next"]
 Group = tuple[Arc, ...]
 
 
-def emit_next(context: MigrationContext, step: Region, found: Next) -> MappingNode:
+def emit_next(context: MigrationContext, step: Region, route: Next) -> MappingNode:
     """Return the route of a step.
 
-    A single arc needs no mode, and one that an author of v10 did not write is not added.
+    A single arc that is written as in v10 gets no mode.
     """
-    region = context.origins.region(found.span, step)
-    several = sum(len(group) for group in found.groups) > 1
-    mode = found.mode if several else None if region.entry("arcs") else "exclusive"
-    spec = Entries(context, NEXT_SPEC, region, found.span)
+    region = context.origins.region(route.span, step)
+    has_several_arcs = sum(len(group) for group in route.groups) > 1
+    mode = route.mode if has_several_arcs else None if region.entry("arcs") else "exclusive"
+    spec = Entries(context, NEXT_SPEC, region, route.span)
     spec.plain("mode", mode)
-    spec.plain("on_no_match", found.on_no_match)
-    groups = _split(found) if found.mode == "inclusive" else found.groups
+    spec.plain("on_no_match", route.on_no_match)
+    groups = _split(route) if route.mode == "inclusive" else route.groups
     arcs = tuple(_group(context, region, group) for group in groups)
-    written = Entries(context, ARCS, region, found.span)
-    written.node("spec", unless_empty(spec.mapping(region.place("spec"))))
-    written.node("arcs", SequenceNode(arcs, NOWHERE))
-    return written.mapping()
+    entries = Entries(context, ARCS, region, route.span)
+    entries.node("spec", unless_empty(spec.mapping(region.place("spec"))))
+    entries.node("arcs", SequenceNode(arcs, NOWHERE))
+    return entries.mapping()
 
 
-def _split(found: Next) -> tuple[Group, ...]:
-    """All arcs are taken that match, so groups mean nothing here."""
-    return tuple((arc,) for group in found.groups for arc in group)
+def _split(route: Next) -> tuple[Group, ...]:
+    """Return a group for each arc: in inclusive mode all matching arcs are followed, so groups have no meaning."""
+    return tuple((arc,) for group in route.groups for arc in group)
 
 
 def _group(context: MigrationContext, around: Region, group: Group) -> MappingNode:
     first = group[0]
     if len(group) == 1:
         return _arc(context, around, first, first.when)
-    written = Entries(context, FORK, around, first.span)
-    written.node("when", emit_condition(first.when), at=NOWHERE)
+    entries = Entries(context, FORK, around, first.span)
+    entries.node("when", emit_condition(first.when), at=NOWHERE)
     targets = tuple(_arc(context, around, arc) for arc in group)
-    written.node("then", SequenceNode(targets, NOWHERE), at=NOWHERE)
-    return written.mapping()
+    entries.node("then", SequenceNode(targets, NOWHERE), at=NOWHERE)
+    return entries.mapping()
 
 
 def _arc(context: MigrationContext, around: Region, arc: Arc, when: Template | None = None) -> MappingNode:
     region = context.origins.region(arc.span, around)
     on = None if arc.on == boundary(arc.when) else arc.on
-    begins = min(arc.span, when.span) if when else arc.span
-    written = Entries(context, TARGET, region, arc.span)
-    written.node("step", scalar(arc.to.text, arc.to.span), at=begins)
-    written.node("when", emit_condition(when))
-    written.plain("on_status", on, at=NOWHERE)
-    written.node("input", emit_names(region, arc.args, *keys.INPUT, "data"))
-    written.node("set", emit_assigns(context, region, arc.set), "set_ctx")
-    return written.mapping(arc.span)
+    start = min(arc.span, when.span) if when else arc.span
+    entries = Entries(context, TARGET, region, arc.span)
+    entries.node("step", scalar(arc.to.text, arc.to.span), at=start)
+    entries.node("when", emit_condition(when))
+    entries.plain("on_status", on, at=NOWHERE)
+    entries.node("input", emit_names(region, arc.args, *keys.INPUT, "data"))
+    entries.node("set", emit_assigns(context, region, arc.set), "set_ctx")
+    return entries.mapping(arc.span)

@@ -1,10 +1,9 @@
-"""Where in the author's text did this come from?
+"""Finds the original YAML nodes of values in the syntax tree.
 
-The syntax tree holds values as plain JSON, which has lost its place; what is emitted should nevertheless keep
-the place (comments hang on it), the order and the spelling of numbers that the author gave it. So values are
-looked up in the part of the text they must have come from, by what they say: an entry with the same key and
-the same value, else a collection with the same value under whatever key it had. A wrong match would move a
-comment and nothing else, for both nodes mean the same.
+The syntax tree has values as plain JSON, without places. The emitted nodes should keep the places (comments are
+attached to them), the order and the spelling of numbers of the original text. So values are looked up in the original
+mapping: first an entry with the same key and value, then a collection with the same value under any key. A wrong match
+can only move a comment, because both nodes have the same value.
 """
 
 from __future__ import annotations
@@ -23,18 +22,18 @@ from noetl_compiler.reading.scalars import scalar_text
 __all__ = ["NOWHERE", "Region", "SourceLookup", "scalar"]
 
 NOWHERE = Span(0, 0, 0, 0)
-"""The place of what the author did not write."""
+"""The place of nodes that the original text does not have."""
 
 Entry = tuple[ScalarNode, Node]
 
 
 def scalar(value: Json, span: Span = NOWHERE) -> ScalarNode:
-    """Return a scalar of the document to be written."""
+    """Return a scalar node for the new document."""
     return ScalarNode(value, scalar_text(value), span, "plain")
 
 
 class SourceLookup:
-    """The mappings of a text by their place."""
+    """The mappings of a text, by their places."""
 
     def __init__(self, root: MappingNode) -> None:
         self._mappings: dict[Span, MappingNode] = {}
@@ -45,17 +44,17 @@ class SourceLookup:
 
     def region(self, span: Span, around: Region) -> Region:
         """Return the mapping at a place, or the innermost one around it."""
-        found = self._mappings.get(span)
-        return Region(found) if found else around
+        mapping = self._mappings.get(span)
+        return Region(mapping) if mapping else around
 
     def around(self, span: Span) -> Region | None:
         """Return the mapping that has the value at this place."""
-        found = self._around.get(span)
-        return Region(found) if found else None
+        mapping = self._around.get(span)
+        return Region(mapping) if mapping else None
 
 
 class Region:
-    """One mapping of the text with all below it."""
+    """A mapping of the original text, with everything below it."""
 
     def __init__(self, node: MappingNode) -> None:
         self._node = node
@@ -71,19 +70,19 @@ class Region:
         return next((own[key] for key in keys if key in own), None)
 
     def key(self, name: str, *older: str) -> ScalarNode:
-        """``name`` as a key, at the place where the author wrote it or an older name of it."""
-        found = next((self._nearby[key][0] for key in (name, *older) if key in self._nearby), None)
-        return scalar(name, found.span if found else NOWHERE)
+        """Return ``name`` as a key, at the original place of that key or of one of its older names."""
+        entry = next((self._nearby[key][0] for key in (name, *older) if key in self._nearby), None)
+        return scalar(name, entry.span if entry else NOWHERE)
 
     def text(self, *keys: str) -> str:
         """Return the original text of the scalar under one of these keys."""
-        found = (self._nearby[key][1] for key in keys if key in self._nearby)
-        return next((node.text for node in found if isinstance(node, ScalarNode)), "")
+        nodes = (self._nearby[key][1] for key in keys if key in self._nearby)
+        return next((node.text for node in nodes if isinstance(node, ScalarNode)), "")
 
     def place(self, *keys: str) -> Span:
         """Return the span of the original mapping under one of these keys."""
-        found = (self._nearby[key][1] for key in keys if key in self._nearby)
-        return next((node.span for node in found if isinstance(node, MappingNode)), NOWHERE)
+        nodes = (self._nearby[key][1] for key in keys if key in self._nearby)
+        return next((node.span for node in nodes if isinstance(node, MappingNode)), NOWHERE)
 
     def node(self, value: Value, name: str, *older: str) -> Node:
         """Return the original node of the value under one of these keys, else a new one."""
@@ -91,13 +90,13 @@ class Region:
 
     def kept(self, data: Json, *keys: str) -> Node | None:
         """Return the original node under one of these keys if it has this value; else None."""
-        said = json.dumps(data)
-        return next((self._by_key[key, said] for key in keys if (key, said) in self._by_key), None)
+        value_json = json.dumps(data)
+        return next((self._by_key[key, value_json] for key in keys if (key, value_json) in self._by_key), None)
 
     def scalar(self, value: Json, name: str, *older: str) -> ScalarNode:
         """Return a scalar with the span of the original one under one of these keys."""
-        found = (self._nearby[key][1] for key in (name, *older) if key in self._nearby)
-        return scalar(value, next((node.span for node in found if isinstance(node, ScalarNode)), NOWHERE))
+        nodes = (self._nearby[key][1] for key in (name, *older) if key in self._nearby)
+        return scalar(value, next((node.span for node in nodes if isinstance(node, ScalarNode)), NOWHERE))
 
     def entries(self, value: Value) -> list[Entry]:
         """Return the entries of a value that is a mapping."""
@@ -107,10 +106,10 @@ class Region:
         return [(self.key(key), self._node_of(key, item, templates, pointer(place, key))) for key, item in data.items()]
 
     def _node_of(self, key: str, data: Json, templates: dict[str, Span], place: str) -> Node:
-        said = json.dumps(data)
-        found = self._by_key.get((key, said)) or (self._collections.get(said) if data else None)
-        if found is not None:
-            return found
+        value_json = json.dumps(data)
+        original = self._by_key.get((key, value_json)) or (self._collections.get(value_json) if data else None)
+        if original is not None:
+            return original
         if isinstance(data, dict):
             names = cast("dict[str, Json]", data)
             return MappingNode(tuple(self._entries_of(names, templates, place)), NOWHERE)
@@ -126,9 +125,9 @@ class Region:
 
     @cached_property
     def _nearby(self) -> dict[str, Entry]:
-        """The entries that are reached without going into a list: the items of one have keys of their own."""
-        found = _entries_below(self._node, (MappingNode,))
-        return {entry[0].text: entry for entry in reversed(found)}
+        """The entries of this mapping and of the mappings below it, without those in lists."""
+        entries = _entries_below(self._node, (MappingNode,))
+        return {entry[0].text: entry for entry in reversed(entries)}
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str], Node]:
@@ -136,22 +135,22 @@ class Region:
 
     @cached_property
     def _collections(self) -> dict[str, Node]:
-        found = (item for _, item in reversed(self._all) if not isinstance(item, ScalarNode))
-        return {json.dumps(to_json(item)): item for item in found}
+        collections = (item for _, item in reversed(self._all) if not isinstance(item, ScalarNode))
+        return {json.dumps(to_json(item)): item for item in collections}
 
 
 def _entries_below(root: Node, through: tuple[type[Node], ...]) -> tuple[Entry, ...]:
     """Return every entry, the outer ones first."""
-    found: list[Entry] = []
-    waiting: deque[Node] = deque([root])
-    while waiting:
-        node = waiting.popleft()
+    entries: list[Entry] = []
+    queue: deque[Node] = deque([root])
+    while queue:
+        node = queue.popleft()
         if isinstance(node, MappingNode):
-            found += node.entries
-            waiting += (item for _, item in node.entries if isinstance(item, through))
+            entries += node.entries
+            queue += (item for _, item in node.entries if isinstance(item, through))
         elif isinstance(node, SequenceNode):
-            waiting += node.items
-    return tuple(found)
+            queue += node.items
+    return tuple(entries)
 
 
 def _mappings(node: Node) -> Iterator[MappingNode]:

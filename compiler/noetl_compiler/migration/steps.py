@@ -1,4 +1,4 @@
-"""Steps as v10 writes them: step, desc, spec, input, loop, tool, set, next."""
+"""Steps in v10: step, desc, spec, input, loop, tool, set, next."""
 
 from __future__ import annotations
 
@@ -24,54 +24,54 @@ __all__ = ["emit_failure", "emit_on_failure", "emit_step"]
 def emit_step(context: MigrationContext, step: Step) -> MappingNode:
     """Return a step; properties that are not set are omitted."""
     region = context.origins.region(step.span, context.origins.root)
-    written = Entries(context, STEP, region, step.span)
-    written.node("step", scalar(step.name.text, step.name.span), at=step.span)
-    written.node("desc", region.scalar(step.desc, "desc", "description") if step.desc else None)
-    written.node("spec", _spec(context, region, step))
-    written.node("input", emit_names(region, step.args, *keys.INPUT))
-    written.node("loop", emit_loop(context, region, step.loop) if step.loop else None)
-    written.node("tool", emit_tool(context, region, step))
-    written.node("set", emit_assigns(context, region, step.set), "set_ctx", "vars")
-    written.node("on_failure", emit_on_failure(context, region, step.on_failure))
-    written.value("status", step.status.value if step.status else None)
-    written.node("next", emit_next(context, region, step.next) if step.next else None)
-    return written.mapping()
+    entries = Entries(context, STEP, region, step.span)
+    entries.node("step", scalar(step.name.text, step.name.span), at=step.span)
+    entries.node("desc", region.scalar(step.desc, "desc", "description") if step.desc else None)
+    entries.node("spec", _spec(context, region, step))
+    entries.node("input", emit_names(region, step.args, *keys.INPUT))
+    entries.node("loop", emit_loop(context, region, step.loop) if step.loop else None)
+    entries.node("tool", emit_tool(context, region, step))
+    entries.node("set", emit_assigns(context, region, step.set), "set_ctx", "vars")
+    entries.node("on_failure", emit_on_failure(context, region, step.on_failure))
+    entries.value("status", step.status.value if step.status else None)
+    entries.node("next", emit_next(context, region, step.next) if step.next else None)
+    return entries.mapping()
 
 
 def _spec(context: MigrationContext, region: Region, step: Step) -> MappingNode | None:
-    written = Entries(context, STEP_SPEC, region, step.span)
-    written.plain("join", step.join)
-    written.timeout(step.timeout)
-    written.node("end_loop", scalar(step.ends.text, step.ends.span) if step.ends else None)
-    written.value("returns", step.result, "result")
-    written.node("sink", emit_sinks(context, region, step.sinks), "save")
-    written.node("enter", emit_enter(context, region, step.enter))
-    written.node("policy", _policy(context, region, step))
-    return unless_empty(written.mapping())
+    entries = Entries(context, STEP_SPEC, region, step.span)
+    entries.plain("join", step.join)
+    entries.timeout(step.timeout)
+    entries.node("end_loop", scalar(step.ends.text, step.ends.span) if step.ends else None)
+    entries.value("returns", step.result, "result")
+    entries.node("sink", emit_sinks(context, region, step.sinks), "save")
+    entries.node("enter", emit_enter(context, region, step.enter))
+    entries.node("policy", _policy(context, region, step))
+    return unless_empty(entries.mapping())
 
 
 def _policy(context: MigrationContext, region: Region, step: Step) -> MappingNode | None:
-    written = Entries(context, STEP_POLICY, region, step.span)
-    written.node("admit", emit_admission(region, step.admit))
-    written.node("failure", emit_failure(context, region, step.failure), at=NOWHERE)
-    return unless_empty(written.mapping())
+    entries = Entries(context, STEP_POLICY, region, step.span)
+    entries.node("admit", emit_admission(region, step.admit))
+    entries.node("failure", emit_failure(context, region, step.failure), at=NOWHERE)
+    return unless_empty(entries.mapping())
 
 
 def emit_on_failure(
-    context: MigrationContext, region: Region, said: OnFailure | None
+    context: MigrationContext, region: Region, on_failure: OnFailure | None
 ) -> ScalarNode | MappingNode | None:
-    """Whether a failed step waits for a person: a word, unless it says for how long."""
-    if said is None or said.seconds is None:
-        return scalar(said.action, said.span) if said else None
-    own = context.origins.region(said.span, region)
-    written = Entries(context, ON_FAILURE, own, said.span)
-    written.plain("do", said.action)
-    written.duration("for", said.seconds)
-    return written.mapping(said.span)
+    """Return ``on_failure``: a word, or a mapping if it has a duration."""
+    if on_failure is None or on_failure.seconds is None:
+        return scalar(on_failure.action, on_failure.span) if on_failure else None
+    own_region = context.origins.region(on_failure.span, region)
+    entries = Entries(context, ON_FAILURE, own_region, on_failure.span)
+    entries.plain("do", on_failure.action)
+    entries.duration("for", on_failure.seconds)
+    return entries.mapping(on_failure.span)
 
 
 def emit_failure(context: MigrationContext, region: Region, failure: BranchFailure | None) -> MappingNode | None:
-    """Return the entry that says how an unhandled failure affects other branches; None for the default."""
-    written = Entries(context, FAILURE_MODE, region, region.span)
-    written.plain("mode", failure, at=NOWHERE)
-    return unless_empty(written.mapping())
+    """Return ``policy.failure``, how an unhandled failure affects other branches; None for the default."""
+    entries = Entries(context, FAILURE_MODE, region, region.span)
+    entries.plain("mode", failure, at=NOWHERE)
+    return unless_empty(entries.mapping())

@@ -1,4 +1,4 @@
-"""The small parts that many places share: conditions, durations, assignments."""
+"""Values that occur in many constructs: conditions, durations, assignments."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["emit_assigns", "emit_auth", "emit_condition", "emit_duration", "emit
 
 
 def emit_value(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """Return an optional value; None if it is not written."""
+    """Return the node of an optional value; None without a value."""
     return region.node(value, name, *older) if value else None
 
 
 def emit_auth(region: Region, auth: Value | None, kind: str) -> Node | None:
     """Return a credential. A mapping that would be read as an alias with fields is nested under an alias."""
-    found = emit_value(region, auth, *keys.AUTH)
-    if isinstance(found, MappingNode) and has_alias(found, kind):
-        return mapping((scalar("auth"), found))
-    return found
+    credential = emit_value(region, auth, *keys.AUTH)
+    if isinstance(credential, MappingNode) and has_alias(credential, kind):
+        return mapping((scalar("auth"), credential))
+    return credential
 
 
 def emit_names(region: Region, value: Value, name: str, *older: str) -> Node | None:
@@ -38,11 +38,11 @@ def emit_condition(when: Template | None) -> ScalarNode | None:
 
 
 def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
-    """Return a duration as it was written; a computed fraction of a second is written with a unit."""
+    """Return a duration in its original style; a float that the original does not have gets a unit."""
     if value is None or not isinstance(value.data, float) or region.kept(value.data, name, *older):
         return emit_value(region, value, name, *older)
-    own = region.text(name, *older)
-    return region.scalar(own if duration(own) == value.data else _with_unit(value.data), name, *older)
+    original = region.text(name, *older)
+    return region.scalar(original if duration(original) == value.data else _with_unit(value.data), name, *older)
 
 
 def _with_unit(seconds: float) -> str | float:
@@ -51,7 +51,7 @@ def _with_unit(seconds: float) -> str | float:
 
 
 def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
-    """Return seconds as a whole, or ``{connect, read, total}``."""
+    """Return a timeout: its total, or ``{connect, read, total}``."""
     if limit is None:
         return None
     total = emit_duration(region, limit.total, "timeout", "total", "timeout_seconds", "timeout_s", "deadline_s")
@@ -65,13 +65,13 @@ def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
 
 
 def emit_assigns(context: MigrationContext, region: Region, assigns: tuple[Assign, ...]) -> Node | None:
-    """``set``, every target with its root. A target that is set twice needs a list, which is read in order."""
+    """Return ``set``, with the root of each target. If a target is set twice, it is a list, which is read in order."""
     groups: list[dict[str, Assign]] = [{}]
     for assign in assigns:
         if assign.target in groups[-1]:
             groups.append({})
         groups[-1][assign.target] = assign
-    if any(one.target.endswith("]") for one in assigns):
+    if any(assign.target.endswith("]") for assign in assigns):
         context.extend(SET_ADD, region.span)
     if len(groups) > 1:
         context.extend(SET_LIST, assigns[0].span)
@@ -80,10 +80,10 @@ def emit_assigns(context: MigrationContext, region: Region, assigns: tuple[Assig
 
 
 def _assignments(region: Region, assigns: tuple[Assign, ...]) -> MappingNode:
-    entries = ((scalar(one.target, one.span), _assigned(region, one)) for one in assigns)
+    entries = ((scalar(assign.target, assign.span), _assigned_value(region, assign)) for assign in assigns)
     return MappingNode(tuple(entries), region.place("set", "set_ctx", "set_iter", "vars"))
 
 
-def _assigned(region: Region, assign: Assign) -> Node:
-    bare = assign.target.partition(".")[2]
-    return region.node(assign.value, assign.target, bare, f"step.{bare}")
+def _assigned_value(region: Region, assign: Assign) -> Node:
+    name = assign.target.partition(".")[2]
+    return region.node(assign.value, assign.target, name, f"step.{name}")

@@ -1,9 +1,8 @@
-"""Nodes to YAML text.
+"""Writes nodes as YAML text.
 
-PyYAML's emitter writes, for it knows when a string needs quotes. Its settings: lists are indented, text
-of several lines is written as a block, quotes are double where that needs no escapes, and lines are never folded. The
-author's style is kept where it still fits: a collection on one line stays there, quotes stay what they
-were, and so does a folded text.
+PyYAML's emitter decides when a string needs quotes. Lists are indented, strings of several lines are block scalars,
+quotes are double if that needs no escapes, and lines are not folded. The original style is kept where possible:
+collections on one line, the kind of quotes, and folded strings.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ _NOT_IN_A_BLOCK = re.compile("[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufe
 _BREAK = re.compile("[\n\x85\u2028\u2029]")
 """Line breaks, which are folded in single quotes."""
 _BLOCK = re.compile(r"\n* *[^ \n\t]")
-"""A first line that begins with a tab would be taken for wrong indentation."""
+"""Strings that can be block scalars: a first line that begins with a tab would be read as wrong indentation."""
 
 
 def write(document: MappingNode, source: SourceFile, root: Node | None = None) -> str:
-    """Return the text of a document without comments. Its spans refer to ``source``, whose nodes are ``root``."""
+    """Return the text of a document, without comments. Its spans refer to ``source``, which was parsed to ``root``."""
     out = StringIO()
     emitter = _Emitter(out, allow_unicode=True, width=sys.maxsize)
     for event in _SourceStyle(source, root).events(document):
@@ -49,7 +48,7 @@ def write(document: MappingNode, source: SourceFile, root: Node | None = None) -
 
 
 class _SourceStyle:
-    """The styles of the author's text, for the parts that are written again."""
+    """Converts a document to YAML events, with the styles of the original text."""
 
     def __init__(self, source: SourceFile, root: Node | None) -> None:
         self._source = source
@@ -81,25 +80,25 @@ class _SourceStyle:
         if not isinstance(value, str):
             text = node.text if _has_same_value(node.text, value) else scalar_text(value)
             return yaml.ScalarEvent(None, None, (True, False), text)
-        own = self._styles.get(node.span)
-        if own == "folded" and _FOLDABLE.fullmatch(value):
+        own_style = self._styles.get(node.span)
+        if own_style == "folded" and _FOLDABLE.fullmatch(value):
             style: str | None = ">"
-        elif own in _QUOTES and node.span.line == node.span.end_line:
-            style = _QUOTES[own]
+        elif own_style in _QUOTES and node.span.line == node.span.end_line:
+            style = _QUOTES[own_style]
         else:
             style = "|" if "\n" in value else None
         return yaml.ScalarEvent(None, None, (is_plain_text(value), True), value, style=style)
 
     def _is_own(self, key: ScalarNode) -> bool:
-        """Whether the author wrote this very key there: a new one may have the place of something else."""
+        """Whether the original text has this key at its place; a new key may have the place of another."""
         return self._source.slice(key.span).strip("'\"") == key.text
 
     def _is_on_one_line(self, node: MappingNode | SequenceNode) -> bool:
-        """Whether the author wrote this on one line, in braces or brackets, and it has not grown too long for that."""
+        """Whether the original is on one line, in braces or brackets, and the new one still fits there."""
         if node.span == NOWHERE or node.span.line != node.span.end_line:
             return False
-        own = self._source.slice(node.span)
-        return own[:1] in ("{", "[") and _length(node) <= max(len(own), _SHORT)
+        own_text = self._source.slice(node.span)
+        return own_text[:1] in ("{", "[") and _length(node) <= max(len(own_text), _SHORT)
 
 
 def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
@@ -109,13 +108,13 @@ def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
         if node.template_span:
             yield node.template_span, node.style
     elif isinstance(node, MappingNode):
-        yield from (found for entry in node.entries for part in entry for found in _styles(part))
+        yield from (style for entry in node.entries for part in entry for style in _styles(part))
     else:
-        yield from (found for item in node.items for found in _styles(item))
+        yield from (style for item in node.items for style in _styles(item))
 
 
 def _length(node: Node) -> int:
-    """About how many characters a node takes on one line."""
+    """Estimate the number of characters of a node on one line."""
     if isinstance(node, ScalarNode):
         return len(node.text) + len(": ")
     children = node.items if isinstance(node, SequenceNode) else [part for entry in node.entries for part in entry]
@@ -123,12 +122,12 @@ def _length(node: Node) -> int:
 
 
 def _has_same_value(text: str, value: Json) -> bool:
-    """Whether the author's text has this value without the tag or the quotes that it may have had."""
+    """Whether the original text, as a plain scalar, has this value."""
     try:
-        found = resolve(text, None, (True, False))
+        resolved = resolve(text, None, (True, False))
     except ScalarError:
         return False
-    return bool(text) and type(found) is type(value) and found == value
+    return bool(text) and type(resolved) is type(value) and resolved == value
 
 
 class _Emitter(Emitter):

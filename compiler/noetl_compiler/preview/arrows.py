@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.graph import Arc, Graph, Step
-from noetl_compiler.preview.order import falls_to_final
+from noetl_compiler.preview.order import can_fall_to_final
 from noetl_compiler.preview.phrases import condition, condition_in_words
 
 __all__ = ["Arrow", "arrows"]
@@ -27,20 +27,20 @@ class Arrow(NamedTuple):
 
 def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
     """Yield the arrows that leave a step, in the order of its arcs."""
-    entering = step.loop.enter.arcs if step.loop and step.loop.enter else ()
-    yield from (_entering(step, arc) for arc in entering if arc.to in graph.steps and arc.to != graph.final)
+    entering_arcs = step.loop.enter.arcs if step.loop and step.loop.enter else ()
+    yield from (_entering(step, arc) for arc in entering_arcs if arc.to in graph.steps and arc.to != graph.final)
     start = step.loop.end if step.loop and step.loop.end in graph.steps else step.name
     for index, arc in enumerate(step.route.arcs):
         if arc.to in graph.steps:
             arrow = _arrow(start, arc, "loop" if step.loop else "call")
-            is_rest = index > 0 and step.route.mode == "exclusive" and not arrow.label
-            yield arrow._replace(label="otherwise") if is_rest else arrow
-    if falls_to_final(graph, step) and graph.final in graph.steps and not _ends_a_region(graph, step):
+            is_otherwise = index > 0 and step.route.mode == "exclusive" and not arrow.label
+            yield arrow._replace(label="otherwise") if is_otherwise else arrow
+    if can_fall_to_final(graph, step) and graph.final in graph.steps and not _ends_a_region(graph, step):
         yield Arrow(start, graph.final, "otherwise" if step.route.arcs else "")
 
 
 def _ends_a_region(graph: Graph, step: Step) -> bool:
-    return any(one.loop is not None and one.loop.end == step.name for one in graph.steps.values())
+    return any(other.loop is not None and other.loop.end == step.name for other in graph.steps.values())
 
 
 def _entering(step: Step, arc: Arc) -> Arrow:
@@ -48,7 +48,7 @@ def _entering(step: Step, arc: Arc) -> Arrow:
 
 
 def _arrow(start: str, arc: Arc, moment: Moment) -> Arrow:
-    found = arc_condition(arc, moment)
-    if found.on == "error":
-        return Arrow(start, arc.to, f"failed {condition_in_words(found)}".strip(), "failure")
-    return Arrow(start, arc.to, condition_in_words(found).removeprefix("when "))
+    arc_test = arc_condition(arc, moment)
+    if arc_test.on == "error":
+        return Arrow(start, arc.to, f"failed {condition_in_words(arc_test)}".strip(), "failure")
+    return Arrow(start, arc.to, condition_in_words(arc_test).removeprefix("when "))

@@ -38,7 +38,7 @@ def route_back_edges(
     extents = [(row[0].box.y, max(node.box.y + node.box.height for node in row)) if row else _NOWHERE for row in rows]
     lanes: list[_Lane] = []
     curves: list[Curve] = []
-    for arrow, (width, height) in sorted(arrows, key=lambda one: nodes[one[0].start].row - nodes[one[0].end].row):
+    for arrow, (width, height) in sorted(arrows, key=lambda pair: nodes[pair[0].start].row - nodes[pair[0].end].row):
         start, end = nodes[arrow.start], nodes[arrow.end]
         middle = (_leaving(start, rows, 0.0)[-1][1] + _entering(end, rows, 0.0)[0][1]) / 2
         first, last = _rows_beside(extents, end.row - 1, start.row + 1, middle - height / 2, middle + height / 2)

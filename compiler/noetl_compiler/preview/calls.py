@@ -1,7 +1,7 @@
 """One-line summaries of calls: ``GET https://api.example.com/items``, ``insert into etl_page``.
 
 URLs, statements and commands may contain credentials. So user info and query are removed from URLs, and statements and
-commands are cut at their first quote.
+commands are truncated at their first quote.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from noetl_compiler.graph import Json, Task
 from noetl_compiler.language.scripts import URIS
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 
-__all__ = ["call_in_words"]
+__all__ = ["summarise_call"]
 
 _LONGEST = 80
 _COMMENT = re.compile(r"\s*(?:--[^\n]*\n|/\*.*?\*/|\{#.*?#\})", re.DOTALL)
@@ -25,7 +25,7 @@ _USER = re.compile(r"//[^/@\s{}]*@")
 _QUERY = re.compile(r"\?(?![^{]*\}\}).*")
 
 
-def call_in_words(task: Task) -> str:
+def summarise_call(task: Task) -> str:
     """Summarise the call of a task in at most 80 characters; return "" for kinds without a summary, such as python."""
     summarise = _CALLS.get(task.kind)
     config: Json = task.config.data
@@ -40,7 +40,7 @@ def _script_source(script: Mapping[str, Json]) -> str:
     source: Json = script.get("source")
     endpoint = cast("dict[str, Json]", source).get("endpoint") if isinstance(source, dict) else None
     address = _QUERY.sub(
-        "", _USER.sub("//", strip_braces(str(endpoint or next((script[one] for one in URIS if one in script), ""))))
+        "", _USER.sub("//", strip_braces(str(endpoint or next((script[key] for key in URIS if key in script), ""))))
     )
     digest = script.get("sha256")
     state = f"sha256 {str(digest)[:12]}" if digest else "not fetched yet"
@@ -55,7 +55,7 @@ def _address(config: Mapping[str, Json]) -> str:
 def _statement(config: Mapping[str, Json]) -> str:
     """Summarise the first statement and count the others."""
     field = next((field for field in SQL_COMMANDS if _text(config, field)), "")
-    others = len(_all(config, field)) - 1
+    others = len(_values(config, field)) - 1
     return f"{_beginning(_text(config, field))}{f' and {others} more' if others else ''}"
 
 
@@ -69,23 +69,23 @@ def _beginning(text: str) -> str:
     return " ".join(_STATEMENT_END.split(text.strip(), maxsplit=1)[0].split())
 
 
-def _named(*fields: str) -> Callable[[Mapping[str, Json]], str]:
+def _first_field(*fields: str) -> Callable[[Mapping[str, Json]], str]:
     return lambda config: next((strip_braces(text) for field in fields if (text := _text(config, field))), "")
 
 
 def _text(config: Mapping[str, Json], field: str) -> str:
     """Return a field's text, or the first text of a list."""
-    first: Json = next(iter(_all(config, field)), "")
+    first: Json = next(iter(_values(config, field)), "")
     return first if isinstance(first, str) else ""
 
 
-def _all(config: Mapping[str, Json], field: str) -> list[Json]:
-    found: Json = config.get(field)
-    return cast("list[Json]", found) if isinstance(found, list) else [found]
+def _values(config: Mapping[str, Json], field: str) -> list[Json]:
+    value: Json = config.get(field)
+    return cast("list[Json]", value) if isinstance(value, list) else [value]
 
 
-def _awaited(config: Mapping[str, Json]) -> str:
-    """``for paid``, ``until workload.opens``, ``for 4s``."""
+def _wait_text(config: Mapping[str, Json]) -> str:
+    """Summarise a wait: ``for the signal paid``, ``until workload.opens``, ``for 4s``."""
     words = {"signal": "for the signal", "until": "until", "duration": "for"}
     return next((f"{word} {strip_braces(str(config[field]))}" for field, word in words.items() if field in config), "")
 
@@ -93,9 +93,9 @@ def _awaited(config: Mapping[str, Json]) -> str:
 _CALLS: Mapping[str, Callable[[Mapping[str, Json]], str]] = {
     "http": _address,
     **dict.fromkeys((*sorted(SQL_KINDS), "shell"), _statement),
-    "playbook": _named("path"),
-    "wait": _awaited,
-    "approval": _named("message"),
-    "secrets": _named("secret_name", "name"),
-    "container": _named("image"),
+    "playbook": _first_field("path"),
+    "wait": _wait_text,
+    "approval": _first_field("message"),
+    "secrets": _first_field("secret_name", "name"),
+    "container": _first_field("image"),
 }

@@ -6,7 +6,7 @@ from noetl_compiler.graph import Graph, Step
 from noetl_compiler.preview.arrows import Arrow, arrows
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.phrases import loop_in_words
-from noetl_compiler.preview.wrapping import wrapped
+from noetl_compiler.preview.wrapping import wrap
 from noetl_compiler.printable import printable_line
 
 __all__ = ["dot"]
@@ -20,8 +20,8 @@ def dot(graph: Graph) -> str:
     """Return the graph as a digraph in DOT, without a trailing newline."""
     steps = reading_order(graph)
     ids = {step.name: f"n{index}" for index, step in enumerate(steps)}
-    lines = [f"digraph {_quoted(graph.source.name)} {{", '  node [shape=box, style=rounded, fontname="sans-serif"]']
-    lines += [f"  {ids[step.name]} [label={_quoted(*_rows(step))}{_shape(graph, step)}]" for step in steps]
+    lines = [f"digraph {_quote(graph.source.name)} {{", '  node [shape=box, style=rounded, fontname="sans-serif"]']
+    lines += [f"  {ids[step.name]} [label={_quote(*_rows(step))}{_shape(graph, step)}]" for step in steps]
     lines += [f"  {line}" for step in steps for line in _cluster(step, ids)]
     lines += [f"  {_edge(arrow, ids)}" for step in steps for arrow in arrows(graph, step)]
     return "\n".join([*lines, "}"])
@@ -42,15 +42,15 @@ def _cluster(step: Step, ids: dict[str, str]) -> list[str]:
     if not step.loop or not step.loop.region:
         return []
     inside = "; ".join(ids[name] for name in step.loop.region if name in ids)
-    label = _quoted(f"each {step.loop.element}")
+    label = _quote(f"each {step.loop.element}")
     return [f"subgraph cluster_{ids[step.name]} {{ label={label}; {inside} }}"]
 
 
 def _edge(arrow: Arrow, ids: dict[str, str]) -> str:
-    label = f"label={_quoted(*wrapped(printable_line(arrow.label), LONGEST_LABEL))}" if arrow.label else 'label=""'
+    label = f"label={_quote(*wrap(printable_line(arrow.label), LONGEST_LABEL))}" if arrow.label else 'label=""'
     return f"{ids[arrow.start]} -> {ids[arrow.end]} [{label}{_STYLES[arrow.kind]}]"
 
 
-def _quoted(*rows: str) -> str:
+def _quote(*rows: str) -> str:
     escaped = (printable_line(row).replace("\\", "\\\\").replace('"', '\\"') for row in rows)
     return '"' + "\\n".join(escaped) + '"'

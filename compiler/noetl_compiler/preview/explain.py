@@ -1,4 +1,4 @@
-"""Explain what a step compiles to and why: for each part its place in the playbook and its counterpart on Temporal."""
+"""Explains what a step compiles to and why: the place of each part in the playbook and its counterpart on Temporal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl_compiler.guarantees import call_guarantee, rows_guarantee
 from noetl_compiler.language.names import PASSED
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
-from noetl_compiler.preview.order import falls_to_final
+from noetl_compiler.preview.order import can_fall_to_final
 from noetl_compiler.preview.origins import KeyPathLookup
 from noetl_compiler.preview.outline import Line, matches_every_error
 from noetl_compiler.preview.phrases import (
@@ -23,10 +23,10 @@ from noetl_compiler.preview.phrases import (
     loop_in_words,
     rule_in_words,
     seconds,
-    shown,
     sink_in_words,
+    value_text,
 )
-from noetl_compiler.preview.tree import drawn
+from noetl_compiler.preview.tree import draw
 from noetl_compiler.templates import paths
 from noetl_compiler.templating.boundary import boundary
 from noetl_compiler.value_merge import mapping_of
@@ -75,7 +75,7 @@ class Explainer:
         step, origins = self._graph.steps[name], self._origins
         around, before = self._around[name], self._before.get(name, ())
         explanation = _Explanation(self._graph, step, origins, around, before, self._tools)
-        return "\n".join(drawn(explanation.line(), width=width))
+        return "\n".join(draw(explanation.line(), width=width))
 
 
 class _Explanation:
@@ -96,7 +96,7 @@ class _Explanation:
 
     def line(self) -> Line:
         place = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
-        parts = (self._origin, self._arrival, self._bound, self._loop, self._tasks, self._ending, self._edges)
+        parts = (self._origin, self._arrival, self._entering_lines, self._loop, self._tasks, self._ending, self._edges)
         return Line(f"{self._step.name}  {place}", [line for part in parts for line in part()])
 
     def _origin(self) -> Iterator[Line]:
@@ -128,12 +128,12 @@ class _Explanation:
             verb = "runs" if rule.allow else "is skipped"
             yield self._at(f"{verb} {condition(rule.when) or 'otherwise'}", rule)
 
-    def _bound(self) -> Iterator[Line]:
+    def _entering_lines(self) -> Iterator[Line]:
         for name, value in mapping_of(self._step.args).items():
-            yield Line(f"{name} is bound to {_given(value)}")
+            yield Line(f"{name} is bound to {_value_text(value)}")
         for rule in self._step.enter:
-            only = guard_in_words(rule.guard, "enter") if rule.guard else ""
-            yield from (Line(f"on entering{only and f', {only}'}, {text}") for text in _sets(rule.set))
+            guard_text = guard_in_words(rule.guard, "enter") if rule.guard else ""
+            yield from (Line(f"on entering{guard_text and f', {guard_text}'}, {text}") for text in _sets(rule.set))
         if self._step.timeout and self._step.timeout.total:
             yield Line(f"at most {seconds(self._step.timeout.total)}: a timer, then an error of kind timeout")
 
@@ -166,7 +166,12 @@ class _Explanation:
             yield Line("no task: no activity is called, the workflow only evaluates the route")
         for task in self._step.tasks:
             line = self._at(f"{task.label}: an activity noetl.{task.kind} on the queue of {task.queue}", task)
-            line.below = [*_aside(task), *_call(task, self._tools), *map(self._sink, task.sinks), *self._policy(task)]
+            line.below = [
+                *_guard_lines(task),
+                *_call(task, self._tools),
+                *map(self._sink, task.sinks),
+                *self._policy(task),
+            ]
             yield line
 
     def _sink(self, sink: Sink) -> Line:
@@ -189,7 +194,7 @@ class _Explanation:
     def _ending(self) -> Iterator[Line]:
         yield from (Line(f"then {text}") for text in _sets(self._step.set))
         if self._step.result is not None:
-            yield Line(f"its result is {shown(self._step.result)}")
+            yield Line(f"its result is {value_text(self._step.result)}")
 
     def _edges(self) -> Iterator[Line]:
         route = self._step.route
@@ -201,16 +206,16 @@ class _Explanation:
         yield Line(mode if len(route.arcs) > 1 else "route", edges)
 
     def _edge(self, arc: Arc, moment: Moment) -> Line:
-        found = arc_condition(arc, moment)
-        only = condition(arc.when)
+        arc_test = arc_condition(arc, moment)
+        when = condition(arc.when)
         why = ", as its condition does not read the outcome" if arc.on == boundary(arc.when) == "ok" else ""
-        line = self._at(f"-> {arc.to} {only}".rstrip(), arc)
-        line.below = [Line(f"{_BOUNDARIES[found.on]}{why}"), *map(Line, _sets(arc.set))]
+        line = self._at(f"-> {arc.to} {when}".rstrip(), arc)
+        line.below = [Line(f"{_BOUNDARIES[arc_test.on]}{why}"), *map(Line, _sets(arc.set))]
         return line
 
     def _otherwise(self) -> Iterator[Line]:
         graph, step = self._graph, self._step
-        if falls_to_final(graph, step):
+        if can_fall_to_final(graph, step):
             yield Line(f"-> {graph.final} if no edge matches")
         if all(arc.on == "ok" for arc in step.route.arcs):
             yield Line(f"-> {graph.final} after an unhandled failure, which fails the playbook")
@@ -219,11 +224,13 @@ class _Explanation:
         return Line(f"{text}  {self._origins.of(part.span, self._step.span)}")
 
 
-def _aside(task: Task) -> Iterator[Line]:
+def _guard_lines(task: Task) -> Iterator[Line]:
     if task.guard is not None:
-        only = guard_in_words(task.guard)
+        guard_text = guard_in_words(task.guard)
         yield Line("runs after the step's own task and reads its outcome; its result is not the step's")
-        yield Line(only if only.startswith("unless") else f"only {only}" if only else "every time")
+        yield Line(
+            guard_text if guard_text.startswith("unless") else f"only {guard_text}" if guard_text else "every time"
+        )
 
 
 def _call(task: Task, tools: Tools) -> Iterator[Line]:
@@ -243,14 +250,14 @@ def _call(task: Task, tools: Tools) -> Iterator[Line]:
 def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
     for assign in assigns:
         if assign.target.startswith(PASSED):
-            yield from (f"passes {name} = {_given(value)}" for name, value in mapping_of(assign.value).items())
+            yield from (f"passes {name} = {_value_text(value)}" for name, value in mapping_of(assign.value).items())
         else:
             yield assign_in_words(assign).replace(" ", "s ", 1)
 
 
-def _given(value: Json) -> str:
-    """Show a value; names that only lowering uses are replaced by what they hold."""
-    read = paths(value) if isinstance(value, str) else ()
-    if PASSED.rstrip(".") in read:
+def _value_text(value: Json) -> str:
+    """Return a value in words; an internal name of the compiler is replaced by its meaning."""
+    paths_read = paths(value) if isinstance(value, str) else ()
+    if PASSED.rstrip(".") in paths_read:
         return "the value that the incoming edge passes"
-    return shown(value)
+    return value_text(value)

@@ -8,12 +8,12 @@ from noetl_compiler.diagnostics import columns
 from noetl_compiler.forecast import Amount, Forecast, StepForecast
 from noetl_compiler.printable import printable_line
 
-__all__ = ["Table", "forecast_table", "table_of"]
+__all__ = ["Table", "forecast_cells", "forecast_table"]
 
 Cells: TypeAlias = tuple[str, ...]
 
-_HEAD = ("step", "items", "calls", "children", "runs", "events", "bytes", "actions", "with retries", "")
-_ASSUMED = (
+_TITLES = ("step", "items", "calls", "children", "runs", "events", "bytes", "actions", "with retries", "")
+_ASSUMPTIONS = (
     "assumed: nothing fails (but: with retries), a result has 1 kB (--result-bytes), values over 64 KB are stored in"
     " Postgres, a call takes less than 8 s"
 )
@@ -29,20 +29,20 @@ class Table(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def table_of(found: Forecast) -> Table:
-    """Return the cells of the table, to be laid out for a terminal or an HTML page."""
-    steps = [_row(step) for step in found.steps if step.most.calls or step.most.children or step.assumed]
-    return Table(_HEAD, steps, _whole(found), _ASSUMED, tuple(map(printable_line, found.warnings)))
+def forecast_cells(forecast: Forecast) -> Table:
+    """Return the cells of the table, for a terminal or an HTML page."""
+    steps = [_row(step) for step in forecast.steps if step.most.calls or step.most.children or step.assumed]
+    return Table(_TITLES, steps, _whole(forecast), _ASSUMPTIONS, tuple(map(printable_line, forecast.warnings)))
 
 
-def forecast_table(found: Forecast) -> str:
+def forecast_table(forecast: Forecast) -> str:
     """Return the table as text, without a trailing newline."""
-    table = table_of(found)
+    table = forecast_cells(forecast)
     rows = [table.head, *table.steps, *table.whole]
-    widths = [max(columns(row[column]) for row in rows) for column in range(len(_HEAD))]
+    widths = [max(columns(row[column]) for row in rows) for column in range(len(_TITLES))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "-" * len(lines[0].rstrip()))
-    return "\n".join([*lines, table.assumed, *(f"warning: {one}" for one in table.warnings)])
+    return "\n".join([*lines, table.assumed, *(f"warning: {warning}" for warning in table.warnings)])
 
 
 def _row(step: StepForecast) -> Cells:
@@ -51,11 +51,11 @@ def _row(step: StepForecast) -> Cells:
     return _cells(printable_line(step.step), items, step.most, _size(step.bytes), retried, "; ".join(step.assumed))
 
 
-def _whole(found: Forecast) -> list[Cells]:
-    most = _cells("in all", "", found.most, _size(found.bytes), f"{found.actions_with_retries:,}", "")
-    if found.least == found.most:
+def _whole(forecast: Forecast) -> list[Cells]:
+    most = _cells("in all", "", forecast.most, _size(forecast.bytes), f"{forecast.actions_with_retries:,}", "")
+    if forecast.least == forecast.most:
         return [most]
-    return [("in all, at most", *most[1:]), _cells("in all, at least", "", found.least, "", "", "")]
+    return [("in all, at most", *most[1:]), _cells("in all, at least", "", forecast.least, "", "", "")]
 
 
 def _cells(name: str, items: str, amount: Amount, size: str, retried: str, notes: str) -> Cells:

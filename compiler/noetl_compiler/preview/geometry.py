@@ -55,7 +55,7 @@ Row: TypeAlias = list[Node]
 class Curve(msgspec.Struct):
     """An arrow with its points, ends included, and the centre of its label.
 
-    ``is_back``: a back edge, drawn upwards on the right in straight lines. ``is_joining``: it ends on the line of
+    ``is_back``: it is a back edge, drawn upwards on the right in straight lines. ``is_joining``: it ends on the line of
     another arrow to the same step.
     """
 
@@ -71,10 +71,10 @@ RADIUS = 8.0
 
 def path_data(curve: Curve) -> str:
     """Return the SVG path data: curves for forward edges, straight lines with rounded corners for back edges."""
-    return _cornered(curve.points) if curve.is_back else _flowing(curve.points)
+    return _cornered_path(curve.points) if curve.is_back else _curved_path(curve.points)
 
 
-def _flowing(points: list[Point]) -> str:
+def _curved_path(points: list[Point]) -> str:
     drawn = "M{:g} {:g}".format(*points[0])
     for (x1, y1), (x2, y2) in pairwise(points):
         middle = (y1 + y2) / 2
@@ -82,7 +82,7 @@ def _flowing(points: list[Point]) -> str:
     return drawn
 
 
-def _cornered(points: list[Point]) -> str:
+def _cornered_path(points: list[Point]) -> str:
     drawn = "M{:g} {:g}".format(*points[0])
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         (x1, y1), (x2, y2) = _near(corner, before), _near(corner, after)
@@ -94,5 +94,5 @@ def _near(corner: Point, other: Point) -> Point:
     """Return the point at which the rounding of a corner begins."""
     (x1, y1), (x2, y2) = corner, other
     length = abs(x2 - x1) + abs(y2 - y1)
-    share = min(RADIUS, length / 2) / length if length else 0.0
-    return x1 + (x2 - x1) * share, y1 + (y2 - y1) * share
+    fraction = min(RADIUS, length / 2) / length if length else 0.0
+    return x1 + (x2 - x1) * fraction, y1 + (y2 - y1) * fraction

@@ -15,14 +15,16 @@ __all__ = ["guarantee_table"]
 
 def guarantee_table(graph: Graph, tools: Tools = KINDS) -> Line | None:
     """Group calls and rows under ``exactly once: reason``; None if no call has an effect."""
-    found: dict[Guarantee, list[str]] = {}
-    for guarantee, name in _all(graph, tools):
-        found.setdefault(guarantee, []).append(name)
-    lines = [Line(str(one), [Line(", ".join(dict.fromkeys(names)))]) for one, names in found.items()]
+    names_by_guarantee: dict[Guarantee, list[str]] = {}
+    for guarantee, name in _guarantees(graph, tools):
+        names_by_guarantee.setdefault(guarantee, []).append(name)
+    lines = [
+        Line(str(guarantee), [Line(", ".join(dict.fromkeys(names)))]) for guarantee, names in names_by_guarantee.items()
+    ]
     return Line("delivery guarantees of calls and rows", lines) if lines else None
 
 
-def _all(graph: Graph, tools: Tools) -> Iterator[tuple[Guarantee, str]]:
+def _guarantees(graph: Graph, tools: Tools) -> Iterator[tuple[Guarantee, str]]:
     for step, task in steps_with_tasks(graph):
         name = task_name(step, task)
         if (of_task := call_guarantee(task, tools)) is not None:

@@ -37,7 +37,7 @@ def lay_out(
 
     ``labels`` has the size of each arrow's label, 0 by 0 for none.
     """
-    back = _leading_back(list(sizes), arrows)
+    back = _back_edges(list(sizes), arrows)
     forward = [index for index in range(len(arrows)) if index not in back]
     depths = _depths(list(sizes), [arrows[index] for index in forward])
     nodes = {name: Node(Box(name, *size), 2 * depths[name]) for name, size in sizes.items()}
@@ -51,7 +51,7 @@ def lay_out(
     return [node.box for node in nodes.values()], curves
 
 
-def _leading_back(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
+def _back_edges(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
     """Return the indices of the back edges of a depth-first walk in the given order."""
     leaving: dict[str, list[tuple[int, str]]] = {name: [] for name in names}
     for index, arrow in enumerate(arrows):
@@ -62,8 +62,8 @@ def _leading_back(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
         path = [(first, iter(leaving[first]))] if first not in state else []
         state.setdefault(first, "open")
         while path:
-            name, ways = path[-1]
-            index, end = next(ways, (-1, ""))
+            name, edges = path[-1]
+            index, end = next(edges, (-1, ""))
             if index < 0:
                 state[name] = "done"
                 path.pop()
@@ -78,17 +78,17 @@ def _leading_back(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
 def _depths(names: list[str], forward: Sequence[Arrow]) -> dict[str, int]:
     """Return the length of the longest path to each step, visiting steps in topological order."""
     depths = dict.fromkeys(names, 0)
-    missing = dict.fromkeys(names, 0)
+    unvisited = dict.fromkeys(names, 0)
     leaving: dict[str, list[str]] = {name: [] for name in names}
     for arrow in forward:
-        missing[arrow.end] += 1
+        unvisited[arrow.end] += 1
         leaving[arrow.start].append(arrow.end)
-    ready = [name for name in names if not missing[name]]
+    ready = [name for name in names if not unvisited[name]]
     for name in ready:
         for end in leaving[name]:
             depths[end] = max(depths[end], depths[name] + 1)
-            missing[end] -= 1
-            ready += [end] if not missing[end] else []
+            unvisited[end] -= 1
+            ready += [end] if not unvisited[end] else []
     return depths
 
 
@@ -131,14 +131,14 @@ def _sort(rows: list[Row]) -> None:
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
-            wanted = {node: _mean(node.above if down else node.below, node.order) for node in row}
-            row.sort(key=wanted.__getitem__)
+            means = {node: _mean(node.above if down else node.below, node.order) for node in row}
+            row.sort(key=means.__getitem__)
             for index, node in enumerate(row):
                 node.order = float(index)
 
 
-def _mean(neighbours: list[Node], otherwise: float) -> float:
-    return sum(node.order for node in neighbours) / len(neighbours) if neighbours else otherwise
+def _mean(neighbours: list[Node], default: float) -> float:
+    return sum(node.order for node in neighbours) / len(neighbours) if neighbours else default
 
 
 def _curve(arrow: Arrow, chain: list[Node]) -> Curve:

@@ -26,14 +26,14 @@ def mermaid(graph: Graph) -> str:
     for step in steps:
         lines += [f"    {line}" for line in _region(step, ids)]
     for step in steps:
-        lines += [f"    {_drawn(arrow, ids)}" for arrow in arrows(graph, step)]
+        lines += [f"    {_edge(arrow, ids)}" for arrow in arrows(graph, step)]
     return "\n".join(lines)
 
 
 def _node(graph: Graph, step: Step) -> str:
-    rows = [f"<b>{_escaped(step.name)}</b>"]
-    rows += [_escaped(loop_in_words(step.loop))] if step.loop else []
-    rows += [_escaped(f"{task.label} [{task.kind}]") for task in step.tasks]
+    rows = [f"<b>{_escape(step.name)}</b>"]
+    rows += [_escape(loop_in_words(step.loop))] if step.loop else []
+    rows += [_escape(f"{task.label} [{task.kind}]") for task in step.tasks]
     text = f'"{"<br/>".join(rows)}"'
     if step.name in (graph.entry, graph.final):
         return f"([{text}])"
@@ -47,15 +47,15 @@ def _region(step: Step, ids: dict[str, str]) -> list[str]:
     if not step.loop or not step.loop.region:
         return []
     inside = [f"    {ids[name]}" for name in step.loop.region if name in ids]
-    return [f'subgraph {ids[step.name]}_region["each {_escaped(step.loop.element)}"]', *inside, "end"]
+    return [f'subgraph {ids[step.name]}_region["each {_escape(step.loop.element)}"]', *inside, "end"]
 
 
-def _drawn(arrow: Arrow, ids: dict[str, str]) -> str:
+def _edge(arrow: Arrow, ids: dict[str, str]) -> str:
     line = "-.->" if arrow.kind == "failure" else "-->"
-    label = f'|"{_escaped(arrow.label)}"|' if arrow.label else ""
+    label = f'|"{_escape(arrow.label)}"|' if arrow.label else ""
     return f"{ids[arrow.start]} {line}{label} {ids[arrow.end]}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     """Replace characters that Mermaid or HTML would interpret with Mermaid's entity codes."""
     return "".join(_ESCAPES.get(char, char) for char in printable_line(" ".join(text.split())))

@@ -1,34 +1,36 @@
-"""The order in which steps are shown: as a reader follows the edges from the entry."""
+"""The order in which steps are shown: along the edges from the entry."""
 
 from __future__ import annotations
 
 from noetl_compiler.conditions import arc_condition
 from noetl_compiler.graph import Graph, Step
 
-__all__ = ["falls_to_final", "reading_order", "unreached"]
+__all__ = ["can_fall_to_final", "reading_order", "unreached_steps"]
 
 
 def reading_order(graph: Graph) -> list[Step]:
     """Return the reachable steps, a loop's region then its successors; then unreachable steps, then the final one."""
-    names = [*_reached(graph), *unreached(graph)]
+    names = [*_reached_steps(graph), *unreached_steps(graph)]
     steps = [graph.steps[name] for name in names if name != graph.final]
     return [*steps, graph.steps[graph.final]] if graph.final in graph.steps else steps
 
 
-def unreached(graph: Graph) -> list[str]:
+def unreached_steps(graph: Graph) -> list[str]:
     """Return the steps that no edge reaches. The final step is always reachable, by a failure if nothing else."""
-    reached = set(_reached(graph))
+    reached = set(_reached_steps(graph))
     return [name for name in graph.steps if name not in reached and name != graph.final]
 
 
-def falls_to_final(graph: Graph, step: Step) -> bool:
+def can_fall_to_final(graph: Graph, step: Step) -> bool:
     """Whether a successful step can go to the final step because none of its arcs matches."""
     conditions = [arc_condition(arc, "loop" if step.loop else "call") for arc in step.route.arcs]
-    is_closed = any(one.on != "error" and not one.cause and not one.remainder for one in conditions)
+    is_closed = any(
+        condition.on != "error" and not condition.cause and not condition.remainder for condition in conditions
+    )
     return step.name != graph.final and step.route.on_no_match == "end" and not (is_closed and not step.admit)
 
 
-def _reached(graph: Graph) -> list[str]:
+def _reached_steps(graph: Graph) -> list[str]:
     order: list[str] = []
     seen: set[str] = set()
     waiting = [graph.entry]

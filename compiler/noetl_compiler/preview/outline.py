@@ -10,8 +10,8 @@ from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, KeychainEntry, L
 from noetl_compiler.guarantees import call_guarantee, rows_guarantee
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS, WAITS
-from noetl_compiler.preview.calls import call_in_words
-from noetl_compiler.preview.order import falls_to_final
+from noetl_compiler.preview.calls import summarise_call
+from noetl_compiler.preview.order import can_fall_to_final
 from noetl_compiler.preview.phrases import (
     assign_in_words,
     circuit_in_words,
@@ -23,8 +23,8 @@ from noetl_compiler.preview.phrases import (
     rule_in_words,
     seconds,
     sets_in_words,
-    shown,
     sink_in_words,
+    value_text,
 )
 from noetl_compiler.value_merge import mapping_of
 
@@ -45,7 +45,7 @@ class Line(msgspec.Struct):
 
 
 def heading(graph: Graph) -> list[str]:
-    """Name, entry and final step, and the task queues, credentials and keychain entries that the graph needs."""
+    """Return the name, the entry and final step, and the task queues, credentials and keychain entries of a graph."""
     source = graph.source
     queues = sorted({task.queue for step in graph.steps.values() for task in step.calls if task.kind not in WAITS})
     count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
@@ -82,14 +82,14 @@ def content(step: Step, tools: Tools = KINDS) -> list[Line]:
         lines.append(Line(_FAILURES[step.failure]))
     if step.hold:
         lines.append(Line(f"after a failure it waits for a person, at most {seconds(step.hold.seconds)}"))
-    status = [Line(f"the run ends as {shown(step.status.value)}")] if step.status else []
+    status = [Line(f"the run ends as {value_text(step.status.value)}")] if step.status else []
     return [*lines, *(_task(task, tools) for task in step.tasks), *_sets(step.set), *status]
 
 
 def _entering(rule: EnterRule) -> list[Line]:
-    only = guard_in_words(rule.guard, "enter") if rule.guard else ""
+    guard_text = guard_in_words(rule.guard, "enter") if rule.guard else ""
     sets = _sets(rule.set)
-    return [Line(f"on entering{only and f', {only}'}", sets)] if sets else []
+    return [Line(f"on entering{guard_text and f', {guard_text}'}", sets)] if sets else []
 
 
 def _iteration(loop: Loop) -> list[Line]:
@@ -106,16 +106,16 @@ def _iteration(loop: Loop) -> list[Line]:
 
 def _task(task: Task, tools: Tools) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
-    aside = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
+    guard_text = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
     guarantee = call_guarantee(task, tools)
     kind = f"{task.kind}, {guarantee.word}" if guarantee else task.kind
-    line = Line(f"{task.label} [{kind}]{queue} {call_in_words(task)}".rstrip() + aside)
+    line = Line(f"{task.label} [{kind}]{queue} {summarise_call(task)}".rstrip() + guard_text)
     if task.timeout and (limit := limit_in_words(task.timeout)):
         line.below.append(Line(limit))
     line.below += [_sink(sink) for sink in task.sinks]
     line.below += _sets(task.set)
     if task.output:
-        line.below += [Line(f"{one.name} is {one.path} of its result") for one in task.output.select]
+        line.below += [Line(f"{part.name} is {part.path} of its result") for part in task.output.select]
     if task.policy:
         line.below += _rules(task.policy)
     return line
@@ -149,16 +149,16 @@ def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
 
 def edges(graph: Graph, step: Step) -> list[Line]:
     """Return the edges of a step in order, and the implicit one to the final step."""
-    several = len(step.route.arcs) > 1 and step.route.mode == "inclusive"
+    follows_all = len(step.route.arcs) > 1 and step.route.mode == "inclusive"
     lines = [Line(_edge(arc, "loop" if step.loop else "call")) for arc in step.route.arcs]
-    if len(lines) > 1 and not several and lines[-1].text.startswith("then "):
+    if len(lines) > 1 and not follows_all and lines[-1].text.startswith("then "):
         lines[-1].text = lines[-1].text.replace("then", "otherwise", 1)
-    if falls_to_final(graph, step):
+    if can_fall_to_final(graph, step):
         lines.append(Line(f"{'otherwise' if step.route.arcs else 'then'} -> {graph.final}"))
-    return [Line("all matching edges", lines)] if several else lines
+    return [Line("all matching edges", lines)] if follows_all else lines
 
 
 def _edge(arc: Arc, moment: Moment = "call") -> str:
-    found = arc_condition(arc, moment)
-    prefix = f"{_OUTCOMES[found.on]} {condition_in_words(found)}".strip() or "then"
+    arc_test = arc_condition(arc, moment)
+    prefix = f"{_OUTCOMES[arc_test.on]} {condition_in_words(arc_test)}".strip() or "then"
     return ", ".join([f"{prefix} -> {arc.to}", *sets_in_words(arc.set)])

@@ -15,7 +15,7 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.explain import Explainer
-from noetl_compiler.preview.forecast_table import table_of
+from noetl_compiler.preview.forecast_table import forecast_cells
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.origins import KeyPathLookup
 from noetl_compiler.preview.outline import heading
@@ -44,11 +44,11 @@ def page(
         .from_string(template)
         .render(
             name=printable_line(graph.source.name),
-            heading=[_marked(line) for line in heading(graph)],
-            findings=[(found.severity.value, _marked(one_line(found))) for found in findings],
+            heading=[_mark_templates(line) for line in heading(graph)],
+            findings=[(finding.severity.value, _mark_templates(one_line(finding))) for finding in findings],
             picture=Markup(svg(graph, {name: f"#{id_}" for name, id_ in ids.items()}, tools)),  # noqa: S704 - svg() escapes
             tree=tree(graph, tools=tools),
-            cost=table_of(forecast),
+            cost=forecast_cells(forecast),
             steps=[
                 {"name": printable_line(step.name), "id": ids[step.name], "text": explainer.explain(step.name)}
                 for step in steps
@@ -59,7 +59,7 @@ def page(
     )
 
 
-def _marked(line: str) -> Markup:
+def _mark_templates(line: str) -> Markup:
     """Escape a line and wrap its templates in elements, so that the browser does not break them across lines."""
     parts = enumerate(_TEMPLATE.split(printable_line(line)))
     return Markup("").join(

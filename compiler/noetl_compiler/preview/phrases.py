@@ -31,15 +31,15 @@ __all__ = [
     "circuit_in_words",
     "condition",
     "condition_in_words",
-    "cut",
     "guard_in_words",
     "limit_in_words",
     "loop_in_words",
     "rule_in_words",
     "seconds",
     "sets_in_words",
-    "shown",
     "sink_in_words",
+    "truncate",
+    "value_text",
 ]
 
 _LONGEST = 160
@@ -47,13 +47,13 @@ _OUTCOME = {"any": "", "ok": " on success", "error": " on error"}
 _ACTIONS = {"again": "call again", "break": "leave the step"}
 
 
-def shown(value: Value | Json) -> str:
+def value_text(value: Value | Json) -> str:
     """Return a value on one line; a single template without its braces."""
     data = value.data if isinstance(value, Value) else value
-    return cut(strip_braces(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _LONGEST)
+    return truncate(strip_braces(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _LONGEST)
 
 
-def cut(text: str, longest: int) -> str:
+def truncate(text: str, longest: int) -> str:
     """Truncate to at most ``longest`` characters."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
@@ -63,15 +63,15 @@ def condition(when: Template | None) -> str:
     return f"when {strip_braces(when.source)}" if when else ""
 
 
-def condition_in_words(found: Condition) -> str:
+def condition_in_words(condition: Condition) -> str:
     """Return a condition without its test of the outcome: ``on 429/5xx when attempt < 3``."""
-    cause, rest = found.cause and f"on {found.cause}", found.remainder and f"when {found.remainder}"
+    cause, rest = condition.cause and f"on {condition.cause}", condition.remainder and f"when {condition.remainder}"
     return f"{cause} {rest}".strip()
 
 
 def rule_in_words(rule: Rule) -> str:
     """``retry: up to 3 calls, 0.5 s doubling, at most 60 s, on 429/5xx``."""
-    found = read_condition(rule.when, rule.on)
+    condition = read_condition(rule.when, rule.on)
     details = [
         _calls(rule),
         *_delay(rule),
@@ -79,22 +79,26 @@ def rule_in_words(rule: Rule) -> str:
         f"with {', '.join(_leaves(rule.patch.data, ''))} changed" if rule.patch else "",
         f"called with {', '.join(_leaves(rule.rebind.data, ''))}" if rule.rebind else "",
         _collect(rule.collect) if rule.collect else "",
-        f"result = {shown(rule.result)}" if rule.result else "",
-        f"because {shown(rule.message)}" if rule.message else "",
+        f"result = {value_text(rule.result)}" if rule.result else "",
+        f"because {value_text(rule.message)}" if rule.message else "",
         *sets_in_words(rule.set),
     ]
-    said = ", ".join(detail for detail in details if detail)
+    detail_text = ", ".join(detail for detail in details if detail)
     action = f"jump to {rule.to}" if rule.do == "jump" else _ACTIONS.get(rule.do, rule.do)
-    outcome = "" if found.cause or rule.do == "again" else _OUTCOME[found.on]
-    when = condition_in_words(found).replace("when ", "while ", 1) if rule.do == "again" else condition_in_words(found)
-    return f"{action}{outcome}{': ' if said else ''}{said}{when and (', ' if said else ' ')}{when}"
+    outcome = "" if condition.cause or rule.do == "again" else _OUTCOME[condition.on]
+    when = (
+        condition_in_words(condition).replace("when ", "while ", 1)
+        if rule.do == "again"
+        else condition_in_words(condition)
+    )
+    return f"{action}{outcome}{': ' if detail_text else ''}{detail_text}{when and (', ' if detail_text else ' ')}{when}"
 
 
 def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
-    """The names that an edge sets, and the arguments that it passes to its target."""
+    """Return ``set a, b`` for the names that an edge sets, and ``pass c`` for the arguments that it passes."""
     names = [assign.target for assign in assigns if not assign.target.startswith(PASSED)]
     passed = [name for assign in assigns if assign.target.startswith(PASSED) for name in mapping_of(assign.value)]
-    return [f"{verb} {', '.join(some)}" for verb, some in (("set", names), ("pass", passed)) if some]
+    return [f"{verb} {', '.join(assigned)}" for verb, assigned in (("set", names), ("pass", passed)) if assigned]
 
 
 _ADDITIONS = {
@@ -109,22 +113,22 @@ def assign_in_words(assign: Assign) -> str:
     """``set ctx.a = 1``, ``add 1 to ctx.a``."""
     for mark, words in _ADDITIONS.items():
         if assign.target.endswith(mark):
-            return words.format(shown(assign.value), assign.target.removesuffix(mark))
-    return f"set {assign.target} = {shown(assign.value)}"
+            return words.format(value_text(assign.value), assign.target.removesuffix(mark))
+    return f"set {assign.target} = {value_text(assign.value)}"
 
 
 def circuit_in_words(circuit: Circuit) -> str:
     """``after 5 failures within 60 s calls fail immediately, probed after 30 s``."""
     window = f" within {seconds(circuit.window)}" if circuit.window else ""
     probe = f", probed after {seconds(circuit.probe)}" if circuit.probe else ""
-    return f"after {shown(circuit.failures)} failures{window} calls fail immediately{probe}"
+    return f"after {value_text(circuit.failures)} failures{window} calls fail immediately{probe}"
 
 
 def limit_in_words(limit: Timeout) -> str:
     """``at most 30 s a call, 5 s to connect``; "" without limits."""
     parts = [
-        f"{seconds(value)} {what}"
-        for value, what in ((limit.total, "a call"), (limit.connect, "to connect"), (limit.read, "to read"))
+        f"{seconds(value)} {scope}"
+        for value, scope in ((limit.total, "a call"), (limit.connect, "to connect"), (limit.read, "to read"))
         if value is not None
     ]
     return f"at most {', '.join(parts)}" if parts else ""
@@ -133,9 +137,11 @@ def limit_in_words(limit: Timeout) -> str:
 def _calls(rule: Rule) -> str:
     if rule.do not in ("retry", "again"):
         return ""
-    number = shown(rule.attempts) if rule.attempts else str(defaults.ATTEMPTS if rule.do == "retry" else defaults.PAGES)
+    number = (
+        value_text(rule.attempts) if rule.attempts else str(defaults.ATTEMPTS if rule.do == "retry" else defaults.PAGES)
+    )
     if rule.do == "retry" and number.isdecimal():
-        number = str(min(int(number), defaults.MOST_ATTEMPTS))
+        number = str(min(int(number), defaults.MAX_ATTEMPTS))
     return f"up to {number} call{'s' * (number != '1')}"
 
 
@@ -159,13 +165,13 @@ def _delay(rule: Rule) -> list[str]:
 
 def seconds(value: Value) -> str:
     """``30 s``."""
-    return f"{value.data:g} s" if isinstance(value.data, int | float) else f"{shown(value)} s"
+    return f"{value.data:g} s" if isinstance(value.data, int | float) else f"{value_text(value)} s"
 
 
 def _collect(collect: Collect) -> str:
-    what = collect.path or "the result"
+    source = collect.path or "the result"
     verb = "keep the last of" if collect.strategy == "replace" else collect.strategy
-    return f"{verb} {what} into {collect.into}"
+    return f"{verb} {source} into {collect.into}"
 
 
 def _leaves(data: Json, path: str) -> list[str]:
@@ -177,14 +183,14 @@ def _leaves(data: Json, path: str) -> list[str]:
 
 def loop_in_words(loop: Loop) -> str:
     """``for each endpoint in workload.endpoints: parallel, up to 2 at once``."""
-    source = shown(loop.collection) if loop.collection else "rows claimed from " + _kind(loop)
+    source = value_text(loop.collection) if loop.collection else "rows claimed from " + _kind(loop)
     details = [
         loop.mode,
-        f"up to {shown(loop.max_in_flight)} at once" if loop.max_in_flight else "",
-        f"{shown(loop.chunk_size)} items an iteration" if loop.chunk_size else "",
-        f"only where {shown(loop.where.source)}" if loop.where else "",
-        f"ordered by {shown(loop.order_by.source)}" if loop.order_by else "",
-        f"the first {shown(loop.limit)}" if loop.limit else "",
+        f"up to {value_text(loop.max_in_flight)} at once" if loop.max_in_flight else "",
+        f"{value_text(loop.chunk_size)} items an iteration" if loop.chunk_size else "",
+        f"only where {value_text(loop.where.source)}" if loop.where else "",
+        f"ordered by {value_text(loop.order_by.source)}" if loop.order_by else "",
+        f"the first {value_text(loop.limit)}" if loop.limit else "",
         "stop at the first failure" if loop.on_error == "fail_fast" else "",
         "failed iterations do not fail the step" if loop.failure == "best_effort" else "",
         _frame_in_words(loop.frame) if loop.frame else "",
@@ -196,10 +202,10 @@ def loop_in_words(loop: Loop) -> str:
 def _frame_in_words(frame: Frame) -> str:
     """``framed: 1000 items an activity, 16 at once, for at most 60 s``."""
     parts = [
-        f"framed: {shown(frame.max_rows)} items an activity" if frame.max_rows else "framed",
-        f"{shown(frame.row_concurrency)} at once" if frame.row_concurrency else "",
+        f"framed: {value_text(frame.max_rows)} items an activity" if frame.max_rows else "framed",
+        f"{value_text(frame.row_concurrency)} at once" if frame.row_concurrency else "",
         f"begun within {seconds(frame.max_seconds)}" if frame.max_seconds else "",
-        f"until their results have {shown(frame.max_bytes)} bytes" if frame.max_bytes else "",
+        f"until their results have {value_text(frame.max_bytes)} bytes" if frame.max_bytes else "",
     ]
     return ", ".join(filter(None, parts))
 
@@ -210,29 +216,29 @@ def _kind(loop: Loop) -> str:
 
 def sink_in_words(sink: Sink) -> str:
     """``insert into postgres table etl_page, after every call``; ``send to http https://..., after every call``."""
-    often = "after every call" if sink.level == "attempt" else "once, at the end"
-    only = guard_in_words(sink.guard) if sink.guard else ""
-    return f"{_storing(sink)}, {often}{only and f', {only}'}"
+    frequency = "after every call" if sink.level == "attempt" else "once, at the end"
+    guard_text = guard_in_words(sink.guard) if sink.guard else ""
+    return f"{_destination(sink)}, {frequency}{guard_text and f', {guard_text}'}"
 
 
-def _storing(sink: Sink) -> str:
+def _destination(sink: Sink) -> str:
     config = mapping_of(sink.config)
     if sink.kind in CALLS:
-        return f"send to {shown(config['url'])}" if "url" in config else f"give to {sink.kind} code"
+        return f"send to {value_text(config['url'])}" if "url" in config else f"give to {sink.kind} code"
     table = config.get("table")
-    return f"{sink.mode} into {sink.kind}{f' table {shown(table)}' if table else ''}"
+    return f"{sink.mode} into {sink.kind}{f' table {value_text(table)}' if table else ''}"
 
 
 def guard_in_words(guard: Guard, moment: Moment = "call") -> str:
     """``on error, on 429/5xx, unless error.code == 'quota'``; "" for a guard that matches every success."""
-    found = read_condition(guard.when, guard.on, moment)
-    outcome = {"ok": "", "error": "" if found.cause else "on error", "any": "on success or error"}[found.on]
-    exceptions = " or ".join(_exception(one, guard.on) for one in guard.unless)
+    condition = read_condition(guard.when, guard.on, moment)
+    outcome = {"ok": "", "error": "" if condition.cause else "on error", "any": "on success or error"}[condition.on]
+    exceptions = " or ".join(_exception(unless, guard.on) for unless in guard.unless)
     return ", ".join(
-        part for part in (outcome, condition_in_words(found), exceptions and f"unless {exceptions}") if part
+        part for part in (outcome, condition_in_words(condition), exceptions and f"unless {exceptions}") if part
     )
 
 
 def _exception(unless: Template, on: OnStatus) -> str:
-    found = read_condition(unless, on)
-    return condition_in_words(found).removeprefix("when ") or shown(unless.source)
+    condition = read_condition(unless, on)
+    return condition_in_words(condition).removeprefix("when ") or value_text(unless.source)

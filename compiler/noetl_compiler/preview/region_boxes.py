@@ -1,4 +1,4 @@
-"""Frames around the steps of each loop's region, outer loops first."""
+"""Boxes around the steps of each loop's region, outer loops first."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class RegionBox(NamedTuple):
 
 
 def region_boxes(graph: Graph, boxes: Sequence[Box]) -> list[RegionBox]:
-    """Return the frames, except for regions that would enclose the box of a step outside of the loop."""
+    """Return the boxes, except those that would overlap a step outside of the loop."""
     around = loops_around(graph)
     loops = [name for name, step in graph.steps.items() if step.loop and step.loop.region]
     inside = {loop: {name for name, outer in around.items() if loop in outer} for loop in loops}
-    return list(_drawn(graph, sorted(loops, key=lambda loop: len(around[loop])), inside, boxes, around))
+    return list(_boxes(graph, sorted(loops, key=lambda loop: len(around[loop])), inside, boxes, around))
 
 
-def _drawn(
+def _boxes(
     graph: Graph,
     loops: Sequence[str],
     inside: Mapping[str, set[str]],
@@ -41,16 +41,19 @@ def _drawn(
 ) -> Iterator[RegionBox]:
     deepest = max((len(outer) for outer in around.values()), default=0)
     for name in loops:
-        own = [box for box in boxes if box.name in inside[name]]
+        inner_boxes = [box for box in boxes if box.name in inside[name]]
         loop = graph.steps[name].loop
-        if not own or loop is None:
+        if not inner_boxes or loop is None:
             continue
         margin = MARGIN * (deepest - len(around[name])) / max(1, deepest)
-        left, right = min(_left(box) for box in own) - margin, max(_right(box) for box in own) + margin
-        top, bottom = min(box.y for box in own) - margin, max(box.y + box.height for box in own) + margin
-        frame = RegionBox(f"each {loop.element}", left, top - HEADING, right - left, bottom - top + HEADING)
-        if not any(_overlaps(frame, box) for box in boxes if box.name not in inside[name]):
-            yield frame
+        left, right = min(_left(box) for box in inner_boxes) - margin, max(_right(box) for box in inner_boxes) + margin
+        top, bottom = (
+            min(box.y for box in inner_boxes) - margin,
+            max(box.y + box.height for box in inner_boxes) + margin,
+        )
+        region_box = RegionBox(f"each {loop.element}", left, top - HEADING, right - left, bottom - top + HEADING)
+        if not any(_overlaps(region_box, box) for box in boxes if box.name not in inside[name]):
+            yield region_box
 
 
 def _left(box: Box) -> float:
@@ -61,6 +64,6 @@ def _right(box: Box) -> float:
     return box.x + box.width / 2
 
 
-def _overlaps(frame: RegionBox, box: Box) -> bool:
-    beside = _right(box) <= frame.left or _left(box) >= frame.left + frame.width
-    return not beside and box.y < frame.top + frame.height and box.y + box.height > frame.top
+def _overlaps(region_box: RegionBox, box: Box) -> bool:
+    is_beside = _right(box) <= region_box.left or _left(box) >= region_box.left + region_box.width
+    return not is_beside and box.y < region_box.top + region_box.height and box.y + box.height > region_box.top

@@ -14,9 +14,9 @@ from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size, path_dat
 from noetl_compiler.preview.layers import lay_out
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.outline import Line, content
-from noetl_compiler.preview.phrases import cut
+from noetl_compiler.preview.phrases import truncate
 from noetl_compiler.preview.region_boxes import RegionBox, region_boxes
-from noetl_compiler.preview.wrapping import wrapped
+from noetl_compiler.preview.wrapping import wrap
 from noetl_compiler.printable import printable_line
 
 __all__ = ["svg"]
@@ -59,14 +59,14 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KIN
     sizes = {name: _size(name, rows) for name, rows in texts.items()}
     boxes, curves = lay_out(sizes, drawn, [_label_size(arrow) for arrow in drawn])
     around = region_boxes(graph, boxes)
-    name = _safe(graph.source.name)
+    name = _escape(graph.source.name)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {_view(boxes, curves)} {_role(name)}>',
             f"<title>{name}</title><style>{_STYLE}</style>{_MARKER}",
             *map(_frame, around),
             *(_path(curve) for curve in curves),
-            *(_linked(_box(graph, box, texts[box.name]), links, box.name) for box in boxes),
+            *(_link(_box(graph, box, texts[box.name]), links, box.name) for box in boxes),
             *(_label(curve) for curve in curves if curve.label),
             "</svg>",
         ]
@@ -75,27 +75,29 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KIN
 
 def _rows(step: Step, tools: Tools) -> list[tuple[int, str]]:
     """Return (depth, text) for the rows of a box below its name. Wrapped lines continue one level deeper."""
-    lines = _flat(content(step, tools), 0)
+    lines = _flatten(content(step, tools), 0)
     return [(depth + bool(part), text) for depth, line in lines for part, text in _parts(line, depth)]
 
 
 def _parts(line: Line, depth: int) -> Iterator[tuple[int, str]]:
-    yield from enumerate(wrapped(printable_line(line.text), LONGEST - 2 * depth))
+    yield from enumerate(wrap(printable_line(line.text), LONGEST - 2 * depth))
 
 
-def _flat(lines: Sequence[Line], depth: int) -> Iterator[tuple[int, Line]]:
+def _flatten(lines: Sequence[Line], depth: int) -> Iterator[tuple[int, Line]]:
     for line in lines:
         yield depth, line
-        yield from _flat(line.below, depth + 1)
+        yield from _flatten(line.below, depth + 1)
 
 
 def _size(name: str, rows: list[tuple[int, str]]) -> Size:
-    longest = max([16, 1.1 * columns(cut(name, LONGEST_NAME)), *(columns(text) + 2 * depth for depth, text in rows)])
+    longest = max(
+        [16, 1.1 * columns(truncate(name, LONGEST_NAME)), *(columns(text) + 2 * depth for depth, text in rows)]
+    )
     return longest * CHARACTER + 2 * PADDING, (len(rows) + 1) * ROW + 1.5 * PADDING
 
 
 def _label_rows(arrow: Arrow) -> list[str]:
-    return wrapped(printable_line(arrow.label), LONGEST_LABEL)
+    return wrap(printable_line(arrow.label), LONGEST_LABEL)
 
 
 def _label_size(arrow: Arrow) -> Size:
@@ -126,29 +128,29 @@ def _box(graph: Graph, box: Box, rows: list[tuple[int, str]]) -> str:
         "added" if step.injected else "",
     ]
     left, text = box.x - box.width / 2, box.y + PADDING + 8
-    name = _safe(cut(step.name, LONGEST_NAME))
+    name = _escape(truncate(step.name, LONGEST_NAME))
     lines = [f'<text class="name" x="{left + PADDING:g}" y="{text:g}">{name}</text>']
     for index, (depth, row) in enumerate(rows, 1):
         x = left + PADDING + 2 * depth * CHARACTER
         style = ' class="more"' if depth else ""
-        lines.append(f'<text{style} x="{x:g}" y="{text + index * ROW:g}">{_safe(row)}</text>')
+        lines.append(f'<text{style} x="{x:g}" y="{text + index * ROW:g}">{_escape(row)}</text>')
     inside = (
-        f"<title>{_safe(step.desc or step.name)}</title>{_rect(left, box.y, box.width, box.height)}{''.join(lines)}"
+        f"<title>{_escape(step.desc or step.name)}</title>{_rect(left, box.y, box.width, box.height)}{''.join(lines)}"
     )
     return f'<g class="{" ".join(filter(None, kinds))}">{inside}</g>'
 
 
 def _role(name: str) -> str:
     """Mark the diagram as a group, so that screen readers read each box."""
-    return f'role="group" aria-label="{_quoted(name)}"'
+    return f'role="group" aria-label="{_escape_quotes(name)}"'
 
 
-def _linked(box: str, links: Mapping[str, str] | None, name: str) -> str:
-    return f'<a href="{_quoted(links[name])}">{box}</a>' if links and name in links else box
+def _link(box: str, links: Mapping[str, str] | None, name: str) -> str:
+    return f'<a href="{_escape_quotes(links[name])}">{box}</a>' if links and name in links else box
 
 
 def _frame(frame: RegionBox) -> str:
-    x, y, label = frame.left + PADDING, frame.top + PADDING + 2, _safe(cut(frame.label, LONGEST_FRAME))
+    x, y, label = frame.left + PADDING, frame.top + PADDING + 2, _escape(truncate(frame.label, LONGEST_FRAME))
     shape = _rect(frame.left, frame.top, frame.width, frame.height)
     return f'<g class="frame">{shape}<text x="{x:g}" y="{y:g}">{label}</text></g>'
 
@@ -167,16 +169,16 @@ def _label(curve: Curve) -> str:
     (x, y), (width, height) = curve.label or (0.0, 0.0), _label_size(curve.arrow)
     top = y - height / 2
     rows = "".join(
-        f'<text x="{x:g}" y="{top + LABEL_ROW * number - 3:g}">{_safe(row)}</text>'
+        f'<text x="{x:g}" y="{top + LABEL_ROW * number - 3:g}">{_escape(row)}</text>'
         for number, row in enumerate(_label_rows(curve.arrow), 1)
     )
     plate = _rect(x - width / 2 + PADDING / 4, top, width - PADDING / 2, height)
-    return f'<g class="label"><title>{_safe(curve.arrow.label)}</title>{plate}{rows}</g>'
+    return f'<g class="label"><title>{_escape(curve.arrow.label)}</title>{plate}{rows}</g>'
 
 
-def _safe(text: str) -> str:
+def _escape(text: str) -> str:
     return escape(printable_line(text))
 
 
-def _quoted(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     return text.replace('"', "&quot;")

@@ -8,12 +8,12 @@ from noetl_compiler.graph import Graph, Step
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.guarantee_table import guarantee_table
-from noetl_compiler.preview.order import reading_order, unreached
+from noetl_compiler.preview.order import reading_order, unreached_steps
 from noetl_compiler.preview.outline import Line, content, edges, heading
-from noetl_compiler.preview.wrapping import broken
+from noetl_compiler.preview.wrapping import wrap_at_spaces
 from noetl_compiler.printable import printable_line
 
-__all__ = ["drawn", "guarantees", "tree"]
+__all__ = ["draw", "guarantees", "tree"]
 
 
 def tree(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
@@ -21,23 +21,23 @@ def tree(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
 
     The steps of a loop's region are indented.
     """
-    dead = set(unreached(graph))
+    unreached_names = set(unreached_steps(graph))
     around = loops_around(graph)
-    lines = [row for line in heading(graph) for row in drawn(Line(line), width=width)]
+    lines = [row for line in heading(graph) for row in draw(Line(line), width=width)]
     for step in reading_order(graph):
         loops = [loop for name in around[step.name] if (loop := graph.steps[name].loop)]
-        mark = "added" if step.injected else "unreachable" if step.name in dead else ""
+        mark = "added" if step.injected else "unreachable" if step.name in unreached_names else ""
         marks = ", ".join(filter(None, [mark, f"each {loops[0].element}" if loops else ""]))
         margin = "    " * len(loops)
-        lines += ["", *drawn(_step(graph, step, marks, tools), margin, margin, width)]
-    found = guarantee_table(graph, tools)
-    return "\n".join([*lines, *(["", *drawn(found, width=width)] if found else [])])
+        lines += ["", *draw(_step(graph, step, marks, tools), margin, margin, width)]
+    guarantee_lines = guarantee_table(graph, tools)
+    return "\n".join([*lines, *(["", *draw(guarantee_lines, width=width)] if guarantee_lines else [])])
 
 
 def guarantees(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
     """Return the delivery guarantees of calls and rows, as at the end of the tree."""
-    found = guarantee_table(graph, tools)
-    return "\n".join(drawn(found, width=width)) if found else "no call has an effect"
+    guarantee_lines = guarantee_table(graph, tools)
+    return "\n".join(draw(guarantee_lines, width=width)) if guarantee_lines else "no call has an effect"
 
 
 def _step(graph: Graph, step: Step, marks: str, tools: Tools) -> Line:
@@ -45,12 +45,18 @@ def _step(graph: Graph, step: Step, marks: str, tools: Tools) -> Line:
     return Line(title, [*content(step, tools), *edges(graph, step)])
 
 
-def drawn(line: Line, first: str = "", rest: str = "", width: int | None = None) -> list[str]:
+def draw(line: Line, first_prefix: str = "", rest_prefix: str = "", width: int | None = None) -> list[str]:
     """Draw a line and its nested lines with the branches of a tree in front of them."""
-    beside = f"{rest}{'│  ' if line.below else '   ' if rest else '  '}"
-    head, *others = broken(printable_line(line.text), width - columns(beside)) if width else [printable_line(line.text)]
-    lines = [f"{first}{head}", *(f"{beside}{other}" for other in others)]
+    continuation = f"{rest_prefix}{'│  ' if line.below else '   ' if rest_prefix else '  '}"
+    head, *others = (
+        wrap_at_spaces(printable_line(line.text), width - columns(continuation))
+        if width
+        else [printable_line(line.text)]
+    )
+    lines = [f"{first_prefix}{head}", *(f"{continuation}{other}" for other in others)]
     for index, below in enumerate(line.below):
         last = index == len(line.below) - 1
-        lines += drawn(below, f"{rest}{'└─ ' if last else '├─ '}", f"{rest}{'   ' if last else '│  '}", width)
+        lines += draw(
+            below, f"{rest_prefix}{'└─ ' if last else '├─ '}", f"{rest_prefix}{'   ' if last else '│  '}", width
+        )
     return lines

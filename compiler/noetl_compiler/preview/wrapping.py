@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from noetl_compiler.diagnostics import columns
 
-__all__ = ["broken", "wrapped"]
+__all__ = ["wrap", "wrap_at_spaces"]
 
 _QUOTED = r"(?<!\w)'[^']*'(?!\w)|(?<!\w)\"[^\"]*\"(?!\w)"
 _UNIT = re.compile(rf" *(?:\{{\{{.*?\}}\}}|{_QUOTED}|[^ ])+")
@@ -16,14 +16,14 @@ _WORD = re.compile(r" *[^ ]+")
 _TOKEN = re.compile(rf"{_QUOTED}|\w+|[^\w\s]| +")
 
 
-def broken(text: str, width: int) -> list[str]:
+def wrap_at_spaces(text: str, width: int) -> list[str]:
     """Wrap at spaces; words longer than ``width`` stay whole."""
-    return _filled(_units(text, width), width)
+    return _fill_lines(_units(text, width), width)
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """Wrap to at most ``width`` columns: long words are split between tokens, long tokens anywhere."""
-    return [line for long in broken(text, width) for line in _split(long, width)]
+    return [part for line in wrap_at_spaces(text, width) for part in _split(line, width)]
 
 
 def _units(text: str, width: int) -> Iterator[str]:
@@ -37,7 +37,7 @@ def _split(line: str, width: int) -> list[str]:
     if columns(line) <= width:
         return [line]
     tokens = (part for token in _TOKEN.findall(line) for part in _pieces(token, width))
-    return _filled(tokens, width)
+    return _fill_lines(tokens, width)
 
 
 def _pieces(token: str, width: int) -> Iterator[str]:
@@ -46,7 +46,7 @@ def _pieces(token: str, width: int) -> Iterator[str]:
     yield from (token[start : start + size] for start in range(0, len(token), size))
 
 
-def _filled(parts: Iterable[str], width: int) -> list[str]:
+def _fill_lines(parts: Iterable[str], width: int) -> list[str]:
     lines, used = [""], 0
     for part in parts:
         if lines[-1] and used + columns(part) > width:

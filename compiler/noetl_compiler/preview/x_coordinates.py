@@ -53,24 +53,24 @@ def _pull(node: Node, neighbours: Sequence[Node]) -> tuple[float, float]:
     return sum(places) / len(places), max(node.pull, strongest)
 
 
-def _settle(row: Row, wanted: Sequence[float], weights: Sequence[float]) -> None:
+def _settle(row: Row, preferred: Sequence[float], weights: Sequence[float]) -> None:
     """Place the nodes of a row as near to the wanted positions as their order and distances allow."""
     if not row:
         return
     offsets = list(accumulate((_distance(left, right) for left, right in pairwise(row)), initial=0.0))
     pools: list[tuple[float, float, int]] = []
-    for place, offset, weight in zip(wanted, offsets, weights, strict=True):
+    for place, offset, weight in zip(preferred, offsets, weights, strict=True):
         pools.append((place - offset, weight, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
-            pools.append(_pooled(pools.pop(), pools.pop()))
+            pools.append(_pool(pools.pop(), pools.pop()))
     places = [mean for mean, _, count in pools for _ in range(count)]
     for node, mean, offset in zip(row, places, offsets, strict=True):
         node.box.x = mean + offset
 
 
-def _pooled(one: tuple[float, float, int], other: tuple[float, float, int]) -> tuple[float, float, int]:
-    weight = one[1] + other[1]
-    return (one[0] * one[1] + other[0] * other[1]) / weight, weight, one[2] + other[2]
+def _pool(left: tuple[float, float, int], right: tuple[float, float, int]) -> tuple[float, float, int]:
+    weight = left[1] + right[1]
+    return (left[0] * left[1] + right[0] * right[1]) / weight, weight, left[2] + right[2]
 
 
 def _distance(left: Node, right: Node) -> float:

@@ -1,9 +1,8 @@
-"""The JSON Schema of each dialect, for editors: completion, a sentence on hover, mistakes underlined while typing.
+"""The JSON Schema of each dialect, for editors: completion, descriptions on hover, and errors while typing.
 
-The tables in language/constructs say of every key what it means and what its value may be; the fields of tools come
-from language/tools.py or from the tools that are installed (tools.py). What only older dialects have is described here.
-A schema is made on demand (model.py has its words, values.py the values).
-That they and the front ends know the same is held by tests, which ask both.
+The tables in language/constructs describe every key and its values; the fields of tools come from language/tools.py or
+from the installed tools (tools.py). Keys that only older dialects have are described here. Schemas are built on demand
+from models (model.py) and values (values.py). Tests check that the schemas and the front ends accept the same keys.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ from noetl_compiler.schema.workbook import workbook
 __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 
 
-class _Words(msgspec.Struct, frozen=True):
-    """The parts of a schema that differ by dialect. ``usual`` are older names that are usual there, so not deprecated.
-    Where it ``binds`` fields, see Calls.
+class _DialectParts(msgspec.Struct, frozen=True):
+    """The parts of a schema that differ by dialect.
+
+    ``usual`` are older names that are not deprecated in the dialect. ``binds``: see Calls.
     """
 
     steps: Callable[[Calls], Models]
@@ -39,38 +39,38 @@ class _Words(msgspec.Struct, frozen=True):
     binds: bool = False
 
 
-_OWN: Mapping[Dialect, _Words] = MappingProxyType(
+_DIALECT_PARTS: Mapping[Dialect, _DialectParts] = MappingProxyType(
     {
-        "v10": _Words(lambda _: v10.STEPS, v10.OWN_WORDS),
-        "case": _Words(case.steps, case.OWN_WORDS),
-        "legacy": _Words(legacy.steps, legacy.OWN_WORDS),
-        "v1": _Words(v1.steps, v1.OWN_WORDS, binds=True),
+        "v10": _DialectParts(lambda _: v10.STEPS, v10.OWN_WORDS),
+        "case": _DialectParts(case.steps, case.OWN_WORDS),
+        "legacy": _DialectParts(legacy.steps, legacy.OWN_WORDS),
+        "v1": _DialectParts(v1.steps, v1.OWN_WORDS, binds=True),
     }
 )
 
-DIALECTS: tuple[Dialect, ...] = tuple(_OWN)
+DIALECTS: tuple[Dialect, ...] = tuple(_DIALECT_PARTS)
 """The dialects that have a schema, the current one first."""
 
 
 def models_of(dialect: Dialect, kinds: ToolKinds = KNOWN_KINDS) -> Models:
-    """Return everything that has a name of its own in a dialect's schema; no two have the same."""
-    own = _OWN[dialect]
-    calls = Calls(own.binds, kinds)
-    return (*SHARED, *RETRIES, *routes(loose=dialect == "v1"), *tasks(calls), *workbook(calls), *own.steps(calls))
+    """Return the definitions of a dialect's schema; their names are unique."""
+    parts = _DIALECT_PARTS[dialect]
+    calls = Calls(parts.binds, kinds)
+    return (*SHARED, *RETRIES, *routes(loose=dialect == "v1"), *tasks(calls), *workbook(calls), *parts.steps(calls))
 
 
 def schema_of_all(kinds: ToolKinds = KNOWN_KINDS) -> Schema:
-    """Return the schema of playbooks in any dialect. It takes the words of each and proposes those of v10."""
+    """Return the schema of playbooks in any dialect. It accepts the keys of all dialects and proposes those of v10."""
     schemas = ((str(dialect), definitions(models_of(dialect, kinds), v10.OWN_WORDS)) for dialect in DIALECTS)
     return {**_head("any dialect", "playbook"), **merge_dialects(dict(schemas))}
 
 
 def json_schema(dialect: Dialect = "v10", kinds: ToolKinds = KNOWN_KINDS) -> Schema:
-    """Return the schema of playbooks in that dialect, which is one of DIALECTS, in the draft that all editors know."""
+    """Return the schema of playbooks in a dialect of DIALECTS, in draft 7, which all editors support."""
     return {
         **_head(dialect, f"playbook-{dialect}"),
         "$ref": "#/definitions/playbook",
-        "definitions": definitions(models_of(dialect, kinds), _OWN[dialect].usual),
+        "definitions": definitions(models_of(dialect, kinds), _DIALECT_PARTS[dialect].usual),
     }
 
 

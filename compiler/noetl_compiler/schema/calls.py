@@ -1,7 +1,7 @@
-"""Calls of tools: fields that every call has, and one place a kind with its own beside them.
+"""Calls of tools: a model for each kind, with the fields of the kind and those that every call has.
 
-A kind's place is chosen by the word of its kind, with ``if`` and ``then``, so an editor proposes and checks the
-fields of that kind alone and says what is wrong with them, not that none of thirty alternatives fits.
+The model is selected by the kind, with ``if`` and ``then``, so an editor proposes and checks only the fields of that
+kind, and reports what is wrong with them instead of "none of thirty alternatives matches".
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ __all__ = [
 DESC = property_of(DESC_KEY)
 CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
 
-ASSERT = property_of(tables.ASSERTED)
+ASSERT = property_of(tables.ASSERT_KEY)
 RETURN = Property("return", "The result of the call, instead of its tool's result.")
 ON_ERROR = Property("on_error", 'Whether a failed call counts as a success ("continue").', words(*V1_ON_ERROR))
 RETURN_AND_ON_ERROR = (RETURN, ON_ERROR)
-"""What the calls of v1 say of their own outcome."""
+"""The keys of v1 calls that change the outcome of the call."""
 
 CALL = model_of(tables.CALL)
 INPUT = property_of(tables.INPUT)
@@ -52,61 +52,61 @@ _SPEC_WORDS = tuple(key.name for key in tables.TASK_SPEC.keys if key.name not in
 class Calls(msgspec.Struct, frozen=True):
     """The form of calls in a dialect, and their ``kinds``.
 
-    Where it ``binds`` fields, what a tool needs may be among the names bound for it.
+    ``binds``: required fields of a tool may be among the names that are bound for the call.
     """
 
     binds: bool = False
     kinds: ToolKinds = KNOWN_KINDS
 
     def fields(self, kind: str) -> Model:
-        """Return what a call of that kind has of its own."""
+        """Return the model with the fields of a kind."""
         about = self.kinds.tool(kind).summary
-        return Model(f"{kind}_fields", about, (*self.kinds.fields(kind), *self._bound(kind)), open=True)
+        return Model(f"{kind}_fields", about, (*self.kinds.fields(kind), *self._input_property(kind)), open=True)
 
-    def _bound(self, kind: str) -> tuple[Property, ...]:
-        """The property ``input`` of a call. A field of the tool is not an older name of it."""
+    def _input_property(self, kind: str) -> tuple[Property, ...]:
+        """Return the property ``input`` of a call. Its older names do not include fields of the tool."""
         if kind in PSEUDO_KINDS:
             return ()
-        taken = self.kinds.tool(kind).field_names
-        return (replace(INPUT, older=tuple(name for name in INPUT.older if name not in taken)),)
+        fields = self.kinds.tool(kind).field_names
+        return (replace(INPUT, older=tuple(name for name in INPUT.older if name not in fields)),)
 
     def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Model, ...] = ()) -> Model:
-        """A call whose fields are beside others. ``head`` are the properties for its kind and name."""
-        settings = () if any(one.name == "spec" for one in head) else (_settings(_SPEC),)
-        return self._place(kind, name, (*head, *settings), borrowed)
+        """Return a call whose fields are beside the keys of ``borrowed``. ``head`` are the properties kind and name."""
+        settings = () if any(head_property.name == "spec" for head_property in head) else (_settings_property(_SPEC),)
+        return self._model(kind, name, (*head, *settings), borrowed)
 
     def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Model:
-        """A call in its own mapping, whose fields may also be in ``spec``."""
-        place = self._place(kind, name, head, ())
-        names = words(*dict.fromkeys((*place.names, *_SPEC_WORDS)))
-        spec = _SPEC if place.open else {"allOf": [_SPEC], "propertyNames": names}
-        return replace(place, properties=(*head, _settings(spec)), inside=("spec", *place.inside))
+        """Return a call in its own mapping, whose fields may also be in ``spec``."""
+        model = self._model(kind, name, head, ())
+        names = words(*dict.fromkeys((*model.names, *_SPEC_WORDS)))
+        spec = _SPEC if model.open else {"allOf": [_SPEC], "propertyNames": names}
+        return replace(model, properties=(*head, _settings_property(spec)), inside=("spec", *model.inside))
 
-    def _place(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Model, ...]) -> Model:
+    def _model(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Model, ...]) -> Model:
         tool = self.kinds.tool(kind)
         return Model(
             name,
             tool.summary,
             properties,
             borrowed=(*borrowed, CALL, self.fields(kind)),
-            needs=_needs(tool),
+            needs=_required_groups(tool),
             inside=INPUT.names if self.binds and tool.bound else (),
             open=tool.fields is None,
         )
 
 
-def _settings(spec: Schema) -> Property:
+def _settings_property(spec: Schema) -> Property:
     return replace(property_of(tables.SETTINGS), value=spec)
 
 
-def _needs(tool: ToolDescription) -> tuple[tuple[str, ...], ...]:
+def _required_groups(tool: ToolDescription) -> tuple[tuple[str, ...], ...]:
     return tuple((*group, *(old for old, new in tool.renamed.items() if new in group)) for group in tool.needs)
 
 
-def by_kind(places: Iterable[tuple[str, Model]], *keys: str) -> list[Json]:
+def by_kind(models: Iterable[tuple[str, Model]], *keys: str) -> list[Json]:
     """Return, for each kind, a schema that applies its model if one of the keys has this kind."""
-    return [{"if": _says(kind, keys), "then": ref(place.name)} for kind, place in places]
+    return [{"if": _has_kind(kind, keys), "then": ref(model.name)} for kind, model in models]
 
 
-def _says(kind: str, keys: tuple[str, ...]) -> Schema:
+def _has_kind(kind: str, keys: tuple[str, ...]) -> Schema:
     return {"anyOf": [{"required": [key], "properties": {key: {"const": kind}}} for key in keys]}

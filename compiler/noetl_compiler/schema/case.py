@@ -17,7 +17,7 @@ from noetl_compiler.schema.values import MAPPING, NAME, NAMES, TIMEOUT, any_of, 
 __all__ = ["OWN_WORDS", "steps"]
 
 OWN_WORDS = frozenset({"args"})
-"""What newer dialects have other words for."""
+"""Older names that are not deprecated in this dialect."""
 
 _ABOUT_SPEC = "How the rules are evaluated, and how long the step may take."
 _SPEC = (
@@ -58,7 +58,7 @@ _STEP = Model(
 )
 
 
-def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
+def _flat_step(kind: str, calls: Calls) -> tuple[str, Model]:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
     head = (kind_property, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
     return kind, calls.flat(kind, f"{kind}_step", head, (_STEP,))
@@ -70,10 +70,10 @@ _TOOL = "A call of a tool, or several in order."
 
 def steps(calls: Calls) -> Models:
     """Return the steps, with the kinds of tools that they may call."""
-    kinds, kind_words = tuple(_flat(kind, calls) for kind in calls.kinds.names), calls.kinds.words
+    kinds, kind_words = tuple(_flat_step(kind, calls) for kind in calls.kinds.names), calls.kinds.words
     return (
         _STEP,
-        *(place for _, place in kinds),
+        *(model for _, model in kinds),
         Model(
             "nested_step",
             "A step: it calls its tool, and its rules decide what follows.",
@@ -105,7 +105,7 @@ def steps(calls: Calls) -> Models:
             rules={"if": _IS_FLAT, "then": {"allOf": by_kind(kinds, "tool")}, "else": ref("nested_step")},
         ),
         Model("step_spec", _ABOUT_SPEC, (*_SPEC, *properties(STEP_SPEC.keys))),
-        Model("flat_spec", _ABOUT_SPEC, (*_SPEC, *properties(one for one in STEP_SPEC.keys if one.name != "policy"))),
+        Model("flat_spec", _ABOUT_SPEC, (*_SPEC, *properties(key for key in STEP_SPEC.keys if key.name != "policy"))),
         *STEP_SPECS,
         *case_actions(calls),
     )

@@ -7,7 +7,7 @@ from noetl_compiler.language.constructs.policies import ACTION, COLLECT, RULE
 from noetl_compiler.language.constructs.routes import TARGET
 from noetl_compiler.language.constructs.steps import STEP_SPEC
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
-from noetl_compiler.language.words import BACKOFFS, GATHERINGS
+from noetl_compiler.language.words import BACKOFFS, COLLECT_MODES
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
@@ -146,7 +146,7 @@ _ACTIONS_OF_RULES: Models = (
                 "mode",
                 'Append the value as one item ("append", the default), append its items ("extend"), or replace what '
                 'was there ("replace").',
-                words(*GATHERINGS),
+                words(*COLLECT_MODES),
             ),
         ),
     ),
@@ -164,10 +164,10 @@ _ACTIONS_OF_RULES: Models = (
 
 
 def case_actions(calls: Calls) -> Models:
-    """Rules and what they do. Sinks whose kind is no store only run a tool; the others store rows with the call."""
-    run = sorted(frozenset(calls.kinds.tools) - STORES - EVENT_KINDS)
-    sinks = tuple(_run_sink(kind, calls) for kind in run)
-    kind: Schema = {"enum": list(run)}
+    """Return the models of rules and their actions. A sink whose kind is not a store only runs a tool."""
+    run_kinds = sorted(frozenset(calls.kinds.tools) - STORES - EVENT_KINDS)
+    sinks = tuple(_run_sink(kind, calls) for kind in run_kinds)
+    kind: Schema = {"enum": list(run_kinds)}
     is_run: Schema = {"required": ["tool"], "properties": {"tool": kind}}
     is_nested: Schema = {
         "required": ["tool"],
@@ -176,7 +176,7 @@ def case_actions(calls: Calls) -> Models:
     flat: Schema = {"if": is_run, "then": {"allOf": by_kind(sinks, "tool")}, "else": ref("sink")}
     return (
         *_ACTIONS_OF_RULES,
-        *(place for _, place in sinks),
+        *(model for _, model in sinks),
         Shape("case_sink", {"if": is_nested, "then": ref("named_task"), "else": flat}),
     )
 

@@ -1,4 +1,4 @@
-"""What a field of a tool may be, as JSON Schema."""
+"""The values of a tool's field as JSON Schema."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ __all__ = ["field_value"]
 _TYPES: Mapping[FieldType, str] = MappingProxyType(
     {"number": "number", "flag": "boolean", "mapping": "object", "list": "array", "text": "string"}
 )
-_WORDS: Mapping[str, str] = MappingProxyType(
+_TYPE_NAMES: Mapping[str, str] = MappingProxyType(
     {"number": "a number", "flag": "true or false", "mapping": "a mapping", "list": "a list"}
 )
-_WRITTEN: Mapping[str, str] = MappingProxyType(
+_PATTERNS: Mapping[str, str] = MappingProxyType(
     {"number": r"^\s*\d+(\.\d+)?\s*$", "flag": "^([Tt]rue|TRUE|[Ff]alse|FALSE|[Yy]es|YES|[Nn]o|NO)$"}
 )
-"""How these are written as text."""
+"""Patterns of strings that are accepted for these types."""
 
 
 def field_value(field: ToolField) -> Schema:
-    """Return a value of one of its types, or a template that yields one; any value when it has none."""
-    proposed = field.examples or field.choices
-    examples: Schema = {"examples": list(proposed)} if proposed else {}
+    """Return the schema of a field: values of its types, or templates that yield one; any value without types."""
+    suggestions = field.examples or field.choices
+    examples: Schema = {"examples": list(suggestions)} if suggestions else {}
     default: Schema = {} if field.default is None else {"default": field.default}
-    return {**_value(field), **default, **examples}
+    return {**_type_schema(field), **default, **examples}
 
 
-def _value(field: ToolField) -> Schema:
+def _type_schema(field: ToolField) -> Schema:
     allowed: list[Json] = list(dict.fromkeys((*(_TYPES[name] for name in field.types), "string")))
     if field.choices:
-        words = "|".join(_any_case(word) if field.ignores_case else re.escape(word) for word in field.choices)
-        return _text(allowed, [f"^({words})$"], f"one of {', '.join(field.choices)}")
+        words = "|".join(_case_insensitive(word) if field.ignores_case else re.escape(word) for word in field.choices)
+        return _string_schema(allowed, [f"^({words})$"], f"one of {', '.join(field.choices)}")
     if not field.types:
         return {}
     if "text" in field.types:
         return {"type": allowed}
-    written = [_WRITTEN[name] for name in field.types if name in _WRITTEN]
-    return _text(allowed, written, " or ".join(_WORDS[name] for name in field.types))
+    written = [_PATTERNS[name] for name in field.types if name in _PATTERNS]
+    return _string_schema(allowed, written, " or ".join(_TYPE_NAMES[name] for name in field.types))
 
 
-def _text(allowed: list[Json], patterns: list[str], expected: str) -> Schema:
-    """Text of one of the patterns or a template; other types are as they are."""
+def _string_schema(allowed: list[Json], patterns: list[str], expected: str) -> Schema:
+    """Return a schema in which strings must match a pattern or be a template; other types are not restricted."""
     return {
         "type": allowed,
         "pattern": "|".join([*patterns, TEMPLATE]),
@@ -55,5 +55,5 @@ def _text(allowed: list[Json], patterns: list[str], expected: str) -> Schema:
     }
 
 
-def _any_case(word: str) -> str:
+def _case_insensitive(word: str) -> str:
     return "".join(f"[{letter}{letter.lower()}]" for letter in word)

@@ -1,4 +1,4 @@
-"""The tables of keys (language/constructs) as models of a schema."""
+"""Converts the tables of keys (language/constructs) to models of a schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PLAIN: Mapping[Plain, Schema] = MappingProxyType(
 
 
 def model_of(construct: Construct, rules: Schema | None = None) -> Model:
-    """Return the mapping that a construct is; ``rules`` are further keywords of JSON Schema."""
+    """Return the model of a construct; ``rules`` are further keywords of JSON Schema."""
     return Model(
         construct.name,
         construct.about,
@@ -48,12 +48,12 @@ def model_of(construct: Construct, rules: Schema | None = None) -> Model:
 
 
 def properties(keys: Iterable[Key]) -> tuple[Property, ...]:
-    """Return the keys in their order."""
+    """Return the properties of the keys, in their order."""
     return tuple(map(property_of, keys))
 
 
 def property_of(key: Key) -> Property:
-    """One key."""
+    """Return the property of a key."""
     return Property(
         key.name,
         key.about,
@@ -66,14 +66,14 @@ def property_of(key: Key) -> Property:
 
 
 def value_of_type(value: ValueType) -> Schema:
-    """Return what a value of the type may be."""
+    """Return the schema of a value type."""
     match value:
         case Plain():
             return _PLAIN[value]
         case Choice(known):
             return values.described_words(known.about) if isinstance(known, Words) else values.words(*known)
         case Below(name, marks):
-            return _marked(name, marks) if marks else values.ref(name)
+            return _ref_if_has(name, marks) if marks else values.ref(name)
         case ListOf(item, least):
             listed = values.list_of(value_of_type(item))
             return {**listed, "minItems": least} if least else listed
@@ -85,5 +85,5 @@ def value_of_type(value: ValueType) -> Schema:
             return {**_PLAIN[kind], "examples": list(known)}
 
 
-def _marked(name: str, marks: frozenset[str]) -> Schema:
-    return {"if": {"type": "object", **values.has(*sorted(marks))}, "then": values.ref(name)}
+def _ref_if_has(name: str, keys: frozenset[str]) -> Schema:
+    return {"if": {"type": "object", **values.has(*sorted(keys))}, "then": values.ref(name)}

@@ -1,23 +1,23 @@
-"""The hint for an unknown key: where it belongs, or the nearest known key."""
+"""Hints for unknown keys: where the key belongs, or the nearest known key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from noetl_compiler.diagnostics import nearest, nearest_or_all
+from noetl_compiler.diagnostics import most_similar, nearest, nearest_or_all
 from noetl_compiler.schema.model import Model, Property, Schema
 
 __all__ = ["KeyPaths", "paths_below"]
 
 _FAR = 0.4
-"""The least similarity of the nearest key, where none is very near."""
+"""The least similarity of a suggested key, if none is very similar."""
 
 
 @dataclass(frozen=True)
 class KeyPaths:
-    """The paths to all keys: ``running`` of tool kinds that run, ``constructs`` below those, the shortest first, and
-    ``others`` of kinds that do not run.
+    """The paths to all keys: of supported tool kinds (``running``), below ``constructs``, the shortest first, and of
+    unsupported kinds (``others``).
     """
 
     kinds: Sequence[str]
@@ -27,22 +27,40 @@ class KeyPaths:
 
     @property
     def names(self) -> list[str]:
-        """The keys that playbooks write today."""
-        return [_last(path) for path in (*self.running, *self.constructs)]
+        """The names of all keys, without those of unsupported kinds."""
+        return [_last_name(path) for path in (*self.running, *self.constructs)]
 
-    def hint(self, name: str, known: Sequence[str]) -> str:
-        """Return the hint for an unknown key; ``known`` are the keys allowed there. "" if nothing is near."""
+    def hint(self, name: str, known: Sequence[str], parent: str = "") -> str:
+        """Return the hint for an unknown key below the path ``parent``; "" if no key is similar.
+
+        ``known`` are the keys allowed there.
+        """
         if name in self.kinds:
             return f"try {name}"
-        for path in (*self.running, *self.constructs, *self.others):
-            if _last(path) == name:
-                return f"try {path}"
+        if path := self._path_to(name, parent):
+            return f"try {path}"
         if not known:
             return "it has no keys"
+        if hint := nearest(name, known):
+            return hint
+        if similar := most_similar(name, self.names):
+            return f'did you mean "{self._path_to(similar, parent)}"?'
         return nearest_or_all(name, known, "keys are") or nearest(name, known, _FAR)
 
+    def _path_to(self, name: str, parent: str) -> str:
+        """Return the shortest path to a key, preferably below ``parent``; "" if there is none."""
+        for group in (self.running, self.constructs, self.others):
+            paths = [path for path in group if _last_name(path) == name]
+            if paths:
+                return min(paths, key=lambda path: (path.count("."), not _is_below(path, parent)))
+        return ""
 
-def _last(path: str) -> str:
+
+def _is_below(path: str, parent: str) -> bool:
+    return path.startswith(f"{parent}.")
+
+
+def _last_name(path: str) -> str:
     return path.rpartition(".")[2]
 
 
@@ -50,18 +68,18 @@ def paths_below(
     starts: Mapping[str, Sequence[Model]], models_in: Callable[[Schema], Sequence[Model]]
 ) -> tuple[str, ...]:
     """Return a path to every key below the models of each start, the shortest first; each mapping is entered once."""
-    found: list[str] = []
+    paths: list[str] = []
     waiting, entered = list(starts.items()), set[str]()
     for path, models in waiting:
-        for one in _properties(models):
-            found.append(f"{path}.{one.name}")
-            inner = [model for model in models_in(one.value) if model.name not in entered]
+        for key in _properties(models):
+            paths.append(f"{path}.{key.name}")
+            inner = [model for model in models_in(key.value) if model.name not in entered]
             entered.update(model.name for model in inner)
-            waiting.append((found[-1], inner))
-    return tuple(found)
+            waiting.append((paths[-1], inner))
+    return tuple(paths)
 
 
 def _properties(models: Sequence[Model]) -> Iterator[Property]:
     for model in models:
-        yield from (one for one in model.properties if not one.deprecated)
+        yield from (key for key in model.properties if not key.deprecated)
         yield from _properties(model.borrowed)

@@ -1,4 +1,4 @@
-"""Which keys are allowed below a key, in any dialect and place."""
+"""The keys that are allowed below a key, in any dialect and construct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REF = "#/definitions/"
 class KeysBelow(NamedTuple):
     """The keys that a mapping may have.
 
-    ``known`` keys of the language; ``is_open`` if only the author's own names are there.
+    ``known`` are keys of the language. ``is_open``: the mapping has only names that the author chooses.
     """
 
     known: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ def keys_below(key: str) -> KeysBelow:
 
 @cache
 def _all_keys() -> frozenset[str]:
-    return frozenset(name for dialect in DIALECTS for one in _properties(models_of(dialect)) for name in one.names)
+    return frozenset(name for dialect in DIALECTS for key in _properties(models_of(dialect)) for name in key.names)
 
 
 @cache
@@ -43,52 +43,52 @@ def _keys_below(key: str) -> KeysBelow:
     known: set[str] = set()
     is_open = False
     for dialect in DIALECTS:
-        places = models_of(dialect)
-        by_name = {place.name: place for place in places}
-        for found in _properties(places):
-            if key in found.names:
-                known |= _names(found.value, by_name)
-                is_open = is_open or "object" in _types(found.value)
+        models = models_of(dialect)
+        models_by_name = {model.name: model for model in models}
+        for property_ in _properties(models):
+            if key in property_.names:
+                known |= _names(property_.value, models_by_name)
+                is_open = is_open or "object" in _types(property_.value)
     return KeysBelow(frozenset(known), is_open and not known)
 
 
-def _properties(places: Models) -> Iterator[Property]:
-    return (one for place in places if isinstance(place, Model) for one in place.properties)
+def _properties(models: Models) -> Iterator[Property]:
+    return (key for model in models if isinstance(model, Model) for key in model.properties)
 
 
-def _names(value: Json, places: Mapping[str, Model | Shape]) -> set[str]:
-    """Return the keys of the places that a value refers to, through choices and lists."""
-    found: set[str] = set()
+def _names(value: Json, models: Mapping[str, Model | Shape]) -> set[str]:
+    """Return the keys of the models to which a value refers, also through choices and lists."""
+    names: set[str] = set()
     seen: set[str] = set()
     waiting = list(_refs(value))
     while waiting:
         name = waiting.pop()
-        if name in seen or name not in places:
+        if name in seen or name not in models:
             continue
         seen.add(name)
-        place = places[name]
-        found.update(place.names if isinstance(place, Model) else ())
-        waiting += _refs(place.rules if isinstance(place, Model) else place.value)
-    return found
+        model = models[name]
+        names.update(model.names if isinstance(model, Model) else ())
+        waiting += _refs(model.rules if isinstance(model, Model) else model.value)
+    return names
 
 
 def _refs(value: Json) -> Iterator[str]:
-    for keyword, found in _keywords(value):
+    for keyword, keyword_value in _keywords(value):
         if keyword == "$ref":
-            yield str(found).removeprefix(_REF)
+            yield str(keyword_value).removeprefix(_REF)
 
 
 def _types(value: Json) -> set[Json]:
     """Return the types in the schema of a value, without those behind references."""
-    types = (found for keyword, found in _keywords(value) if keyword == "type")
-    return {one for found in types for one in (cast("list[Json]", found) if isinstance(found, list) else [found])}
+    entries = (types for keyword, types in _keywords(value) if keyword == "type")
+    return {type_ for types in entries for type_ in (cast("list[Json]", types) if isinstance(types, list) else [types])}
 
 
 def _keywords(value: Json) -> Iterator[tuple[str, Json]]:
     if isinstance(value, dict):
-        for keyword, found in cast("dict[str, Json]", value).items():
-            yield keyword, found
-            yield from _keywords(found)
+        for keyword, keyword_value in cast("dict[str, Json]", value).items():
+            yield keyword, keyword_value
+            yield from _keywords(keyword_value)
     elif isinstance(value, list):
         for item in cast("list[Json]", value):
             yield from _keywords(item)

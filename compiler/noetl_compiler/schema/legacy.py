@@ -14,9 +14,9 @@ from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
 __all__ = ["OWN_WORDS", "steps"]
 
 OWN_WORDS = frozenset({"args", "collection", "element", "concurrency"})
-"""What newer dialects have other words for."""
+"""Older names that are not deprecated in this dialect."""
 
-_REACHED = "a step's result is reached by the step's name"
+_BY_STEP_NAME = "a step's result is reached by the step's name"
 
 _STEP = Model(
     "any_step",
@@ -28,19 +28,19 @@ _STEP = Model(
         Property("next", STEP.about_of("next"), ref("next")),
         Property("vars", "Names to set when the step has ended, usually from its result.", MAPPING),
         Property("result", STEP_SPEC.about_of("returns")),
-        without_effect("as", _REACHED),
-        without_effect("pass", _REACHED),
+        without_effect("as", _BY_STEP_NAME),
+        without_effect("pass", _BY_STEP_NAME),
     ),
     open=True,
 )
 
 
-_BOUND = Property("input", "Names and values for the next steps.", NAMES, older=(*keys.INPUT[1:], "data"))
+_INPUT = Property("input", "Names and values for the next steps.", NAMES, older=(*keys.INPUT[1:], "data"))
 
 
-def _flat(kind: str, calls: Calls) -> tuple[str, Model]:
+def _flat_step(kind: str, calls: Calls) -> tuple[str, Model]:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",), required=True)
-    head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_BOUND,))}.get(kind, ())
+    head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_INPUT,))}.get(kind, ())
     return kind, calls.flat(kind, f"{kind}_step", (kind_property, *head), (_STEP,))
 
 
@@ -53,14 +53,14 @@ _STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type":
 
 def steps(calls: Calls) -> Models:
     """Return the steps, with the kinds of tools that they may call."""
-    kinds = tuple(_flat(kind, calls) for kind in calls.kinds.names)
+    kinds = tuple(_flat_step(kind, calls) for kind in calls.kinds.names)
     return (
         _STEP,
-        *(place for _, place in kinds),
+        *(model for _, model in kinds),
         Model(
             "bare_step",
             "A step that calls nothing and only routes.",
-            (_NO_TOOL, _BOUND),
+            (_NO_TOOL, _INPUT),
             borrowed=(_STEP,),
         ),
         replace(calls.flat("noop", "store_step", (_NO_TOOL,), (_STEP,)), needs=(("sink",),)),

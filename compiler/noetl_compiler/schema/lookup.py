@@ -1,4 +1,4 @@
-"""What the tables of the schema say of one key, found by its path: ``loop.spec.max_in_flight``, ``rule.then.attempts``.
+"""Looks up the description of a key in the schema by its path: ``loop.spec.max_in_flight``, ``rule.then.attempts``.
 
 A path begins at a construct (``playbook``, ``step``, ``task``, ``rule``, any other mapping of the schema), at a tool
 kind (``http``), or at a key of a step, a task or a playbook. Lists have no brackets: ``next.arcs.when``.
@@ -22,10 +22,10 @@ from noetl_compiler.schema.tools import KNOWN_KINDS, ToolKinds
 __all__ = ["CONSTRUCTS", "KeyEntry", "UnknownPathError", "lookup", "lookup_kind"]
 
 CONSTRUCTS = ("playbook", "step", "task", "rule")
-"""Where a path may begin; ``rule`` is one of a task's policy."""
+"""The constructs at which a path may begin; ``rule`` is a rule of a task's policy."""
 
 _TYPES: Mapping[str, str] = {
-    "string": "text",
+    "string": "a string",
     "number": "a number",
     "integer": "a number",
     "boolean": "true or false",
@@ -41,10 +41,9 @@ class UnknownPathError(LookupError):
 class KeyEntry(NamedTuple):
     """The description of a key, a construct or a tool kind.
 
-    ``value`` says in words what it may be, "" for a construct. ``choices`` are allowed words with their meanings,
-    ``older`` other names of the key. ``keys`` are those of the mapping that it is or holds, ``shared`` those that every
-    call has, of a tool kind; both as names with their meanings. ``default`` is that of a tool's field, None
-    where there is none, ``tool`` that of a kind.
+    ``value`` describes its values, "" for a construct. ``choices`` are the allowed words with their meanings, ``older``
+    the older names of the key. ``keys`` are the keys of its mapping with their meanings; for a tool kind, ``shared``
+    are the keys that every call has. ``default`` is that of a tool's field, if any. ``tool`` is set for a tool kind.
     """
 
     path: str
@@ -64,29 +63,31 @@ def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
     """Return the entry of a dotted path in the current dialect. Raises UnknownPathError."""
     first, *rest = path.strip(".").split(".")
     tables = _tables(kinds)
-    models, found = tables.begin(first)
-    walked = first
+    models, key = tables.start(first)
+    path_so_far = first
     for name in rest:
-        found = _key(models, name)
-        if found is None:
-            raise UnknownPathError(tables.unknown(name, f'in "{walked}"', _names(models)))
-        models = tables.models_in(found.value)
-        walked = f"{walked}.{name}"
-    if found is None:
+        key = _find_key(models, name)
+        if key is None:
+            raise UnknownPathError(tables.unknown_message(name, _names(models), path_so_far))
+        models = tables.models_in(key.value)
+        path_so_far = f"{path_so_far}.{name}"
+    if key is None:
         is_kind = first in kinds.names and first not in CONSTRUCTS
         return (
-            tables.entry_of_kind(first) if is_kind else KeyEntry(first, models[0].about, keys=tuple(_described(models)))
+            tables.entry_of_kind(first)
+            if is_kind
+            else KeyEntry(first, models[0].about, keys=tuple(_keys_with_meanings(models)))
         )
     return KeyEntry(
-        walked,
-        found.about,
-        tables.in_words(found.value),
-        tuple(_choices(found.value)),
-        tuple(_examples(found.value)),
-        found.older,
-        found.required,
-        tuple(_described(models)),
-        default=found.value.get("default"),
+        path_so_far,
+        key.about,
+        tables.describe_values(key.value),
+        tuple(_choices(key.value)),
+        tuple(_examples(key.value)),
+        key.older,
+        key.required,
+        tuple(_keys_with_meanings(models)),
+        default=key.value.get("default"),
     )
 
 
@@ -108,69 +109,73 @@ class _Tables:
 
     def __init__(self, kinds: ToolKinds) -> None:
         self._kinds = kinds
-        self._places: Mapping[str, Model | Shape] = {one.name: one for one in models_of("v10", kinds)}
-        self._models = {name: one for name, one in self._places.items() if isinstance(one, Model)}
+        self._definitions: Mapping[str, Model | Shape] = {
+            definition.name: definition for definition in models_of("v10", kinds)
+        }
+        self._models = {
+            name: definition for name, definition in self._definitions.items() if isinstance(definition, Model)
+        }
 
-    def begin(self, name: str) -> tuple[Sequence[Model], Property | None]:
+    def start(self, name: str) -> tuple[Sequence[Model], Property | None]:
         """Return the models at the start of a path: of a construct or tool kind, or of a key, with that key."""
         if name in CONSTRUCTS:
-            return self._called(name), None
+            return self._models_named(name), None
         if name in self._kinds.names:
             return [self._models[f"{name}_task"]], None
-        within = [one for construct in ("step", "task", "playbook") for one in self._called(construct)]
-        found = next((one for one in _properties(within) if name in one.names and not one.deprecated), None)
-        if found is not None:
-            return self.models_in(found.value), found
+        models = [model for construct in ("step", "task", "playbook") for model in self._models_named(construct)]
+        key = next((key for key in _properties(models) if name in key.names and not key.deprecated), None)
+        if key is not None:
+            return self.models_in(key.value), key
         if name in self._models:
             return [self._models[name]], None
         known = [*CONSTRUCTS, *self._kinds.names, *self._models, *self._paths.names]
-        raise UnknownPathError(self.unknown(name, "of a playbook", known))
+        raise UnknownPathError(self.unknown_message(name, known))
 
     def entry_of_kind(self, kind: str) -> KeyEntry:
         """Return the entry of a tool kind, whose keys are separate from those of every call."""
         model, tool = self._models[f"{kind}_task"], self._kinds.tool(kind)
         *shared, own = model.borrowed
         every_call = replace(model, borrowed=tuple(shared))
-        own_keys, shared_keys = tuple(_described([own])), tuple(_described([every_call]))
+        own_keys, shared_keys = tuple(_keys_with_meanings([own])), tuple(_keys_with_meanings([every_call]))
         return KeyEntry(kind, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
 
-    def unknown(self, name: str, where: str, known: Sequence[str]) -> str:
-        """Return the message about an unknown key, with the place where it belongs or the nearest key."""
-        hint = self._paths.hint(name, known)
+    def unknown_message(self, name: str, known: Sequence[str], parent: str = "") -> str:
+        """Return the message for an unknown key, with the path where it belongs or the nearest key."""
+        hint, where = self._paths.hint(name, known, parent), f'in "{parent}"' if parent else "of a playbook"
         return f'unknown key "{name}" {where}{f": {hint}" if hint else ""}'
 
     @cached_property
     def _paths(self) -> KeyPaths:
-        below = paths_below({name: self._called(name) for name in CONSTRUCTS}, self.models_in)
+        below = paths_below({name: self._models_named(name) for name in CONSTRUCTS}, self.models_in)
         return KeyPaths(self._kinds.names, self._paths_of_kinds(True), below, self._paths_of_kinds(False))
 
-    def _paths_of_kinds(self, runs: bool) -> list[str]:
-        kinds = [kind for kind in self._kinds.names if self._kinds.tool(kind).has_executor is runs]
+    def _paths_of_kinds(self, has_executor: bool) -> list[str]:
+        kinds = [kind for kind in self._kinds.names if self._kinds.tool(kind).has_executor is has_executor]
         return [f"{kind}.{name}" for kind in kinds for name in _names([self._models[f"{kind}_fields"]])]
 
     def models_in(self, value: Schema) -> list[Model]:
         """Return the models of a value, or of the items of a list."""
-        found: dict[str, Model] = {}
+        models: dict[str, Model] = {}
         waiting, seen = [value], set[str]()
         while waiting:
             schema = waiting.pop(0)
             name = str(schema.get("$ref", "")).rpartition("/")[2]
             if name and name not in seen:
                 seen.add(name)
-                one = self._places[name]
-                if isinstance(one, Shape):
-                    waiting.insert(0, one.value)
+                named = self._definitions[name]
+                if isinstance(named, Shape):
+                    waiting.insert(0, named.value)
                 else:
-                    found |= {model.name: model for model in self._called(name)}
+                    models |= {model.name: model for model in self._models_named(name)}
             waiting += _parts(schema)
-        return list(found.values())
+        return list(models.values())
 
-    def in_words(self, value: Schema) -> str:
+    def describe_values(self, value: Schema) -> str:
         """Return a description of the values that a schema allows."""
-        return " or ".join(dict.fromkeys(_words(value, self._places))) or "any value"
+        return " or ".join(dict.fromkeys(_value_words(value, self._definitions))) or "any value"
 
-    def _called(self, name: str) -> list[Model]:
-        """Return the model of that name; with ``task`` what every task has beside its kind."""
+    def _models_named(self, name: str) -> list[Model]:
+        """Return the model of that name; for ``task`` also the keys that tasks of every kind have."""
         if name != "task":
             return [self._models[name]]
         noop = self._models["noop_task"]
@@ -183,34 +188,34 @@ def _properties(models: Iterable[Model]) -> Iterator[Property]:
         yield from _properties(model.borrowed)
 
 
-def _key(models: Iterable[Model], name: str) -> Property | None:
-    return next((one for one in _properties(models) if name in one.names), None)
+def _find_key(models: Iterable[Model], name: str) -> Property | None:
+    return next((key for key in _properties(models) if name in key.names), None)
 
 
 def _names(models: Iterable[Model]) -> list[str]:
-    return [one.name for one in _properties(models) if not one.deprecated]
+    return [key.name for key in _properties(models) if not key.deprecated]
 
 
-def _described(models: Iterable[Model]) -> Iterator[tuple[str, str]]:
-    """Name and meaning of each key, the first where two models have one of the same name."""
+def _keys_with_meanings(models: Iterable[Model]) -> Iterator[tuple[str, str]]:
+    """Yield the name and meaning of each key; if several models have a key, that of the first."""
     seen = set[str]()
-    for one in _properties(models):
-        if one.name not in seen and not one.deprecated:
-            seen.add(one.name)
-            yield one.name, one.about
+    for key in _properties(models):
+        if key.name not in seen and not key.deprecated:
+            seen.add(key.name)
+            yield key.name, key.about
 
 
 def _parts(schema: Schema) -> list[Schema]:
     """Return the subschemas of a schema that apply to its value or its items."""
-    alone = [schema.get(key) for key in ("then", "else", "items")]
-    several = [one for key in ("anyOf", "allOf") for one in cast("list[Json]", schema.get(key, []))]
-    return [cast("Schema", one) for one in (*several, *alone) if isinstance(one, dict)]
+    single_parts = [schema.get(key) for key in ("then", "else", "items")]
+    listed_parts = [part for key in ("anyOf", "allOf") for part in cast("list[Json]", schema.get(key, []))]
+    return [cast("Schema", part) for part in (*listed_parts, *single_parts) if isinstance(part, dict)]
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------
 
 
-def _words(value: Schema, places: Mapping[str, Model | Shape]) -> Iterator[str]:
+def _value_words(value: Schema, definitions: Mapping[str, Model | Shape]) -> Iterator[str]:
     if "enum" in value:
         yield f"one of {', '.join(map(str, cast('list[Json]', value['enum'])))}"
     elif "const" in value:
@@ -218,30 +223,30 @@ def _words(value: Schema, places: Mapping[str, Model | Shape]) -> Iterator[str]:
     elif "patternErrorMessage" in value:
         yield str(value["patternErrorMessage"]).removeprefix("expected ")
     elif "$ref" in value:
-        one = places[str(value["$ref"]).rpartition("/")[2]]
-        yield from _words(one.value, places) if isinstance(one, Shape) else ("a mapping",)
+        definition = definitions[str(value["$ref"]).rpartition("/")[2]]
+        yield from _value_words(definition.value, definitions) if isinstance(definition, Shape) else ("a mapping",)
     elif isinstance(value.get("items"), dict):
         yield "a list"
     elif "minimum" in value and "maximum" in value:
         yield f"{_TYPES[str(value['type'])]} from {value['minimum']} to {value['maximum']}"
     elif "type" in value:
         types = value["type"]
-        yield from (_TYPES[str(one)] for one in (cast("list[Json]", types) if isinstance(types, list) else [types]))
+        yield from (_TYPES[str(type_)] for type_ in (cast("list[Json]", types) if isinstance(types, list) else [types]))
     else:
         for part in _parts(value):
-            yield from _words(part, places)
+            yield from _value_words(part, definitions)
 
 
 def _choices(value: Schema) -> Iterator[tuple[str, str]]:
-    for word, meaning in zip(_list(value, "enum"), _list(value, "enumDescriptions"), strict=False):
+    for word, meaning in zip(_list_at(value, "enum"), _list_at(value, "enumDescriptions"), strict=False):
         yield str(word), str(meaning)
 
 
 def _examples(value: Schema) -> Iterator[Json]:
-    yield from _list(value, "examples")
+    yield from _list_at(value, "examples")
     for part in _parts(value):
         yield from _examples(part)
 
 
-def _list(value: Schema, key: str) -> list[Json]:
+def _list_at(value: Schema, key: str) -> list[Json]:
     return cast("list[Json]", value.get(key, []))

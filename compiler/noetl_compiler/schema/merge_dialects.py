@@ -1,8 +1,8 @@
-"""The schemas of all dialects as one, for a folder that has playbooks of several years.
+"""Merges the schemas of all dialects to one, for folders with playbooks of several dialects.
 
-A playbook is valid when one dialect takes it. What two dialects define alike is defined once. Alike are definitions
-of the same text whose references lead to definitions that are alike; those are found as the states of an automaton
-are minimised: definitions are distinguished by their text, then by the definitions they refer to, repeatedly.
+A playbook is valid if one dialect accepts it. Equivalent definitions are merged: those with the same text whose
+references lead to equivalent definitions. They are found as in the minimisation of automata: definitions are first
+distinguished by their text, then repeatedly by the classes of the definitions to which they refer.
 """
 
 from __future__ import annotations
@@ -23,24 +23,28 @@ _Key: TypeAlias = tuple[str, str]
 
 
 def merge_dialects(schemas: Mapping[str, Schema]) -> Schema:
-    """One schema of the definitions of several; ``playbook`` is where each begins."""
-    texts = {(dialect, name): json.dumps(one) for dialect, own in schemas.items() for name, one in own.items()}
-    names = _names(_alike(texts))
-    definitions = {names[key]: _renamed(text, key[0], names) for key, text in texts.items()}
+    """Return one schema with the definitions of several; each has its root in the definition ``playbook``."""
+    texts = {
+        (dialect, name): json.dumps(definition)
+        for dialect, definitions_of_dialect in schemas.items()
+        for name, definition in definitions_of_dialect.items()
+    }
+    names = _merged_names(_classes(texts))
+    definitions = {names[key]: _rename_references(text, key[0], names) for key, text in texts.items()}
     choices = ({"$ref": f"#/definitions/{names[dialect, 'playbook']}"} for dialect in schemas)
     return {"anyOf": list(choices), "definitions": definitions}
 
 
-def _renamed(text: str, dialect: str, names: Mapping[_Key, str]) -> Schema:
-    found: Schema = json.loads(_REFERENCE.sub(lambda reference: names[dialect, reference[0]], text))
-    return found
+def _rename_references(text: str, dialect: str, names: Mapping[_Key, str]) -> Schema:
+    schema: Schema = json.loads(_REFERENCE.sub(lambda reference: names[dialect, reference[0]], text))
+    return schema
 
 
-def _alike(texts: Mapping[_Key, str]) -> dict[_Key, int]:
-    """Return a number for each definition, the same for those that are alike."""
-    numbers, known = _numbered(dict(texts)), 0
-    while known < (known := len(set(numbers.values()))):
-        numbers = _numbered(
+def _classes(texts: Mapping[_Key, str]) -> dict[_Key, int]:
+    """Return the number of the class of each definition; equivalent definitions have the same."""
+    numbers, class_count = _number_equal(dict(texts)), 0
+    while class_count < (class_count := len(set(numbers.values()))):
+        numbers = _number_equal(
             {
                 key: (numbers[key], *(numbers[key[0], name] for name in _REFERENCE.findall(text)))
                 for key, text in texts.items()
@@ -49,15 +53,18 @@ def _alike(texts: Mapping[_Key, str]) -> dict[_Key, int]:
     return numbers
 
 
-def _numbered(marks: Mapping[_Key, object]) -> dict[_Key, int]:
+def _number_equal(marks: Mapping[_Key, object]) -> dict[_Key, int]:
     known: dict[object, int] = {}
     return {key: known.setdefault(mark, len(known)) for key, mark in marks.items()}
 
 
-def _names(alike: Mapping[_Key, int]) -> dict[_Key, str]:
-    """A definition keeps its name, unless others have it too; then the name of its first dialect is added."""
+def _merged_names(classes: Mapping[_Key, int]) -> dict[_Key, str]:
+    """Return the new name of each definition; a name that several classes have gets the prefix of a dialect."""
     first: dict[tuple[str, int], str] = {}
-    for (dialect, name), number in alike.items():
+    for (dialect, name), number in classes.items():
         first.setdefault((name, number), dialect)
-    several = {name for name, _ in first if sum(name == other for other, _ in first) > 1}
-    return {key: f"{first[key[1], number]}_{key[1]}" if key[1] in several else key[1] for key, number in alike.items()}
+    ambiguous_names = {name for name, _ in first if sum(name == other for other, _ in first) > 1}
+    return {
+        key: f"{first[key[1], number]}_{key[1]}" if key[1] in ambiguous_names else key[1]
+        for key, number in classes.items()
+    }

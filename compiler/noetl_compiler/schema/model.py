@@ -1,4 +1,4 @@
-"""What a schema is written in: places of a playbook, each a mapping with its properties."""
+"""The models from which a schema is built: mappings of a playbook with their properties."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from noetl_compiler.graph import Json
 __all__ = ["Model", "Models", "Property", "Schema", "Shape", "without_effect"]
 
 Schema: TypeAlias = dict[str, Json]
-"""JSON Schema, as what ``json.dumps`` takes."""
+"""A JSON Schema as a value for ``json.dumps``."""
 
 
 class Property(msgspec.Struct, frozen=True):
-    """One key of a place. ``about`` is the sentence an editor shows for it, ``older`` are names that mean the same.
+    """A key of a model. ``about`` is the sentence that editors show for it, ``older`` are older names of the key.
 
-    A property that is not ``required`` may be null, which means that it is absent. ``snippet`` is what an editor
-    inserts as its value, with ``$1`` at the cursor; it is written as it is, so templates need quotes of their own.
+    A property that is not ``required`` may be null, which means absent. ``snippet`` is what editors insert as its
+    value, with ``$1`` at the cursor; it is inserted unchanged, so templates in it need quotes.
     """
 
     name: str
@@ -43,9 +43,9 @@ def without_effect(name: str, why: str) -> Property:
 class Model(msgspec.Struct, frozen=True):
     """A mapping of a playbook.
 
-    ``borrowed`` are places whose properties are allowed here too. ``needs`` are groups of keys of which one must be
-    there, or else in one of the mappings ``inside``. Any other key is refused unless the place is ``open``. ``rules``
-    are further keywords of JSON Schema.
+    ``borrowed`` are models whose properties are allowed here too. Of each group of keys in ``needs``, one is required,
+    here or in one of the mappings ``inside``. Unknown keys are errors unless the model is ``open``. ``rules`` are
+    further keywords of JSON Schema.
     """
 
     name: str
@@ -59,13 +59,13 @@ class Model(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every key allowed here, in every spelling."""
-        own = (name for one in self.properties for name in one.names)
-        return tuple(dict.fromkeys((*own, *(name for place in self.borrowed for name in place.names))))
+        """All keys that are allowed here, with their older names."""
+        own = (name for key in self.properties for name in key.names)
+        return tuple(dict.fromkeys((*own, *(name for model in self.borrowed for name in model.names))))
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A type used at several places that is not one mapping: a choice, a list, a word."""
+    """A named schema that is not a mapping: a choice, a list or a word."""
 
     name: str
     value: Schema

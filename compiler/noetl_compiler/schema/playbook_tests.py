@@ -11,11 +11,11 @@ __all__ = ["schema_of_tests"]
 
 
 def schema_of_tests() -> Schema:
-    """Return the schema of a file of tests, in the draft that all editors know."""
+    """Return the schema of a file of tests, in draft 7, which all editors support."""
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": "https://noetl.io/schema/playbook-test.json",
         "title": "Tests of a NoETL playbook",
         "$ref": f"#/definitions/{TEST_FILE.name}",
-        "definitions": definitions(tuple(model_of(one) for one in TESTS), own=()),
+        "definitions": definitions(tuple(model_of(one) for one in TESTS), usual=()),
     }

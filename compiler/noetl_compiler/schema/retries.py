@@ -1,4 +1,4 @@
-"""``retry`` of the dialects before v10, in all its shapes: a truth, a number, one rule, two of them, or a list."""
+"""``retry`` of the dialects before v10, in all its forms: a boolean, a number, one rule, two rules, or a list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types used at several places of a playbook that are a choice of forms, distinguished by their keys."""
+"""Values with several forms, which are distinguished by their keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JUMPS_NEED_TO: Schema = {
     "if": {"properties": {"do": {"const": "jump"}}, "required": ["do"]},
     "then": has("to", "target"),
 }
-"""What a rule that jumps must say."""
+"""A rule that jumps needs a target."""
 
 SHAPES: Models = (
     Shape("reduce", {"type": "object", "additionalProperties": described_words(REDUCERS.about)}),
@@ -73,6 +73,6 @@ CASES: Models = (
 
 
 def routes(*, loose: bool) -> Models:
-    """``next``. ``loose``: templates beside the name of a step are names bound for it."""
+    """Return the models of ``next``. ``loose``: other keys of a target with templates are names bound for its step."""
     rules: Schema = {"additionalProperties": {"type": "string", "pattern": TEMPLATE}} if loose else {}
     return (model_of(tables.TARGET, rules), *_ROUTES)

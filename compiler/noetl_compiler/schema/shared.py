@@ -1,4 +1,4 @@
-"""What the schemas of all dialects have, and what v10 and case have of steps."""
+"""Models of all dialects, and those of steps in v10 and case."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ SHARED: Models = (
 )
 
 STEP_SPECS: Models = (*map(model_of, CASE_STEP_CONSTRUCTS), OTHERWISE_VERDICT)
-"""The keys below the spec of a step."""
+"""The models below the spec of a step, in v10 and case."""

@@ -18,12 +18,12 @@ _LABELLED: Schema = {"additionalProperties": ref("task")}
 
 
 def tasks(calls: Calls) -> Models:
-    """``tool`` in a dialect that writes calls so."""
+    """Return the models of ``tool`` for the calls of a dialect."""
     kinds = tuple((kind, _task(kind, calls)) for kind in calls.kinds.names)
     chosen = Property("kind", "The kind of tool to call.", calls.kinds.words, older=("type",), required=True)
     return (
         *map(calls.fields, calls.kinds.names),
-        *(place for _, place in kinds),
+        *(model for _, model in kinds),
         Model("task", "One call of a tool.", (chosen,), open=True, rules={"allOf": by_kind(kinds, *chosen.names)}),
         *map(model_of, CALLS),
         Shape("item", {"type": "object", "if": _IS_LABELLED, "then": _LABELLED, "else": ref("task")}),

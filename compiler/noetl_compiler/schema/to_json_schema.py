@@ -1,4 +1,4 @@
-"""Places to JSON Schema, in the words of one dialect."""
+"""Converts models to JSON Schema for one dialect."""
 
 from __future__ import annotations
 
@@ -12,48 +12,46 @@ from noetl_compiler.schema.values import ANYTHING, NOTHING
 __all__ = ["definitions"]
 
 
-def definitions(places: Models, own: Collection[str]) -> Schema:
-    """Return the definitions of a dialect. ``own`` are older names that are the dialect's usual ones, so not
-    deprecated.
-    """
-    return {one.name: one.value if isinstance(one, Shape) else _mapping(one, own) for one in places}
+def definitions(models: Models, usual: Collection[str]) -> Schema:
+    """Return the definitions of a dialect. ``usual`` are older names that are not deprecated in it."""
+    return {model.name: model.value if isinstance(model, Shape) else _mapping(model, usual) for model in models}
 
 
-def _properties(place: Model, own: Collection[str]) -> Schema:
+def _properties(model: Model, usual: Collection[str]) -> Schema:
     """Return every property under each of its names."""
     rendered: Schema = {}
-    for one in place.properties:
-        rendered[one.name] = _property(one, one.about, deprecated=one.deprecated and one.name not in own)
-        for name in one.older:
-            rendered[name] = _older(one, name, own)
+    for key in model.properties:
+        rendered[key.name] = _property(key, key.about, deprecated=key.deprecated and key.name not in usual)
+        for name in key.older:
+            rendered[name] = _older(key, name, usual)
     return rendered
 
 
-def _lent(place: Model) -> Schema:
-    """A borrowed key is not described again, only allowed."""
-    return {name: True for lender in place.borrowed for name in lender.names}
+def _borrowed_keys(model: Model) -> Schema:
+    """Return the keys of borrowed models, which are allowed here and described there."""
+    return {name: True for lender in model.borrowed for name in lender.names}
 
 
-def _older(one: Property, name: str, own: Collection[str]) -> Schema:
-    if name in own:
-        return _property(one, one.about, deprecated=one.deprecated)
-    return _property(one, f'An older name of "{one.name}".', deprecated=True)
+def _older(key: Property, name: str, usual: Collection[str]) -> Schema:
+    if name in usual:
+        return _property(key, key.about, deprecated=key.deprecated)
+    return _property(key, f'An older name of "{key.name}".', deprecated=True)
 
 
-def _property(one: Property, about: str, *, deprecated: bool) -> Schema:
-    value = one.value if one.required else _or_null(one.value)
+def _property(key: Property, about: str, *, deprecated: bool) -> Schema:
+    value = key.value if key.required else _or_null(key.value)
     hidden: Schema = {"deprecated": True, "doNotSuggest": True} if deprecated else {}
-    return {"description": about, **hidden, **_snippet(one, about), **value}
+    return {"description": about, **hidden, **_snippet(key, about), **value}
 
 
-def _snippet(one: Property, about: str) -> Schema:
-    """Return what an editor writes behind the key."""
-    body = one.snippet
-    return {} if body is None else {"defaultSnippets": [{"label": one.name, "description": about, "body": body}]}
+def _snippet(key: Property, about: str) -> Schema:
+    """Return the keyword for the snippet that editors insert after the key."""
+    body = key.snippet
+    return {} if body is None else {"defaultSnippets": [{"label": key.name, "description": about, "body": body}]}
 
 
 def _or_null(value: Schema) -> Schema:
-    """A key without a value counts as absent."""
+    """Allow null, because a key without a value counts as absent."""
     if value.keys() <= {"default", "examples"}:
         return {**ANYTHING, **value}
     if "const" in value or value == ANYTHING:
@@ -65,26 +63,26 @@ def _or_null(value: Schema) -> Schema:
     return {"anyOf": [value, NOTHING]}
 
 
-def _mapping(place: Model, own: Collection[str]) -> Schema:
-    required: list[Json] = [one.name for one in place.properties if one.required and not one.older]
-    groups = [one.names for one in place.properties if one.required and one.older]
-    needs = [_need(group, place) for group in (*groups, *place.needs)]
-    lent: list[Json] = [{"$ref": f"#/definitions/{lender.name}"} for lender in place.borrowed]
-    constraints: list[Json] = [*lent, *needs, *_list(place.rules.get("allOf", []))]
+def _mapping(model: Model, usual: Collection[str]) -> Schema:
+    required: list[Json] = [key.name for key in model.properties if key.required and not key.older]
+    groups = [key.names for key in model.properties if key.required and key.older]
+    needs = [_need_schema(group, model) for group in (*groups, *model.needs)]
+    borrowed: list[Json] = [{"$ref": f"#/definitions/{lender.name}"} for lender in model.borrowed]
+    constraints: list[Json] = [*borrowed, *needs, *_list(model.rules.get("allOf", []))]
     return {
-        "description": place.about,
+        "description": model.about,
         "type": "object",
         **({"required": required} if required else {}),
-        "properties": {**_lent(place), **_properties(place, own)},
-        **({} if place.open else {"additionalProperties": False}),
-        **place.rules,
+        "properties": {**_borrowed_keys(model), **_properties(model, usual)},
+        **({} if model.open else {"additionalProperties": False}),
+        **model.rules,
         **({"allOf": constraints} if constraints else {}),
     }
 
 
-def _need(group: tuple[str, ...], place: Model) -> Schema:
+def _need_schema(group: tuple[str, ...], model: Model) -> Schema:
     present: list[Json] = [{"required": [key]} for key in group]
-    within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in place.inside]
+    within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in model.inside]
     return {"anyOf": [*present, *within]}
 
 

@@ -1,4 +1,4 @@
-"""The kinds of tools in the schema: those of ``language/tools.py``, or those that a caller has installed."""
+"""The kinds of tools in a schema: those of ``language/tools.py``, or the installed ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from noetl_compiler.language.tool_description import ToolDescription, Tools
-from noetl_compiler.language.tools import CALLED, KINDS, PSEUDO_KINDS
+from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS, WORKBOOK_CALL
 from noetl_compiler.schema.field_types import field_value
 from noetl_compiler.schema.model import Property, Schema, without_effect
 from noetl_compiler.schema.values import described_words
@@ -17,11 +17,11 @@ _MARK = ToolDescription("Marks a step; calls nothing.", {})
 
 
 class ToolKinds:
-    """Every word that ``kind`` may be, with its tool: also those that only mark a step, or call the workbook."""
+    """All values of ``kind`` with their tools, including those that only mark a step or call the workbook."""
 
     def __init__(self, tools: Tools) -> None:
         marks = dict.fromkeys(sorted(PSEUDO_KINDS), _MARK)
-        self._of: Tools = MappingProxyType({**tools, "workbook": CALLED, **marks})
+        self._of: Tools = MappingProxyType({**tools, "workbook": WORKBOOK_CALL, **marks})
         self.names = tuple(self._of)
         self.tools = tools
 
@@ -40,7 +40,7 @@ class ToolKinds:
         return self._of[kind]
 
     def fields(self, kind: str) -> tuple[Property, ...]:
-        """Return the kind's own fields, older names with them; a kind that accepts any field has none."""
+        """Return the fields of a kind with their older names; a kind that accepts any field has none."""
         tool = self._of[kind]
         older = {new: tuple(old for old, name in tool.renamed.items() if name == new) for new in tool.renamed.values()}
         kind_properties = (
@@ -55,4 +55,4 @@ class ToolKinds:
 
 
 KNOWN_KINDS = ToolKinds(KINDS)
-"""Those that NoETL itself knows."""
+"""The kinds of NoETL itself."""

@@ -1,4 +1,4 @@
-"""The steps of the v1 dialect: what a step does is its ``type``, or a ``call`` of something named."""
+"""The steps of the v1 dialect, which have a ``type``, or a ``call`` of a playbook or a workbook task."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from noetl_compiler.schema.values import (
 __all__ = ["OWN_WORDS", "steps"]
 
 OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"})
-"""What newer dialects have other words for."""
+"""Older names that are not deprecated in this dialect."""
 
 _NAME = Property("step", STEP.about_of("step"), NAME)
 _NAMED = (("step", "name"),)
@@ -89,7 +89,7 @@ def steps(calls: Calls) -> Models:
     return (
         *CASES,
         _STEP,
-        *form.places(),
+        *form.models(),
         *nested_calls(calls),
         Model(
             "iterator_step",

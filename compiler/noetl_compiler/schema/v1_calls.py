@@ -1,7 +1,7 @@
-"""Calls of the v1 dialect, wherever they are: flat on a step, in its ``call``, or in the ``task`` of an iterator.
+"""Calls of the v1 dialect: on a step itself, in its ``call``, or in the ``task`` of an iterator.
 
-A call need not name its kind: something with a path is a playbook, something with a name is a task of
-the workbook, and what only says where to save just stores.
+A call need not name its kind: one with a path calls a playbook, one with a name a task of the workbook, and one with
+only a ``save`` stores a value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAME = Property("name", "A second name for the result, in addition to the step'
 
 
 class Form(msgspec.Struct, frozen=True):
-    """One form of a call: its name, the keys that may hold its kind, and the keys around it."""
+    """A form of calls: its name, the keys that may contain the kind, and the models whose keys are beside the call."""
 
     name: str
     keys: tuple[str, ...]
@@ -38,32 +38,34 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> Schema:
-        """The words for what can be called."""
+        """The schema of the kinds that can be called, with their older names."""
         older = {word: f'An older word for "{kind}".' for kind, spelled in _OLDER_WORDS.items() for word in spelled}
         return described_words(
             {**self.calls.kinds.meanings, **older, **dict.fromkeys(_SAVES, "Only stores something.")}
         )
 
-    def places(self) -> Models:
+    def models(self) -> Models:
         """Return a model for each kind, and one for calls that only store."""
-        return (*(place for _, place in self._kinds()), self._saving())
+        return (*(model for _, model in self._models_by_kind()), self._saving_model())
 
     def choice(self, otherwise: Schema) -> Schema:
         """Return a schema that selects the model of a call by its kind or, without one, by its fields."""
-        spelled = ((word, place) for kind, place in self._kinds() for word in (kind, *_OLDER_WORDS.get(kind, ())))
+        models_by_word = (
+            (word, model) for kind, model in self._models_by_kind() for word in (kind, *_OLDER_WORDS.get(kind, ()))
+        )
         return first_of(
             (self._only_saves(), ref(f"saving_{self.name}")),
-            (has(*self.keys), {"allOf": by_kind(spelled, *self.keys)}),
+            (has(*self.keys), {"allOf": by_kind(models_by_word, *self.keys)}),
             (has("path"), ref(f"playbook_{self.name}")),
             (has("name", "task"), ref(f"workbook_{self.name}")),
             otherwise=otherwise,
         )
 
-    def _kinds(self) -> tuple[tuple[str, Model], ...]:
+    def _models_by_kind(self) -> tuple[tuple[str, Model], ...]:
         kinds = (kind for kind in self.calls.kinds.names if self.around or kind not in PSEUDO_KINDS)
-        return tuple((kind, self._place(kind)) for kind in kinds)
+        return tuple((kind, self._model(kind)) for kind in kinds)
 
-    def _place(self, kind: str) -> Model:
+    def _model(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
         kind_property = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
         named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
@@ -71,7 +73,7 @@ class Form(msgspec.Struct, frozen=True):
         own = () if self.around else RETURN_AND_ON_ERROR
         return self.calls.flat(kind, f"{kind}_{self.name}", (*kind_property, *named, *bound, *own), self.around)
 
-    def _saving(self) -> Model:
+    def _saving_model(self) -> Model:
         kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
         kind_property = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
         flat = properties(one for one in SINK_KEYS if FLAT_KEYS.issuperset(one.names))
@@ -81,12 +83,12 @@ class Form(msgspec.Struct, frozen=True):
         return Model(f"saving_{self.name}", about, (*kind_property, _NAME, nested, *flat, *own), self.around)
 
     def _only_saves(self) -> Schema:
-        marked: Schema = {"allOf": [_says(self.keys, V1_MARKS), has(*_SAVES)]}
+        marked: Schema = {"allOf": [_has_kind(self.keys, V1_MARKS), has(*_SAVES)]}
         unnamed: Schema = {"allOf": [has(*_SAVES), {"not": has(*self.keys, "path", "name", "task")}]}
-        return any_of(_says(self.keys, _SAVES), marked, unnamed)
+        return any_of(_has_kind(self.keys, _SAVES), marked, unnamed)
 
 
-def _says(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
+def _has_kind(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
     return any_of(*({"required": [key], "properties": {key: {"enum": list(kinds)}}} for key in keys))
 
 
@@ -96,10 +98,10 @@ _HAS_STORE = any_of(
 
 
 def nested_calls(calls: Calls) -> Models:
-    """Calls in a mapping of their own."""
+    """Return the models of calls in a mapping of their own."""
     nested = Form("call", V1_KIND_KEYS, calls)
     return (
-        *nested.places(),
+        *nested.models(),
         Model(
             "call_of_kind",
             "What is called.",

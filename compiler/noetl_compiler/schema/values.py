@@ -1,10 +1,10 @@
 """The values that a property may have, as the front ends read them.
 
-Where the engine takes a number, a truth or a mapping, a text with a template in it often does as well; where it does
-not, none is allowed here either. A text may always be written as a number or a truth: ``version: 2`` is fine.
+Where the engine accepts a template in place of a number, a boolean or a mapping, a string with a template is allowed
+here. A number or a boolean is allowed in place of a string: ``version: 2`` is valid.
 
-``patternErrorMessage``, ``enumDescriptions`` and ``doNotSuggest`` are no words of JSON Schema, so validators read
-over them; yaml-language-server and VS Code know them.
+``patternErrorMessage``, ``enumDescriptions`` and ``doNotSuggest`` are not keywords of JSON Schema, so validators ignore
+them; yaml-language-server and VS Code support them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ TEMPLATE = r"\{\{|\{%"
 _CONSTANT = r"^\s*([Tt]rue|TRUE|[Ff]alse|FALSE|[Yy]es|YES|[Nn]o|NO|1|0)\s*$"
 
 NOTHING: Schema = {"not": {"not": {"type": "null"}}}
-"""Null; said twice around, for editors propose whatever type is named outright."""
+"""Null, with a double negation, because editors would propose a type that is named directly."""
 
 ANYTHING: Schema = {"anyOf": [True]}
-"""Any value; editors write the colon behind a key only if something is said of its value."""
+"""Any value. It is not empty, because editors insert the colon after a key only if its value has a schema."""
 
 TEXT: Schema = {"anyOf": [{"type": "string"}, {"not": {"type": ["object", "array", "null"]}}]}
 NAME: Schema = {"anyOf": [{"type": "string", "minLength": 1}, {"not": {"type": ["string", "object", "array", "null"]}}]}
@@ -94,18 +94,18 @@ CONDITION: Schema = {
 }
 
 
-def ref(place: str) -> Schema:
+def ref(name: str) -> Schema:
     """Return a reference to the definition ``place``."""
-    return {"$ref": f"#/definitions/{place}"}
+    return {"$ref": f"#/definitions/{name}"}
 
 
 def words(*allowed: str) -> Schema:
-    """The schema of a value that must be one of these words."""
+    """Return the schema of a value that must be one of these words."""
     return {"enum": list(allowed)}
 
 
 def described_words(meanings: Mapping[str, str]) -> Schema:
-    """The schema of a value that must be one of these words, each with its meaning."""
+    """Return the schema of a value that must be one of these words, with their meanings."""
     return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
 
 
@@ -115,12 +115,12 @@ def open_words(*known: str) -> Schema:
 
 
 def any_of(*values: Schema) -> Schema:
-    """Any of several shapes."""
+    """Return the schema of a value that matches any of ``values``."""
     return {"anyOf": list(values)}
 
 
 TIMEOUT = any_of(SECONDS, ref("timeout"))
-"""How long something may take, as a whole or by its parts."""
+"""A timeout: its total, or a mapping of its parts."""
 
 
 def list_of(value: Schema) -> Schema:
@@ -129,12 +129,12 @@ def list_of(value: Schema) -> Schema:
 
 
 def one_or_more(value: Schema) -> Schema:
-    """One, or a list of them."""
+    """Return the schema of one such value, or a list of them."""
     return any_of(value, list_of(value))
 
 
 def has(*keys: str) -> Schema:
-    """The test whether a mapping has one of these keys."""
+    """Return a schema that matches mappings with at least one of these keys."""
     return {"anyOf": [{"required": [key]} for key in keys]}
 
 

@@ -1,4 +1,4 @@
-"""``workbook``: tasks with a name, which steps run."""
+"""``workbook``: named tasks that steps call."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _ENTRY: Schema = {"type": "object", "if": _IS_NESTED, "then": ref("workbook_nest
 
 
 def workbook(calls: Calls) -> Models:
-    """Return the models of the workbook in a dialect with such calls."""
+    """Return the models of the workbook for the calls of a dialect."""
     flat = tuple((kind, _task(kind, calls)) for kind in calls.kinds.names if kind != "workbook")
     return (
-        *(place for _, place in flat),
+        *(model for _, model in flat),
         Model(
             "workbook_flat",
             "A task with a name and the fields of its tool beside it.",
@@ -40,7 +40,7 @@ def workbook(calls: Calls) -> Models:
             open=True,
             rules={"allOf": by_kind(flat, *_KIND.names)},
         ),
-        *_around(_unfinished(calls.kinds)),
+        *_workbook_models(_incomplete_task(calls.kinds)),
     )
 
 
@@ -50,20 +50,20 @@ def _task(kind: str, calls: Calls) -> Model:
     return replace(calls.flat(kind, f"{kind}_workbook_task", head), needs=())
 
 
-def _unfinished(kinds: ToolKinds) -> Schema:
-    """A task that lacks what its tool needs is only a mistake when a step calls it."""
+def _incomplete_task(kinds: ToolKinds) -> Schema:
+    """Return the schema of a task without the required fields of its tool, which is valid until a step calls it."""
     needed = sorted({name for kind in kinds.names for group in kinds.tool(kind).needs for name in group})
     return {"type": "object", "required": ["kind"], "not": has(*needed)}
 
 
-def _around(unfinished: Schema) -> Models:
+def _workbook_models(incomplete_task: Schema) -> Models:
     return (
         Model(
             "workbook_nested",
             "A task with a name.",
             (
                 _LABEL,
-                Property("tool", "The call of a tool.", any_of(ref("item"), unfinished), required=True),
+                Property("tool", "The call of a tool.", any_of(ref("item"), incomplete_task), required=True),
                 DESC,
                 *properties(sink_and_save(TASK.about_of("sink"))),
                 ASSERT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Template
-from noetl_compiler.language.names import STATUS
+from noetl_compiler.language.names import STATUS_NAMES
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.templating.check import examine
 
@@ -17,4 +17,4 @@ def boundary(when: Template | None) -> OnStatus:
     if when is None:
         return "ok"
     names = {path.partition(".")[0] for path in examine(when.source).reads}
-    return "any" if names & STATUS else "ok"
+    return "any" if names & STATUS_NAMES else "ok"

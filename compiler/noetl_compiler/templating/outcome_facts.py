@@ -11,7 +11,7 @@ from typing import NamedTuple
 from jinja2 import nodes
 
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, NAMES, SKIPPED, names_of
-from noetl_compiler.language.names import EVENT, STATUS
+from noetl_compiler.language.names import EVENT, STATUS_NAMES
 from noetl_compiler.language.words import Status
 from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth
 
@@ -53,7 +53,7 @@ _CASES: tuple[Known, ...] = (
     _known_after("error", AFTER_CALL["error"]),
     _known_after("ok", AFTER_LOOP["ok"]),
     _known_after("error", AFTER_LOOP["error"]),
-    {"event.name": Synonyms(names_of(SKIPPED)), **dict.fromkeys(STATUS - EVENT, ABSENT)},
+    {"event.name": Synonyms(names_of(SKIPPED)), **dict.fromkeys(STATUS_NAMES - EVENT, ABSENT)},
     {},
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jinja2 import nodes
 
-from noetl_compiler.language.names import OF_SOME_OUTCOMES
+from noetl_compiler.language.names import OPTIONAL_OUTCOME_NAMES
 from noetl_compiler.templating.filters import FALSE_IF_UNDEFINED
 
 __all__ = ["allow_undefined"]
@@ -25,7 +25,7 @@ def allow_undefined(template: nodes.Template) -> None:
                 node.test = _false_if_undefined(test)
             case nodes.Or():
                 node.left = _false_if_undefined(node.left)
-            case nodes.Not(node=nodes.Name(name=name)) if name in OF_SOME_OUTCOMES:
+            case nodes.Not(node=nodes.Name(name=name)) if name in OPTIONAL_OUTCOME_NAMES:
                 node.node = _false_if_undefined(node.node)
             case _:
                 pass

@@ -119,7 +119,7 @@ class CursorMachine(LoopMachine):
     def _rows_to_claim(self) -> int:
         """How many rows the next claim may take."""
         progress = self._progress
-        requested = sum(one.asked for one in progress.claimers.values() if one.is_claiming)
+        requested = sum(one.requested for one in progress.claimers.values() if one.is_claiming)
         return min(self._limits.max_rows, self._limits.rows - progress.rows - requested)
 
     def _begin_claim(self) -> None:
@@ -248,7 +248,7 @@ class CursorMachine(LoopMachine):
     def _host(self, run: Iteration) -> Host:
         if run.row is None:
             step = {"step": self.input.step.name, "loop_id": self.input.loop_id}
-            names = {FRAME_MAX_ROWS: self._progress.claimers[run.claim].asked, **lease_names(self.input, run.claim)}
+            names = {FRAME_MAX_ROWS: self._progress.claimers[run.claim].requested, **lease_names(self.input, run.claim)}
             return self._statement_host(self._plans["claim"], run, names, step)
         if run.settlement is None:
             return self.host_of(run)

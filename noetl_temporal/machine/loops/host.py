@@ -19,7 +19,7 @@ from noetl_temporal.machine.loops.claims import lease_names
 from noetl_temporal.machine.scope import Beside, Chain, LazyNames
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
-from noetl_temporal.shortening import abridged
+from noetl_temporal.shortening import abridge
 
 __all__ = ["IterationHost", "iteration_ids"]
 
@@ -112,7 +112,7 @@ class IterationHost:
             "iteration",
             "COMPLETED",
             parent=self.parent_id,
-            context={"set": {target: abridged(value, VALUE_BYTES) for target, value in values}},
+            context={"set": {target: abridge(value, VALUE_BYTES) for target, value in values}},
             targets=[target for target, _ in values],
             **self.meta,
         )

@@ -34,7 +34,7 @@ from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.wait import Wait
-from noetl_temporal.shortening import abridged
+from noetl_temporal.shortening import abridge
 
 if TYPE_CHECKING:
     from noetl_temporal.machine.loops.inner import InnerLoop
@@ -111,7 +111,7 @@ class Iterations(Engine[LoopState, Iteration]):
             "iteration",
             "STARTED",
             parent=self.input.event_id,
-            context={"element": abridged(self._element(position, row), VALUE_BYTES)},
+            context={"element": abridge(self._element(position, row), VALUE_BYTES)},
             meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration

@@ -13,7 +13,7 @@ from typing import Literal
 
 from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
-from noetl_temporal.machine.commands import Cancel, ChunkInput, CloseWait, Finish, KeepValues, OpenWait
+from noetl_temporal.machine.commands import Cancel, ChunkInput, CloseWait, Finish, OpenWait, StoreValues
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.events import (
     Answered,
@@ -22,7 +22,7 @@ from noetl_temporal.machine.events import (
     LimitReached,
     Resumed,
     Started,
-    ValuesKept,
+    ValuesStored,
 )
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.ids import EventIds
@@ -132,13 +132,13 @@ class LoopMachine(Iterations):
         if given is None:
             self._finish()
         else:
-            state.pending[_RESULTS] = Pending("keep", "")
-            self._journal.send(KeepValues(_RESULTS, (given,), f"results of {self.input.step.name}"))
+            state.pending[_RESULTS] = Pending("store", "")
+            self._journal.send(StoreValues(_RESULTS, (given,), f"results of {self.input.step.name}"))
 
     def _results_to_store(self) -> list[Json] | None:
         return results_to_store(self.input, self.state, self._limit)
 
-    def _values_kept(self, owner: str, event: ValuesKept) -> None:
+    def _values_stored(self, owner: str, event: ValuesStored) -> None:
         """The results, which this machine no longer has then; without a place for them the chunk fails."""
         del owner
         if event.error:

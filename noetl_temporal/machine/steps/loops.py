@@ -36,7 +36,7 @@ from noetl_temporal.machine.stored import result_fields
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.matching import may_wait
-from noetl_temporal.shortening import abridged
+from noetl_temporal.shortening import abridge
 
 __all__ = [
     "begin_chunk",
@@ -282,7 +282,7 @@ def _description(step: Step, progress: LoopProgress) -> dict[str, Json]:
     found: dict[str, Json] = {"nested_task": tasks[0] if len(tasks) == 1 else tasks} if tasks else {}
     if progress.claims is None:
         few = 2 * len(progress.items) <= COMBINED_BYTES  # an item has at least two bytes with its comma
-        found["collection"] = abridged(progress.items, COMBINED_BYTES) if few else {"_truncated": True}
+        found["collection"] = abridge(progress.items, COMBINED_BYTES) if few else {"_truncated": True}
     return found
 
 

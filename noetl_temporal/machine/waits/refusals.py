@@ -122,11 +122,16 @@ def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Ev
         return "nothing waits for this approval: it was decided, has timed out, or the run has ended"
     if not decision.by:
         return "the decision does not say who decides"
-    if wait.approvers and decision.by not in wait.approvers:
-        return f"{decision.by!r} may not decide {wait.name}: its approvers are {', '.join(wait.approvers)}"
     if _size(decision.form) > SIGNAL_BYTES:
         return f"the form has over {SIGNAL_BYTES:,} bytes"
-    return _form_problem(wait.form, decision)
+    problems = (_approver_problem(wait, decision), _form_problem(wait.form, decision))
+    return "; ".join(problem for problem in problems if problem) or None
+
+
+def _approver_problem(wait: Wait, decision: Decided) -> str | None:
+    if not wait.approvers or decision.by in wait.approvers:
+        return None
+    return f"{decision.by!r} may not decide {wait.name}: its approvers are {', '.join(wait.approvers)}"
 
 
 def _form_problem(form: Mapping[str, Any], decision: Decided) -> str | None:

@@ -129,7 +129,7 @@ WITH hidden AS (DELETE FROM noetl.running_attempt WHERE namespace = $1 RETURNING
 SELECT DISTINCT execution_id FROM hidden WHERE status = 'PAUSED' ORDER BY execution_id
 
 -- name: open_call_pauses
--- Of the calls $4 of a run.
+-- The pauses that have not ended, of the calls $4 of a run.
 SELECT call_id, paused_at, paused_event_id FROM noetl.call_pause
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND call_id = ANY($4::text[]) AND resumed_at IS NULL
 ORDER BY paused_event_id
@@ -160,10 +160,14 @@ WHERE NOT EXISTS (SELECT FROM noetl.pruned f WHERE f.execution_id = p.execution_
 ORDER BY p.paused_event_id
 
 -- name: execution_of_run
-SELECT execution_id FROM noetl.cursor WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
+SELECT c.execution_id, EXISTS (
+    SELECT FROM noetl.call_pause p
+    WHERE (p.namespace, p.workflow_id, p.run_id) = (c.namespace, c.workflow_id, c.run_id) AND p.resumed_at IS NULL
+) AS has_open_pauses
+FROM noetl.cursor c WHERE (c.namespace, c.workflow_id, c.run_id) = ($1, $2, $3) AND c.execution_id IS NOT NULL
 
 -- name: show_attempts
--- Of a run, instead of those that were shown.
+-- Replaces the attempts of a run.
 WITH shown AS (
     SELECT * FROM jsonb_to_recordset($4::text::jsonb) AS one (
         call_id TEXT, attempt INT, task_event_id BIGINT, step TEXT, task TEXT, tool TEXT, iteration INT, page INT,
@@ -491,5 +495,5 @@ ON CONFLICT (namespace, path, key) DO UPDATE SET key = s.key
 RETURNING s.execution_id, s.playbook, s.payload,
           s.is_started OR EXISTS (SELECT FROM noetl.execution x WHERE x.execution_id = s.execution_id) AS is_started
 
--- name: note_started
+-- name: record_start
 UPDATE noetl.submission SET is_started = true WHERE (namespace, path, key) = ($1, $2, $3)

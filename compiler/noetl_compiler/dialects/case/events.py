@@ -21,28 +21,28 @@ from noetl_compiler.language.events import CASE_EVENTS, CaseEvent
 from noetl_compiler.templates import TemplateFailure, paths
 from noetl_compiler.templating.truth import ABSENT, PRESENT, read_expression, truth
 
-__all__ = ["also_at", "answered_events", "reads"]
+__all__ = ["extend_condition", "matching_events", "reads"]
 
-_OF_CALLS: tuple[CaseEvent, ...] = ("call.done",)
-"""The events of a condition that does not read the event."""
+_DEFAULT_EVENTS: tuple[CaseEvent, ...] = ("call.done",)
+"""The events that a condition matches if it does not read the event."""
 
 _NAME_IS = re.compile(r"event\.name\s*==\s*(['\"])([\w.]+)\1")
 
 
-def answered_events(when: Template | None) -> frozenset[CaseEvent]:
-    """Return the events at which a condition may be true; those of calls if it does not read the event."""
+def matching_events(when: Template | None) -> frozenset[CaseEvent]:
+    """Return the events at which a condition may be true. One that does not read the event matches calls only."""
     expression = read_expression(when.source) if when else None
     about_error = reads(when, "error")
-    candidates = CASE_EVENTS if reads(when, "event") else _OF_CALLS
+    candidates = CASE_EVENTS if reads(when, "event") else _DEFAULT_EVENTS
     if expression is None:
         return frozenset({"call.done", "call.error"} if about_error else {"call.done"})
-    found: set[CaseEvent] = {
+    events: set[CaseEvent] = {
         event for event in candidates if _may_hold(expression, event, failed=event == "call.error")
     }
     after_calls: tuple[CaseEvent, ...] = ("call.done", "step.exit", "call.error")
     if about_error and any(_may_hold(expression, event, failed=True) for event in after_calls):
-        found.add("call.error")
-    return frozenset(found)
+        events.add("call.error")
+    return frozenset(events)
 
 
 def reads(when: Template | None, *names: str) -> bool:
@@ -53,13 +53,13 @@ def reads(when: Template | None, *names: str) -> bool:
         return False  # syntax errors are reported by the check of templates
 
 
-def also_at(when: Template, event: CaseEvent, other: CaseEvent) -> Template:
+def extend_condition(when: Template, event: CaseEvent, other_event: CaseEvent) -> Template:
     """Return the condition with comparisons to ``event`` extended to accept ``other`` too."""
 
-    def both(found: re.Match[str]) -> str:
-        return f"event.name in ['{event}', '{other}']" if found[2] == event else found[0]
+    def accept_both(match: re.Match[str]) -> str:
+        return f"event.name in ['{event}', '{other_event}']" if match[2] == event else match[0]
 
-    return Template(_NAME_IS.sub(both, when.source), when.span)
+    return Template(_NAME_IS.sub(accept_both, when.source), when.span)
 
 
 def _may_hold(expression: nodes.Expr, event: CaseEvent, *, failed: bool) -> bool:

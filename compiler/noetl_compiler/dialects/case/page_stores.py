@@ -18,15 +18,15 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
 from noetl_compiler.value_merge import mapping_of
 
-__all__ = ["storing_pages"]
+__all__ = ["with_page_sinks"]
 
 _STATEMENT = "statement"
-_ALIKE = frozenset({"params", "database"})
+_SHARED_FIELDS = frozenset({"params", "database"})
 """Fields that have the same name in a sink."""
 
 
-def storing_pages(rule: CaseRule, report: Report) -> CaseRule:
-    """Return the rule with such tasks moved to its sinks."""
+def with_page_sinks(rule: CaseRule, report: Report) -> CaseRule:
+    """Return the rule with the tasks that store pages converted to sinks."""
     actions = rule.actions
     if actions.repeat is None or "ok" not in rule.boundaries or not actions.tasks:
         return rule
@@ -45,15 +45,15 @@ def _as_sink(task: Task) -> Sink | None:
     config = mapping_of(task.config)
     commands = [name for name in config if name in SQL_COMMANDS]
     plain = Task(task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts, code=task.code)
-    if task.kind.text not in STORES or len(commands) != 1 or config.keys() - commands - _ALIKE or task != plain:
+    if task.kind.text not in STORES or len(commands) != 1 or config.keys() - commands - _SHARED_FIELDS or task != plain:
         return None
-    return Sink(task.kind.text, _renamed(task.config, commands[0]), task.span, task.auth)
+    return Sink(task.kind.text, _rename_command(task.config, commands[0]), task.span, task.auth)
 
 
-def _renamed(config: Value, command: str) -> Value:
+def _rename_command(config: Value, command: str) -> Value:
     names = {_STATEMENT if name == command else name: value for name, value in mapping_of(config).items()}
-    places = {
-        f"/{_STATEMENT}{place.removeprefix(f'/{command}')}" if place.split("/")[1] == command else place: span
-        for place, span in config.templates.items()
+    templates = {
+        f"/{_STATEMENT}{path.removeprefix(f'/{command}')}" if path.split("/")[1] == command else path: span
+        for path, span in config.templates.items()
     }
-    return Value(names, places)
+    return Value(names, templates)

@@ -20,14 +20,13 @@ from noetl_compiler.syntax import Arc
 
 __all__ = ["Repeat", "read_call", "read_repeat"]
 
-_CONFIG = frozenset({"params", "url", "endpoint", "method", "headers", "body", "payload", "data", "query", "form"})
+_CONFIG_FIELDS = frozenset(
+    {"params", "url", "endpoint", "method", "headers", "body", "payload", "data", "query", "form"}
+)
 
 
 class Repeat(msgspec.Struct, frozen=True):
-    """The changes of a call that is repeated.
-
-    ``patch`` changes the call's configuration, ``rebind`` the names that it is rendered with.
-    """
+    """How a call is repeated. ``patch`` changes its configuration, ``rebind`` the names that it is rendered with."""
 
     span: Span
     attempts: Value | None = None
@@ -40,46 +39,46 @@ class Repeat(msgspec.Struct, frozen=True):
     rebind: Value | None = None
 
     @property
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the next call differs from the last."""
         return self.patch is not None or self.rebind is not None
 
 
 def read_repeat(fields: Fields, kind: str) -> Repeat | None:
     """Read ``retry: {...}``, ``retry: true`` or a number of calls."""
-    found = fields.node_of("retry")
-    if found is None:
+    node = fields.node_of("retry")
+    if node is None:
         return None
-    if isinstance(found, ScalarNode) and isinstance(found.value, bool | int):
-        calls = None if isinstance(found.value, bool) else amount(found, fields.report)
-        return Repeat(found.span, calls) if found.value else None
-    node = fields.mapping("retry")
-    return _read(Fields(node, fields.report, "a retry"), kind) if node else None
+    if isinstance(node, ScalarNode) and isinstance(node.value, bool | int):
+        calls = None if isinstance(node.value, bool) else amount(node, fields.report)
+        return Repeat(node.span, calls) if node.value else None
+    mapping = fields.mapping("retry")
+    return _read_changes(Fields(mapping, fields.report, "a retry"), kind) if mapping else None
 
 
 def read_call(fields: Fields, kind: str) -> tuple[tuple[Arc, ...], Repeat | None]:
-    """Read ``call: {step, args}``, which leads to another step; without ``step`` it repeats this call."""
+    """Read ``call: {step, args}``, a route to another step; without ``step`` it repeats this call."""
     node = fields.mapping("call")
     if node is None:
         return (), None
     if node.get("step") is None:
-        return (), _read(Fields(node, fields.report, "a call"), kind)
-    following = read_next(node, fields.report)
-    return tuple(arc for group in following.groups for arc in group) if following else (), None
+        return (), _read_changes(Fields(node, fields.report, "a call"), kind)
+    route = read_next(node, fields.report)
+    return tuple(arc for group in route.groups for arc in group) if route else (), None
 
 
-def _read(fields: Fields, kind: str) -> Repeat:
-    report, own = fields.report, _config_names(fields.report.tools.get(kind))
+def _read_changes(fields: Fields, kind: str) -> Repeat:
+    report, tool_fields = fields.report, _config_fields(fields.report.tools.get(kind))
     attempts = amount(fields.node_of("max_attempts", "attempts", "max_iterations"), report)
     delay = seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report)
     multiplier = fields.number("backoff_multiplier", "multiplier")
     backoff = fields.choice("backoff", BACKOFFS)
-    limit, jitter = seconds(fields.node_of("max_delay"), report), fields.flag("jitter")
+    max_delay, jitter = seconds(fields.node_of("max_delay"), report), fields.flag("jitter")
     args = fields.mapping(*keys.INPUT)
-    entries = (*(args.entries if args else ()), *fields.rest(_CONFIG))
-    fields.close(("args", *_CONFIG))
-    patch = _value(tuple(entry for entry in entries if entry[0].text in own), fields.span)
-    rebind = _value(tuple(entry for entry in entries if entry[0].text not in own), fields.span)
+    entries = (*(args.entries if args else ()), *fields.take_remaining(_CONFIG_FIELDS))
+    fields.close(("args", *_CONFIG_FIELDS))
+    patch = _value(tuple(entry for entry in entries if entry[0].text in tool_fields), fields.span)
+    rebind = _value(tuple(entry for entry in entries if entry[0].text not in tool_fields), fields.span)
     if attempts is None and (patch or rebind):
         warn_of_unbounded_pages(fields.span, "max_attempts", report)
     return Repeat(
@@ -88,16 +87,16 @@ def _read(fields: Fields, kind: str) -> Repeat:
         delay,
         backoff or ("exponential" if multiplier is not None else "none"),
         multiplier or defaults.MULTIPLIER,
-        limit,
+        max_delay,
         jitter or False,
         patch,
         rebind,
     )
 
 
-def _config_names(tool: ToolDescription | None) -> frozenset[str]:
+def _config_fields(tool: ToolDescription | None) -> frozenset[str]:
     """Return the configuration fields of a tool; all other names are arguments of the call."""
-    return tool.accepted if tool else _CONFIG
+    return tool.accepted if tool else _CONFIG_FIELDS
 
 
 def _value(entries: tuple[tuple[ScalarNode, Node], ...], span: Span) -> Value | None:

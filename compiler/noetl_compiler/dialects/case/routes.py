@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from noetl_compiler.dialects.case.rules import CaseRule, Subject
 from noetl_compiler.dialects.case.tasks import sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
-from noetl_compiler.dialects.values import both
+from noetl_compiler.dialects.values import combine_conditions
 from noetl_compiler.graph import Template
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.syntax import Arc, Name, Next
@@ -26,83 +26,104 @@ Group = tuple[Arc, ...]
 
 
 def read_routes(
-    rules: tuple[CaseRule, ...], following: Next | None, step: Name, subject: Subject, around: ParseContext
+    rules: tuple[CaseRule, ...], own_next: Next | None, step: Name, subject: Subject, context: ParseContext
 ) -> Next | None:
-    """Return the route of a step. ``following`` is its own ``next``, which defaults to the final step."""
-    otherwise: tuple[Group, ...] = following.groups if following else ()
-    own = otherwise or (() if step.text == around.final else ((Arc(Name(around.final, step.span), step.span),),))
-    entering = [rule for rule in rules if rule.moment == "enter" and _has_targets(rule)]
-    calling = [rule for rule in rules if rule.moment == "call"]
-    ending = [rule for rule in rules if rule.moment == "end"]
-    groups = [group for rule in entering for group in _target_groups(rule, own, subject)]
+    """Return the route of a step. ``own_next`` is its ``next``, which defaults to the final step."""
+    next_groups: tuple[Group, ...] = own_next.groups if own_next else ()
+    default_groups = next_groups or (
+        () if step.text == context.final else ((Arc(Name(context.final, step.span), step.span),),)
+    )
+    enter_rules = [rule for rule in rules if rule.phase == "enter" and _has_targets(rule)]
+    call_rules = [rule for rule in rules if rule.phase == "call"]
+    end_rules = [rule for rule in rules if rule.phase == "end"]
+    groups = [group for rule in enter_rules for group in _target_groups(rule, default_groups, subject)]
     if subject.element is None:
         groups += [
-            group for rule in _with_others(calling, subject) for group in _with_turns(rule, ending, own, subject)
+            group
+            for rule in _ordered_rules(call_rules, subject)
+            for group in _call_groups(rule, end_rules, default_groups, subject)
         ]
-    groups += [group for rule in _with_others(ending, subject) for group in _target_groups(rule, own, subject)]
+    groups += [
+        group for rule in _ordered_rules(end_rules, subject) for group in _target_groups(rule, default_groups, subject)
+    ]
     if not groups:
-        return following
-    return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
+        return own_next
+    return Next(step.span, "exclusive", (*groups, *next_groups), own_next.on_no_match if own_next else None)
 
 
 def read_item_routes(
-    rules: tuple[CaseRule, ...], following: Next | None, step: Name, subject: Subject, around: ParseContext
+    rules: tuple[CaseRule, ...], own_next: Next | None, step: Name, subject: Subject, context: ParseContext
 ) -> Next | None:
-    """Return the routes of an item of the step's loop. ``following`` is what the loop itself says of them.
+    """Return the routes of an item of the step's loop. ``own_next`` is the ``next`` of the loop.
 
-    A rule without targets ends the item's path where it precedes one that has some.
+    A rule without targets ends the route of the item, unless no rule with targets follows it.
     """
-    calling = _with_others([rule for rule in rules if rule.moment == "call"], subject)
-    while calling and not (calling[-1].actions.next or calling[-1].actions.beside):
-        calling.pop()
-    over: Group = (Arc(Name(around.final, step.span), step.span),)
-    groups = tuple(group for rule in calling for group in _target_groups(rule, (over,), subject))
+    call_rules = _ordered_rules([rule for rule in rules if rule.phase == "call"], subject)
+    while call_rules and not (call_rules[-1].actions.next or call_rules[-1].actions.parallel):
+        call_rules.pop()
+    item_end: Group = (Arc(Name(context.final, step.span), step.span),)
+    groups = tuple(group for rule in call_rules for group in _target_groups(rule, (item_end,), subject))
     if not groups:
-        return following
-    otherwise = following.groups if following else ()
-    return Next(step.span, "exclusive", (*groups, *otherwise), following.on_no_match if following else None)
+        return own_next
+    next_groups = own_next.groups if own_next else ()
+    return Next(step.span, "exclusive", (*groups, *next_groups), own_next.on_no_match if own_next else None)
 
 
 def _has_targets(rule: CaseRule) -> bool:
     return bool(rule.actions.next) or rule.actions.skip
 
 
-def _with_others(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
-    """Return the rules of the route in order; before an ``else``, also the rules that prevent it."""
+def _ordered_rules(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
+    """Return the rules of the route in order. The rules without targets precede ``else``, because they prevent it."""
     if not subject.is_inclusive:
         return rules
-    leading = [rule for rule in rules if rule.actions.next or rule.actions.beside]
-    others = [rule for rule in rules if rule not in leading]
-    last = [rule for rule in leading if rule.is_else]
-    return [*(rule for rule in leading if not rule.is_else), *(others if last else ()), *last]
+    with_targets = [rule for rule in rules if rule.actions.next or rule.actions.parallel]
+    without_targets = [rule for rule in rules if rule not in with_targets]
+    else_rules = [rule for rule in with_targets if rule.is_else]
+    return [*(rule for rule in with_targets if not rule.is_else), *(without_targets if else_rules else ()), *else_rules]
 
 
-def _with_turns(rule: CaseRule, ending: list[CaseRule], own: tuple[Group, ...], subject: Subject) -> list[Group]:
-    """Return the edges of a rule about the call; without targets, rules about the end precede ``next``."""
+def _call_groups(
+    rule: CaseRule, end_rules: list[CaseRule], default_groups: tuple[Group, ...], subject: Subject
+) -> list[Group]:
+    """Return the edges of a rule about the call. If it has no targets, rules about the end precede ``next``."""
     if not rule.actions.next:
-        turns = [replace(one, when=both(rule.when, one.when)) for one in ending if "ok" in one.boundaries]
+        combined_rules = [
+            replace(other, when=combine_conditions(rule.when, other.when))
+            for other in end_rules
+            if "ok" in other.boundaries
+        ]
         if "ok" in rule.boundaries:
-            taken = [_with_sets(group, rule, subject) for one in turns for group in _target_groups(one, own, subject)]
-            return [*taken, *_target_groups(rule, own, subject)]
-    return _target_groups(rule, own, subject)
+            end_groups = [
+                _with_assignments(group, rule, subject)
+                for other in combined_rules
+                for group in _target_groups(other, default_groups, subject)
+            ]
+            return [*end_groups, *_target_groups(rule, default_groups, subject)]
+    return _target_groups(rule, default_groups, subject)
 
 
-def _target_groups(rule: CaseRule, own: tuple[Group, ...], subject: Subject) -> list[Group]:
+def _target_groups(rule: CaseRule, default_groups: tuple[Group, ...], subject: Subject) -> list[Group]:
     """Return the targets of a rule, or those of the step's ``next`` if it has none."""
     actions = rule.actions
     if actions.next:
-        return [_with_sets(_with_condition(rule.when, rule.on, (*actions.next, *actions.beside)), rule, subject)]
+        return [
+            _with_assignments(_with_condition(rule.when, rule.on, (*actions.next, *actions.parallel)), rule, subject)
+        ]
     if "ok" not in rule.boundaries:
         return []
-    groups = [_with_condition(both(rule.when, group[0].when), "ok", (*group, *actions.beside)) for group in own]
-    return [_with_sets(group, rule, subject) for group in groups]
+    groups = [
+        _with_condition(combine_conditions(rule.when, group[0].when), "ok", (*group, *actions.parallel))
+        for group in default_groups
+    ]
+    return [_with_assignments(group, rule, subject) for group in groups]
 
 
 def _with_condition(when: Template | None, on: OnStatus, arcs: Group) -> Group:
     return tuple(replace(arc, when=when, on=on) for arc in arcs)
 
 
-def _with_sets(group: Group, rule: CaseRule, subject: Subject) -> Group:
+def _with_assignments(group: Group, rule: CaseRule, subject: Subject) -> Group:
     if not rule.actions.set or not sets_on_arcs(rule, subject):
         return group
     return (replace(group[0], set=(*rule.actions.set, *group[0].set)), *group[1:])

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import graph
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.case.page_stores import storing_pages
+from noetl_compiler.dialects.case.page_stores import with_page_sinks
 from noetl_compiler.dialects.case.routes import read_item_routes, read_routes
 from noetl_compiler.dialects.case.rules import CaseRule, Subject, read_rules
 from noetl_compiler.dialects.case.tasks import guard_of, guarded_sinks, guarded_tasks, policy_of
@@ -22,7 +22,7 @@ from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.policies import read_assigns
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.tasks import ParseContext, read_task, read_tool, spec_of_task
-from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_older_wrappers
+from noetl_compiler.dialects.v10 import StepSpec, read_step_spec, with_retry_and_sinks_of_step
 from noetl_compiler.dialects.values import assigns, mapping_value, timeout
 from noetl_compiler.graph import AdmitRule, EnterRule, Value
 from noetl_compiler.language import defaults, keys
@@ -40,31 +40,31 @@ class _Spec(NamedTuple):
     step: StepSpec = StepSpec()
 
 
-def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
+def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
     """Read a step: its tool, its rules, its route."""
-    report = around.report
+    report = context.report
     fields = _with_loop_of_tool(fields)
     spec, loop = _read_spec(fields), read_loop(fields.node_of("loop"), report)
-    tasks = _read_tasks(fields, name, around)
+    tasks = _read_tasks(fields, name, context)
     subject = Subject(tasks[-1].kind.text if tasks else "", loop.element.text if loop else None, spec.is_inclusive)
-    read = read_rules(fields, subject, around, {task.label.text for task in tasks})
-    rules = tuple(storing_pages(rule, report) for rule in read)
-    _refuse_unanswerable(rules, subject, around)
+    case_rules = read_rules(fields, subject, context, {task.label.text for task in tasks})
+    rules = tuple(with_page_sinks(rule, report) for rule in case_rules)
+    _forbid_rules_without_call(rules, subject, context)
     if loop is not None:
-        loop = replace(loop, next=read_item_routes(rules, loop.next, name, subject, around))
+        loop = replace(loop, next=read_item_routes(rules, loop.next, name, subject, context))
     result = fields.node_of("result")
     step = Step(
         name,
         fields.span,
         fields.text("desc", "description"),
-        admit=(*spec.step.admit, *_admissions(rules, subject)),
+        admit=(*spec.step.admit, *_admission_rules(rules, subject)),
         join=spec.step.join,
         args=mapping_value(fields.node_of(*keys.INPUT), report, "args"),
         loop=loop,
         tasks=_with_rules(tasks, rules, subject, spec.on_error, name),
         set=(*assigns(fields.mapping("vars"), "ctx", report), *read_assigns(fields, "ctx")),
         result=value_of(result) if result else spec.step.returns,
-        next=read_routes(rules, read_next(fields.node_of("next"), report, spec.step.mode), name, subject, around),
+        next=read_routes(rules, read_next(fields.node_of("next"), report, spec.step.mode), name, subject, context),
         timeout=timeout(fields.node_of("timeout"), report) or spec.step.timeout,
         ends=spec.step.ends,
         sinks=spec.step.sinks,
@@ -79,71 +79,71 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
 def _with_loop_of_tool(fields: Fields) -> Fields:
     """Move ``loop`` from ``tool`` to the step, where the previous dialect has it."""
     tool = fields.node.get("tool")
-    moved = [entry for entry in tool.entries if entry[0].text == "loop"] if isinstance(tool, MappingNode) else []
-    if not moved or not isinstance(tool, MappingNode) or "loop" in fields:
+    loop_entries = [entry for entry in tool.entries if entry[0].text == "loop"] if isinstance(tool, MappingNode) else []
+    if not loop_entries or not isinstance(tool, MappingNode) or "loop" in fields:
         return fields
     message = '"loop" belongs to the step, not to its tool'
-    fields.report.warning(Code.DEPRECATED_FORM, moved[0][0].span, message, "move it beside the tool")
-    inner = MappingNode(tuple(entry for entry in tool.entries if entry not in moved), tool.span)
-    entries = ((key, inner if key.text == "tool" else node) for key, node in fields.node.entries)
-    found = Fields(MappingNode((*entries, *moved), fields.span), fields.report, fields.place)
-    found.node_of("step")
-    return found
+    fields.report.warning(Code.DEPRECATED_FORM, loop_entries[0][0].span, message, "move it beside the tool")
+    tool_without_loop = MappingNode(tuple(entry for entry in tool.entries if entry not in loop_entries), tool.span)
+    entries = ((key, tool_without_loop if key.text == "tool" else node) for key, node in fields.node.entries)
+    step_fields = Fields(MappingNode((*entries, *loop_entries), fields.span), fields.report, fields.place)
+    step_fields.node_of("step")
+    return step_fields
 
 
 def _read_spec(fields: Fields) -> _Spec:
     spec = ConstructFields.below(fields, "spec", STEP_SPEC)
     if spec is None:
         return _Spec()
-    found = _Spec(
+    step_spec = _Spec(
         spec.choice("case_mode", ROUTE_MODES) == "inclusive",
         spec.choice("on_error", CASE_ON_ERROR) or "fail",
         read_step_spec(spec),
     )
     spec.ignore("eval_mode", why="each event of a step is evaluated once, when it happens")
     spec.close()
-    return found
+    return step_spec
 
 
-def _read_tasks(fields: Fields, name: Name, around: ParseContext) -> tuple[Task, ...]:
+def _read_tasks(fields: Fields, name: Name, context: ParseContext) -> tuple[Task, ...]:
     """Read ``tool``: a mapping, a list, or, as in the previous dialect, a word with its fields on the step."""
     tool = fields.node_of("tool")
     if isinstance(tool, ScalarNode):
-        found = fields.node_of("spec")  # that of the step too
-        spec = spec_of_task(found) if isinstance(found, MappingNode) else None
-        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), around, spec_node=spec)
+        spec_node = fields.node_of("spec")  # also the spec of the step
+        task_spec = spec_of_task(spec_node) if isinstance(spec_node, MappingNode) else None
+        task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), context, spec_node=task_spec)
         return (task,) if task else ()
-    return with_older_wrappers(fields, read_tool(tool, name, around), around)
+    return with_retry_and_sinks_of_step(fields, read_tool(tool, name, context), context)
 
 
-def _refuse_unanswerable(rules: tuple[CaseRule, ...], subject: Subject, around: ParseContext) -> None:
+def _forbid_rules_without_call(rules: tuple[CaseRule, ...], subject: Subject, context: ParseContext) -> None:
     """Report rules that read the outcome of a call when there is no call."""
     for rule in rules:
-        actions, where = rule.actions, ""
-        if rule.moment == "enter" and replace(actions, skip=False).needs_call:
-            where = "when the step is entered"
-        elif rule.moment == "end" and subject.element is not None and actions.needs_call:
-            where = "when the loop has ended"
+        actions, situation = rule.actions, ""
+        if rule.phase == "enter" and replace(actions, skip=False).needs_call:
+            situation = "when the step is entered"
+        elif rule.phase == "end" and subject.element is not None and actions.needs_call:
+            situation = "when the loop has ended"
         elif not subject.has_tool and actions.repeat is not None:
-            where = "in a step without a tool"
+            situation = "in a step without a tool"
         elif actions.tasks and actions.repeat is not None and "ok" in rule.boundaries:
-            where = "beside a repeated call"
-        if where:
-            message = f"this rule needs the outcome of a call, and there is none {where}"
+            situation = "beside a repeated call"
+        if situation:
+            message = f"this rule needs the outcome of a call, and there is none {situation}"
             hint = 'only "next", "set" and "collect: {from, into}" work here; move the rest to another step'
-            around.report.error(Code.WRONG_VALUE, rule.span, message, hint)
+            context.report.error(Code.WRONG_VALUE, rule.span, message, hint)
 
 
-def _admissions(rules: tuple[CaseRule, ...], subject: Subject) -> tuple[AdmitRule, ...]:
-    """Convert rules about ``step.enter`` with targets: the step is skipped, and their arcs match that."""
-    entering = [rule for rule in rules if rule.moment == "enter"]
-    leaving = [bool(rule.actions.next) or rule.actions.skip for rule in entering]
-    if not any(leaving):
+def _admission_rules(rules: tuple[CaseRule, ...], subject: Subject) -> tuple[AdmitRule, ...]:
+    """Convert rules about ``step.enter`` that have targets: they skip the step, and their arcs match a skip."""
+    enter_rules = [rule for rule in rules if rule.phase == "enter"]
+    skips = [bool(rule.actions.next) or rule.actions.skip for rule in enter_rules]
+    if not any(skips):
         return ()
     return tuple(
-        AdmitRule(not leaves, rule.span, rule.when)
-        for rule, leaves in zip(entering, leaving, strict=True)
-        if leaves or not subject.is_inclusive
+        AdmitRule(not skips_step, rule.span, rule.when)
+        for rule, skips_step in zip(enter_rules, skips, strict=True)
+        if skips_step or not subject.is_inclusive
     )
 
 
@@ -151,7 +151,7 @@ def _enter_rules(rules: tuple[CaseRule, ...]) -> tuple[EnterRule, ...]:
     return tuple(
         EnterRule(rule.actions.set, rule.span, guard_of(rule))
         for rule in rules
-        if rule.moment == "enter" and rule.actions.set and not (rule.actions.next or rule.actions.skip)
+        if rule.phase == "enter" and rule.actions.set and not (rule.actions.next or rule.actions.skip)
     )
 
 
@@ -159,20 +159,20 @@ def _with_rules(
     tasks: tuple[Task, ...], rules: tuple[CaseRule, ...], subject: Subject, on_error: CaseOnError, step: Name
 ) -> tuple[Task, ...]:
     """Apply the rules to the last task of the step, whose call they are about."""
-    working = any(rule.actions.needs_call for rule in rules if rule.moment != "enter")
+    needs_task = any(rule.actions.needs_call for rule in rules if rule.phase != "enter")
     if not tasks:
-        if not working and subject.element is None:
+        if not needs_task and subject.element is None:
             return ()
         tasks = (Task(Name(f"{step.text}_task", step.span), Name("noop", step.span), step.span),)
-    own = tasks[-1]
-    policy = policy_of(rules, subject, own.span, _last_rules(on_error, own))
-    if own.policy and policy:
-        policy = replace(own.policy, rules=(*own.policy.rules, *policy.rules), unmatched="fail")
-    own = replace(own, policy=policy or own.policy, sinks=(*own.sinks, *guarded_sinks(rules)))
-    return (*tasks[:-1], own, *guarded_tasks(rules, subject, step))
+    last_task = tasks[-1]
+    policy = policy_of(rules, subject, last_task.span, _rules_of_on_error(on_error, last_task))
+    if last_task.policy and policy:
+        policy = replace(last_task.policy, rules=(*last_task.policy.rules, *policy.rules), unmatched="fail")
+    last_task = replace(last_task, policy=policy or last_task.policy, sinks=(*last_task.sinks, *guarded_sinks(rules)))
+    return (*tasks[:-1], last_task, *guarded_tasks(rules, subject, step))
 
 
-def _last_rules(on_error: CaseOnError, task: Task) -> tuple[Rule, ...]:
+def _rules_of_on_error(on_error: CaseOnError, task: Task) -> tuple[Rule, ...]:
     match on_error:
         case "fail":
             return ()

@@ -25,75 +25,79 @@ from noetl_compiler.templates import TemplateFailure, paths
 __all__ = ["guard_of", "guarded_sinks", "guarded_tasks", "policy_of", "reads_assigned", "sets_on_arcs"]
 
 
-def policy_of(rules: tuple[CaseRule, ...], subject: Subject, span: Span, last: tuple[Rule, ...]) -> Policy | None:
-    """Return the policy of the step's own task; ``last`` are the rules after all case rules."""
-    found: list[Rule] = []
-    for moment in ("call", "end"):
-        turns = [rule for rule in rules if rule.moment == moment and not _is_after_loop(rule, subject)]
-        found += _in_turn(turns, subject)
-    found += last
-    return Policy(span, tuple(found), "fail") if found else None
+def policy_of(rules: tuple[CaseRule, ...], subject: Subject, span: Span, last_rules: tuple[Rule, ...]) -> Policy | None:
+    """Return the policy of the step's own task; ``last_rules`` follow all case rules."""
+    policy_rules: list[Rule] = []
+    for phase in ("call", "end"):
+        phase_rules = [rule for rule in rules if rule.phase == phase and not _is_after_loop(rule, subject)]
+        policy_rules += _policy_rules(phase_rules, subject)
+    policy_rules += last_rules
+    return Policy(span, tuple(policy_rules), "fail") if policy_rules else None
 
 
 def _is_after_loop(rule: CaseRule, subject: Subject) -> bool:
-    return subject.element is not None and rule.moment == "end"
+    return subject.element is not None and rule.phase == "end"
 
 
-def _in_turn(turns: list[CaseRule], subject: Subject) -> list[Rule]:
-    decided: list[tuple[CaseRule, Status, graph.Rule | None]] = [
-        (rule, on, _decision(rule, on, subject)) for rule in turns for on in rule.boundaries
+def _policy_rules(rules: list[CaseRule], subject: Subject) -> list[Rule]:
+    """Convert the rules of one phase. A rule that decides nothing is only needed before one that does."""
+    decisions: list[tuple[CaseRule, Status, graph.Rule | None]] = [
+        (rule, on, _deciding_rule(rule, on, subject)) for rule in rules for on in rule.boundaries
     ]
-    while decided and decided[-1][2] is None:
-        decided.pop()
+    while decisions and decisions[-1][2] is None:
+        decisions.pop()
     if not subject.is_inclusive:
-        return [Rule(decision or _unconditional_rule(rule, on)) for rule, on, decision in decided]
-    otherwise = [Rule(decision) for rule, _, decision in decided if decision is not None and rule.is_else]
-    others = [one for one in decided if not one[0].is_else]
-    sure = [
-        Rule(decision or _unconditional_rule(rule, on))
-        for rule, on, decision in others
+        return [Rule(decision or _keeping_rule(rule, on)) for rule, on, decision in decisions]
+    else_rules = [Rule(decision) for rule, _, decision in decisions if decision is not None and rule.is_else]
+    other_decisions = [decision for decision in decisions if not decision[0].is_else]
+    deciding = [
+        Rule(decision or _keeping_rule(rule, on))
+        for rule, on, decision in other_decisions
         if decision is not None or rule.actions.next
     ]
-    standing = [
-        Rule(_unconditional_rule(rule, on))
-        for rule, on, decision in others
+    keeping = [
+        Rule(_keeping_rule(rule, on))
+        for rule, on, decision in other_decisions
         if decision is None and not rule.actions.next
     ]
-    return [*sure, *standing, *otherwise] if otherwise else sure
+    return [*deciding, *keeping, *else_rules] if else_rules else deciding
 
 
-def _unconditional_rule(rule: CaseRule, on: Status) -> graph.Rule:
+def _keeping_rule(rule: CaseRule, on: Status) -> graph.Rule:
+    """Return a rule that keeps the outcome of the call."""
     return graph.Rule("continue" if on == "ok" else "fail", rule.span, on, rule.when)
 
 
-def _decision(rule: CaseRule, on: Status, subject: Subject) -> graph.Rule | None:
+def _deciding_rule(rule: CaseRule, on: Status, subject: Subject) -> graph.Rule | None:
+    """Convert a rule; None if its actions decide nothing about the call."""
     actions = rule.actions
-    assigned = () if sets_on_arcs(rule, subject) or _needs_noop_task(rule, subject) else actions.set
+    assignments = () if sets_on_arcs(rule, subject) or _needs_noop_task(rule, subject) else actions.set
     if actions.repeat is not None:
-        return _repetition(rule, actions.repeat, on, assigned)
+        return _repeating_rule(rule, actions.repeat, on, assignments)
     if actions.failure is not None:
         message = actions.failure if actions.failure.data is not True else None
-        return graph.Rule("fail", rule.span, on, rule.when, set=assigned, message=message)
-    if _ignores_error(rule) or (on == "ok" and (actions.result is not None or assigned)):
-        return graph.Rule("continue", rule.span, on, rule.when, set=assigned, result=actions.result)
-    return graph.Rule("fail", rule.span, on, rule.when, set=assigned) if assigned else None
+        return graph.Rule("fail", rule.span, on, rule.when, set=assignments, message=message)
+    if _ignores_error(rule) or (on == "ok" and (actions.result is not None or assignments)):
+        return graph.Rule("continue", rule.span, on, rule.when, set=assignments, result=actions.result)
+    return graph.Rule("fail", rule.span, on, rule.when, set=assignments) if assignments else None
 
 
-def _repetition(rule: CaseRule, repeat: Repeat, on: Status, assigned: tuple[Assign, ...]) -> graph.Rule:
+def _repeating_rule(rule: CaseRule, repeat: Repeat, on: Status, assignments: tuple[Assign, ...]) -> graph.Rule:
     """Return a ``retry`` (same activity, with delays), or ``again`` for a call with other values or after success."""
-    is_next = on == "ok" or repeat.changes
+    is_next = on == "ok" or repeat.has_changes
     return graph.Rule(
         "again" if is_next else "retry",
         rule.span,
         on,
         rule.when,
-        attempts=repeat.attempts or (Value(defaults.PAGES) if is_next and repeat.changes else Value(defaults.ATTEMPTS)),
+        attempts=repeat.attempts
+        or (Value(defaults.PAGES) if is_next and repeat.has_changes else Value(defaults.ATTEMPTS)),
         backoff="none" if is_next else repeat.backoff,
         multiplier=repeat.multiplier,
         delay=repeat.delay or (None if is_next else Value(defaults.DELAY)),
         max_delay=repeat.max_delay,
         jitter=repeat.jitter,
-        set=assigned,
+        set=assignments,
         patch=repeat.patch,
         rebind=repeat.rebind,
         collect=rule.actions.collect,
@@ -103,9 +107,9 @@ def _repetition(rule: CaseRule, repeat: Repeat, on: Status, assigned: tuple[Assi
 def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
     """Whether the arcs of a rule make its assignments, so that nothing is evaluated twice."""
     actions = rule.actions
-    if rule.moment == "enter":
+    if rule.phase == "enter":
         return bool(actions.next) or actions.skip
-    if rule.moment == "end" and subject.element is not None:
+    if rule.phase == "end" and subject.element is not None:
         return True
     if subject.element is not None and not actions.next:
         return False
@@ -117,7 +121,7 @@ def sets_on_arcs(rule: CaseRule, subject: Subject) -> bool:
 
 
 def _ignores_error(rule: CaseRule) -> bool:
-    """Whether an error is ignored: by ``skip`` without targets, as an edge handles the error itself."""
+    """Whether an error is ignored: by ``skip`` without targets. With targets, an edge handles the error."""
     return rule.actions.skip and not rule.actions.next
 
 
@@ -130,14 +134,14 @@ def _needs_noop_task(rule: CaseRule, subject: Subject) -> bool:
     return subject.is_inclusive or rule.boundaries == ("error",)
 
 
-def reads_assigned(value: Value, pointer: str, assigned: tuple[Assign, ...]) -> bool:
+def reads_assigned(value: Value, pointer: str, assignments: tuple[Assign, ...]) -> bool:
     """Whether the template at ``pointer`` reads a name that is assigned here, and so must see the new value."""
-    names = {re.split(r"[.\[]", one.target)[1] for one in assigned}
+    names = {re.split(r"[.\[]", assign.target)[1] for assign in assignments}
     try:
-        found = [path.split(".") for path in paths(str(value_at(value.data, pointer)))]
+        read_paths = [path.split(".") for path in paths(str(value_at(value.data, pointer)))]
     except TemplateFailure:
         return False
-    return any((path[1] if path[0] in ("ctx", "vars") and len(path) > 1 else path[0]) in names for path in found)
+    return any((path[1] if path[0] in ("ctx", "vars") and len(path) > 1 else path[0]) in names for path in read_paths)
 
 
 def guard_of(rule: CaseRule) -> Guard:
@@ -157,17 +161,17 @@ def guarded_sinks(rules: tuple[CaseRule, ...]) -> tuple[Sink, ...]:
 
 def guarded_tasks(rules: tuple[CaseRule, ...], subject: Subject, step: Name) -> tuple[Task, ...]:
     """Return the tasks named by rules, in order, and no-op tasks for the remaining actions of rules."""
-    found: list[Task] = []
+    tasks: list[Task] = []
     for index, rule in enumerate(rules):
-        if rule.moment == "enter" or _is_after_loop(rule, subject):
+        if rule.phase == "enter" or _is_after_loop(rule, subject):
             continue
         label = f"{step.text}_case_{index + 1}"
         if rule.actions.set and _needs_noop_task(rule, subject):
-            found.append(replace(_noop_task(label, rule), set=rule.actions.set))
-        found += [replace(task, guard=guard_of(rule)) for task in rule.actions.tasks]
+            tasks.append(replace(_noop_task(label, rule), set=rule.actions.set))
+        tasks += [replace(task, guard=guard_of(rule)) for task in rule.actions.tasks]
         if rule.actions.sinks and rule.boundaries == ("error",):
-            found.append(replace(_noop_task(f"{label}_sink", rule), sinks=rule.actions.sinks))
-    return tuple(found)
+            tasks.append(replace(_noop_task(f"{label}_sink", rule), sinks=rule.actions.sinks))
+    return tuple(tasks)
 
 
 def _noop_task(label: str, rule: CaseRule) -> Task:

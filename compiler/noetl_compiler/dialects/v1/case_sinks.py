@@ -5,8 +5,8 @@ case:
     then: [{step: report}]
     sink: {tool: postgres, table: large_ones}
 
-Such a rule leads to a step that is added: it has the result of the rule's own step and stores it, and leads on to the
-steps of the rule.
+A step is added for each such rule, and the rule leads to it. The added step has the result of the rule's own step,
+stores it, and leads to the targets of the rule.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def with_case_sinks(root: MappingNode) -> MappingNode:
     workflow = root.get("workflow")
     if not isinstance(workflow, SequenceNode):
         return root
-    steps = tuple(one for step in workflow.items for one in _with_stores(step))
-    return _with(root, "workflow", replace(workflow, items=steps)) if len(steps) > len(workflow.items) else root
+    steps = tuple(added for step in workflow.items for added in _step_and_stores(step))
+    return _with_value(root, "workflow", replace(workflow, items=steps)) if len(steps) > len(workflow.items) else root
 
 
-def _with_stores(step: Node) -> Iterator[Node]:
+def _step_and_stores(step: Node) -> Iterator[Node]:
     name = step.get("step") or step.get("name") if isinstance(step, MappingNode) else None
     case = step.get("case") if isinstance(step, MappingNode) else None
     if not isinstance(step, MappingNode) or not isinstance(name, ScalarNode) or not isinstance(case, SequenceNode):
@@ -47,26 +47,31 @@ def _with_stores(step: Node) -> Iterator[Node]:
         if isinstance(rule, MappingNode) and sink is not None:
             key = next((key for key in _TARGETS if rule.get(key) is not None), "then")
             store = f"{name.text}/sink_{number}"
-            stores.append(_store(store, name.text, sink, rule.get(key)))
-            kept = replace(rule, entries=tuple(entry for entry in rule.entries if entry[0].text != _SINK))
-            rule = _with(kept, key, _scalar(store, sink.span))
+            stores.append(_store_step(store, name.text, sink, rule.get(key)))
+            rule_without_sink = replace(rule, entries=tuple(entry for entry in rule.entries if entry[0].text != _SINK))
+            rule = _with_value(rule_without_sink, key, _scalar(store, sink.span))
         rules.append(rule)
-    yield _with(step, "case", replace(case, items=tuple(rules))) if stores else step
+    yield _with_value(step, "case", replace(case, items=tuple(rules))) if stores else step
     yield from stores
 
 
-def _store(name: str, step: str, sink: Node, following: Node | None) -> MappingNode:
+def _store_step(name: str, step: str, sink: Node, targets: Node | None) -> MappingNode:
     result = replace(_scalar(f"{{{{ results[{step!r}] }}}}", sink.span), expressions=(sink.span,))
     tool = _mapping({"kind": _scalar("noop", sink.span), "result": result, _SINK: sink}, sink.span)
-    ways = {} if following is None else {"next": following}
-    return _mapping({"step": _scalar(name, sink.span), "tool": tool, **ways}, sink.span)
+    routes = {} if targets is None else {"next": targets}
+    return _mapping({"step": _scalar(name, sink.span), "tool": tool, **routes}, sink.span)
 
 
-def _with(node: MappingNode, key: str, value: Node) -> MappingNode:
-    """The mapping with this value; the key keeps its place."""
+def _with_value(node: MappingNode, key: str, value: Node) -> MappingNode:
+    """Return the mapping with a value replaced, or appended if the key is new."""
     if node.get(key) is None:
         return replace(node, entries=(*node.entries, (_scalar(key, value.span), value)))
-    return replace(node, entries=tuple((one, value if one.text == key else old) for one, old in node.entries))
+    return replace(
+        node,
+        entries=tuple(
+            (entry_key, value if entry_key.text == key else old_value) for entry_key, old_value in node.entries
+        ),
+    )
 
 
 def _mapping(fields: Mapping[str, Node], span: Span) -> MappingNode:

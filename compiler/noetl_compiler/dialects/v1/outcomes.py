@@ -19,26 +19,27 @@ __all__ = ["with_on_error", "with_outcome"]
 
 def with_outcome(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
     """Apply ``return`` and ``on_error`` to tasks."""
-    calls_playbook = any(task.kind.text == "playbook" for task in tasks)  # there it names a step of that playbook
-    found = None if calls_playbook else fields.node_of("return")
-    rules = (Rule(graph.Rule("continue", found.span, "ok", result=value_of(found))),) if found else ()
+    # the return of a called playbook names one of its steps
+    calls_playbook = any(task.kind.text == "playbook" for task in tasks)
+    node = None if calls_playbook else fields.node_of("return")
+    rules = (Rule(graph.Rule("continue", node.span, "ok", result=value_of(node))),) if node else ()
     return tuple(_with_rules(task, rules) for task in with_on_error(tasks, fields))
 
 
 def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
     """Apply an ``on_error`` that is a word; one that names steps belongs to the route of the step."""
-    found = fields.node.get("on_error")
-    if not isinstance(found, ScalarNode):
+    node = fields.node.get("on_error")
+    if not isinstance(node, ScalarNode):
         return tasks
     if not tasks:
         fields.ignore("on_error", why="a step without a call cannot fail")
-    goes_on = fields.choice("on_error", V1_ON_ERROR) == "continue"
-    return tuple(_with_rules(task, (Rule(graph.Rule("continue", found.span, "error")),) * goes_on) for task in tasks)
+    continues = fields.choice("on_error", V1_ON_ERROR) == "continue"
+    return tuple(_with_rules(task, (Rule(graph.Rule("continue", node.span, "error")),) * continues) for task in tasks)
 
 
 def _with_rules(task: Task, rules: tuple[Rule, ...]) -> Task:
     """Append rules to those of the task; outcomes that match none are handled as without a policy."""
     if not rules:
         return task
-    given = task.policy or Policy(rules[0].body.span, (), "fail")
-    return replace(task, policy=replace(given, rules=(*given.rules, *rules)))
+    policy = task.policy or Policy(rules[0].body.span, (), "fail")
+    return replace(task, policy=replace(policy, rules=(*policy.rules, *rules)))

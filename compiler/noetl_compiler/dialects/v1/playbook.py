@@ -3,8 +3,8 @@
 Arguments of an edge are bound in its target and remain visible in all later steps, as v1 has a single context. So each
 edge also sets them in ``ctx``, except under the names of steps, which are bound to their results.
 
-The results of a loop are also bound to ``<loop>_results``: the loop sets that name if a template reads it. The result
-of the step that ends a loop over steps has it anyway.
+The results of a loop are also bound to ``<loop>_results``: the loop sets that name if a template reads it. In the
+``result`` of the step that ends a loop over steps, the name is always bound.
 
 An edge may lead to a task of the workbook: a step of that name is added, which calls the task.
 
@@ -35,18 +35,20 @@ __all__ = ["convert_playbook"]
 def convert_playbook(playbook: Playbook) -> Playbook:
     """Return the playbook with these conversions applied."""
     workbook = {task.label.text: task for task in playbook.workbook}
-    playbook = replace(playbook, steps=(*playbook.steps, *_called_steps(playbook, workbook)))
+    playbook = replace(playbook, steps=(*playbook.steps, *_steps_for_workbook_tasks(playbook, workbook)))
     names = frozenset(step.name.text for step in playbook.steps)
-    iterators = _results_asked_for(playbook)
-    steps = (_with_results(_with_sets(step, names), iterators) for step in playbook.steps)
+    loops = _loops_with_read_results(playbook)
+    steps = (_with_results(_with_arguments_in_ctx(step, names), loops) for step in playbook.steps)
     return replace(
         playbook,
-        steps=tuple(replace(step, tasks=tuple(_with_fields(task, workbook) for task in step.tasks)) for step in steps),
-        workbook=tuple(_with_fields(task, workbook) for task in playbook.workbook),
+        steps=tuple(
+            replace(step, tasks=tuple(_with_tool_fields(task, workbook) for task in step.tasks)) for step in steps
+        ),
+        workbook=tuple(_with_tool_fields(task, workbook) for task in playbook.workbook),
     )
 
 
-def _called_steps(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[Step]:
+def _steps_for_workbook_tasks(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[Step]:
     """Yield a step for each workbook task that is the target of an edge."""
     known = {step.name.text for step in playbook.steps}
     for arc in (arc for step in playbook.steps for arc in arcs_of(step)):
@@ -57,7 +59,7 @@ def _called_steps(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[
             yield Step(name, name.span, tasks=(task,))
 
 
-def _results_asked_for(playbook: Playbook) -> frozenset[str]:
+def _loops_with_read_results(playbook: Playbook) -> frozenset[str]:
     """Return the loops whose ``<loop>_results`` a template reads, apart from the result of their own end."""
     loops = {results_name(step.name.text): step.name.text for step in playbook.steps if step.loop}
     if not loops:
@@ -75,49 +77,49 @@ def _is_result_of_end(use: TemplateUse, loop: str) -> bool:
     return use.place is RenderedAt.AFTER and ends is not None and ends.text == loop
 
 
-def _with_sets(step: Step, names: frozenset[str]) -> Step:
+def _with_arguments_in_ctx(step: Step, names: frozenset[str]) -> Step:
     if step.next is None:
         return step
-    groups = tuple(tuple(_with_set(arc, names) for arc in group) for group in step.next.groups)
+    groups = tuple(tuple(_with_argument_assignments(arc, names) for arc in group) for group in step.next.groups)
     return replace(step, next=replace(step.next, groups=groups))
 
 
-def _with_set(arc: Arc, names: frozenset[str]) -> Arc:
-    passed = tuple(_assign(name, arc) for name in mapping_of(arc.args) if name not in names)
-    return replace(arc, set=(*passed, *arc.set)) if passed else arc
+def _with_argument_assignments(arc: Arc, names: frozenset[str]) -> Arc:
+    assignments = tuple(_assign(name, arc) for name in mapping_of(arc.args) if name not in names)
+    return replace(arc, set=(*assignments, *arc.set)) if assignments else arc
 
 
-def _with_results(step: Step, iterators: frozenset[str]) -> Step:
+def _with_results(step: Step, loops: frozenset[str]) -> Step:
     name = step.name
-    if name.text not in iterators:
+    if name.text not in loops:
         return step
     value = Value(f"{{{{ results[{name.text!r}] }}}}", {"": name.span})
     return replace(step, set=(*step.set, Assign(f"ctx.{results_name(name.text)}", value, name.span)))
 
 
 def _assign(name: str, arc: Arc) -> Assign:
-    inner, root = select_names(arc.args, [name]), pointer("", name)
-    templates = {place.removeprefix(root): span for place, span in inner.templates.items()}
-    return Assign(f"ctx.{name}", Value(mapping_of(inner)[name], templates), arc.span)
+    argument, root = select_names(arc.args, [name]), pointer("", name)
+    templates = {path.removeprefix(root): span for path, span in argument.templates.items()}
+    return Assign(f"ctx.{name}", Value(mapping_of(argument)[name], templates), arc.span)
 
 
-def _with_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
+def _with_tool_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
     """Move the tool's fields from the arguments to the config; the task's own commands take precedence.
 
     The call of a workbook task also keeps them as arguments, as the task may read them by name.
     """
-    called = _called(task, workbook)
-    kind = KINDS.get(called.kind.text, ToolDescription())
-    own = mapping_of(called.config).keys() | mapping_of(task.config).keys()
+    called_task = _resolve_call(task, workbook)
+    kind = KINDS.get(called_task.kind.text, ToolDescription())
+    own_fields = mapping_of(called_task.config).keys() | mapping_of(task.config).keys()
     commands = {name for group in kind.needs for name in group}
-    found = (kind.bound - (commands if own & commands else set())) & mapping_of(task.input).keys()
-    if not found:
+    moved = (kind.bound - (commands if own_fields & commands else set())) & mapping_of(task.input).keys()
+    if not moved:
         return task
-    config = overlay(select_names(task.input, found), task.config)
-    return replace(task, config=config, input=without_names(task.input, found) if task.workbook is None else task.input)
+    config = overlay(select_names(task.input, moved), task.config)
+    return replace(task, config=config, input=without_names(task.input, moved) if task.workbook is None else task.input)
 
 
-def _called(task: Task, workbook: Mapping[str, Task]) -> Task:
+def _resolve_call(task: Task, workbook: Mapping[str, Task]) -> Task:
     """Follow calls of workbook tasks to the task that is finally called."""
     seen: set[str] = set()
     while task.workbook is not None and task.workbook.text in workbook and task.workbook.text not in seen:

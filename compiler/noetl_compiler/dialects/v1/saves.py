@@ -16,25 +16,25 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, va
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import NOTHING, Name, Task
 
-__all__ = ["read_saving"]
+__all__ = ["read_save_step"]
 
 
-def read_saving(fields: Fields, step: Name, around: ParseContext) -> Task:
+def read_save_step(fields: Fields, step: Name, context: ParseContext) -> Task:
     """Return the task of such a step: a no-op with sinks."""
     result, guard = NOTHING, None
     sinks: list[Sink] = []
-    for node in _saved(fields):
+    for node in _read_stores(fields):
         if isinstance(node, MappingNode) and sink_kind(node) in EVENT_KINDS:
-            result, guard = _logged(node, around.report)
-        elif (sink := read_sink(node, around.report, "attempt")) is not None:
+            result, guard = _read_event_log_save(node, context.report)
+        elif (sink := read_sink(node, context.report, "attempt")) is not None:
             sinks.append(sink)
-            result = _stored(node) if isinstance(node, MappingNode) else result
+            result = _stored_result(node) if isinstance(node, MappingNode) else result
     label, kind = fields.name("name") or step, Name("noop", fields.span)
     return Task(label, kind, fields.span, config=result, guard=guard, sinks=tuple(sinks))
 
 
-def _stored(node: MappingNode) -> Value:
-    """Return the step's result: what is ``saved`` and the ``table``."""
+def _stored_result(node: MappingNode) -> Value:
+    """Return the result of the step: a mapping of what was ``saved``, and the ``table``."""
     parts = {"saved": node.get("data") or node.get("args"), "table": node.get("table")}
     entries = tuple(
         (ScalarNode(name, name, part.span, "plain"), part) for name, part in parts.items() if part is not None
@@ -45,19 +45,19 @@ def _stored(node: MappingNode) -> Value:
     return value_of(MappingNode(((key, MappingNode(entries, node.span)),), node.span))
 
 
-def _saved(fields: Fields) -> tuple[Node, ...]:
-    """Return the stores: one, a list, or the fields of one directly on the step."""
-    found = fields.node_of(*sorted(V1_SAVES))
-    if found is None:
-        return (MappingNode(fields.rest(FLAT_KEYS), fields.span),)
-    return found.items if isinstance(found, SequenceNode) else (found,)
+def _read_stores(fields: Fields) -> tuple[Node, ...]:
+    """Return the saves: one, a list, or the fields of one directly on the step."""
+    node = fields.node_of(*sorted(V1_SAVES))
+    if node is None:
+        return (MappingNode(fields.take_remaining(FLAT_KEYS), fields.span),)
+    return node.items if isinstance(node, SequenceNode) else (node,)
 
 
-def _logged(node: MappingNode, report: Report) -> tuple[Value, Guard | None]:
+def _read_event_log_save(node: MappingNode, report: Report) -> tuple[Value, Guard | None]:
     fields = Fields(with_tool_fields(node), report, "a save into the event log")
-    fields.rest(KIND_KEYS)
+    fields.take_remaining(KIND_KEYS)
     data, when = fields.node_of("data", "args", "payload", "with"), condition(fields.node_of("when"), report)
-    others = (key.text for key, _ in fields.rest(FLAT_KEYS))
+    others = (key.text for key, _ in fields.take_remaining(FLAT_KEYS))
     fields.ignore(*others, why="the event log records the result of every task anyway")
     fields.close()
     guard = Guard("ok", when) if when else None

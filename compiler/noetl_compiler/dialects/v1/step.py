@@ -1,11 +1,11 @@
-"""The v1 dialect, May to November 2025: what a step does is its ``type``, or a ``call`` of something named.
+"""The v1 dialect, May to November 2025: a step has a ``type``, or a ``call``.
 
     type: python, code: ...                           the tool's fields are directly on the step
     type: workbook, name: score                       a task of the workbook, by ``name`` or ``task``
-    call: {type: workbook, name: score, with: {...}}  the same, as first written
+    call: {type: workbook, name: score, with: {...}}  the same in its first form
     type: iterator, collection: ..., task: {...}      a loop over a task of its own; first it was ``type: loop``
                                                       and its collection ``data``
-    type: save, storage: postgres, table: ...         nothing but a sink
+    type: save, storage: postgres, table: ...         only a sink
     loop: {in, iterator}, next: [...]                 a loop over the steps up to its ``end_loop`` (a region)
     end_loop: cities, result: {...}                   where such a loop ends
 
@@ -36,7 +36,7 @@ from noetl_compiler.value_merge import overlay
 __all__ = ["read_step"]
 
 _COLLECTIONS = frozenset({"collection", "in", "items"})
-_LOOP_FIELDS = _COLLECTIONS | {
+_LOOP_KEYS = _COLLECTIONS | {
     *("element", "iterator", "mode", "concurrency", "max_in_flight", "where", "filter"),
     *("order_by", "limit", "chunk", "chunk_size", "on_error"),
 }
@@ -45,9 +45,9 @@ _ITERATORS = frozenset({"iterator", "loop"})
 
 
 class _Body(msgspec.Struct, frozen=True):
-    """What the body of an iterator sets for the whole step.
+    """The parts of a step that its type determines.
 
-    ``args``: bound for the whole step, not just its task. ``sinks``: store all results of the loop together.
+    ``args``: bound for the whole step, not only its task. ``sinks``: store all results of the loop together.
     """
 
     loop: Loop | None
@@ -56,11 +56,11 @@ class _Body(msgspec.Struct, frozen=True):
     sinks: tuple[Sink, ...] = ()
 
 
-def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
+def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
     """Read a step."""
-    desc, following = fields.text("desc", "description"), read_edges(fields)
-    ends, result = fields.name("end_loop"), _read_result(fields)
-    body = _read_body(fields, name, around)
+    desc, routes = fields.text("desc", "description"), read_edges(fields)
+    ended_loop, result = fields.name("end_loop"), _read_result(fields)
+    body = _read_body(fields, name, context)
     step = Step(
         name,
         fields.span,
@@ -70,8 +70,8 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
         loop=body.loop,
         tasks=body.tasks,
         result=value_of(result) if result else None,
-        next=following,
-        ends=ends,
+        next=routes,
+        ends=ended_loop,
         sinks=body.sinks,
     )
     if all(task.span != fields.span for task in body.tasks):
@@ -83,7 +83,7 @@ def read_step(fields: Fields, name: Name, around: ParseContext) -> Step:
             "call",
             "loop",
             "save",
-            *known_fields(kind if isinstance(kind, ScalarNode) else None, around.report.tools),
+            *known_fields(kind if isinstance(kind, ScalarNode) else None, context.report.tools),
         }
     )
     return step
@@ -95,11 +95,11 @@ def _read_result(fields: Fields) -> Node | None:
     is_name = isinstance(returned, ScalarNode) and returned.text.isidentifier()
     if is_name and isinstance(kind, ScalarNode) and kind.text in _PLAYBOOKS:
         return fields.node_of("result")
-    found = fields.node_of("result", "return")
-    if isinstance(found, ScalarNode) and found is returned and is_name:
-        text = f"{{{{ {found.text} }}}}"
-        return replace(found, text=text, value=text, expressions=(found.span,))
-    return found
+    node = fields.node_of("result", "return")
+    if isinstance(node, ScalarNode) and node is returned and is_name:
+        text = f"{{{{ {node.text} }}}}"
+        return replace(node, text=text, value=text, expressions=(node.span,))
+    return node
 
 
 def _warn_of_pages(fields: Fields) -> None:
@@ -109,42 +109,42 @@ def _warn_of_pages(fields: Fields) -> None:
         fields.report.warning(Code.IGNORED_FIELD, pages.policy.span, message, "write it beside the fields of the tool")
 
 
-def _read_body(fields: Fields, name: Name, around: ParseContext) -> _Body:
+def _read_body(fields: Fields, name: Name, context: ParseContext) -> _Body:
     tool = fields.node_of("tool")
     kind = fields.name("type") or (Name(tool.text, tool.span) if isinstance(tool, ScalarNode) else None)
     if kind is not None and kind.text in _ITERATORS:
-        return _read_iterator(fields, name, around)
-    body = _read_called(fields, kind, name, around)
+        return _read_iterator(fields, name, context)
+    body = _read_plain_body(fields, kind, name, context)
     return replace(body, tasks=with_on_error(body.tasks, fields))
 
 
-def _read_called(fields: Fields, kind: Name | None, name: Name, around: ParseContext) -> _Body:
-    loop, call, tool = read_loop(fields.node_of("loop"), around.report), fields.node_of("call"), fields.node_of("tool")
+def _read_plain_body(fields: Fields, kind: Name | None, name: Name, context: ParseContext) -> _Body:
+    loop, call, tool = read_loop(fields.node_of("loop"), context.report), fields.node_of("call"), fields.node_of("tool")
     if call is not None:
-        return _Body(loop, read_call(call, name, around), _bound(fields))
+        return _Body(loop, read_call(call, name, context), _read_arguments(fields))
     if tool is not None and kind is None:
-        return _Body(loop, read_tool(tool, name, around), _bound(fields))
+        return _Body(loop, read_tool(tool, name, context), _read_arguments(fields))
     if loop is not None and kind is None and not fields.node.get("task"):
-        return _Body(loop, (), _bound(fields), read_sinks(fields, around.report, "attempt"))
-    tasks = read_flat(fields, kind, name, around)
-    return _Body(loop, tasks, NOTHING if tasks else _bound(fields))
+        return _Body(loop, (), _read_arguments(fields), read_sinks(fields, context.report, "attempt"))
+    tasks = read_flat(fields, kind, name, context)
+    return _Body(loop, tasks, NOTHING if tasks else _read_arguments(fields))
 
 
-def _read_iterator(fields: Fields, name: Name, around: ParseContext) -> _Body:
+def _read_iterator(fields: Fields, name: Name, context: ParseContext) -> _Body:
     """Read ``type: iterator``: the fields of the loop are directly on the step, its sink stores all results at once."""
-    loop = read_loop(fields.node_of("loop"), around.report)
-    older = () if loop else _older_collection(fields)
+    loop = read_loop(fields.node_of("loop"), context.report)
+    data_entries = () if loop else _collection_from_data(fields)
     if loop is None:
-        loop = read_loop(MappingNode((*older, *fields.rest(_LOOP_FIELDS)), fields.span), around.report)
+        loop = read_loop(MappingNode((*data_entries, *fields.take_remaining(_LOOP_KEYS)), fields.span), context.report)
     fields.ignore("enumerate", why="the index of an iteration is always available as loop.index")
-    tasks = read_iterated(fields, name, loop.element.text if loop else "item", around)
+    tasks = read_iterated(fields, name, loop.element.text if loop else "item", context)
     fields.node_of("name")
-    sinks = read_sinks(fields, around.report, "attempt")
-    bound = NOTHING if older else _bound(fields)
-    return _Body(loop if tasks else None, tasks, bound, sinks if tasks else ())
+    sinks = read_sinks(fields, context.report, "attempt")
+    arguments = NOTHING if data_entries else _read_arguments(fields)
+    return _Body(loop if tasks else None, tasks, arguments, sinks if tasks else ())
 
 
-def _older_collection(fields: Fields) -> tuple[tuple[ScalarNode, Node], ...]:
+def _collection_from_data(fields: Fields) -> tuple[tuple[ScalarNode, Node], ...]:
     """Return ``data`` as the collection if it is not a mapping of arguments and there is no other collection."""
     data = fields.node.get("data")
     if data is None or isinstance(data, MappingNode) or any(key in fields for key in _COLLECTIONS):
@@ -158,13 +158,13 @@ def _older_collection(fields: Fields) -> tuple[tuple[ScalarNode, Node], ...]:
 def _read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     """Read ``pass: true`` and ``when``: the step is skipped if ``pass`` is true or ``when`` is false."""
     skip, when = (condition(fields.node_of(key), fields.report) for key in ("pass", "when"))
-    skipping = (AdmitRule(False, skip.span, skip),) if skip else ()
-    return (*skipping, AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else skipping
+    skip_rules = (AdmitRule(False, skip.span, skip),) if skip else ()
+    return (*skip_rules, AdmitRule(True, when.span, when), AdmitRule(False, when.span)) if when else skip_rules
 
 
-def _bound(fields: Fields) -> Value:
-    """Read ``with`` and its synonyms of a step whose task does not read them itself."""
-    bound = Value({})
+def _read_arguments(fields: Fields) -> Value:
+    """Read ``with`` and its synonyms from a step whose task does not read them itself."""
+    arguments = Value({})
     for key in (*keys.LOOSE_INPUT, *keys.INPUT):
-        bound = overlay(bound, mapping_value(fields.node_of(key), fields.report, key))
-    return bound
+        arguments = overlay(arguments, mapping_value(fields.node_of(key), fields.report, key))
+    return arguments

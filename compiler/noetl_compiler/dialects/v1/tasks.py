@@ -8,7 +8,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task
 from noetl_compiler.dialects.v1.outcomes import with_outcome
-from noetl_compiler.dialects.v1.saves import read_saving
+from noetl_compiler.dialects.v1.saves import read_save_step
 from noetl_compiler.graph import Value
 from noetl_compiler.language.tools import V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -18,24 +18,24 @@ from noetl_compiler.value_merge import overlay
 __all__ = ["read_call", "read_flat", "read_iterated"]
 
 
-def read_call(node: Node, step: Name, around: ParseContext) -> tuple[Task, ...]:
+def read_call(node: Node, step: Name, context: ParseContext) -> tuple[Task, ...]:
     """Read ``call: {type, name | task | path, with}``; without a type, a workbook task or, by its path, a playbook."""
     if isinstance(node, ScalarNode):
         return (_workbook_call(Name(node.text, node.span)),)
-    return _read_nested(node, "a call", step, around)
+    return _read_nested(node, "a call", step, context)
 
 
-def read_iterated(fields: Fields, step: Name, element: str, around: ParseContext) -> tuple[Task, ...]:
+def read_iterated(fields: Fields, step: Name, element: str, context: ParseContext) -> tuple[Task, ...]:
     """Read the ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either.
 
     The item is bound to ``value`` in Python code, unless the task binds that name itself.
     """
     node = fields.node_of("task", "tasks")
     if node is None:
-        fields.missing("task")
+        fields.report_missing("task")
         return ()
     nodes = node.items if isinstance(node, SequenceNode) else (node,)
-    tasks = (task for item in nodes for task in _read_iterated(item, step, around))
+    tasks = (task for item in nodes for task in _read_iterated_task(item, step, context))
     return tuple(_with_value(task, element) if task.kind.text == "python" else task for task in tasks)
 
 
@@ -44,43 +44,43 @@ def _with_value(task: Task, element: str) -> Task:
     return replace(task, input=overlay(value, task.input))
 
 
-def _read_iterated(node: Node, step: Name, around: ParseContext) -> tuple[Task, ...]:
+def _read_iterated_task(node: Node, step: Name, context: ParseContext) -> tuple[Task, ...]:
     if isinstance(node, ScalarNode):
         return (_workbook_call(Name(node.text, node.span)),)
-    return _read_nested(node, "the task of an iterator", step, around)
+    return _read_nested(node, "the task of an iterator", step, context)
 
 
 def _workbook_call(called: Name) -> Task:
     return Task(called, Name("workbook", called.span), called.span, workbook=called)
 
 
-def _read_nested(node: Node, place: str, step: Name, around: ParseContext) -> tuple[Task, ...]:
+def _read_nested(node: Node, place: str, step: Name, context: ParseContext) -> tuple[Task, ...]:
     if not isinstance(node, MappingNode):
-        around.report.error(Code.WRONG_TYPE, node.span, f"{place} must be a mapping, not {kind_of(node)}")
+        context.report.error(Code.WRONG_TYPE, node.span, f"{place} must be a mapping, not {kind_of(node)}")
         return ()
-    fields = Fields(node, around.report, place)
-    kind = fields.name(*V1_KIND_KEYS) or _implied(fields)
-    tasks = read_flat(fields, kind, step, around)
+    fields = Fields(node, context.report, place)
+    kind = fields.name(*V1_KIND_KEYS) or _infer_kind(fields)
+    tasks = read_flat(fields, kind, step, context)
     tasks = with_outcome(tasks, fields)
     if not tasks:
-        fields.missing("type")
-    fields.close(known_fields(kind, around.report.tools))
+        fields.report_missing("type")
+    fields.close(known_fields(kind, context.report.tools))
     return tasks
 
 
-def read_flat(fields: Fields, kind: Name | None, step: Name, around: ParseContext) -> tuple[Task, ...]:
+def read_flat(fields: Fields, kind: Name | None, step: Name, context: ParseContext) -> tuple[Task, ...]:
     """Read the task from the fields of a step. A step without a kind calls what it names, saves, or only routes."""
-    kind = kind or _implied(fields)
+    kind = kind or _infer_kind(fields)
     if kind is None:
         return ()
     kind = Name(V1_KINDS.get(kind.text, kind.text), kind.span)
     if kind.text in V1_SAVES or (kind.text in V1_MARKS and not V1_SAVES.isdisjoint(_keys(fields))):
-        return (read_saving(fields, step, around),)
-    task = read_task(fields, kind, _label(fields, kind, step, around), around)
+        return (read_save_step(fields, step, context),)
+    task = read_task(fields, kind, _label(fields, kind, step, context), context)
     return (task,) if task else ()
 
 
-def _implied(fields: Fields) -> Name | None:
+def _infer_kind(fields: Fields) -> Name | None:
     """Infer a missing kind: a playbook from its path, a workbook task from its name, a no-op from a sink."""
     keys = _keys(fields)
     kind = "playbook" if "path" in keys else "workbook" if keys & {"name", "task"} else ""
@@ -92,9 +92,9 @@ def _keys(fields: Fields) -> frozenset[str]:
     return frozenset(key.text for key, _ in fields.node.entries)
 
 
-def _label(fields: Fields, kind: Name, step: Name, around: ParseContext) -> Name:
+def _label(fields: Fields, kind: Name, step: Name, context: ParseContext) -> Name:
     """Return the label of a task: its own name, which is that of the workbook task if it calls one."""
     if kind.text == "workbook":
         return fields.name("name", "task") or step
-    tool = around.report.tools.get(kind.text)
+    tool = context.report.tools.get(kind.text)
     return step if tool and "name" in tool.field_names else fields.name("name") or step

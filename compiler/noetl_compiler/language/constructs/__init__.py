@@ -1,8 +1,8 @@
-"""The keys of v10, a module for each part of the language: one entry a key with everything that any phase needs.
+"""The keys of v10, one module per part of the language. The entry of a key has everything that any phase needs.
 
-Other dialects share what means the same in them. What only they have is read and described by hand (``dialects/v1``,
-``dialects/case``, ``schema/v1.py`` and so on), as are the shapes that are a choice of several forms (schema/shapes.py)
-and the fields of tools (language/tools.py).
+Other dialects share the keys that mean the same in them. Keys that only they have are read and described by hand
+(``dialects/v1``, ``dialects/case``, ``schema/v1.py`` and so on), as are the shapes that are a choice of several forms
+(schema/shapes.py) and the fields of tools (language/tools.py).
 """
 
 from __future__ import annotations
@@ -68,6 +68,6 @@ def _construct_in(value: ValueType) -> Construct | None:
         case ListOf(item):
             return _construct_in(item)
         case Either(types):
-            return next((found for one in types if (found := _construct_in(one)) is not None), None)
+            return next((construct for option in types if (construct := _construct_in(option)) is not None), None)
         case _:
             return None

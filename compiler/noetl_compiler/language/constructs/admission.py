@@ -11,7 +11,7 @@ __all__ = ["ADMISSION", "ADMISSIONS", "ADMISSION_RULE", "OTHERWISE_VERDICT", "VE
 ADMISSION = Construct(
     "admission",
     "an admission policy",
-    "Whether the step may start: the first rule that matches decides, and without a match it may.",
+    "Whether the step may start: the first rule that matches decides. If none matches, it may start.",
     (
         Key(
             "rules",

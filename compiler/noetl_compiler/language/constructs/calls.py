@@ -1,4 +1,4 @@
-"""Calls of tools: what every call has beside the fields of its tool (language/tools.py)."""
+"""Calls of tools: the keys of every call, in addition to the fields of its tool (language/tools.py)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from noetl_compiler.language import keys
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.results import OUTPUT, OUTPUT_SELECT, RESULT
 from noetl_compiler.language.constructs.routes import SET
-from noetl_compiler.language.constructs.sinks import GUARDED, sink_and_save
+from noetl_compiler.language.constructs.sinks import GUARD_KEY, sink_and_save
 from noetl_compiler.language.constructs.steps import DESC
 from noetl_compiler.language.value_types import TIMEOUT, Below, Either, ListOf, Plain
 
 __all__ = [
     "ASSERT",
-    "ASSERTED",
+    "ASSERT_KEY",
     "CALL",
     "CALLS",
     "INPUT",
@@ -27,7 +27,7 @@ __all__ = [
     "WORKBOOK_TASK",
 ]
 
-ASSERTED = Key(
+ASSERT_KEY = Key(
     "assert",
     "The names that the call expects to be bound.",
     Below("assert"),
@@ -42,9 +42,9 @@ INPUT = Key(
     older=(*keys.INPUT[1:], *keys.LOOSE_INPUT),
     default={},
 )
-"""What is bound for a call; a key that is a field of its tool is no older name of it."""
+"""Names bound for a call. An older name that is a field of the tool means that field instead."""
 
-_OF_EVERY_CALL = (
+_COMMON_KEYS = (
     DESC,
     Key(
         "auth",
@@ -54,7 +54,7 @@ _OF_EVERY_CALL = (
     ),
     Key(
         "timeout",
-        "How long the call may take: seconds, or a text with a unit.",
+        "How long the call may take: seconds, or a string with a unit.",
         TIMEOUT,
         older=("timeout_seconds",),
     ),
@@ -64,20 +64,20 @@ _OF_EVERY_CALL = (
         "Where the result is stored, in the same call.",
         extension=Extension("tool.sink", "that a result is stored by the call that produced it"),
     ),
-    GUARDED,
+    GUARD_KEY,
     *SET,
 )
-_LAST = (
+_LAST_KEYS = (
     Key("retry", 'When to call again; in v10, write rules of "spec.policy".', Below("retry")),
     Key("eval", 'What follows the call; write rules of "spec.policy" instead.', Below("eval"), deprecated=True),
-    ASSERTED,
+    ASSERT_KEY,
 )
 
 CALL = Construct(
     "call",
     "a task",
     "Keys of every call, in addition to the fields of its tool.",
-    (*_OF_EVERY_CALL, *_LAST),
+    (*_COMMON_KEYS, *_LAST_KEYS),
     open=True,
 )
 
@@ -100,9 +100,9 @@ TASK = Construct(
         replace(NAME, older=()),
         LABEL,
         INPUT,
-        *_OF_EVERY_CALL,
+        *_COMMON_KEYS,
         SETTINGS,
-        *_LAST,
+        *_LAST_KEYS,
     ),
     open=True,
 )
@@ -126,17 +126,17 @@ TASK_SPEC = Construct(
     "What follows the call, and how long it may take.",
     (
         Key("policy", "What follows the call: rules that retry, jump, break, fail or continue.", Below("policy")),
-        Key("timeout", "How long the call may take: seconds, or a text with a unit.", TIMEOUT),
+        Key("timeout", "How long the call may take: seconds, or a string with a unit.", TIMEOUT),
         Key(
             "idempotent",
-            "False: the call must not be repeated after its worker was lost during it.",
+            "False: the call must not be repeated if its worker is lost.",
             Plain.FLAG,
-            extension=Extension("tool.spec.idempotent", "whether a call may be repeated after its worker was lost"),
+            extension=Extension("tool.spec.idempotent", "whether a call may be repeated if its worker is lost"),
         ),
         Key(
             "idempotency_key",
-            "The header in which an http call sends its key: the same with all attempts of the call, and another "
-            "for each call.",
+            "The header in which an http call sends its key: all attempts of a call send the same key, and each "
+            "call another one.",
             Plain.HEADER,
             extension=Extension("tool.spec.idempotency_key", "that a call sends an idempotency key"),
         ),
@@ -167,4 +167,4 @@ TIMEOUTS = Construct(
 )
 
 CALLS = (CALL, TASK_SPEC, ASSERT, TIMEOUTS)
-"""Those that are no task of their own."""
+"""The constructs of a call, apart from the task itself."""

@@ -1,4 +1,4 @@
-"""``loop``, in the words of every dialect: they mean the same in all of them."""
+"""``loop``, with the keys of all dialects, which mean the same in each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _REDUCE = Key("reduce", _ABOUT_REDUCE, Below("reduce"))
 LOOP_KEYS = (
     Key(
         "in",
-        "The list to iterate over, usually a template; a text or a mapping is one item.",
+        "The list to iterate over, usually a template; a string or a mapping is one item.",
         Suggested(Plain.ANYTHING, ("{{ workload.items }}",)),
         older=("collection", "items"),
     ),
@@ -124,7 +124,7 @@ LOOP = Construct(
         Key("spec", "How the iterations run: mode, max_in_flight, policy.", Below("loop_spec")),
         Key(
             "pagination",
-            'Calls once more after each success; write "retry: {on_success: ...}" beside the tool.',
+            'Calls again after each success; write "retry: {on_success: ...}" beside the tool.',
             Below("pagination"),
             deprecated=True,
         ),
@@ -235,13 +235,13 @@ CURSOR = Construct(
         Key("claim", "The statement that claims the next rows and returns them.", Plain.TEXT, required=True),
         Key(
             "renew",
-            "The statement that extends the lease of a row; it changes no row where the lease was lost.",
+            "The statement that extends the lease of a row; it changes no row if the lease was lost.",
             Plain.TEXT,
             extension=Extension("loop.cursor.renew", "that the lease of a row is renewed while it is processed"),
         ),
         Key(
             "ack",
-            "The statement that records how a row ended; it changes no row where the lease was lost.",
+            "The statement that records the outcome of a row; it changes no row if the lease was lost.",
             Plain.TEXT,
             extension=Extension("loop.cursor.ack", "that a row is acknowledged"),
         ),
@@ -253,7 +253,7 @@ CURSOR = Construct(
         ),
         Key(
             "on_row_error",
-            'Whether a row whose iteration failed is acknowledged as failed ("ack", the default) or given back '
+            'Whether a row whose iteration failed is acknowledged as failed ("ack", the default) or released '
             '("release").',
             Choice(ROW_ERRORS),
             default="ack",

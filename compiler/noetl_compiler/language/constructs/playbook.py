@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
-from noetl_compiler.language.constructs.results import DEFAULTS, KEPT
+from noetl_compiler.language.constructs.results import DEFAULTS, STORED_BY_SIZE
 from noetl_compiler.language.constructs.steps import DESC
 from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Range
 from noetl_compiler.language.words import DIALECTS, PROFILES
 
 __all__ = [
+    "API_VERSIONS",
     "EXECUTOR",
     "EXECUTOR_POLICY",
     "EXECUTOR_SPEC",
@@ -21,7 +22,18 @@ __all__ = [
     "PRIORITIES",
     "REQUIREMENTS",
     "ROOT",
+    "V1_API_VERSION",
+    "V10_API_VERSIONS",
 ]
+
+V10_API_VERSIONS = ("noetl.io/v2", "noetl.io/v10")
+"""The apiVersions of v10 playbooks. ``noetl migrate`` writes the first, which upstream's production engines require.
+"""
+
+V1_API_VERSION = "noetl.io/v1"
+
+API_VERSIONS = (*V10_API_VERSIONS, V1_API_VERSION)
+"""The known apiVersions. They have no effect, as the dialect is detected by its constructs."""
 
 _IDENTITY = (
     Key("name", "The name of the playbook.", Plain.TEXT),
@@ -35,10 +47,15 @@ PLAYBOOK = Construct(
     "a playbook",
     "A NoETL playbook: steps that call tools, and the routes between them.",
     (
-        Key("apiVersion", "The version of the format, such as noetl.io/v2.", Plain.TEXT, older=("api_version",)),
+        Key(
+            "apiVersion",
+            f"The version of the format, such as {V10_API_VERSIONS[0]}.",
+            Plain.TEXT,
+            older=("api_version",),
+        ),
         Key("kind", "Marks this document as a playbook.", Choice({"Playbook": "Playbook"})),
         Key("metadata", "The playbook's name and path, and other data for a catalog.", Below("metadata")),
-        *(Key(one.name, f'{one.about} Write it below "metadata".', one.type, deprecated=True) for one in _IDENTITY),
+        *(Key(key.name, f'{key.about} Write it below "metadata".', key.type, deprecated=True) for key in _IDENTITY),
         DESC,
         Key("executor", _ABOUT_EXECUTOR, Below("executor")),
         Key(
@@ -149,7 +166,7 @@ EXECUTOR_POLICY = Construct(
     (
         FAILURE,
         *POLICY_DEFAULTS,
-        without_effect("results", KEPT),
+        without_effect("results", STORED_BY_SIZE),
         without_effect("limits", "a run has the limits of its workers, and those that its loops and retries name"),
     ),
 )

@@ -1,4 +1,4 @@
-"""The keys of a file of playbook tests (``*.test.yaml``). They are no part of a playbook, so not among CONSTRUCTS."""
+"""The keys of test files (``*.test.yaml``). They are not keys of playbooks, so CONSTRUCTS does not have them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = [
     "EXPECTED_CALL",
     "EXPECTED_EVENT",
     "EXPECTED_FAILURE",
-    "HTTP_ANSWER",
+    "HTTP_RESPONSE",
     "MOMENTS",
     "REQUEST",
     "REQUESTS",
@@ -32,7 +32,7 @@ STATUSES: Mapping[str, str] = MappingProxyType({word: word for word in (*RUN_RES
 REQUESTS: Mapping[str, str] = MappingProxyType(
     {word: word for word in ("signal", "approve", "reject", "pause", "resume", "retry", "skip", "cancel")}
 )
-"""What people and programs may ask of a run, named as the commands are."""
+"""The requests that people and programs send to a run, named like the commands."""
 
 MOMENTS: Mapping[str, str] = MappingProxyType({word: word for word in ("waiting", "start")})
 """When a request is sent."""
@@ -88,19 +88,19 @@ REQUEST = Construct(
         Key("key", "The key of the signal, if it has one.", Plain.TEXT),
         Key(
             "step",
-            "The step that is approved, rejected, retried or skipped; of a pause or a cancel, the step whose start it "
-            "follows.",
+            "The step that is approved, rejected, retried or skipped. A pause or a cancel is sent when this step has "
+            "started.",
             Plain.NAME,
         ),
         Key("iteration", "The index of the loop item, for a decision, a retry or a skip.", Plain.INDEX),
         Key("data", "The payload of the signal, or the result of the skipped step."),
-        Key("by", "Who asks, but for a signal; test by default.", Plain.TEXT),
-        Key("reason", "Why, but for a signal.", Plain.TEXT),
+        Key("by", "Who sends the request, test by default; not for a signal.", Plain.TEXT),
+        Key("reason", "The reason of the request; not for a signal.", Plain.TEXT),
         Key("form", "The form fields that the approver fills in.", Plain.MAPPING),
         Key(
             "when",
-            "waiting: as soon as the run waits for it, or, to resume, as soon as no call is left. start: as the run "
-            "starts; a signal is kept then. Default: waiting.",
+            "waiting (the default): as soon as the run waits for it; a resume, as soon as no call is running. start: "
+            "when the run starts; a signal is then stored until a step waits for it.",
             Choice(MOMENTS),
         ),
         Key("at", "Instead of when: how long after the start of the run it is sent.", Plain.SECONDS),
@@ -117,10 +117,10 @@ STUB = Construct(
         _ITERATION,
         _PAGE,
         Key("attempt", "The attempt of the call, from 1; any by default.", Plain.INDEX),
-        Key("times", "How many attempts the stub answers; any number by default.", Plain.INDEX),
+        Key("times", "How many attempts the stub applies to; any number by default.", Plain.INDEX),
         Key("result", "The result of the call; of an http call, the body of a response with status 200."),
         Key("rows", "The rows that a statement returns, as the result of a SQL call.", ListOf(Plain.MAPPING)),
-        Key("http", "The response to an http call.", Below("http_answer")),
+        Key("http", "The response to an http call.", Below("http_response")),
         Key("error", "The error of the call: a message, or a mapping.", Either((Plain.TEXT, Below("stub_error")))),
         Key(
             "sink_error",
@@ -133,14 +133,14 @@ STUB = Construct(
     ),
 )
 
-HTTP_ANSWER = Construct(
-    "http_answer",
+HTTP_RESPONSE = Construct(
+    "http_response",
     "an http response",
     "A response. Any status but 2xx is an error, as it is for the http tool.",
     (
         Key("status", "The status code; 200 by default.", Plain.INDEX),
         Key("headers", "The headers of the response.", Plain.MAPPING),
-        Key("body", "The body: text as it is, anything else as JSON."),
+        Key("body", "The body: a string as it is, anything else as JSON."),
     ),
 )
 
@@ -171,12 +171,12 @@ EXPECTATION = Construct(
         Key("stored", "The rows that sinks store, by table, or by statement.", Plain.MAPPING),
         Key(
             "delays",
-            "The seconds that pass before retries, pages and jumps, and in waits that nothing ends before their time.",
+            "The seconds that pass before retries, pages and jumps, and in waits that last for their full time.",
             ListOf(Plain.NUMBER),
         ),
         Key(
             "events",
-            "Events that the log has in this order; others may stand between them.",
+            "Events that the log has in this order; there may be others between them.",
             ListOf(Either((Plain.TEXT, Below("expected_event")))),
         ),
         Key("failures", "All failures, in order; [] if nothing fails.", ListOf(Below("expected_failure"))),
@@ -209,7 +209,7 @@ EXPECTED_EVENT = Construct(
         Key("status", "The status.", Plain.TEXT),
         Key("result", "The result, if it is small."),
         Key("error", "The error message.", Plain.TEXT),
-        Key("meta", "Further facts.", Plain.MAPPING),
+        Key("meta", "Further data.", Plain.MAPPING),
     ),
 )
 
@@ -232,7 +232,7 @@ TESTS = (
     TEST,
     STUB,
     REQUEST,
-    HTTP_ANSWER,
+    HTTP_RESPONSE,
     STUB_ERROR,
     EXPECTATION,
     EXPECTED_CALL,

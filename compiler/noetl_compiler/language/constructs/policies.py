@@ -38,8 +38,8 @@ __all__ = [
     "WHEN",
 ]
 
-_UNEVALUATED = "only rules are evaluated"
-MODE = Key("mode", "The first rule that matches decides, whatever is written here.", Choice(ROUTE_MODES), inert=True)
+_ONLY_RULES = "only rules are evaluated"
+MODE = Key("mode", "Has no effect: the first rule that matches always decides.", Choice(ROUTE_MODES), inert=True)
 WHEN = Key("when", "The condition under which the rule matches; without one it always does.", Plain.CONDITION)
 
 COLLECT = (
@@ -51,7 +51,7 @@ COLLECT = (
     ),
     Key("merge_path", "Where in each result its items are, such as data.items.", Plain.TEXT),
 )
-"""What any place that repeats a call has."""
+"""The keys of every place that repeats a call."""
 
 _ACTION = (
     Key(
@@ -67,10 +67,10 @@ _ACTION = (
         f"The maximum number of calls, including the first; {defaults.ATTEMPTS} by default.",
         Plain.AMOUNT,
     ),
-    Key("delay", "How long to wait before the next call: seconds, or a text with a unit.", Plain.SECONDS),
+    Key("delay", "How long to wait before the next call: seconds, or a string with a unit.", Plain.SECONDS),
     Key(
         "backoff",
-        'How the delay grows: not at all ("none", the default), by itself each time ("linear"), or doubling '
+        'How the delay grows: not at all ("none", the default), by the first delay each time ("linear"), or doubling '
         '("exponential").',
         Choice(BACKOFFS),
         default="none",
@@ -154,7 +154,7 @@ POLICY_DEFAULTS = (
     ),
     Key("defaults", "Other settings of each call inside.", Below("defaults")),
 )
-"""What the policy of a step, a loop or the executor says for the calls inside."""
+"""The keys in the policy of a step, a loop or the executor that apply to the calls inside."""
 
 FAILURE = Key("failure", "The effect of an unhandled failure on the other branches.", Below("failure_mode"))
 
@@ -178,9 +178,9 @@ POLICY = Construct(
     (
         *POLICY_DEFAULTS[:-1],
         MODE,
-        without_effect("before", _UNEVALUATED),
-        without_effect("after", _UNEVALUATED),
-        without_effect("finally", _UNEVALUATED),
+        without_effect("before", _ONLY_RULES),
+        without_effect("after", _ONLY_RULES),
+        without_effect("finally", _ONLY_RULES),
     ),
 )
 

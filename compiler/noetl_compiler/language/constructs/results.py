@@ -1,4 +1,4 @@
-"""What is said of results, and by the specs around calls of each call inside."""
+"""Keys for results, and the defaults that a spec declares for the calls inside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from noetl_compiler.language.value_types import TIMEOUT, Below, Either, ListOf, 
 __all__ = [
     "CALL_DEFAULTS",
     "DEFAULTS",
-    "KEPT",
     "OUTPUT",
     "OUTPUT_CONSTRUCT",
     "OUTPUT_SELECT",
@@ -16,9 +15,10 @@ __all__ = [
     "RESULT",
     "RESULTS",
     "SELECT",
+    "STORED_BY_SIZE",
 ]
 
-KEPT = "results are stored inline or by reference depending on their size"
+STORED_BY_SIZE = "results are stored inline or by reference depending on their size"
 _ABOUT = "Which parts of the result have their own names, and where the whole is stored."
 _ABOUT_SELECT = "Parts of the result that get their own names."
 
@@ -27,10 +27,10 @@ OUTPUT_CONSTRUCT = Construct(
     "an output",
     _ABOUT,
     (
-        without_effect("store", KEPT),
-        without_effect("scope", KEPT),
-        without_effect("inline_max_bytes", KEPT, Plain.AMOUNT),
-        without_effect("preview_max_bytes", KEPT, Plain.AMOUNT),
+        without_effect("store", STORED_BY_SIZE),
+        without_effect("scope", STORED_BY_SIZE),
+        without_effect("inline_max_bytes", STORED_BY_SIZE, Plain.AMOUNT),
+        without_effect("preview_max_bytes", STORED_BY_SIZE, Plain.AMOUNT),
         Key("select", _ABOUT_SELECT, Below("select"), older=("output_select",)),
         without_effect("accumulate", "pages are merged by 'collect' in the rule that repeats the call"),
         without_effect("as", "name the task, or set ctx.name"),
@@ -39,18 +39,18 @@ OUTPUT_CONSTRUCT = Construct(
 
 _OUTPUT = Below("output", frozenset(OUTPUT_CONSTRUCT.by_name))
 OUTPUT = Key("output", _ABOUT, _OUTPUT)
-"""What a task says of its result."""
+"""The key for the result of a task."""
 
 OUTPUT_SELECT = Key("output_select", _ABOUT_SELECT, Below("select"))
 RESULT = Key("result", _ABOUT, _OUTPUT)
 """The key for the result in a spec."""
 
 DEFAULTS = (
-    Key("idempotent", "False: no call inside may be repeated after its worker was lost.", Plain.FLAG),
+    Key("idempotent", "False: no call inside may be repeated if its worker is lost.", Plain.FLAG),
     Key("idempotency_key", "The header in which each http call inside sends its own key.", Plain.HEADER),
     RESULT,
 )
-"""What a spec says for the calls inside, beside its policy."""
+"""The defaults that a spec declares for the calls inside, in addition to those of its policy."""
 
 PART = Construct(
     "part",

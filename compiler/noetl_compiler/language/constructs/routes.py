@@ -1,4 +1,4 @@
-"""``next``: the arcs of a step, the steps they lead to, and what any place sets."""
+"""``next``: the arcs of a step and their targets; and ``set``, for all places that have it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SET = (
     Key("set_ctx", 'Names to set below "ctx"; write "set" with "ctx.name" instead.', Plain.MAPPING, deprecated=True),
     Key("set_iter", 'Names to set below "iter"; write "set" with "iter.name" instead.', Plain.MAPPING, deprecated=True),
 )
-"""What any place that sets names has."""
+"""The keys of every place that sets names."""
 
 ON_STATUS = Key(
     "on_status",

@@ -1,4 +1,4 @@
-"""``sink``: where results are stored, under all the names its keys ever had; and ``guard``: in which cases."""
+"""``sink``: where results are stored, with all older names of its keys; ``guard``: under which conditions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from noetl_compiler.language.sinks import AUTH_KEYS, EVENT_KINDS, KIND_KEYS, KIN
 from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, Suggested
 from noetl_compiler.language.words import SINK_LEVELS, SINK_MODES
 
-__all__ = ["GUARD", "GUARDED", "SINK", "SINKS", "SINK_KEYS", "SINK_TOOL", "sink_and_save"]
+__all__ = ["GUARD", "GUARD_KEY", "SINK", "SINKS", "SINK_KEYS", "SINK_TOOL", "sink_and_save"]
 
 GUARD = Construct(
     "guard",
@@ -22,7 +22,7 @@ GUARD = Construct(
         Key("unless", "Conditions that must all be false.", ListOf(Plain.CONDITION)),
     ),
 )
-GUARDED = Key(
+GUARD_KEY = Key(
     "guard",
     "When this is done; after every success by default.",
     Below("guard"),
@@ -40,7 +40,7 @@ _MEANINGS = {
     "data": "What is stored, usually a template; the whole result by default.",
     "statement": "The statement to run, instead of a generated one.",
     "mapping": "For each column, what it is filled from: the name of a field of the data, a path such as user.id, a "
-    'template that sees the "row", or a value that is no text.',
+    'template that sees the "row", or a value that is not a string.',
     "params": "The values bound to the statement's parameters.",
     "batch": "The number of rows in a batch.",
     "url": "The address that the data is sent to.",
@@ -77,7 +77,7 @@ SINK_KEYS = (
         Choice(SINK_LEVELS),
         default="attempt",
     ),
-    GUARDED,
+    GUARD_KEY,
     Key("when", 'The condition under which rows are stored; write "guard" instead.', Plain.CONDITION, deprecated=True),
     without_effect("concurrency", "all rows of a sink are stored together"),
     without_effect("name", "all rows of a sink are stored together"),
@@ -86,7 +86,7 @@ SINK_KEYS = (
 SINK = Construct(
     "sink",
     "a sink",
-    "Stores each result in the same call that made it.",
+    "Stores each result in the call that produced it.",
     (
         Key("tool", "The kind of store, or a mapping of it and its fields.", _KIND_OR_FIELDS),
         _KINDS,
@@ -107,9 +107,9 @@ SINKS = (GUARD, SINK, SINK_TOOL)
 
 
 def sink_and_save(about: str, *, deprecated: bool = False, extension: Extension | None = None) -> tuple[Key, ...]:
-    """Return the sink of a call, and the name that it first had."""
-    said = 'An older name of "sink"; it has no effect without a kind of store.'
+    """Return the keys ``sink`` and ``save``, its first name."""
+    about_save = 'An older name of "sink"; it has no effect without a kind of store.'
     return (
         Key("sink", about, Below("sinks"), deprecated=deprecated, extension=extension),
-        Key("save", said, Below("saves"), deprecated=True),
+        Key("save", about_save, Below("saves"), deprecated=True),
     )

@@ -6,9 +6,9 @@ from noetl_compiler.language import keys
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.admission import ADMISSIONS
 from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
-from noetl_compiler.language.constructs.results import DEFAULTS, KEPT, OUTPUT, RESULT
+from noetl_compiler.language.constructs.results import DEFAULTS, OUTPUT, RESULT, STORED_BY_SIZE
 from noetl_compiler.language.constructs.routes import SET
-from noetl_compiler.language.constructs.sinks import GUARDED, sink_and_save
+from noetl_compiler.language.constructs.sinks import GUARD_KEY, sink_and_save
 from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Suggested
 from noetl_compiler.language.words import JOINS, ROUTE_MODES, RUN_RESULTS
 
@@ -67,8 +67,8 @@ STEP = Construct(
         ),
         Key(
             "status",
-            "Of the final step only: how the run ends, as completed, partial or failed. Templates see `steps` and "
-            "`failures`.",
+            "How the run ends: completed, partial or failed. Only the final step may have it. Its templates see "
+            "`steps` and `failures`.",
             Suggested(Plain.TEXT, tuple(RUN_RESULTS)),
             extension=Extension("step.status", "how the run ends"),
         ),
@@ -144,7 +144,7 @@ STEP_SPEC = Construct(
         Key("policy", "When the step may start.", Below("step_policy")),
     ),
 )
-"""What the spec of a step has in v10 and case."""
+"""The spec of a step, in v10 and case."""
 
 STEP_POLICY = Construct(
     "step_policy",
@@ -156,7 +156,7 @@ STEP_POLICY = Construct(
         FAILURE,
         *POLICY_DEFAULTS,
         without_effect("emit", "every event of a run is in its log"),
-        without_effect("results", KEPT),
+        without_effect("results", STORED_BY_SIZE),
     ),
 )
 
@@ -174,7 +174,7 @@ ENTER = Construct(
     "enter",
     "what a step sets on entry",
     "Names to set before the step's loop or its first task.",
-    (GUARDED, *SET),
+    (GUARD_KEY, *SET),
 )
 
 CASE_STEP_CONSTRUCTS = (STEP_POLICY, LIFECYCLE, ENTER, *ADMISSIONS)
