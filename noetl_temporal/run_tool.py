@@ -309,7 +309,7 @@ class Attempt:
             read_timeout=call.read_timeout,
             key=call.key,
             n=self.log.n,
-            idempotency_key=call.idempotency_key,
+            idempotency_header=call.idempotency_key,
             execution_id=str(call.execution_id),
         )
 

@@ -36,9 +36,9 @@ def _limit(memory: int) -> None:
     """
     for limit, value in {**LIMITS, resource.RLIMIT_AS: 3 * memory + 2 * GIB}.items():
         hard = resource.getrlimit(limit)[1]
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        allowed_value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         with suppress(ValueError, OSError):
-            resource.setrlimit(limit, (allowed, allowed))
+            resource.setrlimit(limit, (allowed_value, allowed_value))
 
 
 def _confine_on_linux(directories: Sequence[str]) -> None:

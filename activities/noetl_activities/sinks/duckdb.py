@@ -53,11 +53,11 @@ def _statement_message(config: dict[str, Json], entry: Entry, result: Json) -> C
     ``{'a':b}``.
     """
     statements_text, params, rows = statements_of(config, "duckdb"), config.get("params"), sink_rows(config, result)
-    known = {name for source in binding_rows(params, rows) for name in source}
+    bound_names = {name for source in binding_rows(params, rows) for name in source}
     statements: list[str] = []
     values: list[list[Json]] = []
     for text in statements_text:
-        sql, names = number_names(text, known.__contains__)
+        sql, names = number_names(text, bound_names.__contains__)
         bound_values = bind_names(names, params, rows) if names else [_positional_params(params, statements_text)]
         statements += [sql] * len(bound_values)
         values += bound_values
