@@ -76,7 +76,7 @@ def has_file(file: DatabaseFile) -> bool:
 
 
 def memory_limit() -> int:
-    """Bytes that DuckDB may use in one process. Raises ConfigError."""
+    """Return the bytes that DuckDB may use in one process. Raises ConfigError."""
     text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY))
     try:
         gigabytes = float(text)
@@ -97,7 +97,7 @@ def _execution_folder(execution_id: str) -> Path:
 
 
 def _home() -> Path:
-    """NOETL_HOME, else the data folder; never the current folder of the worker."""
+    """Return NOETL_HOME, else the data folder; never the current folder of the worker."""
     home = os.environ.get(HOME_VARIABLE)
     if home:
         return Path(home).absolute()
@@ -121,7 +121,7 @@ def _shared_directories() -> tuple[str, ...]:
 
 
 def _secret_paths() -> list[Path]:
-    """Paths that SQL must not read: the folder of the stack, with its passwords, and the credentials file."""
+    """Return paths that SQL must not read: the folder of the stack, with its passwords, and the credentials file."""
     credentials = os.environ.get(CREDENTIALS_VARIABLE)
     return [_home(), *([Path(credentials)] if credentials else [])]
 

@@ -96,18 +96,18 @@ class ToolContext(Protocol):
         """
         ...
 
-    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+    async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
         """Return a reference to an existing secret: the text that represents the secret in results.
 
-        ``kind`` and ``config`` are those of a keychain entry. Raises CredentialError, SecretError.
+        ``entry_kind`` and ``config`` are those of a keychain entry. Raises CredentialError, SecretError.
         """
         ...
 
     def truncate(self, text: str, limit: int) -> str:
         """Return the first ``limit`` characters of a received text, with the secrets of the call masked.
 
-        Tools must truncate received text with this: otherwise the first half of a secret could remain. A text that is
-        already truncated must have ``scrub.TRUNCATION_MARGIN`` more characters than the limit.
+        Tools must truncate received text with this method: cutting a secret in half would leave its first half
+        unmasked. A text that is already truncated must have ``scrub.TRUNCATION_MARGIN`` more characters than the limit.
         """
         ...
 
@@ -153,7 +153,7 @@ def load_tools() -> Mapping[str, Tool]:
 
 
 def load_tool(point: EntryPoint) -> Tool:
-    """Return the tool of an entry point. Raises the errors of its module; ValueError if the tool has another kind."""
+    """Import the tool of an entry point. Raises any error of its module, and ValueError if its kind differs."""
     tool = cast("Tool", point.load())
     if tool.spec.kind != point.name:
         raise ValueError(

@@ -38,7 +38,7 @@ async def store_duckdb(
     file = await _sink_database(config, entry.key)
     async with duckdb_process(file) as process:
         reply = await process.ask(message)
-    return _successful_reply(reply, file).stored or Stored()
+    return _successful_reply(reply, file).store_result or Stored()
 
 
 def _row_message(config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Callable[[int], Store]:
