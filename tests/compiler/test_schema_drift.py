@@ -52,9 +52,9 @@ class Asked:
             self._ask(fields, keys)
             return node_of(fields, *keys)
 
-        def ignoring(fields: Fields, *keys: str, why: str) -> None:
+        def ignoring(fields: Fields, *keys: str, reason: str) -> None:
             self._ask(fields, keys)
-            ignore(fields, *keys, reason=why)
+            ignore(fields, *keys, reason=reason)
 
         def choosing(fields: Fields, key: str, meanings: Mapping[str, Any]) -> Any:
             if self._ask(fields, (key,)):
