@@ -24,7 +24,7 @@ from temporalio.service import RPCError
 from noetl_activities.tool import tool_names
 from noetl_compiler.graph import Json
 from noetl_temporal.catalog_client import PlaybookCatalog
-from noetl_temporal.catalog_store import CatalogEntry, Registered, UnknownPlaybookError
+from noetl_temporal.catalog_store import CatalogEntry, RegisteredVersion, UnknownPlaybookError
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
@@ -70,7 +70,7 @@ __all__ = [
     "NoetlClient",
     "PayloadError",
     "PlaybookSchedule",
-    "Registered",
+    "RegisteredVersion",
     "Registration",
     "RequestRefusedError",
     "RunHandle",
@@ -88,7 +88,7 @@ class Registration(NamedTuple):
     ``moved`` are the schedules that follow a path and had an older version.
     """
 
-    playbooks: Sequence[Registered]
+    playbooks: Sequence[RegisteredVersion]
     moved: Sequence[MovedSchedule]
 
 
@@ -125,8 +125,8 @@ class NoetlClient(Runs):
 
         Raises CompileError with the errors of all files, ValueError where there is no playbook, NoEventLogError,
         DeploymentError."""
-        registered = await self.catalog.register(paths)
-        return Registration(registered, await self.schedules.follow(registered))
+        playbooks = await self.catalog.register(paths)
+        return Registration(playbooks, await self.schedules.follow(playbooks))
 
     async def submit(
         self,

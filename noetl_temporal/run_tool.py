@@ -40,12 +40,12 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, hand_on_locked_call
+from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, hand_on_undecryptable_call
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import UnreadValue
-from noetl_temporal.encryption_codec import LockedValue
+from noetl_temporal.encryption_codec import UndecryptableValue
 from noetl_temporal.interruptions import run_despite_pause, wait_until_finished
 from noetl_temporal.late_cancel import wait_for_late_cancel
 from noetl_temporal.leases import run_with_lease
@@ -106,14 +106,16 @@ def tool_activity(
     return run
 
 
-async def _read_call(call: ToolCall | UnreadValue | LockedValue, values: ValueStore, log: CallLog) -> ToolCall | str:
+async def _read_call(
+    call: ToolCall | UnreadValue | UndecryptableValue, values: ValueStore, log: CallLog
+) -> ToolCall | str:
     """Return the call, read from the payload store with retries; a message if the store no longer has it. Raises
     ApplicationError if this worker lacks the key with which it is encrypted.
     """
     if isinstance(call, ToolCall):
         return call
-    if isinstance(call, LockedValue):
-        await hand_on_locked_call(log, call)
+    if isinstance(call, UndecryptableValue):
+        await hand_on_undecryptable_call(log, call)
     try:
         return await retry_until_done("the call cannot be read", lambda: values.read(call, ToolCall))
     except LookupError as error:
@@ -151,12 +153,12 @@ class _Context:
 class _CallResult(NamedTuple):
     """The outcome that sinks and rules work on.
 
-    ``is_taken``: the outcome comes from the ledger. ``is_in_ledger``: the ledger has it now. ``is_refused``: the call
+    ``is_reused``: the outcome comes from the ledger. ``is_in_ledger``: the ledger has it now. ``is_refused``: the call
     was not made because of earlier attempts, so another attempt would be refused too.
     """
 
     outcome: PlainOutcome
-    is_taken: bool = False
+    is_reused: bool = False
     is_in_ledger: bool = False
     is_refused: bool = False
 
@@ -227,7 +229,7 @@ class Attempt:
             return await self._result_to_store(self.call.store)
         stored = await self._sinks.stored_outcome()
         if stored.outcome is not None:
-            return _CallResult(stored.outcome, is_taken=True, is_in_ledger=True)
+            return _CallResult(stored.outcome, is_reused=True, is_in_ledger=True)
         if stored.failure is not None:
             return _CallResult(stored.failure)
         refused_outcome = self._refused_outcome()
@@ -323,8 +325,8 @@ class Attempt:
             outcome,
             may_retry=not result.is_refused,
             sinks=performed.records,
-            is_called=self.is_called.is_set() and not result.is_taken,
-            is_taken=result.is_taken,
+            is_called=self.is_called.is_set() and not result.is_reused,
+            is_reused=result.is_reused,
         )
 
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """A worker whose activities return the stubs of tests, and which records the events of each run.
 
-The duration of a stub becomes a delay before its attempt is repeated, because Temporal's clock of a workflow skips
-delays, but not activities. The attempt counts once.
+A stub that takes time delays the next attempt of its activity instead, because the test server skips delays between
+attempts, but not the time of running activities. Both attempts count as one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ from noetl_temporal.worker_options import WorkerOptions
 __all__ = ["StubbedRun", "StubbedRuns", "stubbed_worker"]
 
 EARLY_SECONDS = 0.5
-"""The server gives an activity that waits for its next attempt to a worker when a clock moves to another moment before
-that: such an attempt is put off again.
+"""An attempt that starts earlier than this before it is due is delayed again.
+
+The server starts an activity that waits for its next attempt whenever its clock is moved, even to an earlier time.
 """
 
 _Call: TypeAlias = tuple[str | None, str, float]
@@ -50,16 +51,18 @@ _Call: TypeAlias = tuple[str | None, str, float]
 
 @dataclass
 class StubbedRun:
-    """One test. ``fault`` is the call that has no stub. ``delays`` are (milliseconds since the epoch, seconds);
-    ``deliveries`` counts what activities were given.
+    """The run of one test.
+
+    ``missing_stub`` is the error of the first call without a stub. ``delays`` has the start of each delay in
+    milliseconds since the epoch, and its seconds. ``deliveries`` counts the activities that workers received.
     """
 
     world: StubbedWorld
     run: TrialRun
-    fault: NoStubError | None = None
+    missing_stub: NoStubError | None = None
     deliveries: int = 0
-    delays: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
-    _calls: dict[_Call, _StubbedCall] = field(default_factory=dict[_Call, "_StubbedCall"])
+    delays: list[tuple[float, float]] = field(demissing_stub_factory=list[tuple[float, float]])
+    _calls: dict[_Call, _StubbedCall] = field(demissing_stub_factory=dict[_Call, "_StubbedCall"])
 
     async def attempt(self, call: ToolCall) -> ToolReport:
         """Make one attempt of a call in this activity."""
@@ -76,9 +79,9 @@ class StubbedRun:
         try:
             stubbed_call.made.report = await stubbed_call.attempt(call, self.world)
         except NoStubError as missing:
-            self.fault = self.fault or missing
+            self.missing_stub = self.missing_stub or missing
             raise ApplicationError(str(missing), type="no_stub", non_retryable=True) from missing
-        except _TakesTime as stub_time:
+        except _StubDelay as stub_time:
             stubbed_call.due = now + stub_time.seconds
             raise _delay_error(stub_time.seconds) from None
         except ApplicationError as retry:
@@ -97,7 +100,7 @@ StubbedRuns: TypeAlias = dict[int, StubbedRun]
 """The runs that have a stubbed worker, by execution id."""
 
 
-class _TakesTime(Exception):  # noqa: N818 - it is no error
+class _StubDelay(Exception):  # noqa: N818 - it is no error
     """The stub returns after ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
@@ -107,13 +110,14 @@ class _TakesTime(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class _StubbedCall:
-    """A call with its attempts so far.
+    """A call and its attempts so far.
 
-    ``delayed_stub`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds.
+    ``delayed_stub`` is the stub whose time is passing. ``due`` is when the next attempt may begin, in seconds since
+    the epoch.
     """
 
     made: MadeCall
-    log: CallLog = field(default_factory=CallLog)
+    log: CallLog = field(demissing_stub_factory=CallLog)
     delayed_stub: Stub | None = None
     due: float = 0.0
 
@@ -126,7 +130,7 @@ class _StubbedCall:
             if stub is not None and stub.takes:
                 await world.requests.wait_until_sent(call.step)
                 self.delayed_stub, seconds = _with_timeout(stub, call, world)
-                raise _TakesTime(seconds)
+                raise _StubDelay(seconds)
         return await world.attempt_with(stub, call, self.log).run()
 
 
@@ -174,17 +178,17 @@ class _EventRecorder(Interceptor):
         del input
         runs = self._runs
 
-        class Watched(WorkflowInboundInterceptor):
+        class RecordedWorkflow(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
-                run_ = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
-                if run_ is not None:
-                    cast("WorkflowWithTrail", workflow.instance()).trail.watch = _recording(run_.run)
+                trial = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
+                if trial is not None:
+                    cast("WorkflowWithTrail", workflow.instance()).trail.watch = _recorder(trial.run)
                 return await super().execute_workflow(input)
 
-        return Watched
+        return RecordedWorkflow
 
 
-def _recording(run: TrialRun) -> Callable[[DomainEvent], None]:
+def _recorder(run: TrialRun) -> Callable[[DomainEvent], None]:
     def note(event: DomainEvent) -> None:
         if not workflow.unsafe.is_replaying():
             run.events.append(event)

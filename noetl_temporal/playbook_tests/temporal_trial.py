@@ -126,12 +126,14 @@ class _Trial:
         try:
             while not ending.done():
                 await asyncio.wait([ending], timeout=POLL_SECONDS)
-                if self._stubbed.fault is not None or self._stuck_situation is not None:
+                if self._stubbed.missing_stub is not None or self._stuck_situation is not None:
                     break
                 if steering.done():
                     steering.result()
-            if self._stubbed.fault is not None:
-                return [missing_stub_problem(self._test.span, self._graph, self._stubbed.fault, self._stubbed.run)]
+            if self._stubbed.missing_stub is not None:
+                return [
+                    missing_stub_problem(self._test.span, self._graph, self._stubbed.missing_stub, self._stubbed.run)
+                ]
             if self._stuck_situation is not None:
                 return stuck_run_problems(self._test, self._graph, self._stubbed.world, self._stuck_situation)
             await self._read_outcome(handle, ending.result())

@@ -43,7 +43,7 @@ def check_cluster_folder(folder: Path, location: PostgresLocation) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise StackError(f"{folder} is not a folder: remove it")
-    owners = {location.accounts.server.uid, *location.accounts.former} if location.accounts else {os.geteuid()}
+    owners = {location.accounts.server.uid, *location.accounts.other_owners} if location.accounts else {os.geteuid()}
     if status.st_uid not in owners:
         raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
 
