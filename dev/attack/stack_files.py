@@ -244,7 +244,7 @@ def _signals(process: str, changed: tuple[str, object]) -> bool:
     record = {"pid": pid, "marker": "python", "service": True}
     record |= {
         "uid": known.uid if known else os.getuid(),
-        "started": known.started if known else "1",
+        "started": known.start_time if known else "1",
         changed[0]: changed[1],
     }
     sent: list[tuple[int, int]] = []

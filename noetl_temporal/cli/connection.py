@@ -60,7 +60,7 @@ def _join_or_start(exit_stack: ExitStack) -> Use:
         home = Home()
         stack = exit_stack.enter_context(use_stack(home, lambda: _report_wait(home)))
     except OSError as error:
-        problem = Home().problem(error)
+        problem = Home().describe_error(error)
         if problem is None:
             raise
         raise NotStartedError(problem) from error

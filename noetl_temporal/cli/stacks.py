@@ -119,7 +119,7 @@ def _remove(folder: Path) -> bool:
         click.echo(f"not removed: {busy}", err=True)
         return False
     except OSError as error:
-        click.echo(f"not removed: {home.problem(error) or error}", err=True)
+        click.echo(f"not removed: {home.describe_error(error) or error}", err=True)
         return False
     click.echo(f"removed {folder} of {_project_name(project)}")
     return True

@@ -61,8 +61,8 @@ class StubbedRun:
     run: TrialRun
     missing_stub: NoStubError | None = None
     deliveries: int = 0
-    delays: list[tuple[float, float]] = field(demissing_stub_factory=list[tuple[float, float]])
-    _calls: dict[_Call, _StubbedCall] = field(demissing_stub_factory=dict[_Call, "_StubbedCall"])
+    delays: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    _calls: dict[_Call, _StubbedCall] = field(default_factory=dict[_Call, "_StubbedCall"])
 
     async def attempt(self, call: ToolCall) -> ToolReport:
         """Make one attempt of a call in this activity."""
@@ -117,7 +117,7 @@ class _StubbedCall:
     """
 
     made: MadeCall
-    log: CallLog = field(demissing_stub_factory=CallLog)
+    log: CallLog = field(default_factory=CallLog)
     delayed_stub: Stub | None = None
     due: float = 0.0
 

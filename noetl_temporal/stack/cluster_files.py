@@ -66,12 +66,12 @@ def write_cluster_files(data: Path, location: PostgresLocation) -> None:
     for name in RECOVERY_FILES:
         (data / name).unlink(missing_ok=True)
     owner = pwd.getpwuid(os.geteuid()).pw_name
-    mapped = "".join(f'owner  "{owner}"  {account}\n' for account in ("playbooks", "reader"))
+    ident_map = "".join(f'owner  "{owner}"  {account}\n' for account in ("playbooks", "reader"))
     texts = {
         "postgresql.conf": NOTE,
         "postgresql.auto.conf": NOTE,
         "pg_hba.conf": NOTE + ACCESS_RULES,
-        "pg_ident.conf": NOTE + mapped,
+        "pg_ident.conf": NOTE + ident_map,
     }
     for name, text in texts.items():
         replace_file(data / name, text, location.give_to_server)
