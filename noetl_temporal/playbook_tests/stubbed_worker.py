@@ -29,7 +29,7 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.naming import activity_type
-from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
+from noetl_temporal.playbook_tests.host import TrialCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.tool_outcome import timeout_message
@@ -71,13 +71,13 @@ class StubbedRun:
         key = info.workflow_id, info.activity_id, info.scheduled_time.timestamp()
         stubbed_call = self._calls.get(key)
         if stubbed_call is None:
-            stubbed_call = self._calls[key] = _StubbedCall(MadeCall(call))
-            self.run.calls.append(stubbed_call.made)
+            stubbed_call = self._calls[key] = _StubbedCall(TrialCall(call))
+            self.run.calls.append(stubbed_call.trial_call)
         now = info.started_time.timestamp()
         if stubbed_call.due - now > EARLY_SECONDS:
             raise _delay_error(stubbed_call.due - now)
         try:
-            stubbed_call.made.report = await stubbed_call.attempt(call, self.world)
+            stubbed_call.trial_call.report = await stubbed_call.attempt(call, self.world)
         except NoStubError as missing:
             self.missing_stub = self.missing_stub or missing
             raise ApplicationError(str(missing), type="no_stub", non_retryable=True) from missing
@@ -89,7 +89,7 @@ class StubbedRun:
             stubbed_call.due = now + delay.total_seconds()
             self.delays.append((now * 1000, delay.total_seconds()))
             raise
-        return stubbed_call.made.report
+        return stubbed_call.trial_call.report
 
 
 def _delay_error(seconds: float) -> ApplicationError:
@@ -116,7 +116,7 @@ class _StubbedCall:
     the epoch.
     """
 
-    made: MadeCall
+    trial_call: TrialCall
     log: CallLog = field(default_factory=CallLog)
     delayed_stub: Stub | None = None
     due: float = 0.0
@@ -125,7 +125,7 @@ class _StubbedCall:
         stub, self.delayed_stub = self.delayed_stub, None
         if stub is None:
             self.log.begin()
-            self.made.attempts += 1
+            self.trial_call.attempts += 1
             stub = world.choose_stub(call, self.log.number)
             if stub is not None and stub.takes:
                 await world.requests.wait_until_sent(call.step)

@@ -109,15 +109,15 @@ class _Trial:
 
     async def run(self) -> TrialResult:
         """Run the test, and compare the outcome."""
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         client = NoetlClient(self._client, None, self._tools)
         queues = dict.fromkeys(self._tools, WORKFLOW_QUEUE)
         handle = await client.submit(self._graph, self._test.payload, queues=queues, execution_id=self._execution_id)
         problems = await self._follow(handle)
         run = self._stubbed_run.run
         all_problems = problems or problems_of(self._test, self._graph, self._stubbed_run.world, run)
-        ordered = tuple(sorted(all_problems, key=lambda problem: problem.span))
-        return TrialResult(self._test, time.perf_counter() - began, ordered, run)
+        sorted_problems = tuple(sorted(all_problems, key=lambda problem: problem.span))
+        return TrialResult(self._test, time.perf_counter() - start_time, sorted_problems, run)
 
     async def _follow(self, handle: RunHandle) -> list[TrialProblem]:
         """Run the test to its end; return the problems that prevented that."""
