@@ -123,11 +123,11 @@ class AttemptEnd:
         compact = _compact_report(report, self._log.counts)
         if self._values.stays_in_history(compact):
             return compact
-        stored = await retry_until_done(
+        compact_report = await retry_until_done(
             "the result cannot be stored", lambda: store_large_result(compact, self._values)
         )
-        await retry_until_done("the report cannot be stored", lambda: self._values.store(stored))
-        return stored
+        await retry_until_done("the report cannot be stored", lambda: self._values.store(compact_report))
+        return compact_report
 
 
 def _compact_report(report: ToolReport, counts: AttemptCounts) -> ToolReport:

@@ -51,7 +51,7 @@ class _GuardedActivity(ActivityInboundInterceptor):
         )
         if undecryptable is not None and _must_wait(details):
             await _wait_for_shutdown(undecryptable, details)
-        problem = _problem(input)
+        problem = _refusal(input)
         if problem is not None:
             raise ApplicationError(problem, type=REFUSED, non_retryable=True)
         return await super().execute_activity(input)
@@ -73,7 +73,7 @@ async def _wait_for_shutdown(undecryptable: UndecryptableValue, details: Sequenc
     raise missing_key_failure(undecryptable, AT_ONCE)
 
 
-def _problem(execution: ExecuteActivityInput) -> str | None:
+def _refusal(execution: ExecuteActivityInput) -> str | None:
     match execution.args:
         case [RefusedValue(why)]:
             return why

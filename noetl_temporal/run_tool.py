@@ -250,10 +250,12 @@ class Attempt:
 
     async def _result_to_store(self, outcome: PlainOutcome) -> _CallResult:
         try:
-            loaded = await retry_until_done("the result cannot be read", lambda: load_result(outcome, self.values))
+            stored_outcome = await retry_until_done(
+                "the result cannot be read", lambda: load_result(outcome, self.values)
+            )
         except LookupError as error:
             return _CallResult(refusal("internal", str(error)))
-        return _CallResult(loaded)
+        return _CallResult(stored_outcome)
 
     async def _run_with_lease(self) -> _CallResult:
         return await run_with_lease(self.call.lease, self.log.now(), self.credentials, self._context, self._run_tool)
@@ -290,12 +292,12 @@ class Attempt:
 
     def _refused_outcome(self) -> PlainOutcome | None:
         """Return an error instead of another attempt, if an earlier attempt was lost and must not be repeated."""
-        lost = self.log.earlier.lost
+        lost_count = self.log.earlier.lost
         if self.log.is_in_doubt and not self.call.idempotent:
             message = "an attempt ended before its tool returned: it is unknown whether the call took effect"
             return refusal("unknown_outcome", message)
-        if lost > MAX_LOST:
-            return refusal("worker_lost", f"{lost} workers were lost while running this call")
+        if lost_count > MAX_LOST:
+            return refusal("worker_lost", f"{lost_count} workers were lost while running this call")
         return None
 
     async def _request(self) -> Request:
@@ -319,12 +321,12 @@ class Attempt:
 
     async def _finish(self, result: _CallResult) -> ToolReport:
         outcome = without_secrets(result.outcome, self.credentials)
-        performed = await self._sinks.perform(outcome, self._scope, result.is_in_ledger)
-        outcome = limit_size(without_secrets(performed.outcome, self.credentials), self.values.limit)
+        sink_results = await self._sinks.perform(outcome, self._scope, result.is_in_ledger)
+        outcome = limit_size(without_secrets(sink_results.outcome, self.credentials), self.values.limit)
         return await self._end.conclude(
             outcome,
             may_retry=not result.is_refused,
-            sinks=performed.records,
+            sinks=sink_results.records,
             is_called=self.is_called.is_set() and not result.is_reused,
             is_reused=result.is_reused,
         )

@@ -28,5 +28,5 @@ async def test_it_is_alive_but_not_ready_without_temporal() -> None:
 
 
 def test_a_process_exports_a_limited_number_of_paths() -> None:
-    labels = PathLabels(most=2)
+    labels = PathLabels(limit=2)
     assert [labels.label(path) for path in ("a", "b", "a", "c", "b")] == ["a", "b", "a", OTHER_PATHS, "b"]
