@@ -90,16 +90,20 @@ def _read_report(result: Json, times: ActivityTimes) -> tuple[list[dict[str, Jso
     outcome = as_mapping(report.get("outcome")) or {}
     if (stored_result := as_mapping(report.get("stored"))) is not None:
         claim = {"size": stored_result.get("bytes"), "preview": as_text(report.get("preview"))}
-        outcome = {**outcome, "result": Reference("payload", {**claim, "key": _key_of(stored_result)})}
+        outcome = {**outcome, "result": Reference("payload", {**claim, **_keys_of(stored_result)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
     record = _record_of_server(times, status, error_of(outcome.get("error")))
     return records_of(report.get("attempts")) or [record], outcome
 
 
-def _key_of(stored_result: dict[str, Json]) -> Json:
-    """Return the key under which noetl.payload has the result."""
-    parts = as_list(stored_result.get("parts"))
-    return (as_mapping(parts[0]) or {}).get("key") if parts else None
+def _keys_of(stored_result: dict[str, Json]) -> dict[str, Json]:
+    """The ``key`` under which noetl.payload has the result; or the ``keys`` of the pages of its large list, which is
+    ``under`` a JSON pointer, unless it is the result itself.
+    """
+    keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored_result.get("parts")) or ()]
+    if stored_result.get("is_one"):
+        return {"key": keys[0] if keys else None}
+    return {"keys": keys, **({"under": stored_result["under"]} if stored_result.get("under") else {})}
 
 
 def _records_of_failure(failure: Failure, times: ActivityTimes) -> list[dict[str, Json]]:

@@ -56,8 +56,6 @@ _DELAY_EVENTS, _TIMEOUT_EVENTS = 5, 2
 _LOCAL_ACTIVITY_EVENTS, _STATUS_EVENTS = 2, 1
 """Events of a value that is stored or loaded, and of the final status."""
 _RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
-_RECORDED_BYTES = 1_024
-"""Results up to this size are also in records; compressed, that adds half of their size."""
 _COPIES = 3
 """Copies in history of the collected results of a loop."""
 
@@ -255,12 +253,8 @@ class CostModel(msgspec.Struct, frozen=True):
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
         config = sum(len(msgspec.json.encode(task.config.data)) for task in tasks) // max(1, len(tasks))
-        bytes_per_call = _CALL_BYTES + _history_bytes(config) + self._result_bytes(name)
+        bytes_per_call = _CALL_BYTES + _history_bytes(config) + _history_bytes(self._result_size(name))
         return work.calls * bytes_per_call + self._task_events(name) * _EVENT_BYTES
-
-    def _result_bytes(self, name: str) -> int:
-        size = self._result_size(name)
-        return _history_bytes(size) + (size // 2 if size <= _RECORDED_BYTES else 0)
 
     def _loop_bytes(self, step: Step) -> int:
         """Return the bytes of inputs and results of chunks, in the histories of both parent and child."""

@@ -37,9 +37,9 @@ def value_at(data: Json, place: str) -> Json:
 def with_values_at(data: Json, values: Mapping[str, Json]) -> Json:
     """Return a copy of the data with the values at these JSON pointers. The parents of each must be mappings."""
     for place, value in values.items():
-        token, _, remainder = place[1:].partition("/")
+        token, slash, remainder = place[1:].partition("/")
         key = key_of_token(data, token)
-        data = {**data, key: with_values_at(data[key], {f"/{remainder}": value}) if remainder else value}
+        data = {**data, key: with_values_at(data[key], {f"/{remainder}": value}) if slash else value}
     return data
 
 
