@@ -33,7 +33,7 @@ __all__ = ["begin_storing", "finish_storing", "keep_request_values", "mark_reque
 LARGE_BYTES = STORE_FROM_BYTES
 """A value is stored from this size on, as JSON."""
 
-_BYTES_A_CHARACTER = 6
+_BYTES_PER_CHARACTER = 6
 """Maximum size as JSON, in bytes."""
 
 
@@ -121,7 +121,7 @@ def _at(state: PlaybookState, paths: Iterable[str]) -> Iterable[tuple[str, Json]
 def _may_be_large(value: Json) -> bool:
     """Whether the value may be large: a cheap test without measuring it."""
     if isinstance(value, str):
-        return len(value) * _BYTES_A_CHARACTER >= LARGE_BYTES
+        return len(value) * _BYTES_PER_CHARACTER >= LARGE_BYTES
     return isinstance(value, list | dict)
 
 

@@ -160,15 +160,15 @@ class CostModel(msgspec.Struct, frozen=True):
             loads = self._loads(step.name)
             return Amount(work.calls, events=self.events_around(step.name), actions=2 * frames + work.limits + loads)
         runs = work.loops * self.loop(step).runs if work.loops else 0
-        stored = self._loads(step.name) + self._item_stores(step.name)
-        stored += runs if self._stores_results(step.name) else 0
+        stored_values = self._loads(step.name) + self._item_stores(step.name)
+        stored_values += runs if self._stores_results(step.name) else 0
         tasks = self._task_events(step.name) + _TIMEOUT_EVENTS * work.limits
         return Amount(
             work.calls,
             runs,
             runs,
-            events=tasks + self._loop_events(step.name) + _RUN_EVENTS * runs + _LOCAL_ACTIVITY_EVENTS * stored,
-            actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored,
+            events=tasks + self._loop_events(step.name) + _RUN_EVENTS * runs + _LOCAL_ACTIVITY_EVENTS * stored_values,
+            actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored_values,
         )
 
     def bytes(self, step: Step) -> int:
@@ -200,7 +200,7 @@ class CostModel(msgspec.Struct, frozen=True):
         """Return the number of activities of a framed loop."""
         work, rows = self.work[name], self.rows[name]
         items = work.items // max(1, work.loops)
-        return work.loops * math.ceil(items / max(1, min(rows.most, math.ceil(items / rows.at_once))))
+        return work.loops * math.ceil(items / max(1, min(rows.max_items, math.ceil(items / rows.at_once))))
 
     def _loop_events(self, name: str) -> int:
         """Return the events in the parent of the chunks; two concurrent chunks may share workflow tasks."""
