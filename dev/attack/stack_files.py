@@ -244,7 +244,7 @@ def _signals(process: str, change: tuple[str, object]) -> bool:
     record = {"pid": pid, "marker": "python", "service": True}
     record |= {
         "uid": known_identity.uid if known_identity else os.getuid(),
-        "started": known_identity.started if known_identity else "1",
+        "started": known_identity.start_time if known_identity else "1",
         change[0]: change[1],
     }
     signals: list[tuple[int, int]] = []

@@ -209,7 +209,7 @@ def test_a_process_that_owns_the_folder_and_serves_no_stack_is_not_ended(
     with held(home.owner_file) as holder:
         started = identity(holder)
         assert started is not None
-        home.owner_file.write_text(f"{holder} dev {started.started}")
+        home.owner_file.write_text(f"{holder} dev {started.start_time}")
         down = bare.noetl("dev", "down")
         assert down.returncode == 1
         assert f"process {holder} holds {home.owner_file}, and is not `noetl dev serve`" in down.stderr

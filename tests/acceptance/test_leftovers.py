@@ -51,7 +51,7 @@ def note_of(process: subprocess.Popen[bytes], **changed: object) -> list[object]
         "marker": "sleep 600",
         "service": False,
         "uid": started.uid,
-        "started": started.started,
+        "started": started.start_time,
     }
     return list((record | changed).values())
 

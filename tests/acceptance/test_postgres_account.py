@@ -193,10 +193,10 @@ def test_root_of_a_container_finds_its_server(bare: Site) -> None:
 def test_a_container_with_few_accounts_has_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("uid", "gid"):
         (tmp_path / f"{kind}_map").write_text("         0     100000      65536\n")
-    monkeypatch.setattr(server_account, "PROC", tmp_path)
+    monkeypatch.setattr(server_account, "PROC_SELF", tmp_path)
     accounts = server_accounts()
     assert accounts.server == (65_533, 65_533)
-    assert accounts.former == {*accounts.former, NOBODY.pw_uid, 0x71000000}
+    assert accounts.other_owners == {*accounts.other_owners, NOBODY.pw_uid, 0x71000000}
     (tmp_path / "gid_map").write_text("0 100000 100\n")
     with pytest.raises(StackError, match="there is no account 1895825408 or 65533: run noetl as another user"):
         server_accounts()

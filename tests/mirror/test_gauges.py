@@ -35,7 +35,7 @@ async def test_further_paths_share_a_label_and_their_counts_are_added(store: Sto
         history = playbook(number)
         begun(history, Story(START))
         await store.ingest(history.run, history.events)
-    gauges = Gauges(store.pool, history.run.namespace, PathLabels(most=0))
+    gauges = Gauges(store.pool, history.run.namespace, PathLabels(limit=0))
     assert await _samples(gauges) == [
         f'noetl_open_runs{{path="{OTHER_PATHS}",status="running"}} 2',
         "noetl_unread_histories 0",

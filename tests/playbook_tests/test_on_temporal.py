@@ -244,7 +244,9 @@ def given(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
 
 def problems_of(verdict: TrialResult) -> set[tuple[object, ...]]:
     return {
-        (problem.span.line, problem.message, repr(problem.expected), repr(problem.got)) for problem in verdict.problems
+        (failure.span.line, failure.message, repr(failure.expected), repr(failure.actual))
+        for failure in verdict.problems
+        for problem in verdict.problems
     }
 
 

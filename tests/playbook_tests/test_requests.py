@@ -114,7 +114,7 @@ def test_decisions_name_the_item_and_who_decides(tmp_path: Path) -> None:
 
 
 def test_a_decision_by_somebody_else_than_an_approver_is_refused(tmp_path: Path) -> None:
-    body = "requests: [{do: approve, step: start, iteration: 1, by: bob}]\nexpect: {}"
+    body = "requests: [{do: approve, step: start, iteration: 1, by: bob, form: {amount: 3}}]\nexpect: {}"
     problems_found = problems(tmp_path, REVIEW, body)
     assert (
         "3: the run refused to approve start[1]: 'bob' may not decide start[1]: its approvers are ann" in problems_found

@@ -23,7 +23,7 @@ from noetl_temporal.codec import data_converter, replay_converter, worker_conver
 from noetl_temporal.codec_server import Access, serving_codec
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
-from noetl_temporal.encryption_codec import LockedValue
+from noetl_temporal.encryption_codec import UndecryptableValue
 from noetl_temporal.encryption_keys import ENCRYPTION_VAULT_VARIABLE, VAULT_FIELD, keyring_from_environment, parse_keys
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.packed_trail import pack
@@ -138,8 +138,8 @@ async def test_a_worker_without_the_key_learns_of_a_call_and_may_send_its_heartb
     without = worker_converter(encrypting(*keys) if keys else data_converter(None, SIGNING_KEY)).with_context(activity)
     [call] = await without.decode([given], [ToolCall])
     [details] = await without.decode([given])
-    assert isinstance(call, LockedValue)
-    assert "'k1' is missing" in call.why
+    assert isinstance(call, UndecryptableValue)
+    assert "'k1' is missing" in call.message
     assert await without.encode([details]) == [given]
     with pytest.raises(DecryptionError):
         await without.decode([given], [ToolReport])

@@ -93,7 +93,7 @@ async def test_a_reset_workflow_takes_the_outcome(tmp_path: Path) -> None:
     assert first is not None
     assert second is not None
     assert second.outcome == first.outcome
-    assert (second.attempts[-1].is_taken, second.attempts[-1].is_called) == (True, False)
+    assert (second.attempts[-1].is_reused, second.attempts[-1].is_called) == (True, False)
     assert len(calls.tool.requests) == 1
     assert calls.rows("t") == [1]
 
@@ -141,7 +141,7 @@ async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Pat
     assert again.exhausted
     assert len(calls.tool.requests) == 4
     assert calls.rows("t") == [2, 4]
-    assert [(attempt.number, attempt.status, attempt.is_taken) for attempt in again.attempts] == [
+    assert [(attempt.number, attempt.status, attempt.is_reused) for attempt in again.attempts] == [
         (1, "error", False),
         (2, "ok", True),
         (3, "error", False),

@@ -121,7 +121,7 @@ async def test_a_worker_killed_between_commit_and_report(servers: Addresses, bas
     assert report.status == "completed"
     assert await base.count(base.calls) == 1
     [call] = await reports_of(handle, servers.postgres)
-    ended = [(attempt.status, attempt.is_called, attempt.is_taken) for attempt in call.attempts]
+    ended = [(attempt.status, attempt.is_called, attempt.is_reused) for attempt in call.attempts]
     assert ended == [("lost", True, False), ("ok", False, True)]
     assert call.outcome["result"]["rows"] == [{"text": "x" * LARGE}]
 
@@ -161,7 +161,7 @@ async def test_a_reset_workflow_does_not_repeat_it(servers: Addresses, base: Bas
     assert await base.count(base.calls) == 1
     assert second["result"] == first.result
     [call] = await reports_of(handle, servers.postgres)
-    assert [attempt.is_taken for attempt in call.attempts] == [True]
+    assert [attempt.is_reused for attempt in call.attempts] == [True]
 
 
 async def _reset(client: NoetlClient, handle: RunHandle) -> None:
@@ -226,5 +226,5 @@ async def test_a_failed_sink_is_done_again_without_the_statements(servers: Addre
     assert (await calls.attempt()).outcome["status"] == "error"
     await base.fetch(f"alter table {base.rows}_away rename to {base.rows}")
     report = await calls.attempt()
-    assert (report.outcome["status"], report.attempts[-1].is_taken) == ("ok", True)
+    assert (report.outcome["status"], report.attempts[-1].is_reused) == ("ok", True)
     assert (await base.count(base.calls), await base.count(base.rows)) == (1, 1)

@@ -142,7 +142,7 @@ async def test_a_killed_worker_leaves_the_outcome_with_the_rows(
         assert web.calls.total() == 1
         assert await base.rows() == [1]
         [call] = await reports_of(handle, servers.postgres)
-        assert [(attempt.status, attempt.is_taken) for attempt in call.attempts] == [("lost", False), ("ok", True)]
+        assert [(attempt.status, attempt.is_reused) for attempt in call.attempts] == [("lost", False), ("ok", True)]
         assert len(call.outcome["result"]["data"]["text"]) == LARGE
 
 
