@@ -63,7 +63,7 @@ def spinning(task_folder: Path) -> Iterator[Spinning]:
 
 
 async def test_a_task_ends_with_its_killed_worker(servers: Addresses, spinning: Spinning) -> None:
-    handle = await spinning.submitted(servers)
+    handle = await spinning.submit(servers)
     async with worker_process(servers.temporal, servers.postgres) as worker:
         await until(lambda: len(spinning.pids) == 1)
         worker.kill()
@@ -79,7 +79,7 @@ async def test_a_worker_reports_the_sandbox_of_tasks_at_its_start(servers: Addre
 
 async def test_a_cancel_reaches_a_call_of_a_worker_that_waits_for_it(servers: Addresses, spinning: Spinning) -> None:
     async with site() as web:
-        handle = await spinning.submitted(servers, web.url)
+        handle = await spinning.submit(servers, web.url)
         async with worker_process(servers.temporal, servers.postgres) as worker:
             await until(lambda: len(spinning.pids) == 1)
             worker.stop()
@@ -112,7 +112,7 @@ async def test_an_interrupted_call_does_not_begin_again_during_a_cancel(
 ) -> None:
     """The run is cancelled while nobody serves workflows, and workers of tools come first."""
     client = await Client.connect(servers.temporal)
-    handle = await spinning.submitted(servers, text=text)
+    handle = await spinning.submit(servers, text=text)
     async with worker_process(servers.temporal, servers.postgres, "--grace", "0") as first:
         await until(lambda: len(spinning.pids) == 1)
         first.stop()
@@ -158,6 +158,6 @@ async def test_an_interrupted_cleanup_continues_although_its_run_is_cancelled(se
     async with workers.worker():
         report = await handle.result()
     assert report.status == "cancelled"
-    begun, cleanup = await reports_of(handle, servers.postgres)
-    assert [attempt.status for attempt in begun.attempts] == ["cancelled"]
+    first_report, cleanup = await reports_of(handle, servers.postgres)
+    assert [attempt.status for attempt in first_report.attempts] == ["cancelled"]
     assert [attempt.status for attempt in cleanup.attempts] == ["shutdown", "ok"]

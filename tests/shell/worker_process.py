@@ -44,7 +44,7 @@ class WorkerProcess:
         """End it where it is."""
         self._process.kill()
 
-    async def ended(self) -> int:
+    async def exit_status(self) -> int:
         """Its status."""
         return await asyncio.wait_for(self._process.wait(), 60)
 
