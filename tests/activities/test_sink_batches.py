@@ -317,8 +317,8 @@ async def test_calls_of_other_tables_and_logins_are_in_separate_batches(
 ) -> None:
     batches = SinkBatches()
     first, two = await make(batches), await make(batches)
-    named = Context(pg={"type": "postgres", "dsn": f"{servers.postgres}?application_name=other"})
-    other = await make(batches, named)
+    other_context = Context(pg={"type": "postgres", "dsn": f"{servers.postgres}?application_name=other"})
+    other = await make(batches, other_context)
     await asyncio.gather(*(table.store_all([{"id": n} for n in range(5)]) for table in (first, two, other)))
     assert [len(await table.rows()) for table in (first, two, other)] == [5, 5, 5]
     xmins = {

@@ -17,7 +17,7 @@ from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.conftest import Log
 from tests.shell.conftest import Shell
 
-SMALL, MEDIUM, LARGE, STORED = 500, 5_000, 50_000, 100_000
+SMALL, MEDIUM, LARGE, STORED_SIZE = 500, 5_000, 50_000, 100_000
 
 WORKFLOW = f"""
   - step: small
@@ -30,7 +30,7 @@ WORKFLOW = f"""
     tool: {{kind: noop, input: {{n: {LARGE}}}}}
     next: {{arcs: [{{step: stored}}]}}
   - step: stored
-    tool: {{kind: noop, input: {{n: {STORED}}}}}
+    tool: {{kind: noop, input: {{n: {STORED_SIZE}}}}}
     next: {{arcs: [{{step: each}}]}}
   - step: each
     loop: {{in: [{SMALL}, {MEDIUM}, {LARGE}], iterator: item, spec: {{FRAME}}}}
@@ -78,7 +78,7 @@ def _answers() -> Callable[[Request, ToolContext], Any]:
 
 
 @pytest.fixture(autouse=True)
-def _stored(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+def _store_payloads(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
 
 
@@ -93,8 +93,8 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
         run = await shell.submit(client, WORKFLOW.replace("FRAME", frame))
         await run.result()
         await follow_execution(client.temporal, dsn, run.workflow.id)
-    stored = await log.everything()
-    rows = [{**row, **{name: json.loads(row[name] or "null") for name in ("result", "meta")}} for row in stored]
+    stored_rows = await log.everything()
+    rows = [{**row, **{name: json.loads(row[name] or "null") for name in ("result", "meta")}} for row in stored_rows]
     by_id = {str(row["event_id"]): row for row in rows}
 
     def shows(row: dict[str, Any], value: Any) -> None:
@@ -116,7 +116,7 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
                 shows(row, "x" * size)
     [done] = _of(rows, "step.done", "stored")
     results = done["result"]["reference"]
-    assert (results["type"], results["size"], results["preview"]) == ("payload", STORED + 2, '"' + "x" * 499)
+    assert (results["type"], results["size"], results["preview"]) == ("payload", STORED_SIZE + 2, '"' + "x" * 499)
     async with asyncpg.create_pool(servers.postgres, min_size=1, max_size=1) as pool:
         assert await pool.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", results["key"]) == 1
     iterations = {row["meta"]["iteration"]: row for row in _of(rows, "loop.iteration.done", "each")}
@@ -128,8 +128,8 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
         [each] = _of(rows, kind, "each")
         assert each["result"]["reference"]["type"] == "rows"
         assert each["result"]["reference"]["preview"].startswith('{"results":["xxx')
-    [computed] = _of(rows, "step.done", "computed")
-    shows(computed, "y" * MEDIUM)
+    [computed_row] = _of(rows, "step.done", "computed")
+    shows(computed_row, "y" * MEDIUM)
     pages = [row for row in rows if row["event_type"] == "task.done" and row["meta"]["step"] == "pages"]
     assert pages[0]["result"]["context"] == {"text": "x" * MEDIUM, "page": 1}
     assert pages[1]["result"]["context"] == {"value": [1, 2]}
@@ -141,4 +141,4 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
     assert legacy[iterations[2]["event_id"]]["result"] == {"reference": iterations[2]["result"]["reference"]}
     assert not [row for row in rows if "_truncated" in str(row["result"]) and row["node_name"] != "end"]
     await rebuild(dsn, client.temporal.data_converter)
-    assert await log.everything() == stored
+    assert await log.everything() == stored_rows

@@ -319,7 +319,7 @@ async def test_a_worker_that_is_killed_in_the_middle(servers: Addresses, jobs: J
             handles = [await submit(servers, workflow) for _ in range(2)]
             await until(lambda: web.calls.total() > 15)
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         await web.answer_only(None)
         async with worker_of(servers):
             reports = [await handle.result() for handle in handles]
@@ -348,7 +348,7 @@ async def test_a_worker_that_is_killed_after_its_claim_is_committed_and_before_i
             await holder.close()
             await until(lambda: is_claimed(jobs, 2))
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         async with worker_of(servers):
             report = await handle.result()
     assert (report.status, report.result["stats"]["success"]) == ("completed", 4)

@@ -80,7 +80,7 @@ async def test_a_retry_and_a_lost_attempt_send_the_key_of_their_call(servers: Ad
         handle = await submit(servers, call(shop, "pay", rule))
         await until(lambda: [len(shop.keys[f"/pay/{item}"]) for item in "ab"] == [2, 2])
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
     async with worker_process(servers.temporal, servers.postgres):
         assert (await handle.result()).status == "completed"
     a, b = shop.keys["/pay/a"], shop.keys["/pay/b"]

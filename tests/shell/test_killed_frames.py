@@ -71,7 +71,7 @@ class Frames:
             for kill in kills:
                 await kill()
                 worker.kill()
-                await worker.ended()
+                await worker.wait_for_exit()
                 worker = await stack.enter_async_context(self._worker())
             await self._web.answer_only(None)
             report = await self.handle.result()

@@ -142,7 +142,7 @@ async def test_a_worker_that_is_killed_in_the_middle(form: str, servers: Address
             handles = [await submit(servers, workflow) for _ in range(2)]
             await until(lambda: web.calls.total() > 15)
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         await web.answer_only(None)
         async with worker_of(servers):
             reports = [await handle.result() for handle in handles]

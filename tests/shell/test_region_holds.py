@@ -123,7 +123,7 @@ async def test_a_held_item_outlives_its_worker(servers: Addresses) -> None:
             handle = await submit(servers, text)
             await wait_for_suspensions(handle, lambda status: len(status.held) == 3)
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         await web.answer_only(None)
         async with worker_of(servers):
             for item in range(3):

@@ -45,7 +45,7 @@ class Sleeping:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    async def submitted(self, servers: Addresses, attempts: int = 9, limit: str = "1h") -> RunHandle:
+    async def submit(self, servers: Addresses, attempts: int = 9, limit: str = "1h") -> RunHandle:
         return await submit(servers, SLEEPS.format(file=self.file, attempts=attempts, limit=limit))
 
     @property

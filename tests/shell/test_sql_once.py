@@ -115,7 +115,7 @@ async def test_a_worker_killed_between_commit_and_report(servers: Addresses, bas
         await holder.close()
         await until(lambda: has_rows(base, base.calls))
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
         await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **credentials(servers)))
         report = await handle.result()
     assert report.status == "completed"
@@ -137,7 +137,7 @@ async def test_a_worker_killed_while_the_sinks_of_the_call_run(servers: Addresse
         await until(lambda: base.has_waiter(base.rows))
         assert await base.count(base.calls) == 1
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
         await holder.close()
         await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **credentials(servers)))
         report = await handle.result()

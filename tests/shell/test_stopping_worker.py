@@ -46,7 +46,7 @@ class Spinning:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    async def submitted(self, servers: Addresses, url: str = "http://127.0.0.1:1", text: str = SPIN) -> RunHandle:
+    async def submit(self, servers: Addresses, url: str = "http://127.0.0.1:1", text: str = SPIN) -> RunHandle:
         return await submit(servers, text.format(file=str(self.file), url=url))
 
     @property
@@ -85,7 +85,7 @@ async def test_a_cancel_reaches_a_call_of_a_worker_that_waits_for_it(servers: Ad
             worker.stop()
             await until(lambda: "stopping" in worker.output)
             await handle.cancel()
-            assert await worker.ended() == 0
+            assert await worker.wait_for_exit() == 0
         assert not alive(spinning.pids[0])
         async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(60):
             assert (await handle.result()).status == "cancelled"
@@ -116,7 +116,7 @@ async def test_an_interrupted_call_does_not_begin_again_during_a_cancel(
     async with worker_process(servers.temporal, servers.postgres, "--grace", "0") as first:
         await until(lambda: len(spinning.pids) == 1)
         first.stop()
-        assert await first.ended() == 0
+        assert await first.wait_for_exit() == 0
     workflow = await caller(client, handle)
     await handle.cancel()
     async with worker_process(servers.temporal, servers.postgres, "--tools", "python"):

@@ -135,7 +135,7 @@ async def test_a_killed_worker_leaves_the_outcome_with_the_rows(
         web.open.set()
         await until(lambda: has_rows(base))
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
         await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **_only(credentials)))
         report = await handle.result()
         assert report.status == "completed"

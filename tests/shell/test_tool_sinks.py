@@ -70,7 +70,7 @@ async def test_a_worker_lost_in_a_sink_repeats_that_sink_alone(servers: Addresse
                 while not hook.received_posts:
                     await asyncio.sleep(0.02)
             first.kill()
-            await first.ended()
+            await first.wait_for_exit()
         async with worker_process(servers.temporal, servers.postgres, **secrets):
             report = await handle.result()
         hook.closing.set()

@@ -150,7 +150,7 @@ async def test_a_run_that_waits_outlives_the_kill_of_its_worker(servers: Address
         await waits_for(handle, "start[0]", "start[1]", "start[2]")
         await handle.signal("paid", 1, key="a")
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
     async with worker_process(servers.temporal, servers.postgres):
         await handle.signal("paid", 2, key="b")
         await handle.signal("paid", 3, key="c")
