@@ -72,22 +72,22 @@ class WatchedWorker:
 
 
 @pytest.fixture
-def watched(cluster: None, bare: Site) -> Iterator[WatchedWorker]:
-    """The only worker."""
+def watched_worker(cluster: None, bare: Site) -> Iterator[WatchedWorker]:
+    """The only worker of the cluster."""
     del cluster
-    with watching(WatchedWorker(bare, "worker", "--log-format", "json")) as watched_worker:
-        yield watched_worker
+    with watching(WatchedWorker(bare, "worker", "--log-format", "json")) as worker:
+        yield worker
 
 
 @contextmanager
-def watching(watched_worker: WatchedWorker) -> Generator[WatchedWorker]:
+def watching(process: WatchedWorker) -> Generator[WatchedWorker]:
     try:
-        assert wait_until(watched_worker.is_ready)
-        yield watched_worker
+        assert wait_until(process.is_ready)
+        yield process
     finally:
-        if watched_worker.process.poll() is None:
-            watched_worker.process.kill()
-        watched_worker.process.communicate()
+        if process.process.poll() is None:
+            process.process.kill()
+        process.process.communicate()
 
 
 def test_calls_and_runs_are_counted(watched_worker: WatchedWorker, bare: Site) -> None:

@@ -46,7 +46,7 @@ def test_warnings_leave_the_graph() -> None:
 def test_a_header_that_is_missing_is_a_warning_with_the_line_to_add(name: str) -> None:
     lines = HEADER.splitlines(keepends=True)
     [line] = [line for line in lines if line.startswith(name)]
-    result = compile_text("".join(line for line in lines if line != line) + GOOD)
+    result = compile_text("".join(text for text in lines if text != line) + GOOD)
     assert result.graph is not None
     assert [(str(one.code.value), one.message, one.hint) for one in result.diagnostics] == [
         ("NT104", f'the playbook has no "{name}"', f"add the line {line.strip()}")
