@@ -213,7 +213,7 @@ class WorkflowHost:
     def _feed_inbox(self) -> None:
         """Feed the facts of the inbox within the budget; the others wait for the next workflow task."""
         inbox = self._performer.inbox
-        while inbox and self._performer.finish is None and not self._machine.budget.is_spent:
+        while inbox and self._performer.finish is None and not self._machine.budget.is_spent():
             if self._performer.is_sender_starting(inbox[0]):
                 return
             fact = inbox.popleft()

@@ -174,7 +174,7 @@ class _Attempt:
         self._anew = False
         self.owner.trace.turns.append(turn)
         turn.commands = feed(fact)
-        turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent
+        turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent()
         self.owner.digests.append(machine.digest)
         self._check_patience(sum(isinstance(command, CallTool) for command in turn.commands))
         return turn.commands

@@ -117,7 +117,7 @@ class Host:
         self._is_anew = False
         self.trace.turns.append(turn)
         turn.commands = self._fed(fact)
-        turn.left_over, turn.spent = self.machine.has_work, self.machine.budget.is_spent
+        turn.left_over, turn.spent = self.machine.has_work, self.machine.budget.is_spent()
         self._check(turn.commands)
         for command in turn.commands:
             self._perform(command)

@@ -53,7 +53,6 @@ class ResultSizes(msgspec.Struct):
         self.count += 1
         self.bytes += min(inline, len(_encode(outcome)))
 
-    @property
     def max_in_flight(self) -> int:
         """How many calls may be in flight."""
         mean = self.bytes // self.count if self.count else 0
@@ -91,7 +90,6 @@ class Budget:
         """Count computation, in units of about a microsecond."""
         self._work += amount
 
-    @property
     def is_spent(self) -> bool:
         """Whether no more calls may begin in this workflow task."""
         return self.bytes >= COMMAND_BYTES or self._work >= MAX_WORK or templates.work_done() >= self._template_limit

@@ -220,7 +220,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
                 waiting -= 1
                 continue
             is_stopped = self._is_stopped(run)
-            may_begin = not self.budget.is_spent if is_stopped else self._can_begin()
+            may_begin = not self.budget.is_spent() if is_stopped else self._can_begin()
             if self.state.phase != "running" or not may_begin:
                 break
             begun += 1
@@ -252,9 +252,9 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
         state = self.state
-        if state.holding or self.is_paused or (self.budget.is_spent and not ignoring_budget):
+        if state.holding or self.is_paused or (self.budget.is_spent() and not ignoring_budget):
             return False
-        return len(state.pending) < state.sizes.max_in_flight
+        return len(state.pending) < state.sizes.max_in_flight()
 
     def _is_waiting_for_budget(self) -> bool:
         return bool(self.state.ready) and self.state.phase == "running"

@@ -95,6 +95,8 @@ class Intake(ABC, Generic[S, R]):
     def _dispatch(self, event: Event) -> list[Command]:
         """Apply a fact and the deferred facts that become applicable; load the values that the others need."""
         match event:
+            case ToolFinished():  # the most frequent fact
+                commands = self._apply_new(event)
             case ValueLoaded():
                 commands = self._value_loaded(event)
             case Resumed():
@@ -128,13 +130,13 @@ class Intake(ABC, Generic[S, R]):
 
     def _settle_and_collect(self) -> list[Command]:
         """Start runs and calls, and return all commands so far. A reader that lacks a value waits; the others start."""
-        at, earlier = self._journal.at, self._journal.commands
+        at, earlier = self._journal.feed.at, self._journal.feed.commands
         self._journal.open(at)
         while (needed := self._run_or_roll_back(self._settle)) is not None:
             readers = self.state.readers
             readers[self._reader] = _with(readers.get(self._reader, {}), needed)
             self._journal.open(at)
-        return earlier + self._journal.commands
+        return earlier + self._journal.feed.commands
 
     def _run_or_roll_back(self, change: Callable[[], None], missing: str = "") -> StoredRef | None:
         """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value.

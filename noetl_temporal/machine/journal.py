@@ -14,21 +14,28 @@ from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
 
-__all__ = ["COMBINED_BYTES", "RESULT_BYTES", "Journal"]
+__all__ = ["COMBINED_BYTES", "REPEATED_BYTES", "VALUE_BYTES", "Journal"]
 
-RESULT_BYTES = 1024
-"""The limit above which an event refers to the row of the log that has the result."""
+VALUE_BYTES = 1024
+"""The limit for the item of an iteration and for a value that is set: larger ones are left out of the log."""
+
+REPEATED_BYTES = 64
+"""The limit for a result that history has already: an event refers to the row of the log that has a larger one."""
 
 COMBINED_BYTES = 10_240
 """The limit for results that no other row has: those of all pages, of a loop, and of the run."""
 
 
-_NO_META: dict[str, Any] = {}  # never changed; a plain dict, as it is unpacked for every event
+_NOTHING: dict[str, Any] = {}
+"""It is never changed."""
+
 _encoded = msgspec.json.Encoder().encode
 
 
-class _Feed:
-    """The time and commands of one feed, shared by the journals of a machine and of the machines inside it."""
+class Feed:
+    """The time of one feed, in milliseconds since the epoch, and its commands so far. The journals of a machine and of
+    those inside it share it.
+    """
 
     def __init__(self) -> None:
         self.at = 0
@@ -39,44 +46,34 @@ class Journal:
     """The commands of one feed, in order. Their cost is charged to the budget."""
 
     def __init__(self, ids: EventIds, file: str, budget: Budget) -> None:
-        self._feed = _Feed()
+        self.feed = Feed()
         self._ids = ids
         self._file = file
         self._budget = budget
-        self._meta = _NO_META
+        self._meta = _NOTHING
 
     def within(self, meta: Mapping[str, Any]) -> Journal:
         """Return a journal that adds ``meta`` to each event."""
         inner = Journal(self._ids, self._file, self._budget)
-        inner._feed = self._feed
+        inner.feed = self.feed
         inner._meta = {**self._meta, **meta}
         return inner
 
-    @property
-    def at(self) -> int:
-        """The time of the feed, milliseconds since the epoch."""
-        return self._feed.at
-
-    @property
-    def commands(self) -> list[Command]:
-        """The commands of the feed so far."""
-        return self._feed.commands
-
     def open(self, at: int) -> None:
         """Begin a feed at a time, milliseconds since the epoch."""
-        self._feed.at = at
-        self._feed.commands = []
+        self.feed.at = at
+        self.feed.commands = []
 
     def send(self, command: Command) -> None:
         """Append a command."""
-        self.commands.append(command)
+        self.feed.commands.append(command)
         if isinstance(command, RunChunk):
             self._budget.charge(len(_encoded(command.input)))
 
     def call(self, call: ToolCall, queue: str, summary: str) -> None:
         """Append the command to run a tool."""
         size = len(_encoded(call))
-        self.commands.append(CallTool(call, queue, summary, size))
+        self.feed.commands.append(CallTool(call, queue, summary, size))
         self._budget.charge(size)
 
     def emit(
@@ -92,21 +89,24 @@ class Journal:
         result: Json = None,
         error: str | None = None,
         span: Span | None = None,
-        context: dict[str, Json] = _NO_META,
-        meta: Mapping[str, Any] = _NO_META,
+        context: dict[str, Json] = _NOTHING,
+        meta: dict[str, Any] | None = None,
         **more: Any,
     ) -> int:
-        """Record an event and return its id. ``started`` determines its duration; ``more`` is added to ``meta`` without
-        its None values.
+        """Record an event and return its id. ``started`` determines its duration. ``meta`` becomes that of the event:
+        the source of ``span`` is added, and ``more`` without its None values.
         """
-        feed, at, found = self._feed, self._feed.at, {**self._meta, **meta}
+        feed = self.feed
+        at = feed.at
+        meta = meta if meta is not None else {}
+        if self._meta:
+            meta = {**self._meta, **meta}
         if span is not None:
-            found["source"] = {"file": self._file, "line": span.line, "col": span.col}
-        if more:
-            for name, value in more.items():
-                if value is not None:
-                    found[name] = value
-        event = DomainEvent(
+            meta["source"] = {"file": self._file, "line": span.line, "col": span.col}
+        for name, value in more.items():
+            if value is not None:
+                meta[name] = value
+        event = DomainEvent(  # by position: each keyword costs msgspec as much as ten positions
             self._ids.next(at),
             at,
             type_,
@@ -118,8 +118,8 @@ class Journal:
             None if started is None else (at - started) / 1000,
             result,
             error[:500] if error else None,
-            context=context,
-            meta=found,
+            context,
+            meta,
         )
         size = len(_encoded(event))
         feed.commands.append(Emit(event, size))

@@ -45,14 +45,14 @@ class Runs(dict[str, R]):
         self.originals: dict[str, R] | None = None
 
     def __getitem__(self, id_: str) -> R:
-        run = dict.__getitem__(self, id_)
+        run = super().__getitem__(id_)
         if self.originals is not None and id_ not in self.originals:
             self.originals[id_] = cast("R", _struct_copier(type(run))(run))
         return run
 
     def get_mutable(self, id_: str) -> R | None:
         """The run; None if there is none with this id."""
-        return self[id_] if id_ in self else None
+        return None if super().get(id_) is None else self[id_]
 
     def all_mutable(self) -> list[R]:
         """All runs, in the order in which they began."""

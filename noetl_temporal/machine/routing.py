@@ -16,6 +16,9 @@ __all__ = ["Admission", "Boundary", "Selection", "admit", "fixed_selection", "se
 
 Boundary = Literal["ok", "error"]
 
+_NO_CONDITION = templates.PredicateResult(True)
+"""The result of an arc or rule without a condition."""
+
 
 class Selection(msgspec.Struct, frozen=True):
     """The selected arcs, and a report of those evaluated: [{to, when, matched, indeterminate}].
@@ -62,7 +65,7 @@ def _evaluate(
     when: Template | None, scope: Mapping[str, Any], mistakes: list[ConditionWarning]
 ) -> templates.PredicateResult:
     if when is None:
-        return templates.PredicateResult(True)
+        return _NO_CONDITION
     result = templates.predicate(when.source, scope, when.span)
     message = unmatched(when.source, scope, result)
     if message is not None:

@@ -44,7 +44,7 @@ class Starting(Holding):
         state, emit, path, earlier = self.state, self._journal.emit, self.graph.source.path, event.earlier
         state.payload, state.return_step = event.payload, event.return_step
         origin = _rerun_origin(earlier)
-        requested = emit("playbook.execution.requested", path, "playbook", "PENDING", meta=origin)
+        requested = emit("playbook.execution.requested", path, "playbook", "PENDING", meta={**origin})
         try:
             if earlier is None:
                 state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
@@ -65,7 +65,7 @@ class Starting(Holding):
             parent=requested,
             context=self._evaluated_workload(event),
         )
-        state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested, meta=origin)
+        state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested, meta={**origin})
         entry = self.graph.entry if earlier is None else earlier.step
         state.workflow_id = emit(
             "workflow.started", "workflow", "workflow", "STARTED", parent=state.playbook_id, entry=entry

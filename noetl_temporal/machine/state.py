@@ -232,7 +232,7 @@ class LoopProgress(msgspec.Struct, omit_defaults=True):
     circuits: dict[str, CircuitState] = {}
 
 
-class StepRun(Run, omit_defaults=True, kw_only=True):
+class StepRun(Run, omit_defaults=True):
     """One run of a step. ``id`` is ``<step>#<n>``; ``args`` are the names bound for it, ``bound`` those set with
     ``set iter.x``. ``before`` is the step's record of earlier runs, ``selection`` the items selected so far for its
     loop, ``loop`` the loop once it has begun. A loop in an iteration of another loop runs as a machine there, with the
@@ -240,7 +240,7 @@ class StepRun(Run, omit_defaults=True, kw_only=True):
     and waits for a person.
     """
 
-    step: str
+    step: str = ""
     limit: float = 0.0
     args: dict[str, Json] = {}
     bound: dict[str, Json] = {}
@@ -296,7 +296,7 @@ class CursorProgress(msgspec.Struct, omit_defaults=True):
     claimers: dict[int, Claimer] = {}
 
 
-class Iteration(Run, omit_defaults=True, kw_only=True):
+class Iteration(Run, omit_defaults=True):
     """One iteration of a loop; ``id`` is its index as text. ``bound`` has the names set with ``set iter.x``, ``ctx``
     those set with ``set ctx.x``. For a region, ``region`` is the state of its steps, and ``arrived`` has the result of
     each arrival at its end.
@@ -305,7 +305,7 @@ class Iteration(Run, omit_defaults=True, kw_only=True):
     tasks have ended; a run without a row is the claim itself.
     """
 
-    index: int
+    index: int = 0
     claim: int = 0
     row: Json = None
     settlement: Settlement | None = None

@@ -46,7 +46,7 @@ class Stopping(Waiting[S, R], Generic[S, R]):
     def _stop(self, kind: str, reason: str = "") -> None:
         """Stop the whole machine; no effect if it is stopping already."""
         if self.state.stop is None:
-            self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.at, "reason": reason}, Stop)
+            self.state.stop = msgspec.convert({"kind": kind, "at": self._journal.feed.at, "reason": reason}, Stop)
             self._cancel_stopped_runs()
 
     def _stop_with(self, outer: Stop | None) -> None:

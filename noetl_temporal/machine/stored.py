@@ -13,15 +13,17 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_compiler.graph.contents import pointer, with_values_at
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
-from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
+from noetl_temporal.machine.journal import COMBINED_BYTES, REPEATED_BYTES, VALUE_BYTES
 from noetl_temporal.shortening import size_over
 
 __all__ = [
@@ -32,14 +34,15 @@ __all__ = [
     "assembled",
     "combined_results",
     "load_id",
+    "logged_result",
     "result_alone",
-    "result_fields",
     "result_in",
     "stored_in",
     "stored_list",
     "stored_value",
     "view_of",
     "whole_result",
+    "with_deferred",
     "with_result",
     "with_row",
     "with_stored",
@@ -156,7 +159,7 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     if stored is None:
         return view(outcome.get("result"))
     if stored.under:
-        return view(Names(assembled(stored, Deferred(lambda: stored_value(stored)))))
+        return view(with_deferred(stored.beside, {stored.under: stored}))
     return Deferred(lambda: view(stored_value(stored)))
 
 
@@ -179,7 +182,7 @@ def with_row(outcome: PlainOutcome, row: int) -> PlainOutcome:
 
     Small results have none, as later events repeat them; an outcome that has a row keeps it.
     """
-    is_small = "row" in outcome or _size_over(outcome, RESULT_BYTES) is None
+    is_small = "row" in outcome or _size_over(outcome, REPEATED_BYTES) is None
     return outcome if is_small else {**outcome, "row": row}
 
 
@@ -188,19 +191,23 @@ def without_row(outcome: PlainOutcome) -> PlainOutcome:
     return {name: value for name, value in outcome.items() if name != "row"}
 
 
-def result_fields(outcome: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the fields of an event that are about the result: the ``result``, or ``left_out`` with its size, and the
+def logged_result(outcome: Mapping[str, Any], meta: dict[str, Any]) -> Json:
+    """Return the result for an event with this ``meta``. A large one is left out: then ``meta`` gets its size, and the
     row that has it or, without one, its beginning.
+
+    The log shows results of up to COMBINED_BYTES; the mirror takes those that are left out from their row.
     """
-    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else RESULT_BYTES)
+    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else REPEATED_BYTES)
     if size is None:
-        return {"result": outcome.get("result")}
+        return outcome.get("result")
+    left_out: dict[str, Json] = {"size": size}
+    meta["left_out"] = left_out
     if "row" in outcome:
-        return {"left_out": {"size": size, "row": str(outcome["row"])}}
-    if "stored" in outcome:
-        return {"left_out": {"size": size}}
-    text = msgspec.json.encode(outcome["result"])[:_PREVIEW_BYTES].decode(errors="ignore")
-    return {"left_out": {"size": size, "preview": text}}
+        left_out["row"] = outcome["row"]
+    elif "stored" not in outcome:
+        text = msgspec.json.encode(outcome["result"])[:_PREVIEW_BYTES]
+        left_out["preview"] = text.decode(errors="ignore")
+    return None
 
 
 def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
@@ -210,19 +217,29 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
     return size_over(outcome.get("result"), limit)
 
 
-def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> Json:
-    """The results of these steps for one row of the log. Where they are too large together, those that another row has
-    are references to it; where the rest is still too large, only its size and beginning are there.
+def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, dict[str, Json]]:
+    """Return the results of these steps for one row of the log, and those of them that are left out because history has
+    them: for each its size, the row that has it, and whether it is a mapping.
+
+    Where the results are too large together, large ones that another row has are references to it; where the rest is
+    still too large, only its size and beginning are there.
     """
-    whole = {name: _or_reference(outcome, COMBINED_BYTES) for name, outcome in outcomes.items()}
-    if _bytes_of(whole) <= COMBINED_BYTES:
-        return whole
-    small = {name: _or_reference(outcome, RESULT_BYTES) for name, outcome in outcomes.items()}
-    size = _bytes_of(small)
-    if size <= COMBINED_BYTES:
-        return small
-    text = msgspec.json.encode(small)[:_PREVIEW_BYTES].decode(errors="ignore")
-    return {"reference": {"type": "rows", "size": size, "preview": text}}
+    results: dict[str, Json] = {}
+    for limit in (COMBINED_BYTES, VALUE_BYTES):
+        results = {name: _or_reference(outcome, limit) for name, outcome in outcomes.items()}
+        if _bytes_of(results) <= COMBINED_BYTES:
+            left_out = {
+                name: {
+                    "size": _size_over(outcome, REPEATED_BYTES),
+                    "row": outcome["row"],
+                    "is_mapping": isinstance(outcome["result"], dict),
+                }
+                for name, outcome in outcomes.items()
+                if "row" in outcome and _size_over(outcome, limit) is None
+            }
+            return {**results, **dict.fromkeys(left_out)}, left_out
+    text = msgspec.json.encode(results)[:_PREVIEW_BYTES].decode(errors="ignore")
+    return {"reference": {"type": "rows", "size": _bytes_of(results), "preview": text}}, {}
 
 
 def _or_reference(outcome: Mapping[str, Any], limit: int) -> Json:
@@ -241,7 +258,20 @@ def _bytes_of(value: Json) -> int:
 
 def assembled(stored: StoredRef, value: Any) -> Any:
     """Return the result whose stored part is ``value``."""
-    return {stored.under: value, **stored.beside} if stored.under else value
+    return with_values_at(stored.beside, {stored.under: value}) if stored.under else value
+
+
+def with_deferred(values: Mapping[str, Any], kept: Mapping[str, StoredRef], place: str = "") -> Names:
+    """Return the mapping at ``place``, in which the stored values, by their JSON pointers, are deferred."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        here = pointer(place, name)
+        if here in kept:
+            value = Deferred(partial(stored_value, kept[here]))
+        elif isinstance(value, dict) and any(one.startswith(f"{here}/") for one in kept):
+            value = with_deferred(cast("dict[str, Any]", value), kept, here)
+        found[name] = value
+    return Names(found)
 
 
 def stored_list(read: Callable[[], Json]) -> StoredRef | None:

@@ -59,10 +59,10 @@ class Timing(Intake[S, R], Generic[S, R]):
     # ---- timers ---------------------------------------------------------------------------------------------------
 
     def _start_timer(self, id_: str, kind: TimerKind, owner: str, seconds: float, summary: str) -> None:
-        due = self._journal.at + round(seconds * 1000)
+        due = self._journal.feed.at + round(seconds * 1000)
         self.state.timers[id_] = timer = Pending(kind, owner, due)
         if self.is_paused and kind == "deadline":
-            timer.stopped_at = self._journal.at
+            timer.stopped_at = self._journal.feed.at
         else:
             self._journal.send(StartTimer(id_, seconds, summary))
 
@@ -74,7 +74,7 @@ class Timing(Intake[S, R], Generic[S, R]):
     def _adjust_deadlines(self) -> None:
         """Suspend and resume deadlines according to the state."""
         deadlines = [(id_, timer) for id_, timer in self.state.timers.items() if timer.kind == "deadline"]
-        at, holds = self._journal.at, self._runs_with_holds() if deadlines else ()
+        at, holds = self._journal.feed.at, self._runs_with_holds() if deadlines else ()
         for id_, timer in deadlines:
             is_to_stop = self.is_paused or timer.owner in holds
             if is_to_stop and timer.stopped_at is None:

@@ -23,7 +23,7 @@ from noetl_temporal.stack.temporal import is_temporal_ready, start_temporal
 
 __all__ = ["BusyError", "Stack", "StackError", "clock_server", "owned_stack"]
 
-MAX_ATTEMPTS = 3
+MAX_STARTS = 3
 PREFERRED_PORTS = {"temporal": 7233, "ui": 8233, "postgres": 15432}
 """The ports of the first `noetl dev up`: Temporal's own, so that its command line finds the server. Later starts reuse
 the ports of the last one (Home.ports), so bookmarks and TEMPORAL_ADDRESS stay valid.
@@ -49,13 +49,13 @@ class Stack:
         """Start both servers; retry on other ports if one ends while it starts.
 
         Another program may take a port after it was chosen, and two Temporal servers that start at the same time may
-        choose the same internal port. Raises CrashedError after MAX_ATTEMPTS, StackError."""
+        choose the same internal port. Raises CrashedError after MAX_STARTS, StackError."""
         ports = _choose_ports({**PREFERRED_PORTS, **self.home.ports()} if mode == "dev" else {})
-        for attempt in range(2, MAX_ATTEMPTS + 1):
+        for attempt in range(2, MAX_STARTS + 1):
             try:
                 return self._start_once(mode, ports)
             except CrashedError as crash_error:
-                self.report(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {MAX_ATTEMPTS})")
+                self.report(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {MAX_STARTS})")
                 stop(self._servers)
                 self._servers.clear()
                 ports = _choose_ports({})

@@ -75,15 +75,15 @@ def test_a_framed_loop_is_forecast_as_one_activity_a_frame() -> None:
     step_forecast = forecast(graph_of("frame: {max_rows: 100}", items=1000)).steps[0]
     plain = forecast(graph_of("limit: 1000", items=1000)).steps[0]
     assert step_forecast.items == plain.items == 1000
-    assert step_forecast.most.calls == plain.most.calls == 1000
-    assert step_forecast.most.children == 0
-    assert step_forecast.most.events <= 60
-    assert step_forecast.least.actions == 20
-    assert step_forecast.most.actions == 21  # its result is read once more
+    assert step_forecast.upper.calls == plain.upper.calls == 1000
+    assert step_forecast.upper.children == 0
+    assert step_forecast.upper.events <= 60
+    assert step_forecast.lower.actions == 20
+    assert step_forecast.upper.actions == 21  # its result is read once more
     assert step_forecast.bytes < plain.bytes
 
 
 def test_items_are_spread_over_the_frames_that_run_at_once() -> None:
     spec = ", mode: parallel, max_in_flight: 64"
     step_forecast = forecast(graph_of("frame: {row_concurrency: 16}", items=100, spec=spec)).steps[0]
-    assert step_forecast.least.actions == 2 * 4
+    assert step_forecast.lower.actions == 2 * 4

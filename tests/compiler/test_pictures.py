@@ -171,8 +171,8 @@ def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
     assert rules
     assert [
         selector
-        for selector, style in rules
-        if re.search(r"text|label(?! rect)|name|more", selector) and "stroke" in style
+        for selector, body in rules
+        if re.search(r"text|label(?! rect)|name|more", selector) and "stroke" in body
     ] == []
 
 

@@ -217,9 +217,9 @@ async def compare(shell: Shell, servers: Addresses, case: Case, fails: int) -> t
 async def test_the_real_run_is_between_the_least_and_the_most(shell: Shell, servers: Addresses, name: str) -> None:
     foretold, real = await compare(shell, servers, CASES[name], fails=2 if name == "a retry" else 0)
     for field in Amount.__struct_fields__:
-        lower, actual, upper = (getattr(case, field) for case in (foretold.least, real.amount, foretold.most))
+        lower, actual, upper = (getattr(case, field) for case in (foretold.lower, real.amount, foretold.upper))
         assert lower <= actual <= upper, (field, lower, actual, upper)
-    assert (foretold.least != foretold.most) == (name in OPEN)
+    assert (foretold.lower != foretold.upper) == (name in OPEN)
     assert real.longest <= foretold.largest_history
     assert real.bytes / 2 < foretold.bytes < real.bytes * 2
 

@@ -160,11 +160,11 @@ async def test_the_earlier_run_is_left_as_it_is_and_a_rerun_can_be_rerun(shell: 
         world.messages.clear()
         third = await client.rerun(rerun.execution_id, "last")
         report = await result_of(third)
-        with pytest.raises(RequestRefusedError) as refusal:
+        with pytest.raises(RequestRefusedError) as failure:
             await client.rerun(third.execution_id, "middle")
         assert len((await handle.workflow.fetch_history()).events) == events
     assert (report.result, report.rerun_of, world.messages) == ("3 1 Oslo", rerun.execution_id, ["3 1 Oslo"])
-    assert str(refusal.value) == (
+    assert str(failure.value) == (
         f"it reused step 'middle' from run {rerun.execution_id}: noetl rerun {rerun.execution_id} --from middle"
     )
 
@@ -249,9 +249,9 @@ async def test_impossible_reruns_are_refused_with_the_reason(shell: Shell) -> No
         await result_of(handle)
 
         async def refusal(step: str) -> str:
-            with pytest.raises(RequestRefusedError) as refusal:
+            with pytest.raises(RequestRefusedError) as failure:
                 await client.rerun(handle.execution_id, step)
-            return str(refusal.value)
+            return str(failure.value)
 
         assert await refusal("strat") == "the playbook has no step 'strat': did you mean \"start\"?"
         assert await refusal("inner") == (
@@ -295,9 +295,9 @@ async def test_a_branch_in_progress_is_named(shell: Shell) -> None:
     async with shell.client(answer) as client:
         handle = await shell.submit(client, steps)
         assert (await result_of(handle)).status == "completed"
-        with pytest.raises(RequestRefusedError) as refusal:
+        with pytest.raises(RequestRefusedError) as failure:
             await client.rerun(handle.execution_id, "more")
-    assert str(refusal.value) == (
+    assert str(failure.value) == (
         "step 'right' was still running when 'more' first started, so it had no result to reuse: "
         "it can be rerun from start, left, right, join"
     )

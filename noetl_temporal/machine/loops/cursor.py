@@ -124,7 +124,7 @@ class CursorMachine(LoopMachine):
 
     def _begin_claim(self) -> None:
         self.budget.work()
-        progress, at = self._progress, self._journal.at
+        progress, at = self._progress, self._journal.feed.at
         progress.claims += 1
         number = progress.claims
         progress.claimers[number] = Claimer(self._rows_to_claim(), at)

@@ -55,7 +55,7 @@ class StatementHost:
         self.once = self.key
         self.parent_id = run.event_id
         self.iteration: int | None = None if run.row is None else run.index
-        self.meta = meta
+        self.meta: Mapping[str, Any] = meta
         self.circuits = loop.circuits
         self._outer = input_.scope
         self._outer_lease = outer_lease
@@ -64,7 +64,7 @@ class StatementHost:
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """The names of the statement over what the playbook sent along."""
-        return Chain(*layers, self._own, {"now": templates.Clock(self.journal.at)}, self._outer)
+        return Chain(*layers, self._own, {"now": templates.Clock(self.journal.feed.at)}, self._outer)
 
     def lease(self) -> LeaseRenewal | None:
         """A statement needs no lease of its own row."""

@@ -14,7 +14,7 @@ from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
-from noetl_temporal.machine.journal import RESULT_BYTES, Journal
+from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names
 from noetl_temporal.machine.scope import Beside, Chain, LazyNames
 from noetl_temporal.machine.state import Iteration, LoopState
@@ -61,7 +61,7 @@ class IterationHost:
         self.once = f"{input_.execution_id}/{input_.run}"
         self.parent_id = iteration.event_id
         self.iteration: int | None = iteration.index
-        self.meta = iteration_ids(input_, iteration.index)
+        self.meta: Mapping[str, Any] = iteration_ids(input_, iteration.index)
         self._input = input_
         self._loop = loop
         self._own = iteration
@@ -80,7 +80,7 @@ class IterationHost:
     def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Chain:
         """The names of the iteration; they shadow the ``results`` of its region, which shadow the outer names."""
         outer, loop_ctx, own = self._input.scope, self._loop.ctx, self._own
-        set_names = LazyNames(partial(_names_set, own.ctx, loop_ctx, outer, self.journal.at))
+        set_names = LazyNames(partial(_names_set, own.ctx, loop_ctx, outer, self.journal.feed.at))
         return Chain(*layers, self._names, set_names, own.bound, own.ctx, loop_ctx, results, outer)
 
     @property
@@ -112,7 +112,7 @@ class IterationHost:
             "iteration",
             "COMPLETED",
             parent=self.parent_id,
-            context={"set": {target: abridge(value, RESULT_BYTES) for target, value in values}},
+            context={"set": {target: abridge(value, VALUE_BYTES) for target, value in values}},
             targets=[target for target, _ in values],
             **self.meta,
         )

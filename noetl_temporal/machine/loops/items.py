@@ -78,7 +78,7 @@ def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Bud
 def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
     if loop.where is None:
         return True
-    while found.position < len(found.items) and not budget.is_spent:
+    while found.position < len(found.items) and not budget.is_spent():
         budget.work(ITEM_WORK)
         names = _with(loop, scope, found.items[found.position])
         verdict = templates.predicate(loop.where.source, names, loop.where.span)
@@ -109,7 +109,7 @@ def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budge
     if "{{" not in source:
         source = f"{{{{ {loop.element}.{source} }}}}"
     kept = _selected_indexes(loop, found)
-    while len(found.keys) < len(kept) and not budget.is_spent:
+    while len(found.keys) < len(kept) and not budget.is_spent():
         budget.work(ITEM_WORK)
         item = found.items[kept[len(found.keys)]]
         found.keys.append(templates.render_text(source, _with(loop, scope, item)))

@@ -20,14 +20,14 @@ from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at
-from noetl_temporal.machine.journal import RESULT_BYTES, Journal
+from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.records import later
 from noetl_temporal.machine.regions.machine import RegionMachine
 from noetl_temporal.machine.regions.region import Region, new_region, region_of, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, PipelineState
-from noetl_temporal.machine.stored import result_fields, stored_in, whole_result
+from noetl_temporal.machine.stored import logged_result, stored_in, whole_result
 from noetl_temporal.machine.tally import add_tallies
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -60,6 +60,7 @@ class Iterations(Engine[LoopState, Iteration]):
 
     def _set_state(self, state: LoopState) -> None:
         super()._set_state(state)
+        self._hosts: dict[str, IterationHost] = {}
         self._regions: dict[str, RegionMachine] = {}
 
     def snapshot(self) -> Json:
@@ -91,7 +92,7 @@ class Iterations(Engine[LoopState, Iteration]):
         return state.stop is None and not state.is_closed and state.next < len(self.input.items)
 
     def _may_start(self) -> bool:
-        return not (self.state.holding or self.is_paused or self.budget.is_spent)
+        return not (self.state.holding or self.is_paused or self.budget.is_spent())
 
     def _is_waiting_for_budget(self) -> bool:
         state = self.state
@@ -102,16 +103,15 @@ class Iterations(Engine[LoopState, Iteration]):
         self.budget.work()
         state, index = self.state, self.input.first + position
         state.next = position + 1
-        iteration = Iteration(
-            id=self._run_id(str(index)), event_id=0, started=self._journal.at, index=index, claim=claim, row=row
-        )
+        iteration = Iteration(self._run_id(str(index)), 0, self._journal.feed.at)
+        iteration.index, iteration.claim, iteration.row = index, claim, row
         iteration.event_id = self._journal.emit(
             "loop.iteration.started",
             self.input.step.name,
             "iteration",
             "STARTED",
             parent=self.input.event_id,
-            context={"element": abridge(self._element(position, row), RESULT_BYTES)},
+            context={"element": abridge(self._element(position, row), VALUE_BYTES)},
             meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration
@@ -162,6 +162,7 @@ class Iterations(Engine[LoopState, Iteration]):
         state, index = self.state, run.index
         del state.runs[run.id]
         self._emit_end(run, end)
+        del self._hosts[run.id]
         if run.assigns:
             state.assigns[index] = run.assigns
         match end.status:
@@ -193,6 +194,7 @@ class Iterations(Engine[LoopState, Iteration]):
     def _emit_end(self, run: Iteration, end: End) -> None:
         name, status = _ENDS[end.status]
         error: Mapping[str, Json] = end.outcome.get("error") or {}
+        meta = {**self.host_of(run).meta}
         self._journal.emit(
             name,
             self.input.step.name,
@@ -201,10 +203,10 @@ class Iterations(Engine[LoopState, Iteration]):
             parent=run.event_id,
             ends=run.event_id,
             started=run.started,
+            result=logged_result(end.outcome, meta) if end.status == "ok" else None,
             error=str(error["message"]) if "message" in error else None,
             span=end.span if end.status == "error" else None,
-            meta=iteration_ids(self.input, run.index),
-            **result_fields(end.outcome) if end.status == "ok" else {},
+            meta=meta,
         )
 
     def _is_exempt(self, run: Iteration) -> bool:
@@ -282,8 +284,12 @@ class Iterations(Engine[LoopState, Iteration]):
         return self._limit
 
     def host_of(self, iteration: Iteration) -> IterationHost:
-        """The surroundings of an iteration."""
-        return IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
+        """The host of an iteration, created once per machine."""
+        host = self._hosts.get(iteration.id)
+        if host is None:
+            host = IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
+            self._hosts[iteration.id] = host
+        return host
 
     def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
         """The lease of the row that an iteration processes, or that the loop around it does."""

@@ -37,7 +37,8 @@ def loop_result(
     """Return results in index order, with counts unless the profile has only the results."""
     has_stats, outcome = not names.listed_results, {"status": "ok", "meta": {"stats": stats}}
     if stored is not None:
-        return with_stored(outcome, replace(stored, under="results", beside={"stats": stats}) if has_stats else stored)
+        beside: dict[str, Json] = {"results": None, "stats": stats}
+        return with_stored(outcome, replace(stored, under="/results", beside=beside) if has_stats else stored)
     return {**outcome, "result": {"results": results, "stats": stats} if has_stats else results}
 
 

@@ -263,7 +263,7 @@ class RegionMachine(Machine):
         chunk = Chunk(first, size, progress.max_in_flight, slot=0)
         given = chunk_input(self._execution, step, loop, run, progress, chunk)
         progress.chunks[given.chunk_id] = chunk
-        run.inner = LoopState(phase="running", started=self._journal.at, ctx=progress.ctx)
+        run.inner = LoopState(phase="running", started=self._journal.feed.at, ctx=progress.ctx)
 
     def _settle_inside(self) -> bool:
         ended = False
@@ -275,7 +275,7 @@ class RegionMachine(Machine):
                 run.inner = None
                 del self._loops[id_]
                 self._chunk_finished(
-                    run, ChunkFinished(self._journal.at, inner.input.chunk_id, inner.report), cancelled_here=True
+                    run, ChunkFinished(self._journal.feed.at, inner.input.chunk_id, inner.report), cancelled_here=True
                 )
         return ended
 

@@ -23,7 +23,9 @@ def new_run(execution: Execution, step: Step) -> StepRun:
     counts = execution.state.counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
     id_ = fitted(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")
-    return StepRun(id=id_, event_id=0, started=execution.journal.at, step=step.name)
+    run = StepRun(id_, 0, execution.journal.feed.at)
+    run.step = step.name
+    return run
 
 
 def deadline_id(run: StepRun) -> str:
@@ -57,25 +59,16 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
 
 def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
     """Emit the event of the start of a run."""
+    meta: dict[str, Json] = {"step_run_id": run.id}
+    if step.is_synthetic:
+        meta["synthetic"] = True
+    cause = execution.state.failures.cause if step.name == execution.graph.final else None
+    if cause is not None:  # the failure that led to the final step
+        meta |= {"routed_to_end": True, "original_failed_step": cause.step}
+    parent = execution.state.workflow_id
     return execution.journal.emit(
-        "step.started",
-        step.name,
-        "step",
-        "STARTED",
-        parent=execution.state.workflow_id,
-        span=step.span,
-        step_run_id=run.id,
-        synthetic=step.is_synthetic or None,
-        **_original_failure(execution, step),
+        "step.started", step.name, "step", "STARTED", parent=parent, span=step.span, meta=meta
     )
-
-
-def _original_failure(execution: Execution, step: Step) -> dict[str, Json]:
-    """Return the failures that led to the final step, for its start event."""
-    if step.name != execution.graph.final:
-        return {}
-    cause = execution.state.failures.cause
-    return {"routed_to_end": True, "original_failed_step": cause.step} if cause else {}
 
 
 def enter(execution: Execution, step: Step, run: StepRun) -> float | None:

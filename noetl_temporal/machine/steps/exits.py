@@ -19,7 +19,7 @@ from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.entry import emit_started
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.routes import OK, ChosenRoutes, StepExit, choose_routes, follow_routes
-from noetl_temporal.machine.stored import combined_results, result_fields, with_result
+from noetl_temporal.machine.stored import combined_results, logged_result, with_result
 from noetl_temporal.machine.tally import TimeSpent, add_counts
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
@@ -132,21 +132,30 @@ def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str,
     records, pipeline = execution.state.records, run.pipeline
     if run.before is None:
         run.before = records.get(step.name) or _NO_RUNS
+    before = run.before
     record = records[step.name] = StepRecord(
-        status=status,
-        kind=kind,
-        outcome=end.outcome,
-        tasks=pipeline.records if pipeline else {},
-        attempts=run.before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
-        failures=run.before.failures,
-        retries=run.before.retries + (pipeline.retries if pipeline else run.loop_retries),
-        iterations=add_counts(run.before.iterations, run.loop_stats),
-        spent=run.before.spent.plus(TimeSpent.of_run(run.started, execution.journal.at)),
+        status,
+        kind,
+        end.outcome,
+        pipeline.records if pipeline else {},
+        before.attempts + (pipeline.attempts if pipeline else run.loop_attempts),
+        before.retries + (pipeline.retries if pipeline else run.loop_retries),
+        add_counts(before.iterations, run.loop_stats) if run.loop_stats else before.iterations,
+        before.spent.plus(TimeSpent.of_run(run.started, execution.journal.feed.at)),
+        before.failures,
     )
     return record
 
 
 def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: str) -> None:
+    meta: dict[str, Json] = {"step_run_id": run.id}
+    if step.is_synthetic:
+        meta["synthetic"] = True
+    if status == "failed" and end.task is not None:
+        meta["task"] = end.task
+    data_type = _type_of(end.outcome) if status == "completed" else None
+    if data_type is not None:
+        meta["data_type"] = data_type
     execution.journal.emit(
         _ENDS[status],
         step.name,
@@ -155,27 +164,24 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
         parent=run.event_id,
         ends=run.event_id,
         started=run.started,
+        result=_result_to_log(execution, step, end, meta) if status == "completed" else None,
         error=message_of(end.outcome),
         span=end.span if status == "failed" else None,
-        step_run_id=run.id,
-        task=end.task if status == "failed" else None,
-        synthetic=step.is_synthetic or None,
-        data_type=_type_of(end.outcome) if status == "completed" else None,
-        **(_result(execution, step, end) if status == "completed" else {}),
+        meta=meta,
     )
 
 
-def _result(execution: Execution, step: Step, end: End) -> dict[str, Json]:
-    """The result for the log. An end step that the compiler added has a summary of all steps instead."""
+def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, Json]) -> Json:
+    """The result for an event with this ``meta``; a summary of all steps for an end step that the compiler added."""
     if not step.is_synthetic or step.name != execution.graph.final:
-        return result_fields(end.outcome)
+        return logged_result(end.outcome, meta)
     records = {name: one for name, one in execution.state.records.items() if name != step.name}
-    aggregated = {
-        "status": "aggregated",
-        "results": combined_results({name: one.outcome for name, one in records.items() if one.status == "completed"}),
-        "failed_steps": [name for name, one in records.items() if one.status == "failed"],
-    }
-    return {"result": aggregated}
+    completed = {name: one.outcome for name, one in records.items() if one.status == "completed"}
+    results, left_out = combined_results(completed)
+    if left_out:
+        meta["left_out"] = {"results": left_out}
+    failed = [name for name, one in records.items() if one.status == "failed"]
+    return {"status": "aggregated", "results": results, "failed_steps": failed}
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:

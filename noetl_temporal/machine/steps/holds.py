@@ -34,7 +34,7 @@ def hold_id(run: StepRun) -> str:
 def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> tuple[Held, float]:
     """Record the failure of the run and emit its event. Returns it with the seconds that it may wait."""
     seconds = _seconds(execution, step, run)
-    at = execution.journal.at
+    at = execution.journal.feed.at
     run.held = held = Held(end.outcome, end.span, at, at + round(seconds * 1000), end.task, kind)
     execution.journal.emit(
         "step.held",

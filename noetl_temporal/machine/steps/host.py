@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noetl_compiler.graph import Json, Span, Step
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import LeaseRenewal
-from noetl_temporal.machine.journal import RESULT_BYTES
+from noetl_temporal.machine.journal import VALUE_BYTES
 from noetl_temporal.machine.names import assign, playbook_scope
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import StepRun
@@ -40,7 +40,7 @@ class StepHost:
         self.key = self.once = f"{execution.id}/{run.id}"
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own
         self.iteration: int | None = None
-        self.meta: dict[str, Any] = {"step": step.name, "step_run_id": run.id}
+        self.meta: Mapping[str, Any] = {"step": step.name, "step_run_id": run.id}
         self.circuits = state.circuits
         self._state = state
         self._run = run
@@ -49,7 +49,7 @@ class StepHost:
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """The names visible in this step run, with the given layers innermost."""
-        state, at = self._state, self.journal.at
+        state, at = self._state, self.journal.feed.at
         return playbook_scope(
             state, self.names, self._keychain, self.execution_id, at, self._run, layers, self._outermost
         )
@@ -86,7 +86,7 @@ class StepHost:
             "step",
             "COMPLETED",
             parent=self.parent_id,
-            context={"vars": large_values.abridged_values(self._state, targets, RESULT_BYTES)},
+            context={"vars": large_values.abridged_values(self._state, targets, VALUE_BYTES)},
             targets=targets,
             **self.meta,
         )

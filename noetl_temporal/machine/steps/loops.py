@@ -32,7 +32,7 @@ from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import result_fields
+from noetl_temporal.machine.stored import logged_result
 from noetl_temporal.machine.tasks.events import message_of
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.matching import may_wait
@@ -301,6 +301,7 @@ def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> int:
     """Emit the end of a loop, with its counts. Returns the id of the event."""
     name, status = _ENDS[end.status]
+    meta: dict[str, Any] = {"stats": end.outcome["meta"]["stats"], "step_run_id": run.id, "loop_id": loop_id(run)}
     return execution.journal.emit(
         name,
         step.name,
@@ -309,9 +310,7 @@ def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> i
         parent=run.loop_event_id,
         ends=run.loop_event_id,
         started=run.started,
+        result=logged_result(end.outcome, meta),
         error=message_of(end.outcome),
-        stats=end.outcome["meta"]["stats"],
-        step_run_id=run.id,
-        loop_id=loop_id(run),
-        **result_fields(end.outcome),
+        meta=meta,
     )

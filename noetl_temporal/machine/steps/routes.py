@@ -70,7 +70,7 @@ def choose_routes(
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
     boundary: Boundary = "error" if status == "failed" else "ok"
-    fixed = execution.plan.of_step(step).fixed_routes[boundary]
+    fixed = execution.plan.of_step(step).fixed_routes(boundary)
     if fixed is not None:
         return ChosenRoutes(fixed)
     scope = LazyNames(lambda: _scope(execution, step, run, status, end, kind))
@@ -159,10 +159,12 @@ def _emit(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) 
         parent=run.event_id or execution.state.workflow_id,
         error=message_of(raised.outcome) if raised else None,
         span=raised.span if raised else None,
-        mode=step.route.mode,
-        arcs=list(routes.chosen.evaluated),
-        chosen=list(routes.chosen.targets),
-        step_run_id=run.id,
+        meta={
+            "mode": step.route.mode,
+            "arcs": list(routes.chosen.evaluated),
+            "chosen": list(routes.chosen.targets),
+            "step_run_id": run.id,
+        },
     )
 
 

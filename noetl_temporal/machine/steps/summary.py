@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.stored import stored_in, whole_result, with_result
 from noetl_temporal.machine.tally import StepTally, add_tallies
 
 __all__ = ["result_of", "summary_of", "tally_of"]
 
 
-def result_of(execution: Execution) -> Json:
+def result_of(execution: Execution) -> PlainOutcome:
     """Return the result of the step that the caller requested; else that of the final step; if that has none, the
-    result of the step that led to it, or of several such steps by name.
+    result of the step that led to it, or of several such steps by name. It is an outcome with nothing but a result.
     """
     records = execution.state.records
     requested = records.get(execution.state.return_step)
     if requested is not None and execution.state.return_step != execution.graph.final:
-        return whole_result(requested.outcome)
+        return _loaded(requested)
     final = records.get(execution.graph.final)
-    result = None if final is None else _result_of(final)
-    if result is not None:
+    result = {} if final is None else _result_of(final)
+    if result.get("result") is not None:
         return result
     leads = dict.fromkeys(_without_router(execution, name) for name in execution.state.leads)
     found = {name: _result_of(records[name]) for name in leads if name in records}
-    return next(iter(found.values())) if len(found) == 1 else found or None
+    if len(found) == 1:
+        return next(iter(found.values()))
+    return {"result": {name: one.get("result") for name, one in found.items()} or None}
 
 
 def _without_router(execution: Execution, name: str) -> str:
@@ -36,10 +40,20 @@ def _without_router(execution: Execution, name: str) -> str:
     return next((one.name for one in steps.values() if any(arc.to == name for arc in one.route.arcs)), name)
 
 
-def _result_of(record: StepRecord) -> Json:
+def _result_of(record: StepRecord) -> PlainOutcome:
     """Return the result of a step. The response of a failed call is not a result."""
     error: dict[str, Json] = record.outcome.get("error") or {}
-    return None if record.status == "failed" and error.get("status") is not None else whole_result(record.outcome)
+    return {} if record.status == "failed" and error.get("status") is not None else _loaded(record)
+
+
+def _loaded(record: StepRecord) -> PlainOutcome:
+    """Return the result of a step, loaded, and the row of the log that has it: of stored results of a loop, the row has
+    only the size. Raises NotLoaded, TemplateFailure.
+    """
+    outcome = record.outcome
+    loaded = with_result({}, whole_result(outcome))
+    has_row = "row" in outcome and not (record.kind == LOOP and stored_in(outcome) is not None)
+    return {**loaded, "row": outcome["row"]} if has_row else loaded
 
 
 def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:

@@ -27,7 +27,7 @@ def refusal(
         return None
     name = _name(host, plan)
     before = host.circuits.get(name, CircuitState())
-    begun = call_begins(before, limits_of(circuit, names), call_id, host.journal.at)
+    begun = call_begins(before, limits_of(circuit, names), call_id, host.journal.feed.at)
     host.circuits[name] = begun.state
     _emit_change(host, state, plan, begun.change, begun.state)
     if not begun.refused:
@@ -41,7 +41,7 @@ def ended(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcom
     found = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
     if found is None:
         return
-    new, change = call_ended(found, state.pending, host.journal.at, failed=outcome["status"] == "error")
+    new, change = call_ended(found, state.pending, host.journal.feed.at, failed=outcome["status"] == "error")
     host.circuits[_name(host, plan)] = new
     _emit_change(host, state, plan, change, new)
 
@@ -68,7 +68,7 @@ def _emit_change(host: Host, state: PipelineState, plan: TaskPlan, change: Chang
         "COMPLETED",
         parent=state.task.event_id,
         span=plan.circuit.span if plan.circuit is not None else None,
-        meta=host.meta,
+        meta={**host.meta},
         failures=len(circuit.failures) or None,
         probe_seconds=None if circuit.limits.probe is None else circuit.limits.probe / 1000,
     )

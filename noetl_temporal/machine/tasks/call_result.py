@@ -31,14 +31,11 @@ __all__ = [
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """The action to take (``do``), and the rule that decided it; ``delay`` is that of a retry, in seconds, ``calls``
-    the number of calls that the activity made.
-    """
+    """The action to take (``do``), and the rule that decided it; ``delay`` is that of a retry, in seconds."""
 
     do: str
     rule: Rule | None
     delay: float
-    calls: int
 
 
 def attempt_outcome(report: ToolReport, task_row: int) -> PlainOutcome:
@@ -54,10 +51,10 @@ def rule_failure(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
     return templates.TemplateFailure(failed.message, span)
 
 
-def ruling_of(task: Task, decision: policy.Decision, outcome: PlainOutcome, calls: int) -> Ruling:
-    """Return the matching rule, or the default action without one; ``calls`` as in Ruling."""
+def ruling_of(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> Ruling:
+    """Return the matching rule, or the default action without one."""
     rule = task.policy.rules[decision.rule] if task.policy and decision.rule is not None else None
-    return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay, calls)
+    return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay)
 
 
 def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: bool) -> str:

@@ -57,31 +57,32 @@ def tool_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, id_: str, rendered: RenderedTask, names: Mapping[str, Any]
 ) -> ToolCall:
     """The call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
-    key, task = _key(caller, plan, state), plan.task
-    return ToolCall(
-        id=id_,
-        key=key,
-        step=caller.step.name,
-        task=task.label,
-        kind=task.kind,
-        event_id=state.task.event_id,
-        names=caller.names.outcome if plan.rules or plan.attempt_sinks else "usual",
-        config=rendered.config,
-        input=rendered.input,
-        auth=rendered.auth,
-        timeout=rendered.timeout,
-        connect_timeout=rendered.connect_timeout,
-        read_timeout=rendered.read_timeout,
-        rules=plan.rules,
-        scope=templates.project(names, plan.call_paths) if plan.call_paths else {},
-        sinks=sink_calls(plan.attempt_sinks, key, _once(caller, plan), names) if plan.attempt_sinks else (),
-        idempotent=task.idempotent,
-        idempotency_key=task.idempotency_key,
-        iteration=caller.iteration,
-        page=plan.page(state),
-        aside=task.guard is not None,
-        secrets_key=caller.secrets_key,
-        lease=caller.lease(),
+    key, task, store = _key(caller, plan, state), plan.task, None
+    return ToolCall(  # by position: each keyword costs msgspec as much as ten positions
+        id_,
+        key,
+        caller.step.name,
+        task.label,
+        task.kind,
+        state.task.event_id,
+        caller.names.outcome if plan.needs_scope else "usual",
+        rendered.config,
+        rendered.input,
+        rendered.auth,
+        rendered.timeout,
+        rendered.connect_timeout,
+        rendered.read_timeout,
+        plan.rules,
+        templates.project(names, plan.call_paths) if plan.needs_scope and plan.call_paths else {},
+        sink_calls(plan.attempt_sinks, key, _once(caller, plan), names) if plan.attempt_sinks else (),
+        task.idempotent,
+        task.idempotency_key,
+        caller.iteration,
+        plan.page(state),
+        store,
+        task.guard is not None,
+        caller.secrets_key,
+        caller.lease(),
     )
 
 

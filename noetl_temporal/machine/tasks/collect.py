@@ -17,8 +17,9 @@ __all__ = ["collect_of", "pages_summary", "truncation_warning", "with_page"]
 
 def collect_of(task: Task) -> Collect | None:
     """Return how a task's pages are collected: the ``collect`` of its first ``again`` rule that has one."""
-    rules = task.policy.rules if task.policy else ()
-    return next((rule.collect for rule in rules if rule.do == "again" and rule.collect), None)
+    if task.policy is None:
+        return None
+    return next((rule.collect for rule in task.policy.rules if rule.do == "again" and rule.collect), None)
 
 
 def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> Json:

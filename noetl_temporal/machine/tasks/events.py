@@ -8,7 +8,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
-from noetl_temporal.machine.stored import result_fields
+from noetl_temporal.machine.stored import logged_result
 from noetl_temporal.machine.tasks.failed_line import failed_at
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
@@ -60,6 +60,8 @@ def emit_ended(
     Returns the id of the event.
     """
     meta = _meta(host, state, plan, call_id)
+    if sequence is not None:
+        meta["sequence"] = sequence
     return host.journal.emit(
         _ENDS[status],
         plan.task.label,
@@ -68,10 +70,10 @@ def emit_ended(
         parent=state.task.done_id or state.task.event_id,
         ends=state.task.event_id,
         started=state.task.started,
+        result=logged_result(outcome, meta) if status == "COMPLETED" else None,
         error=message_of(outcome),
         span=failed_at(plan.task, outcome, state.task.config) if status == "FAILED" else None,
-        meta=meta if sequence is None else {**meta, "sequence": sequence},
-        **result_fields(outcome) if status == "COMPLETED" else {},
+        meta=meta,
     )
 
 

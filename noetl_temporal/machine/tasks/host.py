@@ -20,7 +20,7 @@ class Host(Caller, Protocol):
 
     parent_id: int
     run_id: str
-    meta: dict[str, Any]
+    meta: Mapping[str, Any]
     circuits: dict[str, CircuitState]
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:

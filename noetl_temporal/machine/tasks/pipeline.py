@@ -175,18 +175,18 @@ class Pipeline(TaskExecutions):
             self._record(plan, outcome)
             raise rule_failure(report.failed, task)
         is_decided = report.is_decided or task.policy is None
-        decided = Decision(rule=report.rule, exhausted=report.exhausted)
+        decided = Decision(None, report.rule, 0.0, report.exhausted)
         if not is_decided:
             decided = self._decide(plan, report, outcome)
             report = replace(report, mistakes=decided.mistakes)
-        ruling = ruling_of(task, decided, outcome, max(1, report.calls))
+        ruling = ruling_of(task, decided, outcome)
         self._record(plan, outcome)
         for one in mistakes(task, ruling, outcome, report, profile):
             self.host.warn(one.message, one.span)
         names = self._apply_sets(plan, ruling, outcome, report)
         if ruling.rule is not None:
             outcome = self._with_rule(task, ruling, ruling.rule, outcome, names)
-        self._act(plan, ruling, outcome, names)
+        self._act(plan, ruling, report, outcome, names)
 
     def _with_rule(
         self, task: Task, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
@@ -248,7 +248,9 @@ class Pipeline(TaskExecutions):
 
     # ---- the actions of rules ---------------------------------------------------------------------------------------
 
-    def _act(self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
+    def _act(
+        self, plan: TaskPlan, ruling: Ruling, report: ToolReport, outcome: PlainOutcome, names: Mapping[str, Any]
+    ) -> None:
         do, rule, delay = ruling.do, ruling.rule, ruling.delay
         match do:
             case "again" if rule is not None and self.state.task.page < limit_of(rule, names, defaults.PAGES):
@@ -256,7 +258,7 @@ class Pipeline(TaskExecutions):
             case "jump" if rule is not None and rule.to is not None:
                 self._jump(plan, rule, rule.to, outcome, delay_of(rule, names))
             case "retry" | "wait" if rule is not None and rule.wait_for is not None:
-                self._wait_to_retry(plan, ruling, rule, outcome, names)
+                self._wait_to_retry(plan, rule, report, outcome, names)
             case "retry" if rule is not None:
                 self.state.task.calls += 1
                 self._task_ended(plan, "FAILED", outcome)
@@ -273,11 +275,11 @@ class Pipeline(TaskExecutions):
                 self._sequence_done(plan, outcome, stop=do == "break")
 
     def _wait_to_retry(
-        self, plan: TaskPlan, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
+        self, plan: TaskPlan, rule: Rule, report: ToolReport, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> None:
         """Wait for the signal before the next call, unless no attempts are left."""
         state, most = self.state, limit_of(rule, names, defaults.ATTEMPTS)
-        state.task.calls += ruling.calls
+        state.task.calls += max(1, report.calls)
         if state.task.calls >= most:
             self._fail(plan, outcome)
             return

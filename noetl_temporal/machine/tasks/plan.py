@@ -39,7 +39,8 @@ class TaskPlan:
         self.paginates = task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
         self.attempt_sinks = _of_level(task, "attempt")
         self.task_sinks = _of_level(task, "task")
-        self.binds_names = any(one.data or one.templates for one in (task.given, task.input))
+        self.needs_scope = bool(self.rules or self.attempt_sinks)
+        self.binds_names = bool(task.given.data or task.input.data)
         self.first_names: Mapping[str, Any] = {"_task": task.label, "_prev": None}
 
     @cached_property
@@ -52,12 +53,13 @@ class TaskPlan:
         """The paths that the task-level sinks read, for the call that performs them. Raises TemplateFailure."""
         return self._outer_paths((), self.task_sinks)
 
-    @cached_property
+    @property
     def reads_names(self) -> bool:
-        """Whether a template of the call reads names of the scope. Raises TemplateFailure."""
-        task, auths = self.task, tuple(sink.auth for _, sink in self.attempt_sinks)
-        parts = (task.config, task.splices, task.auth, task.timeout, self.circuit, auths)
-        return bool(self.call_paths) or next(templates_in(parts), None) is not None
+        """Whether a template of the call may read names of the scope. Raises TemplateFailure."""
+        task = self.task
+        if task.config.templates or task.splices or task.auth or task.timeout or self.circuit or self.attempt_sinks:
+            return True
+        return self.needs_scope and bool(self.call_paths)
 
     def _outer_paths(self, rules: Sequence[CallRule], sinks: Sequence[tuple[int, Sink]]) -> tuple[str, ...]:
         """Return the paths that rules and sinks read, without the names of every outcome, which shadow those of the
@@ -74,18 +76,19 @@ class TaskPlan:
 
 
 class StepPlan:
-    """One step: its ``tasks`` in order, and for each outcome the routes that are the same for all its runs, if they
-    are. ``name`` is its name in ids.
-    """
+    """One step: its ``tasks`` in order; ``name`` is its name in ids."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
         self.name = escaped(step.name)
-        self.tasks = tuple(TaskPlan(step, task) for task in step.tasks)
-        self.fixed_routes: Mapping[Boundary, Selection | None] = {
-            "ok": fixed_selection(step.route, "ok"),
-            "error": fixed_selection(step.route, "error"),
-        }
+        self.tasks = tuple([TaskPlan(step, task) for task in step.tasks])
+        self._fixed_routes: dict[Boundary, Selection | None] = {}
+
+    def fixed_routes(self, boundary: Boundary) -> Selection | None:
+        """Return the routes after this outcome if they are the same for all runs of the step; else None."""
+        if boundary not in self._fixed_routes:
+            self._fixed_routes[boundary] = fixed_selection(self.step.route, boundary)
+        return self._fixed_routes[boundary]
 
 
 def _title(step: Step, task: Task) -> str:
@@ -96,7 +99,7 @@ def _title(step: Step, task: Task) -> str:
 
 def _of_level(task: Task, level: str) -> tuple[tuple[int, Sink], ...]:
     """Return the sinks of a level, with their positions among all sinks of the task."""
-    return tuple((index, sink) for index, sink in enumerate(task.sinks) if sink.level == level)
+    return tuple([(index, sink) for index, sink in enumerate(task.sinks) if sink.level == level]) if task.sinks else ()
 
 
 def _rules(policy: Policy | None) -> tuple[CallRule, ...] | None:

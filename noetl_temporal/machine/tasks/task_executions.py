@@ -100,7 +100,7 @@ class TaskExecutions:
         names = self._names.around_call(bound) if plan.reads_names else NO_NAMES
         progress = state.task
         rendered = RenderedTask(plan.task, names, bound, progress.config)
-        progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.at
+        progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.feed.at
         id_ = self._call_id(plan)
         progress.event_id = emit_started(host, state, plan, id_)
         if plan.task.kind in WAITS:

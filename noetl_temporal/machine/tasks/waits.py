@@ -30,7 +30,7 @@ _STATUSES: Mapping[Ending, str] = {"done": "COMPLETED", "timed_out": "FAILED", "
 
 def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: RenderedTask) -> Wait:
     """Begin the wait of a task of kind wait or approval, and log it. Raises TemplateFailure."""
-    config, since = rendered.config, host.journal.at
+    config, since = rendered.config, host.journal.feed.at
     wait = Wait(
         id=call_id(host, plan, state),
         kind=_kind_of(plan, config),
@@ -57,7 +57,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
         run=host.run_id,
         step=host.step.name,
         task=plan.task.label,
-        since=host.journal.at,
+        since=host.journal.feed.at,
         iteration=host.iteration,
         signal=rule.wait_for or "",
     )
@@ -97,7 +97,7 @@ def emit_wait_ended(host: Host, wait: Wait, ending: Ending, outcome: PlainOutcom
         ends=wait.event_id,
         started=wait.since,
         error=str(outcome["error"]["message"]) if outcome is not None and outcome.get("error") else None,
-        meta=host.meta,
+        meta={**host.meta},
         wait_id=wait.id,
         approved=decision.get("approved"),
         by=decision.get("by"),
@@ -113,7 +113,7 @@ def _emit_started(host: Host, plan: TaskPlan, wait: Wait, parent: int) -> Wait:
         "STARTED",
         parent=parent,
         span=plan.task.span,
-        meta=host.meta,
+        meta={**host.meta},
         wait_id=wait.id,
         signal=wait.signal or None,
         key=wait.key,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tools import SQL_KINDS
+from noetl_temporal.machine.deferred import Names
 from noetl_temporal.machine.views.http import CallView, HttpView, body_view
 from noetl_temporal.machine.views.plain import ListView, ResultView
 from noetl_temporal.machine.views.rows import RowsView
@@ -18,28 +19,32 @@ def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None)
     """Return the view of a tool's result; a result that is neither mapping nor list is returned unchanged."""
     if isinstance(result, list):
         return ListView(cast("list[Json]", result))
-    if not isinstance(result, Mapping):
-        return result
-    return _map_view(kind, cast("Mapping[str, Json]", result), extra)
+    if isinstance(result, dict) or type(result) is Names:  # of which the stored part is deferred
+        return _map_view(kind, cast("Mapping[str, Json]", result), extra)
+    return result
 
 
 def _map_view(kind: str, result: Mapping[str, Json], extra: Mapping[str, Any] | None) -> ResultView:
-    if kind == "http" and "status_code" in result:
+    if _is_http(kind, result):
         return HttpView(result, extra)
     if kind in SQL_KINDS and "rows" in result:
         return RowsView(result, extra)
     return ResultView(result, extra)
 
 
+def _is_http(kind: str, result: Json) -> TypeGuard[Mapping[str, Json]]:
+    return kind == "http" and isinstance(result, Mapping) and "status_code" in result
+
+
 def response_view(kind: str, result: Json) -> Any:
     """Return the variable ``response`` of pagination: the body of an HTTP response, or the result of another tool."""
-    if kind == "http" and isinstance(result, dict) and "status_code" in result:
-        return body_view(cast("dict[str, Json]", result))
+    if _is_http(kind, result):
+        return body_view(result)
     return result_view(kind, result)
 
 
 def call_view(kind: str, result: Json) -> Any:
     """Return the whole result of a tool: ``response`` in profiles whose outcome is that of the call."""
-    if kind == "http" and isinstance(result, dict) and "status_code" in result:
-        return CallView(cast("dict[str, Json]", result))
+    if _is_http(kind, result):
+        return CallView(result)
     return result_view(kind, result)

@@ -36,7 +36,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
             return
         self.state.waits[wait.id] = wait
         if wait.due:
-            seconds = max(0, wait.due - self._journal.at) / 1000
+            seconds = max(0, wait.due - self._journal.feed.at) / 1000
             what = "waits until its time" if wait.ends_well else "times out"
             self._start_timer(timer_id(wait.id), "wait", wait.id, seconds, f"{wait.name} {what}")
         self._wait_opened(wait)
