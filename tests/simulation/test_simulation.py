@@ -42,11 +42,7 @@ QUICK = (
 @pytest.mark.parametrize("first", range(1, SEEDS, AT_ONCE))
 def test_random_runs_break_no_invariant(first: int) -> None:
     result = [simulate(seed) for seed in range(first, first + AT_ONCE)]
-    message = [
-        f"python -m dev.simulate --seed {simulated.seed}: {simulated.finding}"
-        for simulated in result
-        if simulated.finding is not None
-    ]
+    message = [f"python -m dev.simulate --seed {run.seed}: {run.finding}" for run in result if run.finding is not None]
     assert not message, "\n".join(message)
 
 
