@@ -30,7 +30,7 @@ from temporalio.worker import (
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json

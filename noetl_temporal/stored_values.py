@@ -22,7 +22,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from noetl_temporal.limits import PREVIEW_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import LoadValue, StoreValues
-from noetl_temporal.machine.events import PayloadRef, ValueLoaded, ValuesStored
+from noetl_temporal.machine.facts import PayloadRef, ValueLoaded, ValuesStored
 from noetl_temporal.machine.stored import assembled, stored_in, with_result
 from noetl_temporal.naming import summary
 from noetl_temporal.payload_store import STORE_NAME

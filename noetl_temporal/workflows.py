@@ -32,7 +32,7 @@ from noetl_temporal.control_requests import (
 from noetl_temporal.controlled_workflow import ControlledWorkflow, pause_fact, refuse
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, join_input
 from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     Decided,
     Resumed,

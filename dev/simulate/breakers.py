@@ -19,7 +19,7 @@ from noetl_temporal.machine.circuit_state import CircuitState, Limits
 from noetl_temporal.machine.circuits import limits_of
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Emit, LoadValue, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import ChunkFinished, ToolFinished
+from noetl_temporal.machine.facts import ChunkFinished, ToolFinished
 from noetl_temporal.machine.ids import escaped
 
 __all__ = ["check_breakers", "has_breakers", "with_breakers"]

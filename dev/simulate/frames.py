@@ -46,7 +46,7 @@ from noetl_temporal.frames import activity as frame
 from noetl_temporal.frames import segment_writer
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
-from noetl_temporal.machine.events import ChunkReport, Event
+from noetl_temporal.machine.facts import ChunkReport, Fact
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
@@ -114,7 +114,7 @@ class _RecordingMachine(LoopMachine):
         super().__init__(given, state, limit=limit)
         self._attempt = attempt
 
-    def feed(self, event: Event) -> list[Command]:
+    def feed(self, event: Fact) -> list[Command]:
         return self._attempt.fed(self, event, super().feed)
 
     @property
@@ -167,7 +167,7 @@ class _Attempt:
         self._anew = state is not None
         return machine
 
-    def fed(self, machine: _RecordingMachine, fact: Event, feed: Callable[[Event], list[Command]]) -> list[Command]:
+    def fed(self, machine: _RecordingMachine, fact: Fact, feed: Callable[[Fact], list[Command]]) -> list[Command]:
         """Feed a fact, and record the turn."""
         self.loop.mark_active()
         turn = Turn(fact, [], self._anew)

@@ -15,7 +15,7 @@ from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.loops import offload
 from noetl_temporal.machine.stored import assembled, stored_in, with_result
 

@@ -10,7 +10,7 @@ import msgspec
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep, held_steps
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
@@ -37,7 +37,7 @@ class RefusedError(ValueError):
     """A request is refused; the message says why."""
 
 
-def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
+def pause_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
     """Why the run cannot be paused; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
@@ -46,14 +46,14 @@ def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
     return "the run is paused already" if _is_paused(state, unfed) else None
 
 
-def resume_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
+def resume_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
     """Why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
     return None if _is_paused(state, unfed) else "the run is not paused"
 
 
-def retry_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
+def retry_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
     """Why no held step can be retried; None if one can."""
     return "the run is paused: resume it first" if _is_paused(state, unfed) else None
 
@@ -71,7 +71,7 @@ def skip_problem(data: Json, steps: int = 1) -> str | None:
     )
 
 
-def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> HeldStep:
+def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Fact]) -> HeldStep:
     """The held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item with
     index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
@@ -83,7 +83,7 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[E
     raise RefusedError(f"{len(named):,} runs of steps are held: name one of {_listed(words)}, or decide about all")
 
 
-def all_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> list[HeldStep]:
+def all_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Fact]) -> list[HeldStep]:
     """The held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
     if state.phase == "ended":
         raise RefusedError("the run has ended")
@@ -111,6 +111,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"{found} and {more:,} more" if more > 0 else found
 
 
-def _is_paused(state: PlaybookState, unfed: Sequence[Event]) -> bool:
+def _is_paused(state: PlaybookState, unfed: Sequence[Fact]) -> bool:
     requests = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
     return isinstance(requests[-1], PauseRequested) if requests else state.pause is not None

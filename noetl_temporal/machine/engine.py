@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     Continued,
-    Event,
+    Fact,
     HoldRequested,
     LimitReached,
     PauseRequested,
@@ -106,7 +106,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: Fact) -> None:
         match event:
             case ToolFinished():
                 self._with_run(self.state.pending[event.call_id].owner)._tool_finished(event)
@@ -125,7 +125,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
             case _:
                 self._apply_request(event)
 
-    def _apply_request(self, event: Event) -> None:
+    def _apply_request(self, event: Fact) -> None:
         """Apply a request of a person, a message of another machine, or a fact of the host."""
         match event:
             case CancelRequested():
@@ -338,7 +338,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
                 run_ids |= {id_, *inner_ids} if inner_ids else inner_ids
         return run_ids
 
-    def _may_load_for(self, event: Event) -> bool:
+    def _may_load_for(self, event: Fact) -> bool:
         """The rows of a claim are needed under a stop, too: they are released."""
         if super()._may_load_for(event):
             return True

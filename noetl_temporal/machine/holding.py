@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Step
-from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import end_run_for_retry
@@ -35,7 +35,7 @@ class Holding(Answering):
     graph: Graph
     _execution: Execution
 
-    def _apply_request(self, event: Event) -> None:
+    def _apply_request(self, event: Fact) -> None:
         match event:
             case RetryRequested() | SkipRequested():
                 self._decide_held(event)

@@ -24,7 +24,7 @@ from noetl_temporal.machine.budget import CHECKPOINT_WORK, FACT_WORK, Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import Cancel, Command
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, Event, Resumed, ToolFinished, ValueLoaded
+from noetl_temporal.machine.facts import ChunkFinished, Fact, Resumed, ToolFinished, ValueLoaded
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loads import ARRIVALS, Loads
 from noetl_temporal.machine.protocol import unexpected
@@ -63,7 +63,7 @@ class Intake(ABC, Generic[S, R]):
         return Journal(state.ids, self._file, self.budget)
 
     @abstractmethod
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: Fact) -> None:
         """Resume the run that the fact concerns."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Intake(ABC, Generic[S, R]):
     def _wake(self, run_id: str) -> bool:
         """Make a run ready whose values are now loaded. False if it has ended."""
 
-    def feed(self, event: Event) -> list[Command]:
+    def feed(self, event: Fact) -> list[Command]:
         """Apply one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
         self._broken = self._broken or unexpected(event, self.state)
         if self._broken is not None:
@@ -92,7 +92,7 @@ class Intake(ABC, Generic[S, R]):
         finally:
             self.budget.close()
 
-    def _dispatch(self, event: Event) -> list[Command]:
+    def _dispatch(self, event: Fact) -> list[Command]:
         """Apply a fact and the deferred facts that become applicable; load the values that the others need."""
         match event:
             case ToolFinished():  # the most frequent fact
@@ -111,11 +111,11 @@ class Intake(ABC, Generic[S, R]):
 
     # ---- taking ---------------------------------------------------------------------------------------------------
 
-    def _apply_new(self, event: Event) -> list[Command]:
+    def _apply_new(self, event: Fact) -> list[Command]:
         """Apply the fact, or defer it until the stored value that it needs is loaded."""
         return self._apply_or_defer(event, {}, len(self.state.deferred))
 
-    def _apply_or_defer(self, event: Event, needs: Mapping[str, StoredRef], index: int) -> list[Command]:
+    def _apply_or_defer(self, event: Fact, needs: Mapping[str, StoredRef], index: int) -> list[Command]:
         """Apply the fact, or insert it among those deferred at this index: it ``needs`` values that are loaded now."""
         if _refers_to_stored(event):
             self.state.has_stored = True
@@ -171,7 +171,7 @@ class Intake(ABC, Generic[S, R]):
 
     # ---- stored values --------------------------------------------------------------------------------------------
 
-    def _may_load_for(self, event: Event) -> bool:
+    def _may_load_for(self, event: Fact) -> bool:
         """Whether the fact may wait for the stored values that it needs. A stopped run reads none."""
         del event
         return self.state.stop is None
@@ -252,7 +252,7 @@ def _with(needs: Mapping[str, StoredRef], stored: StoredRef) -> dict[str, Stored
     return {**needs, load_id(stored): stored}
 
 
-def _refers_to_stored(event: Event) -> bool:
+def _refers_to_stored(event: Fact) -> bool:
     """Whether the fact refers to a stored value."""
     match event:
         case ToolFinished() | ChunkFinished():

@@ -25,7 +25,7 @@ from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value
 from noetl_temporal.shortening import abridge

@@ -11,7 +11,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Loop, Step
 from noetl_temporal.machine.commands import StoreValues
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, ValuesStored
+from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, ValuesStored
 from noetl_temporal.machine.failures import cancelled_outside, error_outcome, template_outcome
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.loops.chunks import begin_no_more, joined, take_report

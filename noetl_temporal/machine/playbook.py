@@ -24,7 +24,7 @@ from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.commands import Cancel, StoreValues
 from noetl_temporal.machine.ending import finish
-from noetl_temporal.machine.events import LimitReached, ValuesStored
+from noetl_temporal.machine.facts import LimitReached, ValuesStored
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.keychain import Keychain

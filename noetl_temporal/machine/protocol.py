@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     ChunkFinished,
     Continued,
     Decided,
-    Event,
+    Fact,
     HoldRequested,
     LimitReached,
     PauseRequested,
@@ -35,14 +35,14 @@ __all__ = ["ADMITTED", "ANSWERED", "completed_id", "unexpected"]
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, ReturnRequested, Continued, Resumed)
 _OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
-ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
+ADMITTED: Mapping[str, tuple[type[Fact], ...]] = {
     "new": (Started,),
     "running": (ToolFinished, ChunkFinished, TimerFired, ValuesStored, ValueLoaded, *_OF_PEOPLE, *_OF_WAITS, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
 
-ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
+ANSWERED: Mapping[type[Fact], tuple[str, ...]] = {
     ToolFinished: ("call",),
     ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline", "wait", "hold"),
@@ -52,7 +52,7 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 """Fact -> the kinds of Pending that it ends."""
 
 
-def completed_id(event: Event) -> str | None:
+def completed_id(event: Fact) -> str | None:
     """Return the id of the pending operation that the fact completes; None for other facts."""
     match event:
         case ToolFinished():
@@ -69,7 +69,7 @@ def completed_id(event: Event) -> str | None:
             return None
 
 
-def unexpected(event: Event, state: MachineState) -> str | None:
+def unexpected(event: Fact, state: MachineState) -> str | None:
     """Return why the fact is not accepted; None if it is.
 
     A timer or stored value that is not pending is accepted: it may arrive just after it was cancelled.

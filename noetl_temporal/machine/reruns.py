@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import MARK, format_reference, references_in
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution

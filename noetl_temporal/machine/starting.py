@@ -9,7 +9,7 @@ from typing import TypeAlias
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.events import Earlier, Started
+from noetl_temporal.machine.facts import Earlier, Started
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.holding import Holding

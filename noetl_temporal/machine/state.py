@@ -18,7 +18,7 @@ from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.commands import ClaimLimits, FrameLimits
 from noetl_temporal.machine.condition_warning import ConditionWarning
-from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
+from noetl_temporal.machine.facts import ChunkReport, Fact, PayloadRef
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
@@ -319,7 +319,7 @@ class Iteration(Run, omit_defaults=True):
 class Deferral(msgspec.Struct, frozen=True):
     """A fact that waits for the stored values that it ``needs``, by the ids of their loads."""
 
-    fact: Event
+    fact: Fact
     needs: dict[str, StoredRef]
 
 

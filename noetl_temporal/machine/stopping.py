@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from noetl_temporal.machine.commands import Cancel
-from noetl_temporal.machine.events import CancelRequested
+from noetl_temporal.machine.facts import CancelRequested
 from noetl_temporal.machine.state import MachineState, Run, Stop
 from noetl_temporal.machine.waits.waiting import Waiting
 

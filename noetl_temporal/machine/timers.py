@@ -10,7 +10,7 @@ from abc import abstractmethod
 from typing import Generic, TypeVar
 
 from noetl_temporal.machine.commands import Cancel, PauseChildren, StartTimer
-from noetl_temporal.machine.events import PauseRequested, UnpauseRequested
+from noetl_temporal.machine.facts import PauseRequested, UnpauseRequested
 from noetl_temporal.machine.intake import Intake
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.state import MachineState, Pending, Run, TimerKind

@@ -14,7 +14,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine import engine, journal, names
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
-from noetl_temporal.machine.events import Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.facts import Continued, Fact, Started, ToolFinished
 from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -152,7 +152,7 @@ class Counting:
         self.calls: list[int] = []
         self._now = EPOCH_MS
 
-    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Event]) -> list[Command]:
+    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
         self._now += 1
         count = 0
 

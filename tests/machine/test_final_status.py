@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.machine.events import CancelRequested, Event, LimitReached, TimerFired
+from noetl_temporal.machine.facts import CancelRequested, Fact, LimitReached, TimerFired
 from tests.machine.controlled import Controlled
 from tests.machine.driver import Run, error, run_text
 from tests.machine.playbooks import playbook, step
@@ -155,7 +155,7 @@ def stopped(*, snapshots: bool, head: str = "") -> Controlled:
 
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.parametrize(("stop", "status"), [(CancelRequested, "cancelled"), (LimitReached, "failed")])
-def test_the_status_of_a_stop_stays(stop: type[Event], status: str, snapshots: bool) -> None:
+def test_the_status_of_a_stop_stays(stop: type[Fact], status: str, snapshots: bool) -> None:
     run = stopped(snapshots=snapshots)
     run.feed(stop, "enough")
     run.ends(step="start")

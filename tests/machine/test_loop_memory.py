@@ -15,7 +15,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import Part, StoredRef
-from noetl_temporal.machine.events import Started
+from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.machine.loops.items import collection_of, selected
 from noetl_temporal.machine.playbook import Machine

@@ -12,7 +12,7 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import references_in
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
 from noetl_temporal.machine.state import PlaybookState, Stop

@@ -22,7 +22,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.circuits import latest
 from noetl_temporal.machine.commands import FrameLimits
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.loops.offload import joined_results
 from noetl_temporal.machine.records import later

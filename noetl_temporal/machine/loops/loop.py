@@ -15,10 +15,10 @@ from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import Cancel, ChunkInput, CloseWait, Finish, OpenWait, StoreValues
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     ChunkReport,
-    Event,
+    Fact,
     LimitReached,
     Resumed,
     Started,
@@ -68,7 +68,7 @@ class LoopMachine(Iterations):
     def _deadline_passed(self, deadline: Pending) -> None:
         raise ProtocolError(f"{deadline.owner}: a loop has no deadline of its own, its step's is kept by the playbook")
 
-    def _apply_request(self, event: Event) -> None:
+    def _apply_request(self, event: Fact) -> None:
         match event:
             case Answered(_, wait_ids, answer):
                 for wait_id in wait_ids:

@@ -18,7 +18,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import ChunkItems
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.state import Chunk, LoopProgress, LoopState
 
 __all__ = [

@@ -6,7 +6,7 @@ from typing import Literal
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.loops.offload import stored_results
 from noetl_temporal.machine.loops.unfinished import consecutive
 from noetl_temporal.machine.state import LoopState

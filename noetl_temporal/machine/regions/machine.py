@@ -25,7 +25,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Route, Step
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished
+from noetl_temporal.machine.facts import ChunkFinished
 from noetl_temporal.machine.failures import error_outcome, failure_at, kind_of, template_outcome
 from noetl_temporal.machine.ids import escaped
 from noetl_temporal.machine.journal import Journal

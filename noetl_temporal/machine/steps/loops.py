@@ -14,7 +14,7 @@ from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import ChunkInput, FrameLimits, RunChunk
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.loops.chunks import cut, cut_stored, next_chunk

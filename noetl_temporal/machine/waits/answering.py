@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from noetl_compiler.language.moments import iso
 from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.engine import Engine
-from noetl_temporal.machine.events import Decided, Event, Signalled, WaitClosed, WaitOpened
+from noetl_temporal.machine.facts import Decided, Fact, Signalled, WaitClosed, WaitOpened
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import take_kept, waiting_for
@@ -30,7 +30,7 @@ __all__ = ["Answering"]
 class Answering(Engine[PlaybookState, StepRun]):
     """An engine whose waits end by signals and decisions."""
 
-    def _apply_request(self, event: Event) -> None:
+    def _apply_request(self, event: Fact) -> None:
         match event:
             case Signalled():
                 self._signalled(event)

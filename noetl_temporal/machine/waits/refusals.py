@@ -13,9 +13,9 @@ import msgspec
 
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.language.payload_schema import form_schema, payload_problem
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Decided,
-    Event,
+    Fact,
     PauseRequested,
     RetryRequested,
     Signalled,
@@ -57,7 +57,7 @@ MAX_REQUESTS = 500
 """How many request ids a run remembers. Ids increase with time, so an id below all of them counts as repeated."""
 
 
-def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Event]) -> bool:
+def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Fact]) -> bool:
     """Whether the request was accepted before."""
     accepted = (fact.request_id for fact in unfed if isinstance(fact, _REQUESTS))
     return request_id <= state.oldest_request or request_id in state.requests or request_id in accepted
@@ -71,7 +71,7 @@ def remember(request_id: int, state: PlaybookState) -> None:
         state.requests.remove(state.oldest_request)
 
 
-def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Sequence[Event]) -> str | None:
+def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Sequence[Fact]) -> str | None:
     """Return why the signal is refused; None if it is accepted."""
     signals = signals_of(graph)
     if signal.name not in signals:
@@ -108,13 +108,13 @@ def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Sign
     return None
 
 
-def known_waits(state: PlaybookState, unfed: Iterable[Event]) -> Mapping[str, Wait]:
+def known_waits(state: PlaybookState, unfed: Iterable[Fact]) -> Mapping[str, Wait]:
     """The open waits by id, also those that a chunk has reported and the machine has not applied yet."""
     reported = (fact.wait for fact in unfed if isinstance(fact, WaitOpened))
     return {**{wait.id: wait for wait in reported if wait.id not in state.handed}, **state.waits}
 
 
-def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:
+def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Fact]) -> str | None:
     """Return why an approval or rejection is refused; None if it is accepted."""
     wait = known_waits(state, unfed).get(decision.wait_id)
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
