@@ -114,9 +114,9 @@ class WorkflowHost:
         """Request a stop; the second request skips the cleanup."""
         self._requests.append(reason)
 
-    def feed(self, event: Fact) -> None:
+    def feed(self, fact: Fact) -> None:
         """Feed one fact and perform what follows from it."""
-        self._performer.perform(self._machine.feed(event))
+        self._performer.perform(self._machine.feed(fact))
 
     def receive(self, fact: Fact) -> None:
         """Receive the fact of a message; it is fed with the others."""

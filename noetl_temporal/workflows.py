@@ -280,7 +280,7 @@ class LoopWorkflow:
         while late_answers := [fact for fact in self._host.unfed_facts if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late_answers:
-                for message in self._machine.returned(fact):
+                for message in self._machine.return_answer(fact):
                     self._performer.messages.notify_playbook(message)
             await self._performer.wait_until_recorded()
 

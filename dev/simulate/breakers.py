@@ -20,7 +20,7 @@ from noetl_temporal.machine.circuits import limits_of
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Emit, LoadValue, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.facts import ChunkFinished, ToolFinished
-from noetl_temporal.machine.ids import escaped
+from noetl_temporal.machine.ids import escape_name
 
 __all__ = ["check_breakers", "has_breakers", "with_breakers"]
 
@@ -150,7 +150,7 @@ def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) ->
             raise Finding("a call is made whose circuit has no limits", place)
         return
     refused = {event.ends for event in trace.events if REFUSED in str(event.error)}
-    observed = _circuit_before(trace, f"{step}/{escaped(label)}", limits)
+    observed = _circuit_before(trace, f"{step}/{escape_name(label)}", limits)
     for number, turn in enumerate(trace.turns):
         _apply_end(observed, turn.fact, calls)
         for command in turn.commands:
@@ -160,7 +160,7 @@ def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) ->
                 _check_event(observed, command.event, refused, f"{command.event.type} of {place}, in turn {number}")
         if observed.expected:
             raise Finding("a change of a circuit is not logged", f"{observed.expected} of {place}, in turn {number}")
-    _check_report(trace, f"{step}/{escaped(label)}", observed)
+    _check_report(trace, f"{step}/{escape_name(label)}", observed)
 
 
 def _apply_end(observed: ObservedCircuit, fact: Any, calls: set[str]) -> None:

@@ -114,8 +114,8 @@ class _RecordingMachine(LoopMachine):
         super().__init__(given, state, limit=limit)
         self._attempt = attempt
 
-    def feed(self, event: Fact) -> list[Command]:
-        return self._attempt.fed(self, event, super().feed)
+    def feed(self, fact: Fact) -> list[Command]:
+        return self._attempt.fed(self, fact, super().feed)
 
     @property
     def digest(self) -> str:

@@ -17,7 +17,7 @@ from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolRepor
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.loops import offload
-from noetl_temporal.machine.stored import assembled, stored_in, with_result
+from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
 
 __all__ = ["SimulatedValues"]
 
@@ -106,7 +106,7 @@ class SimulatedValues:
         stored = stored_in(outcome)
         if stored is None:
             return outcome
-        return with_result(outcome, assembled(stored, self.load(stored)))
+        return with_result(outcome, assemble_result(stored, self.load(stored)))
 
     def with_items(self, given: ChunkInput) -> ChunkInput:
         """The input of a chunk with its items, loaded if they are stored."""

@@ -178,13 +178,13 @@ class FrameHost:
     def _in_flight(self) -> list[InFlight]:
         return [call.in_flight for call in self._calls.values()]
 
-    def _feed(self, event: Fact) -> None:
+    def _feed(self, fact: Fact) -> None:
         """Feed one fact and do what follows from it."""
-        if isinstance(event, ToolFinished):
-            call = self._calls.pop(event.call_id)
+        if isinstance(fact, ToolFinished):
+            call = self._calls.pop(fact.call_id)
             if call.report is not None:
-                self.segments.add_call(call.call, call.scheduled, event.at, call.report)
-        for command in self._machine.feed(event):
+                self.segments.add_call(call.call, call.scheduled, fact.at, call.report)
+        for command in self._machine.feed(fact):
             self._perform(command)
 
     def _perform(self, command: Command) -> None:
@@ -274,6 +274,6 @@ class FrameHost:
         elif id_ in self._tasks:
             self._tasks[id_].cancel()
 
-    def _add_fact(self, event: Fact) -> None:
-        self._inbox.append(event)
+    def _add_fact(self, fact: Fact) -> None:
+        self._inbox.append(fact)
         self._wake()

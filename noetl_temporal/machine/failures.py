@@ -25,9 +25,9 @@ def template_outcome(failure: TemplateFailure) -> PlainOutcome:
     return error_outcome("template", failure.message)
 
 
-def cancelled_outside(what: str) -> PlainOutcome:
+def cancelled_outside(operation: str) -> PlainOutcome:
     """The error of a call or loop that was cancelled, but not by the run."""
-    return error_outcome("cancelled", f"the {what} was cancelled from outside the run")
+    return error_outcome("cancelled", f"the {operation} was cancelled from outside the run")
 
 
 def failed_by_rule(outcome: PlainOutcome, message: str) -> PlainOutcome:
@@ -55,7 +55,7 @@ def failure_at(
     error: dict[str, Json] = outcome.get("error") or {}
     return Failure(
         step=step,
-        message=_truncated(str(error.get("message") or "failed")),
+        message=_truncate(str(error.get("message") or "failed")),
         task=task,
         file=source.file,
         line=span.line,
@@ -66,5 +66,5 @@ def failure_at(
     )
 
 
-def _truncated(message: str) -> str:
+def _truncate(message: str) -> str:
     return message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 3]}..."

@@ -30,7 +30,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.state import MachineState
 
-__all__ = ["ADMITTED", "ANSWERED", "completed_id", "unexpected"]
+__all__ = ["ADMITTED", "ANSWERED", "completed_id", "rejection_reason"]
 
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, ReturnRequested, Continued, Resumed)
 _OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
@@ -52,32 +52,32 @@ ANSWERED: Mapping[type[Fact], tuple[str, ...]] = {
 """Fact -> the kinds of Pending that it ends."""
 
 
-def completed_id(event: Fact) -> str | None:
+def completed_id(fact: Fact) -> str | None:
     """Return the id of the pending operation that the fact completes; None for other facts."""
-    match event:
+    match fact:
         case ToolFinished():
-            return event.call_id
+            return fact.call_id
         case ChunkFinished():
-            return event.chunk_id
+            return fact.chunk_id
         case TimerFired():
-            return event.timer_id
+            return fact.timer_id
         case ValuesStored():
-            return event.store_id
+            return fact.store_id
         case ValueLoaded():
-            return event.load_id
+            return fact.load_id
         case _:
             return None
 
 
-def unexpected(event: Fact, state: MachineState) -> str | None:
+def rejection_reason(fact: Fact, state: MachineState) -> str | None:
     """Return why the fact is not accepted; None if it is.
 
     A timer or stored value that is not pending is accepted: it may arrive just after it was cancelled.
     """
-    kind = type(event)
+    kind = type(fact)
     if kind not in ADMITTED[state.phase]:
         return f"{kind.__name__} while the machine is {state.phase}"
-    id_ = completed_id(event)
+    id_ = completed_id(fact)
     if id_ is None:
         return None
     operation = state.pending.get(id_) or state.timers.get(id_)

@@ -10,7 +10,7 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import AdmitRule, Arc, Json, Route, Template
 from noetl_temporal.machine.condition_warning import ConditionWarning
-from noetl_temporal.machine.undefined import unmatched
+from noetl_temporal.machine.undefined import unmatched_warning
 
 __all__ = ["Admission", "Boundary", "Selection", "admit", "fixed_selection", "select"]
 
@@ -67,7 +67,7 @@ def _evaluate(
     if when is None:
         return _NO_CONDITION
     result = templates.predicate(when.source, scope, when.span)
-    message = unmatched(when.source, scope, result)
+    message = unmatched_warning(when.source, scope, result)
     if message is not None:
         mistakes.append(ConditionWarning(message, when.span))
     return result

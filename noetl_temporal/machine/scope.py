@@ -141,15 +141,15 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
 
     ``error`` is bound only if there is one, so that ``error is defined`` works.
     """
-    view, seen = OutcomeView(kind, outcome), view_of(outcome, partial(result_view, kind))
+    view, result = OutcomeView(kind, outcome), view_of(outcome, partial(result_view, kind))
     names: dict[str, Any] = {
         "output": view,
         "outcome": view,
         "_outcome": view,
-        "result": seen,
-        "data": seen,
+        "result": result,
+        "data": result,
         "response": view_of(outcome, partial(response_view, kind)),
-        "this": _this_value(outcome, seen),
+        "this": _this_value(outcome, result),
         "success": outcome["status"] == "ok",
         "last_error": None,
         "attempt": attempt,
@@ -168,14 +168,14 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
     return names
 
 
-def _this_value(outcome: PlainOutcome, seen: Any) -> Any:
+def _this_value(outcome: PlainOutcome, view: Any) -> Any:
     """``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
-    whole, result = {"data": seen, "result": seen}, outcome.get("result")
+    whole, result = {"data": view, "result": view}, outcome.get("result")
     return Names({**result, **whole}) if isinstance(result, dict) else Names(whole)
 
 
 def call_names(
-    bound: OutcomeNames,
+    profile: OutcomeNames,
     step: str,
     kind: str,
     outcome: PlainOutcome,
@@ -184,27 +184,27 @@ def call_names(
     around: Callable[[], Mapping[str, Any]] = _nothing,
 ) -> dict[str, Any]:
     """The names of a finished call according to the names profile. ``around`` returns the scope of the call."""
-    if bound == "call" and outcome.get("page"):
+    if profile == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
         kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
-    names = {**outcome_names(kind, outcome, attempt, page), **_step_after_call(bound, step, kind, outcome, around)}
-    if bound != "call":
+    names = {**outcome_names(kind, outcome, attempt, page), **_step_after_call(profile, step, kind, outcome, around)}
+    if profile != "call":
         return names
     if outcome["status"] == "ok":
         names["response"] = names["result"] = view_of(outcome, partial(call_view, kind))
     return {**names, **event_names(AFTER_CALL["ok" if outcome["status"] == "ok" else "error"], step, outcome)}
 
 
-def own_step(bound: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+def own_step(profile: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """``step``, if the profile has it: the name of the running step, and the results of steps by name."""
-    return {"step": Beside({"name": step, "data": None, "result": None}, results)} if bound == "step" else {}
+    return {"step": Beside({"name": step, "data": None, "result": None}, results)} if profile == "step" else {}
 
 
 def _step_after_call(
-    bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
+    profile: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
     """``step`` after the call: it has the result."""
-    if bound != "step":
+    if profile != "step":
         return {}
     result = view_of(outcome, partial(result_view, kind))
     return {"step": Beside(Names({"name": step, "data": result, "result": result}), lambda: around().get("step") or {})}
@@ -226,20 +226,20 @@ def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
     ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the call's result.
     """
     names = mapping_of(config)
-    given = [name for name in ("params", "data") if name in names]
-    if "statement" not in names or not given:
+    value_names = [name for name in ("params", "data") if name in names]
+    if "statement" not in names or not value_names:
         return templates.render(config, scope) or {}
     values: dict[str, Json] = {}
-    seen: dict[str, Any] = {}
-    for name in given:
-        values |= templates.render(select_names(config, [name]), Chain(seen, scope))
-        seen.setdefault("params", values[name])
+    visible: dict[str, Any] = {}
+    for name in value_names:
+        values |= templates.render(select_names(config, [name]), Chain(visible, scope))
+        visible.setdefault("params", values[name])
     data: Json = values.get("data")
     if isinstance(data, dict):
         result: Any = scope.get("data")
         under = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else None
-        seen["data"] = ResultView(cast("dict[str, Json]", data), under)
-    others: Json = templates.render(without_names(config, given), Chain(seen, scope))
+        visible["data"] = ResultView(cast("dict[str, Json]", data), under)
+    others: Json = templates.render(without_names(config, value_names), Chain(visible, scope))
     return {**others, **values}
 
 

@@ -49,7 +49,7 @@ __all__ = [
     "Stop",
     "TaskProgress",
     "TimerKind",
-    "restored",
+    "restore_state",
     "state_snapshot",
 ]
 
@@ -141,9 +141,9 @@ class Pending(msgspec.Struct, omit_defaults=True):
     stopped_at: int | None = None
     stopped_ms: int = 0
 
-    def limit(self, began: int) -> float:
+    def limit(self, started: int) -> float:
         """The seconds that a deadline allows, without the time for which it was suspended."""
-        return (self.due - self.stopped_ms - began) / 1000
+        return (self.due - self.stopped_ms - started) / 1000
 
 
 class Stop(msgspec.Struct, omit_defaults=True):
@@ -433,14 +433,14 @@ def state_snapshot(state: MachineState) -> dict[str, Json]:
     return {"version": VERSION, **msgspec.to_builtins(state, str_keys=True)}
 
 
-def restored(snapshot: dict[str, Json], kind: type[S], *, strict: bool = True) -> S:
+def restore_state(snapshot: dict[str, Json], kind: type[S], *, strict: bool = True) -> S:
     """The state in a snapshot; not ``strict`` if its keys may be other than text. Raises ValueError for another
     version.
     """
-    found = snapshot.get("version", "without a number")
-    if found != VERSION:
+    version = snapshot.get("version", "without a number")
+    if version != VERSION:
         raise ValueError(
-            f"this run was saved in the format of snapshot version {found}, this build reads {VERSION}: "
+            f"this run was saved in the format of snapshot version {version}, this build reads {VERSION}: "
             "finish the run on its old workers"
         )
     return msgspec.convert(snapshot, kind, str_keys=True, strict=strict)

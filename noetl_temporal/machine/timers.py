@@ -31,18 +31,18 @@ class Timing(Intake[S, R], Generic[S, R]):
         """Whether nothing begins until the run is resumed."""
         return self.state.pause is not None
 
-    def _apply_pause(self, event: PauseRequested | UnpauseRequested) -> None:
-        if isinstance(event, PauseRequested):
-            self._pause(event)
+    def _apply_pause(self, fact: PauseRequested | UnpauseRequested) -> None:
+        if isinstance(fact, PauseRequested):
+            self._pause(fact)
         else:
-            self._unpause(event.by, event.reason)
+            self._unpause(fact.by, fact.reason)
 
-    def _pause(self, event: PauseRequested) -> None:
+    def _pause(self, fact: PauseRequested) -> None:
         """Pause the run, unless it is stopping."""
         if self.state.pause is None and self.state.stop is None:
-            self.state.pause = Pause(event.at, event.by, event.reason)
-            self._emit_pause("playbook.paused", "PAUSED", event.by, event.reason)
-            self._journal.send(PauseChildren(True, event.by, event.reason))
+            self.state.pause = Pause(fact.at, fact.by, fact.reason)
+            self._emit_pause("playbook.paused", "PAUSED", fact.by, fact.reason)
+            self._journal.send(PauseChildren(True, fact.by, fact.reason))
             self._adjust_deadlines()
 
     def _unpause(self, by: str, reason: str) -> None:

@@ -182,7 +182,7 @@ class Pair:
         if self.child is not None and self.child.report is None:
             self.feed_child(Answered, command.wait_ids, command.answer)
         elif self.child is not None:
-            self.up.extend(self.child.returned(Answered(self.now, command.wait_ids, command.answer)))
+            self.up.extend(self.child.return_answer(Answered(self.now, command.wait_ids, command.answer)))
 
     def time_out(self, index: int) -> None:
         """Let the wait of an item time out."""

@@ -140,9 +140,9 @@ def test_a_command_reports_how_large_it_is() -> None:
     commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
     calls = [command for command in commands if isinstance(command, CallTool)]
     events = [command for command in commands if isinstance(command, Emit)]
-    encoded = journal._encoded  # pyright: ignore[reportPrivateUsage]
-    assert [call.size for call in calls] == [len(encoded(call.call)) for call in calls]
-    assert [event.size for event in events] == [len(encoded(event.event)) for event in events]
+    encode = journal._encode  # pyright: ignore[reportPrivateUsage]
+    assert [call.size for call in calls] == [len(encode(call.call)) for call in calls]
+    assert [event.size for event in events] == [len(encode(event.event)) for event in events]
 
 
 class Counting:

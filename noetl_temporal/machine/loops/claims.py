@@ -62,14 +62,14 @@ def _count(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> int:
 
 def _seconds(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> float | None:
     value = getattr(cursor, name)
-    found = None if value is None else templates.render(value, scope)
-    return None if found is None else quantities.seconds(found, name, cursor.span)
+    duration = None if value is None else templates.render(value, scope)
+    return None if duration is None else quantities.seconds(duration, name, cursor.span)
 
 
-def lease_names(given: ChunkInput, claim: int) -> dict[str, Json]:
+def lease_names(chunk: ChunkInput, claim: int) -> dict[str, Json]:
     """The names for the lease of a claim. Its token is unique to the claim and the same in its retries."""
-    seconds = given.claims.lease_seconds if given.claims is not None else 0
-    return {LEASE: {"token": f"{given.execution_id}/{given.chunk_id}/{claim}", "seconds": seconds}}
+    seconds = chunk.claims.lease_seconds if chunk.claims is not None else 0
+    return {LEASE: {"token": f"{chunk.execution_id}/{chunk.chunk_id}/{claim}", "seconds": seconds}}
 
 
 def renewal(
@@ -79,9 +79,9 @@ def renewal(
     task = cursor.renew
     if task is None:
         return outer
-    rendered = RenderedTask(task, scope, {})
+    statement = RenderedTask(task, scope, {})
     return LeaseRenewal(
-        task.kind, rendered.config, limits.lease_seconds, limits.renewal_seconds, since, rendered.auth, outer
+        task.kind, statement.config, limits.lease_seconds, limits.renewal_seconds, since, statement.auth, outer
     )
 
 
@@ -89,8 +89,8 @@ def claimed_rows(outcome: PlainOutcome) -> list[Json] | None:
     """The rows that a claim returned; None if the statement changed rows without returning them. Raises NotLoaded,
     TemplateFailure.
     """
-    found = whole_result(outcome)
-    result = cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+    value = whole_result(outcome)
+    result = cast("dict[str, Json]", value) if isinstance(value, dict) else {}
     rows = cast("list[Json]", result.get("rows") or [])
     return None if not rows and _row_count(result) else rows
 
@@ -103,13 +103,13 @@ def has_changed_rows(outcome: PlainOutcome) -> bool:
 
 
 def _row_count(result: Json) -> int:
-    found = cast("dict[str, Json]", result).get("row_count") if isinstance(result, dict) else None
-    return found if isinstance(found, int) else 0
+    count = cast("dict[str, Json]", result).get("row_count") if isinstance(result, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def may_be_released(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:
     """Whether a row whose iteration failed is released. Raises TemplateFailure if its number of claims is unknown."""
     if cursor.on_row_error != "release" or cursor.attempts is None:
         return False
-    found = templates.render(cursor.attempts, scope)
-    return quantities.count(found, "attempts", cursor.span) < limits.max_attempts
+    attempts = templates.render(cursor.attempts, scope)
+    return quantities.count(attempts, "attempts", cursor.span) < limits.max_attempts

@@ -64,27 +64,27 @@ def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Itera
 
 def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
     """Return the report of ``size`` successful items from ``start`` on, without the calls of other items."""
-    stored = report.stored
+    reference = report.stored
     return ChunkReport(
         "ok",
         results=report.results[start - first : start - first + size],
         stats={"total": size, "success": size, "failed": 0, "skipped": 0},
-        assigns=tuple(one for one in report.assigns if start <= one[0] < start + size),
-        stored=None if stored is None else _slice(stored, start - first, size),
+        assigns=tuple(assign for assign in report.assigns if start <= assign[0] < start + size),
+        stored=None if reference is None else _slice(reference, start - first, size),
     )
 
 
-def _slice(stored: StoredRef, start: int, size: int) -> StoredRef:
+def _slice(reference: StoredRef, start: int, size: int) -> StoredRef:
     """Return a part of a list; its size is estimated as a proportion of that of the list."""
     parts: list[Part] = []
     place = 0
-    for part in stored.parts:
+    for part in reference.parts:
         count = _length(part)
         low, high = max(start, place) - place, min(start + size, place + count) - place
         if low < high:
             parts.append(_cut(part, low, high))
         place += count
-    return StoredRef(tuple(parts), stored.bytes * size // max(1, place))
+    return StoredRef(tuple(parts), reference.bytes * size // max(1, place))
 
 
 def _length(part: Part) -> int:

@@ -39,22 +39,22 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
         return True
     host = execution.host(step, run)
     scope = host.scope(event_names(ENTERED, step.name, None))
-    found: Admission = admit(step.admit, scope)
+    admission: Admission = admit(step.admit, scope)
     execution.journal.emit(
         "policy.admit.evaluated",
         step.name,
         "step",
         "COMPLETED",
         parent=execution.state.workflow_id,
-        allowed=found.allowed,
-        rule=found.rule,
-        indeterminate=list(found.indeterminate) or None,
+        allowed=admission.allowed,
+        rule=admission.rule,
+        indeterminate=list(admission.indeterminate) or None,
     )
-    matched = found.rule is not None and step.admit[found.rule].when is not None
-    if is_reported(execution.graph.names, (matched,)):
-        for one in found.mistakes:
-            host.warn(one.message, one.span)
-    return found.allowed
+    has_condition = admission.rule is not None and step.admit[admission.rule].when is not None
+    if is_reported(execution.graph.names, (has_condition,)):
+        for warning in admission.mistakes:
+            host.warn(warning.message, warning.span)
+    return admission.allowed
 
 
 def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
@@ -83,6 +83,6 @@ def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
     run.args = {**args, "input": args, "args": args} if args else {}
     if step.enter:
         scope = host.scope(event_names(ENTERED, step.name, None))
-        assigns = [one for rule in step.enter if allows(rule.guard, "ok", scope) for one in rule.set]
-        host.assign([(one.target, templates.render(one.value, scope)) for one in assigns])
+        assigns = [assign for rule in step.enter if allows(rule.guard, "ok", scope) for assign in rule.set]
+        host.assign([(assign.target, templates.render(assign.value, scope)) for assign in assigns])
     return seconds_of(step.timeout.total, host.scope(), "timeout") if step.timeout else None

@@ -80,8 +80,8 @@ def with_timeout(step: Step, run: StepRun, end: End) -> End:
     """The end; a failure if the run had timed out before, even if its last call succeeded."""
     if run.stop != "timeout":
         return end
-    late = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
-    return End("error", {**end.outcome, **late}, None, step.span)
+    timeout = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
+    return End("error", {**end.outcome, **timeout}, None, step.span)
 
 
 def complete_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
@@ -96,12 +96,12 @@ def complete_run(execution: Execution, step: Step, run: StepRun, end: End, kind:
 def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
     if step.result is None and not step.set and not step.status:
         return end
-    host, bound = execution.host(step, run), execution.graph.names.outcome
+    host, profile = execution.host(step, run), execution.graph.names.outcome
     view = record_view(_record(execution, step, run, end, kind, "completed"))
     final: PlainOutcome = {**end.outcome, "page": None}
     names = {
-        **call_names(bound, step.name, kind, end.outcome, around=host.scope),
-        "result": call_names(bound, step.name, kind, final)["result"],
+        **call_names(profile, step.name, kind, end.outcome, around=host.scope),
+        "result": call_names(profile, step.name, kind, final)["result"],
         step.name: view,
         "_prev": view,
     }
@@ -110,7 +110,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
             end = replace(end, outcome=with_result(end.outcome, templates.render(step.result, host.scope(names))))
             execution.state.records[step.name].outcome = end.outcome
         scope = host.scope(names)
-        host.assign([(one.target, templates.render(one.value, scope)) for one in step.set])
+        host.assign([(assign.target, templates.render(assign.value, scope)) for assign in step.set])
         if step.status and execution.state.stop is None:
             status = templates.render(step.status.value, host.scope(names))
             execution.state.given_status = word(status, "status", RUN_RESULTS, step.status.span)
@@ -175,11 +175,13 @@ def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, J
     """The result for an event with this ``meta``; a summary of all steps for an end step that the compiler added."""
     if not step.is_synthetic or step.name != execution.graph.final:
         return logged_result(end.outcome, meta)
-    records = {name: one for name, one in execution.state.records.items() if name != step.name}
+    records = {name: record for name, record in execution.state.records.items() if name != step.name}
     return {
         "status": "aggregated",
-        "results": combined_results({name: one.outcome for name, one in records.items() if one.status == "completed"}),
-        "failed_steps": [name for name, one in records.items() if one.status == "failed"],
+        "results": combined_results(
+            {name: record.outcome for name, record in records.items() if record.status == "completed"}
+        ),
+        "failed_steps": [name for name, record in records.items() if record.status == "failed"],
     }
 
 

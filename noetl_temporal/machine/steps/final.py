@@ -19,9 +19,9 @@ def ended_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dic
     """``steps`` has the status of each other step of the playbook, None if it has not run; ``failures`` those kept in
     full.
     """
-    ended = add_tallies(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
+    tallies = add_tallies(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
     others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]
     return {
-        "steps": {name: ended[name].status if name in ended else None for name in others},
-        "failures": [{field: getattr(one, field) for field in _SEEN} for one in failures.kept],
+        "steps": {name: tallies[name].status if name in tallies else None for name in others},
+        "failures": [{field: getattr(failure, field) for field in _SEEN} for failure in failures.kept],
     }

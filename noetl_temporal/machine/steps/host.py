@@ -37,7 +37,7 @@ class StepHost:
         self.execution_id = execution.id
         self.secrets_key = keychain.key
         self.prefix = self.run_id = run.id
-        self.key = self.once = f"{execution.id}/{run.id}"
+        self.key = self.step_run_key = f"{execution.id}/{run.id}"
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own
         self.iteration: int | None = None
         self.meta: Mapping[str, Any] = {"step": step.name, "step_run_id": run.id}

@@ -70,22 +70,23 @@ def choose_routes(
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
     boundary: Boundary = "error" if status == "failed" else "ok"
-    fixed = execution.plan.of_step(step).fixed_routes(boundary)
-    if fixed is not None:
-        return ChosenRoutes(fixed)
+    fixed_selection = execution.plan.of_step(step).fixed_routes(boundary)
+    if fixed_selection is not None:
+        return ChosenRoutes(fixed_selection)
     scope = LazyNames(lambda: _scope(execution, step, run, status, end, kind))
     mistakes: tuple[ConditionWarning, ...] = ()
     try:
-        chosen = select(step.route, boundary, scope)
-        mistakes = _reported_warnings(execution, chosen) if status == "completed" else ()
-        values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
+        selection = select(step.route, boundary, scope)
+        mistakes = _reported_warnings(execution, selection) if status == "completed" else ()
+        assigns = [assign for arc in selection.arcs for assign in arc.set]
+        values = [(assign.target, templates.render(assign.value, scope)) for assign in assigns]
         if values:
             execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
         return ChosenRoutes(
             raised=End("error", template_outcome(failure), None, failure.span or step.span), mistakes=mistakes
         )
-    return ChosenRoutes(chosen, tuple(values), mistakes=mistakes)
+    return ChosenRoutes(selection, tuple(values), mistakes=mistakes)
 
 
 def follow_routes(
@@ -104,15 +105,15 @@ def follow_routes(
             else StepExit(step.name, (execution.graph.final,))
         )
     _emit(execution, step, run, routes)
-    for one in routes.mistakes:
-        execution.host(step, run).warn(one.message, one.span)
+    for warning in routes.mistakes:
+        execution.host(step, run).warn(warning.message, warning.span)
     if routes.values:
         execution.host(step, run).emit_set(routes.values)
     if failed:
-        ended = _exit_after_failure(execution, step, run, end, targets)
+        step_exit = _exit_after_failure(execution, step, run, end, targets)
         if routes.raised is not None and routes.raised is not end:
             _add_failure(execution, step, run, routes.raised, handled=False)
-        return ended
+        return step_exit
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return StepExit(step.name, targets)
@@ -129,8 +130,8 @@ def enter_region(
     if routes is None:
         return ChosenRoutes()
     _emit(execution, entry, run, routes)
-    for one in routes.mistakes:
-        execution.host(entry, run).warn(one.message, one.span)
+    for warning in routes.mistakes:
+        execution.host(entry, run).warn(warning.message, warning.span)
     if routes.values:
         execution.host(entry, run).emit_set(routes.values)
     return routes
@@ -168,10 +169,10 @@ def _emit(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) 
     )
 
 
-def _reported_warnings(execution: Execution, chosen: Selection) -> tuple[ConditionWarning, ...]:
+def _reported_warnings(execution: Execution, selection: Selection) -> tuple[ConditionWarning, ...]:
     """The warnings about conditions that did not match because of an undefined name."""
-    matched = (bool(arc.when) for arc in chosen.arcs)
-    return chosen.mistakes if is_reported(execution.graph.names, matched) else ()
+    has_conditions = (bool(arc.when) for arc in selection.arcs)
+    return selection.mistakes if is_reported(execution.graph.names, has_conditions) else ()
 
 
 def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
@@ -239,8 +240,8 @@ def _defer_failures(execution: Execution, step: Step, failures: FailureLog) -> N
 def add_deferred_failures(execution: Execution) -> None:
     """At the end of the run, add the failures of loops over steps whose end was not reached, as unhandled."""
     for record in execution.state.records.values():
-        found, record.failures = record.failures, FailureLog()
-        _add_failures(execution, found, handled=False)
+        failures, record.failures = record.failures, FailureLog()
+        _add_failures(execution, failures, handled=False)
 
 
 def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:
@@ -248,8 +249,8 @@ def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:
     loop = execution.state.records.get(execution.plan.ends.get(step.name, ""))
     if loop is None:
         return FailureLog()
-    found, loop.failures = loop.failures, FailureLog()
-    return found
+    failures, loop.failures = loop.failures, FailureLog()
+    return failures
 
 
 def _add_failures(execution: Execution, failures: FailureLog, *, handled: bool) -> None:

@@ -96,10 +96,10 @@ class TaskExecutions:
 
     def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
-        bound = {**self._names.bound(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
-        names = self._names.around_call(bound) if plan.reads_names else NO_NAMES
+        input_ = {**self._names.input_names(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
+        names = self._names.around_call(input_) if plan.reads_names else NO_NAMES
         progress = state.task
-        rendered = RenderedTask(plan.task, names, bound, progress.config)
+        rendered = RenderedTask(plan.task, names, input_, progress.config)
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.feed.at
         id_ = self._call_id(plan)
         progress.event_id = emit_started(host, state, plan, id_)

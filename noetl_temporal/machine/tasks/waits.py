@@ -45,7 +45,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
         form=config.get("form") or {},
         approvers=_names(config.get("approvers")),
     )
-    wait = _limited(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
+    wait = _with_timeout(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
     return _emit_started(host, plan, wait, state.task.event_id)
 
 
@@ -61,7 +61,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
         iteration=host.iteration,
         signal=rule.wait_for or "",
     )
-    return _emit_started(host, plan, _limited(wait, seconds), host.parent_id)
+    return _emit_started(host, plan, _with_timeout(wait, seconds), host.parent_id)
 
 
 def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
@@ -70,17 +70,17 @@ def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
 
 
 def _timed_out(wait: Wait) -> PlainOutcome:
-    what = "no decision" if wait.kind == "approval" else f"no signal {wait.signal!r}"
-    what = what if wait.kind != "time" else "the time was not reached"
+    subject = "no decision" if wait.kind == "approval" else f"no signal {wait.signal!r}"
+    subject = subject if wait.kind != "time" else "the time was not reached"
     came = "" if wait.kind == "time" else " came"
-    outcome = error_outcome("timeout", f"{what}{came} within {wait.timeout:g} s")
+    outcome = error_outcome("timeout", f"{subject}{came} within {wait.timeout:g} s")
     return {**outcome, "error": {**outcome["error"], "wait": wait.task}}
 
 
-def still_failed(outcome: PlainOutcome, late: PlainOutcome) -> PlainOutcome:
+def still_failed(outcome: PlainOutcome, timeout: PlainOutcome) -> PlainOutcome:
     """Return the failure of a call whose retry did not receive its signal."""
     error: dict[str, Json] = outcome.get("error") or {}
-    message = f"{error.get('message') or 'failed'}; {late['error']['message']}"
+    message = f"{error.get('message') or 'failed'}; {timeout['error']['message']}"
     return {**outcome, "status": "error", "error": {**error, "message": message}}
 
 
@@ -145,7 +145,7 @@ def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
     return max(until, since)
 
 
-def _limited(wait: Wait, seconds: float | None) -> Wait:
+def _with_timeout(wait: Wait, seconds: float | None) -> Wait:
     """The wait with its timeout, if that is before its due time."""
     if seconds is None:
         return wait
@@ -158,4 +158,4 @@ def _limited(wait: Wait, seconds: float | None) -> Wait:
 def _names(value: Json) -> tuple[str, ...]:
     if value is None:
         return ()
-    return tuple(str(one) for one in (cast("list[Any]", value) if isinstance(value, list) else [value]))
+    return tuple(str(name) for name in (cast("list[Any]", value) if isinstance(value, list) else [value]))

@@ -59,8 +59,8 @@ MAX_REQUESTS = 500
 
 def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Fact]) -> bool:
     """Whether the request was accepted before."""
-    accepted = (fact.request_id for fact in unfed if isinstance(fact, _REQUESTS))
-    return request_id <= state.oldest_request or request_id in state.requests or request_id in accepted
+    request_ids = (fact.request_id for fact in unfed if isinstance(fact, _REQUESTS))
+    return request_id <= state.oldest_request or request_id in state.requests or request_id in request_ids
 
 
 def remember(request_id: int, state: PlaybookState) -> None:
@@ -81,8 +81,8 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
         return "the run has ended"
     size = _size(signal.data)
     if size > SIGNAL_BYTES:
-        allowed = f"at most {SIGNAL_BYTES:,} are allowed"
-        return f"the payload has {size:,} bytes; {allowed}: store it elsewhere and send its location"
+        limit = f"at most {SIGNAL_BYTES:,} are allowed"
+        return f"the payload has {size:,} bytes; {limit}: store it elsewhere and send its location"
     if signal.key is not None and len(signal.key) > MOST_KEY_CHARACTERS:
         return f"the key has {len(signal.key):,} characters; at most {MOST_KEY_CHARACTERS:,} are allowed"
     coming = [fact.signal for fact in unfed if isinstance(fact, Signalled)]
@@ -92,26 +92,26 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
 def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Signal]) -> str | None:
     """Return why the signal cannot be kept; None if an open wait takes it. Signals in ``coming`` take waits first."""
     waits = list(state.waits.values())
-    kept = [one for queue in state.signals.values() for one in queue]
-    for one in coming:
-        wait = waiting_for(one, waits)
+    queued = [earlier for queue in state.signals.values() for earlier in queue]
+    for earlier in coming:
+        wait = waiting_for(earlier, waits)
         if wait is None:
-            kept.append(one)
+            queued.append(earlier)
         else:
             waits.remove(wait)
     if waiting_for(signal, waits) is not None:
         return None
-    if sum(one.name == signal.name for one in kept) >= KEPT_SIGNALS:
+    if sum(earlier.name == signal.name for earlier in queued) >= KEPT_SIGNALS:
         return f"{KEPT_SIGNALS} signals {signal.name!r} are kept already, and no step has read them"
-    if sum(_size(one.data) for one in kept) + _size(signal.data) > KEPT_BYTES:
+    if sum(_size(earlier.data) for earlier in queued) + _size(signal.data) > KEPT_BYTES:
         return f"the kept signals have {KEPT_BYTES:,} bytes already, and no step has read them"
     return None
 
 
 def known_waits(state: PlaybookState, unfed: Iterable[Fact]) -> Mapping[str, Wait]:
     """The open waits by id, also those that a chunk has reported and the machine has not applied yet."""
-    reported = (fact.wait for fact in unfed if isinstance(fact, WaitOpened))
-    return {**{wait.id: wait for wait in reported if wait.id not in state.handed}, **state.waits}
+    new_waits = (fact.wait for fact in unfed if isinstance(fact, WaitOpened))
+    return {**{wait.id: wait for wait in new_waits if wait.id not in state.handed}, **state.waits}
 
 
 def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Fact]) -> str | None:
