@@ -38,7 +38,7 @@ class RefusedError(ValueError):
 
 
 def pause_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
-    """Why the run cannot be paused; None if it can."""
+    """Return why the run cannot be paused; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
     if state.stop is not None:
@@ -47,19 +47,19 @@ def pause_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
 
 
 def resume_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
-    """Why the run cannot be resumed; None if it can."""
+    """Return why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
     return None if _is_paused(state, unfed) else "the run is not paused"
 
 
 def retry_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
-    """Why no held step can be retried; None if one can."""
+    """Return why no held step can be retried; None if one can."""
     return "the run is paused: resume it first" if _is_paused(state, unfed) else None
 
 
 def skip_problem(data: Json, steps: int = 1) -> str | None:
-    """Why the data cannot be the result of so many held steps; None if it can."""
+    """Return why the data cannot be the result of so many held steps; None if it can."""
     size = len(msgspec.json.encode(data))
     if size * steps > MOST_SKIP_BYTES and size <= SIGNAL_BYTES:
         limit = f"at most {MOST_SKIP_BYTES // steps:,} are allowed for {steps:,} held steps"
@@ -72,8 +72,8 @@ def skip_problem(data: Json, steps: int = 1) -> str | None:
 
 
 def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Fact]) -> HeldStep:
-    """The held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item with
-    index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
+    """Return the held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item
+    with index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
     steps = all_held(graph, state, step, unfed)
     if len(steps) == 1:
@@ -86,7 +86,7 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[F
 
 
 def all_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Fact]) -> list[HeldStep]:
-    """The held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
+    """Return the held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
     if state.phase == "ended":
         raise RefusedError("the run has ended")
     decided_runs = {run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested) for run in fact.runs}

@@ -66,7 +66,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     # ---- what a shell sees ----------------------------------------------------------------------------------------
 
     def snapshot(self) -> Json:
-        """The state as plain JSON, with the version of its format."""
+        """Return the state as plain JSON, with the version of its format."""
         return state_snapshot(self.state)
 
     @property
@@ -294,7 +294,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
             self._mark_ready(run)
 
     def _pipeline(self, run: R) -> Pipeline:
-        """The pipeline of a run, created once per machine."""
+        """Return the pipeline of a run, created once per machine."""
         pipeline = self._pipelines.get(run.id)
         if pipeline is None:
             if run.pipeline is None:
@@ -309,7 +309,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     # ---- machines inside this one (regions/) ----------------------------------------------------------------------
 
     def _inside(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
-        """The machines inside, each with the run that it belongs to."""
+        """Return the machines inside, each with the run that it belongs to."""
         return ()
 
     def _settle_inside(self) -> bool:
@@ -321,7 +321,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inside())
 
     def _with_run(self, id_: str) -> Engine[Any, Any]:
-        """The machine of a run: this one, or one inside; this one for what belongs to no run."""
+        """Return the machine of a run: this one, or one inside; this one for what belongs to no run."""
         if id_ not in self._runs:
             for owner, inner in self._inside():
                 if inner.has_run(id_):
@@ -330,7 +330,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return self
 
     def _runs_with_holds(self) -> set[str]:
-        """The runs that are held, or inside of which a step is held: their timeouts are suspended."""
+        """Return the runs that are held, or inside of which a step is held: their timeouts are suspended."""
         run_ids = set[str]()
         if any(wait.kind == "held" for wait in self.state.waits.values()):
             for id_, machine in self._inside():

@@ -74,7 +74,7 @@ class Holding(Answering):
         self._wait_opened(wait)
 
     def _runs_with_holds(self) -> set[str]:
-        """Also "" for the playbook itself."""
+        """Return the runs that are held or have a held step inside. If there are any, add "" for the playbook."""
         ids, runs = super()._runs_with_holds(), self.state.runs.values()
         ids |= {run.id for run in runs if run.held}
         if loops := [run for run in runs if run.loop]:

@@ -24,7 +24,7 @@ COMBINED_BYTES = 10_240
 
 
 _NOTHING: dict[str, Any] = {}
-"""It is never changed."""
+"""An empty mapping, which is never changed."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -114,7 +114,7 @@ class Looping(Starting):
         return True
 
     def _loop_end(self, step: Step, run: StepRun, progress: LoopProgress, report: ChunkReport) -> End:
-        """The end of a loop. If the loop itself failed, it fails even if failures of items are tolerated."""
+        """Return the end of a loop. If the loop itself failed, it fails even if failures of items are tolerated."""
         size_failure = too_large(report.results, self._limit)
         results = report.results if size_failure is None else []
         end = loop_end(step, self.graph.names, results, report.stats, report.stored)

@@ -70,12 +70,14 @@ class _TaskResults(Mapping[str, Any]):
 
 
 def task_view(task: TaskRecord) -> Any:
-    """The value of a task's name: its result, with the selected parts."""
+    """Return the value of a task's name: its result, with the selected parts."""
     return view_of(task.outcome, lambda result: result_view(task.kind, result, task.outcome.get("selected")))
 
 
 def record_view(record: StepRecord) -> Any:
-    """The value of a step's name: its result with ``results.<label>``, or its error with the results of loop items."""
+    """Return the value of a step's name: its result with ``results.<label>``, or its error with the results of loop
+    items.
+    """
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
         result_names = _partial_results(record) if record.kind == LOOP else _failed_response(record)
@@ -87,7 +89,7 @@ def record_view(record: StepRecord) -> Any:
 
 
 def _failed_response(record: StepRecord) -> dict[str, Any]:
-    """The response of a failed call, such as the body of an HTTP error."""
+    """Return the response of a failed call, such as the body of an HTTP error."""
     if record.outcome.get("result") is None and "stored" not in record.outcome:
         return {}
     view = view_of(record.outcome, lambda result: result_view(record.kind, result))
@@ -96,7 +98,7 @@ def _failed_response(record: StepRecord) -> dict[str, Any]:
 
 
 def _partial_results(record: StepRecord) -> dict[str, Any]:
-    """The partial results of a failed loop, for a step that repairs it."""
+    """Return the partial results of a failed loop, for a step that repairs it."""
     result: Any = result_in(record.outcome)
     if result is None:
         return {}
@@ -108,8 +110,8 @@ def _partial_results(record: StepRecord) -> dict[str, Any]:
 
 
 def results_of(state: PlaybookState, names: NamesProfile) -> Mapping[str, Any]:
-    """Results by step name, and by task name if the profile says so. A step that also runs on the routes of items has
-    the result of its own run.
+    """Return the results by step name, and by task name if the profile says so. A step that also runs on the routes of
+    items has the result of its own run.
     """
     layers = [state.records, state.left] if state.left else [state.records]
     tasks = [_TaskResults(layer) for layer in layers] if names.task_results else []
@@ -128,7 +130,7 @@ def playbook_scope(
     layers: Sequence[Mapping[str, Any]],
     outermost: Mapping[str, Any] = _NOTHING,
 ) -> Chain:
-    """All names visible at a time, with the given layers innermost. The scope does not change afterwards."""
+    """Return all names visible at a time, with the given layers innermost. The scope does not change afterwards."""
     results = results_of(state, names)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
@@ -151,7 +153,7 @@ class _Values(NamedTuple):
 
 
 def _values(state: PlaybookState) -> _Values:
-    """The values of the state. Few states have stored values, so the common case is fast."""
+    """Return the values of the state. Few states have stored values, so the common case is fast."""
     if not state.kept:
         return _Values(state.ctx, state.vars, state.workload, state.payload)
     return _Values(*(large_values.values_under(state, root) for root in _Values._fields))
@@ -185,7 +187,7 @@ def _reserved_names(
 
 
 def _names_set(values: _Values) -> dict[str, Any]:
-    """What the playbook has set, without the internal names of lowering."""
+    """Return what the playbook has set, without the internal names of lowering."""
     chain = Chain(values.vars, values.ctx)
     return {name: chain[name] for name in chain if not name.startswith("_")}
 

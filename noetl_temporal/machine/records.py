@@ -41,7 +41,7 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
 def later(
     records: Mapping[str, tuple[int, StepRecord]], more: Mapping[str, tuple[int, StepRecord]]
 ) -> dict[str, tuple[int, StepRecord]]:
-    """For each step, the record of the iteration with the higher index."""
+    """Return for each step the record of the iteration with the higher index."""
     latest = dict(records)
     for name, entry in more.items():
         if name not in latest or latest[name][0] <= entry[0]:

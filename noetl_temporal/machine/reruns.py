@@ -97,7 +97,7 @@ def reuse_state(state: PlaybookState, earlier: Earlier, secrets_key: str) -> Non
 
 
 def emit_reused(execution: Execution, earlier: Earlier) -> None:
-    """An event for each step whose outcome was reused, in the playbook's order."""
+    """Emit an event for each step whose outcome was reused, in the playbook's order."""
     records = {**execution.state.left, **execution.state.records}
     for name, step in execution.graph.steps.items():
         record = records.get(name)

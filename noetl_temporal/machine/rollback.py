@@ -51,11 +51,11 @@ class Runs(dict[str, R]):
         return run
 
     def get_mutable(self, id_: str) -> R | None:
-        """The run; None if there is none with this id."""
+        """Return the run; None if there is none with this id."""
         return None if super().get(id_) is None else self[id_]
 
     def all_mutable(self) -> list[R]:
-        """All runs, in the order in which they began."""
+        """Return all runs, in the order in which they began."""
         return [self[id_] for id_ in self]
 
 

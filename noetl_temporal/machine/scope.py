@@ -69,7 +69,7 @@ class Chain(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def materialise(self) -> Json:
-        """All names; inner layers shadow outer ones."""
+        """Return all names; inner layers shadow outer ones."""
         return {name: self[name] for name in self}
 
 
@@ -102,7 +102,7 @@ class LazyNames(Mapping[str, Any]):
         return len(self._computed_names())
 
     def materialise(self) -> Json:
-        """All names."""
+        """Return all names."""
         return {name: self[name] for name in self}
 
 
@@ -128,7 +128,7 @@ class Beside(Mapping[str, Any]):
         return len(self._own)
 
     def materialise(self) -> Json:
-        """The mapping's own names."""
+        """Return the mapping's own names."""
         return {name: self[name] for name in self._own}
 
 
@@ -137,7 +137,7 @@ def _nothing() -> Mapping[str, Any]:
 
 
 def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
-    """The names of a finished call, the same for rules, sinks, ``set``, ``patch`` and arcs.
+    """Return the names of a finished call, the same for rules, sinks, ``set``, ``patch`` and arcs.
 
     ``error`` is bound only if there is one, so that ``error is defined`` works.
     """
@@ -169,7 +169,7 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
 
 
 def _this_value(outcome: PlainOutcome, view: Any) -> Any:
-    """``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
+    """Return ``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
     whole, result = {"data": view, "result": view}, outcome.get("result")
     return Names({**result, **whole}) if isinstance(result, dict) else Names(whole)
 
@@ -183,7 +183,7 @@ def call_names(
     page: int = 1,
     around: Callable[[], Mapping[str, Any]] = _nothing,
 ) -> dict[str, Any]:
-    """The names of a finished call according to the names profile. ``around`` returns the scope of the call."""
+    """Return the names of a finished call according to the names profile. ``around`` returns the scope of the call."""
     if profile == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
         kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
@@ -196,14 +196,14 @@ def call_names(
 
 
 def own_step(profile: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """``step``, if the profile has it: the name of the running step, and the results of steps by name."""
+    """Return ``step``, if the profile has it: the name of the running step, and the results of steps by name."""
     return {"step": Beside({"name": step, "data": None, "result": None}, results)} if profile == "step" else {}
 
 
 def _step_after_call(
     profile: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """``step`` after the call: it has the result."""
+    """Return ``step`` after the call: it has the result."""
     if profile != "step":
         return {}
     result = view_of(outcome, partial(result_view, kind))
@@ -216,14 +216,15 @@ def _status_code(outcome: PlainOutcome) -> Json:
 
 
 def event_names(name: str, step: str, outcome: PlainOutcome | None) -> dict[str, Any]:
-    """The variable ``event`` of arcs."""
+    """Return the variable ``event`` of arcs."""
     payload = result_in(outcome) if outcome else None
     return {"event": Names({"name": EventName(name), "type": EventName(name), "step": step, "payload": payload})}
 
 
 def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
-    """The rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the configuration as
-    ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the call's result.
+    """Return the rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the
+    configuration as ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the
+    call's result.
     """
     names = mapping_of(config)
     value_names = [name for name in ("params", "data") if name in names]

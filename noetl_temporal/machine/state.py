@@ -142,7 +142,7 @@ class Pending(msgspec.Struct, omit_defaults=True):
     stopped_ms: int = 0
 
     def limit(self, started: int) -> float:
-        """The seconds that a deadline allows, without the time for which it was suspended."""
+        """Return the seconds that a deadline allows, without the time for which it was suspended."""
         return (self.due - self.stopped_ms - started) / 1000
 
 
@@ -257,8 +257,8 @@ class StepRun(Run, omit_defaults=True):
 
 class Settlement(msgspec.Struct, frozen=True):
     """Whether a claimed row is acknowledged or released, and how its iteration ended: ``status``, ``outcome``, ``task``
-    and ``span`` as in pipeline.End, ``kind`` that of its last tool. ``cause`` is what failed first in an iteration of
-    several steps.
+    and ``span`` as in task_executions.End, ``kind`` that of its last tool. ``cause`` is what failed first in an
+    iteration of several steps.
     """
 
     action: RowError
@@ -429,12 +429,12 @@ class LoopState(MachineState, omit_defaults=True):
 
 
 def state_snapshot(state: MachineState) -> dict[str, Json]:
-    """The state as plain JSON, with the version of its format."""
+    """Return the state as plain JSON, with the version of its format."""
     return {"version": VERSION, **msgspec.to_builtins(state, str_keys=True)}
 
 
 def restore_state(snapshot: dict[str, Json], kind: type[S], *, strict: bool = True) -> S:
-    """The state in a snapshot; not ``strict`` if its keys may be other than text. Raises ValueError for another
+    """Return the state in a snapshot; not ``strict`` if its keys may be other than text. Raises ValueError for another
     version.
     """
     version = snapshot.get("version", "without a number")

@@ -118,6 +118,6 @@ class Stopping(Waiting[S, R], Generic[S, R]):
         """Whether the run is work of the stop itself."""
 
     def _chunks_of(self, run: R) -> Iterable[str]:
-        """The chunks in flight of the run's loop."""
+        """Return the chunks in flight of the run's loop."""
         del run
         return ()

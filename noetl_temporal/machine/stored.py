@@ -152,7 +152,7 @@ def result_alone(outcome: Mapping[str, Any]) -> PlainOutcome:
 
 
 def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
-    """``view`` of the result; if the result is stored, deferred until a template reads it."""
+    """Return ``view`` of the result; if the result is stored, deferred until a template reads it."""
     reference = stored_in(outcome)
     if reference is None:
         return view(outcome.get("result"))
@@ -214,8 +214,8 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
 
 
 def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> Json:
-    """The results of these steps for one row of the log. Where they are too large together, those that another row has
-    are references to it; where the rest is still too large, only its size and beginning are there.
+    """Return the results of these steps for one row of the log. Where they are too large together, those that another
+    row has are references to it; where the rest is still too large, only its size and beginning are there.
     """
     whole = {name: _or_reference(outcome, COMBINED_BYTES) for name, outcome in outcomes.items()}
     if _bytes_of(whole) <= COMBINED_BYTES:
@@ -229,7 +229,7 @@ def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> Json:
 
 
 def _or_reference(outcome: Mapping[str, Any], limit: int) -> Json:
-    """The result, or where it is in the log if it is stored or has more than ``limit`` bytes."""
+    """Return the result, or where it is in the log if it is stored or has more than ``limit`` bytes."""
     size = _size_over(outcome, limit)
     if size is None:
         return outcome.get("result")

@@ -94,4 +94,4 @@ class Timing(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _runs_with_holds(self) -> set[str]:
-        """The owners of deadlines that are suspended because a step is held."""
+        """Return the owners of deadlines that are suspended because a step is held."""

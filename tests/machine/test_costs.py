@@ -83,7 +83,7 @@ def test_names_of_an_iteration_are_made_once_and_only_for_a_template(monkeypatch
 
 
 def test_names_of_a_playbook_are_not_made_for_steps_without_templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counted(monkeypatch, names, "_reserved")
+    made = counted(monkeypatch, names, "_reserved_names")
     run_text(sequence(5), lambda _: None)
     assert made == []
 
@@ -130,7 +130,7 @@ def test_holds_without_deadlines_look_at_no_other_item(monkeypatch: pytest.Monke
 
 
 def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded = counted(monkeypatch, journal, "_encoded")
+    encoded = counted(monkeypatch, journal, "_encode")
     finished = run_text(loop(ITEMS), lambda _: None)
     loops = 1
     assert len(encoded) == len(finished.events) + len(finished.calls) + loops

@@ -54,7 +54,7 @@ def cut(
     *,
     is_whole: bool = False,
 ) -> list[tuple[int, int]]:
-    """(first, size) of the ranges of a loop's items, each of at most ``max_bytes`` where it has several items.
+    """Return the ranges of a loop's items as (first, size), each of at most ``max_bytes`` if it has several items.
 
     They are of equal size, and as many as keep all that run at once busy until the end. A frame has as many items as it
     may, where there are enough for all frames that run at once. A loop that ``is_whole``, because its items may wait

@@ -35,7 +35,7 @@ RENEWALS = 3
 
 
 def claim_limits(loop: Loop, scope: Mapping[str, Any]) -> ClaimLimits:
-    """The limits of the loop's claimers. Raises TemplateFailure."""
+    """Return the limits of the loop's claimers. Raises TemplateFailure."""
     cursor = _cursor_of(loop)
     lease = max(SHORTEST_LEASE, _seconds(cursor, "lease_seconds", scope) or 0)
     interval = max(SHORTEST_LEASE / RENEWALS, _seconds(cursor, "heartbeat_seconds", scope) or lease / RENEWALS)
@@ -67,7 +67,7 @@ def _seconds(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> float | Non
 
 
 def lease_names(chunk: ChunkInput, claim: int) -> dict[str, Json]:
-    """The names for the lease of a claim. Its token is unique to the claim and the same in its retries."""
+    """Return the names for the lease of a claim. Its token is unique to the claim and the same in its retries."""
     seconds = chunk.claims.lease_seconds if chunk.claims is not None else 0
     return {LEASE: {"token": f"{chunk.execution_id}/{chunk.chunk_id}/{claim}", "seconds": seconds}}
 
@@ -75,7 +75,7 @@ def lease_names(chunk: ChunkInput, claim: int) -> dict[str, Json]:
 def renewal(
     cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any], outer: LeaseRenewal | None
 ) -> LeaseRenewal | None:
-    """How a call renews the lease of its row, and the ``outer`` one. Raises TemplateFailure."""
+    """Return how a call renews the lease of its row, and the ``outer`` one. Raises TemplateFailure."""
     task = cursor.renew
     if task is None:
         return outer
@@ -86,8 +86,8 @@ def renewal(
 
 
 def claimed_rows(outcome: PlainOutcome) -> list[Json] | None:
-    """The rows that a claim returned; None if the statement changed rows without returning them. Raises NotLoaded,
-    TemplateFailure.
+    """Return the rows that a claim returned; None if the statement changed rows without returning them. Raises
+    NotLoaded, TemplateFailure.
     """
     value = whole_result(outcome)
     result = cast("dict[str, Json]", value) if isinstance(value, dict) else {}

@@ -56,7 +56,7 @@ __all__ = ["CursorMachine", "loop_machine"]
 
 
 def loop_machine(chunk: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> LoopMachine:
-    """The machine of a chunk, which has items or claims rows."""
+    """Return the machine of a chunk, which has items or claims rows."""
     kind = LoopMachine if chunk.claims is None else CursorMachine
     return kind(chunk, state, limit=limit)
 
@@ -97,7 +97,7 @@ class CursorMachine(LoopMachine):
         return self._may_claim() or any(claimer.waiting for claimer in self._progress.claimers.values())
 
     def _next_claimer(self) -> int | None:
-        """The first claim that has a row to begin. Rows that wait under a stop only begin to end."""
+        """Return the first claim that has a row to begin. Rows that wait under a stop only begin to end."""
         limit = self._limits.row_concurrency
         claimers = self._progress.claimers.items()
         return next((number for number, claimer in claimers if claimer.waiting and claimer.running < limit), None)
@@ -117,7 +117,7 @@ class CursorMachine(LoopMachine):
         return is_free and self._may_claim() and self._rows_to_claim() > 0
 
     def _rows_to_claim(self) -> int:
-        """How many rows the next claim may take."""
+        """Return how many rows the next claim may take."""
         progress = self._progress
         requested = sum(claimer.requested for claimer in progress.claimers.values() if claimer.is_claiming)
         return min(self._limits.max_rows, self._limits.rows - progress.rows - requested)
@@ -148,7 +148,7 @@ class CursorMachine(LoopMachine):
         progress.found, progress.is_drained = 0, progress.is_drained or not claimer.is_overtaken
 
     def _rows_of(self, end: End) -> list[Json]:
-        """The rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
+        """Return the rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
         if end.status == "cancelled":
             return []
         outcome = end.outcome
@@ -208,8 +208,8 @@ class CursorMachine(LoopMachine):
             return False
 
     def _end_with_lease(self, settlement: Settlement, end: End) -> End:
-        """How the iteration ended, with the end of its row's lease. A row that was released comes again, and its last
-        failure counts.
+        """Return how the iteration ended, with the end of its row's lease. A row that was released comes again, and its
+        last failure counts.
         """
         is_held = end.status == "ok" and has_changed_rows(end.outcome)
         if settlement.action == "release" and is_held:
@@ -275,7 +275,7 @@ class CursorMachine(LoopMachine):
         )
 
     def _returned_count(self) -> int:
-        """How many rows the next chunk may claim."""
+        """Return how many rows the next chunk may claim."""
         is_over = self.state.stop is not None or self.state.failure is not None or self._progress.is_drained
         return 0 if is_over else max(0, self._limits.rows - self._progress.rows)
 
@@ -284,8 +284,8 @@ class CursorMachine(LoopMachine):
 
 
 def _iteration_outcome(settlement: Settlement) -> PlainOutcome:
-    """The outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of it may
-    have failed with an error after which the tasks continued.
+    """Return the outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of
+    it may have failed with an error after which the tasks continued.
     """
     if settlement.status != "ok" or settlement.outcome["status"] == "ok":
         return settlement.outcome
@@ -293,6 +293,6 @@ def _iteration_outcome(settlement: Settlement) -> PlainOutcome:
 
 
 def _statement_failure(outcome: PlainOutcome, statement: str) -> PlainOutcome:
-    """The failure of a statement, which it names."""
+    """Return the failure of a statement, which it names."""
     error: Mapping[str, Any] = outcome.get("error") or {}
     return {"status": "error", "error": {**error, "message": f"{statement}: {error.get('message') or 'failed'}"}}

@@ -22,7 +22,7 @@ NO_STORE = (
 
 
 def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameLimits | None:
-    """The limits of the loop's frames, None for a loop without. Raises TemplateFailure.
+    """Return the limits of the loop's frames, None for a loop without. Raises TemplateFailure.
 
     ``in_flight`` items run at once, in as many frames as their ``row_concurrency`` needs.
     """
@@ -42,7 +42,7 @@ def _count(frame: Frame, name: str, scope: Mapping[str, Any]) -> int:
 
 
 def _render(frame: Frame, name: str, scope: Mapping[str, Any]) -> Any:
-    """The value of a field; its default if it is not set or its template yields null."""
+    """Return the value of a field; its default if it is not set or its template yields null."""
     value: Value | None = getattr(frame, name)
     result = None if value is None else templates.render(value, scope)
     return defaults.FRAME[name] if result is None else result

@@ -25,7 +25,7 @@ __all__ = ["IterationHost", "iteration_ids"]
 
 
 def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
-    """The fields of an event that identify the iteration."""
+    """Return the fields of an event that identify the iteration."""
     return {
         "step": input_.step.name,
         "loop_id": input_.loop_id,
@@ -74,11 +74,11 @@ class IterationHost:
         return LazyNames(partial(_iteration_names, self._input, run.index, run.bound, run.claim, run.row))
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the iteration's row."""
+        """Return the lease of the iteration's row."""
         return self._lease_of(self._own)
 
     def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Chain:
-        """The names of the iteration; they shadow the ``results`` of its region, which shadow the outer names."""
+        """Return the names of the iteration. They shadow the ``results`` of its region, and these the outer names."""
         outer, loop_ctx, run = self._input.scope, self._loop.ctx, self._own
         set_names = LazyNames(partial(_names_set, run.ctx, loop_ctx, outer, self.journal.feed.at))
         return Chain(*layers, self._names, set_names, run.bound, run.ctx, loop_ctx, results, outer)
@@ -90,8 +90,8 @@ class IterationHost:
         return names
 
     def _ctx_layers(self) -> list[Mapping[str, Any]]:
-        """The mappings in which a name of ctx is looked up. The playbook sends only the names that the body's templates
-        read.
+        """Return the mappings in which a name of ctx is looked up. The playbook sends only the names that the body's
+        templates read.
         """
         outer = self._input.scope
         return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
@@ -137,8 +137,8 @@ class IterationHost:
 def _iteration_names(
     chunk: ChunkInput, index: int, set_names: Mapping[str, Json], claim: int, row: Json
 ) -> dict[str, Any]:
-    """The names of an iteration; ``set_names`` has those set with ``set iter.x``. The number of rows of a cursor is
-    unknown.
+    """Return the names of an iteration; ``set_names`` has those set with ``set iter.x``. The number of rows of a cursor
+    is unknown.
     """
     element = chunk.step.loop.element if chunk.step.loop else "item"
     item = chunk.items[index - chunk.first] if chunk.claims is None else row
@@ -158,7 +158,7 @@ def _iteration_names(
 
 
 def _position_names(chunk: ChunkInput, index: int) -> dict[str, Any]:
-    """Where an iteration stands among all of its loop."""
+    """Return where an iteration stands among all of its loop."""
     if chunk.claims is not None:
         return {"index": index, "index0": index, "first": index == 0}
     last, total = index == chunk.total - 1, chunk.total
@@ -176,6 +176,6 @@ def _position_names(chunk: ChunkInput, index: int) -> dict[str, Any]:
 def _names_set(
     run_ctx: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int
 ) -> dict[str, Any]:
-    """What this iteration, those before it and the playbook have set; and the time."""
+    """Return the names that this iteration, those before it and the playbook have set, and the time."""
     ctx: dict[str, Any] = {name: Chain(run_ctx, loop, outer.get(name) or {}) for name in ("ctx", "vars", VARS_CACHE)}
     return {**ctx, "now": templates.Clock(at)}

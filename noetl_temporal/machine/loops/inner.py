@@ -60,11 +60,11 @@ class InnerLoop(LoopMachine):
         return self._around.lease()
 
     def _results_to_store(self) -> list[Json] | None:
-        """They are part of the result of the outer loop's iteration."""
+        """Return None: the results are part of the result of the outer loop's iteration."""
         return None
 
     def adjust_deadlines(self) -> None:
-        """Timers are those of the outermost loop."""
+        """Adjust the deadlines of the outermost loop, which has all timers."""
         self._outer.adjust_deadlines()
 
     def _wait_opened(self, wait: Wait) -> None:
@@ -74,7 +74,7 @@ class InnerLoop(LoopMachine):
         self._outer.wait_closed(wait, ending)
 
     def _close(self, finish: Finish) -> None:
-        """The machine around finds the report."""
+        """Do nothing: the machine around reads the report."""
 
 
 class _InnerCursor(InnerLoop, CursorMachine):
@@ -82,6 +82,6 @@ class _InnerCursor(InnerLoop, CursorMachine):
 
 
 def inner_loop(chunk: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> InnerLoop:
-    """The machine of a loop ``inside`` an iteration, which has items or claims rows."""
+    """Return the machine of a loop ``inside`` an iteration, which has items or claims rows."""
     kind = InnerLoop if chunk.claims is None else _InnerCursor
     return kind(chunk, state, inside, outer)

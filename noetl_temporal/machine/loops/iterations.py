@@ -125,11 +125,11 @@ class Iterations(Engine[LoopState, Iteration]):
             machine.begin()
 
     def _element(self, position: int, row: Json) -> Json:
-        """The item of an iteration; a claimed row has none."""
+        """Return the item of an iteration; a claimed row has none."""
         return self.input.items[position] if row is None else row
 
     def _run_id(self, name: str) -> str:
-        """The id of a run of this loop, unique among all runs of the workflow."""
+        """Return the id of a run of this loop, unique among all runs of the workflow."""
         return name
 
     def _take_pipeline(self, run: Iteration) -> PipelineState | None:
@@ -160,7 +160,7 @@ class Iterations(Engine[LoopState, Iteration]):
         self._end_iteration(run, end, cause)
 
     def _end_iteration(self, run: Iteration, end: End, cause: Failure | None = None) -> None:
-        """``cause`` is what failed first where the iteration ran several steps."""
+        """End an iteration. ``cause`` is what failed first if it ran several steps."""
         state, index = self.state, run.index
         del state.runs[run.id]
         self._emit_end(run, end)
@@ -274,7 +274,7 @@ class Iterations(Engine[LoopState, Iteration]):
             self._region_machine(run, self._region).stop()
 
     def _wake(self, run_id: str) -> bool:
-        """Regions settle at every fact."""
+        """Make a run ready, see Intake. An iteration with a region needs nothing: regions settle at every fact."""
         run = self._runs.get(run_id)
         return super()._wake(run_id) if run is None or run.region is None else True
 
@@ -286,7 +286,7 @@ class Iterations(Engine[LoopState, Iteration]):
         return self._limit
 
     def host_of(self, iteration: Iteration) -> IterationHost:
-        """The host of an iteration, created once per machine."""
+        """Return the host of an iteration, created once per machine."""
         host = self._hosts.get(iteration.id)
         if host is None:
             host = IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
@@ -294,16 +294,16 @@ class Iterations(Engine[LoopState, Iteration]):
         return host
 
     def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
-        """The lease of the row that an iteration processes, or that the loop around it does."""
+        """Return the lease of the row that an iteration processes, or that the loop around it does."""
         del iteration
         return self._outer_lease()
 
     def _outer_lease(self) -> LeaseRenewal | None:
-        """The lease of the row that the iteration around this loop processes."""
+        """Return the lease of the row that the iteration around this loop processes."""
         return None
 
     def journal_of(self, iteration: Iteration) -> Journal:
-        """The journal of this machine, whose events have the iteration."""
+        """Return the journal of this machine, whose events have the iteration."""
         ids = iteration_ids(self.input, iteration.index)
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
 
@@ -320,7 +320,7 @@ class Iterations(Engine[LoopState, Iteration]):
         self._wait_closed(wait, ending)
 
     def inner_loop(self, chunk: ChunkInput, state: LoopState, inside: RegionMachine) -> InnerLoop:
-        """The machine of a loop inside of an iteration."""
+        """Return the machine of a loop inside of an iteration."""
         from noetl_temporal.machine.loops.inner import inner_loop  # its classes are subclasses of this one
 
         return inner_loop(chunk, state, inside, self)

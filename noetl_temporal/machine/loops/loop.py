@@ -86,7 +86,7 @@ class LoopMachine(Iterations):
             self._journal.send(self._return_command(wait_id, answer))
 
     def return_answer(self, fact: Answered) -> list[CloseWait]:
-        """The messages to the playbook that an answer came too late for its waits."""
+        """Return the messages to the playbook that an answer came too late for its waits."""
         return [self._return_command(wait_id, fact.answer) for wait_id in fact.wait_ids]
 
     def _return_command(self, wait_id: str, answer: Answer) -> CloseWait:
@@ -139,7 +139,7 @@ class LoopMachine(Iterations):
         return results_to_store(self.input, self.state, self._limit)
 
     def _values_stored(self, owner: str, fact: ValuesStored) -> None:
-        """The results, which this machine no longer has then; without a place for them the chunk fails."""
+        """The results of the chunk were stored: drop them. If that failed, so does the chunk."""
         del owner
         if fact.error:
             self.state.failure = self.state.failure or error_outcome("internal", fact.error)
@@ -168,12 +168,12 @@ class LoopMachine(Iterations):
         return self._has_items_left() and not keeps_items
 
     def _returned_count(self) -> int:
-        """How many items are returned."""
+        """Return how many items are returned."""
         state = self.state
         return len(self.input.items) - state.next if state.is_closed and state.stop is None else 0
 
     def _item_count(self) -> int:
-        """How many items count here."""
+        """Return how many items count here."""
         return len(self.input.items) - self._returned_count()
 
     def _finish(self) -> None:

@@ -80,7 +80,7 @@ def results_to_store(chunk: ChunkItems, state: LoopState, limit: int) -> list[Js
 
 
 def stored_results(state: LoopState, indices: range, reference: PayloadRef) -> StoredRef:
-    """One entry an item: stored with the chunk, stored with its call, or null for an item without a result."""
+    """Return the reference to one result per item: stored with the chunk, stored with its call, or null without one."""
     parts: list[Part] = []
     position, size = 0, reference.bytes
     for index in indices:

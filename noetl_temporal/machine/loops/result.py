@@ -20,8 +20,8 @@ ITEMS_FAILED = "loop"
 def loop_end(
     step: Step, names: NamesProfile, results: list[Json], stats: dict[str, int], reference: StoredRef | None = None
 ) -> End:
-    """The end of a loop step. It fails if an iteration failed, unless the loop has best_effort (semantics.md 22).
-    ``reference`` is set if the results are stored.
+    """Return the end of a loop step. It fails if an iteration failed, unless the loop has best_effort (semantics.md
+    22). ``reference`` is set if the results are stored.
     """
     outcome = loop_result(names, results, stats, reference)
     is_tolerant = step.loop is not None and step.loop.failure == "best_effort"

@@ -43,7 +43,7 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
 
 
 def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Ascending numbers as ranges of (first, size)."""
+    """Return ascending numbers as ranges of (first, size)."""
     ranges: list[tuple[int, int]] = []
     for index in indices:
         if ranges and sum(ranges[-1]) == index:

@@ -31,7 +31,7 @@ class RegionHost(StepHost):
         self._inside = inside
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
-        """The names of the iteration; results of its steps shadow those of steps before the loop."""
+        """Return the names of the iteration; results of its steps shadow those of steps before the loop."""
         results = results_of(self._state, self.names)
         step = own_step(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
         run_names = {"iter": self._inside.iter_names, **step}
@@ -43,7 +43,7 @@ class RegionHost(StepHost):
         return Chain(*layers, self._run.args, run_names, reserved, outer)
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the row that the iteration processes."""
+        """Return the lease of the row that the iteration processes."""
         return self._inside.lease()
 
     def write(self, values: Sequence[tuple[str, Json]]) -> None:

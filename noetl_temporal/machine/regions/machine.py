@@ -74,7 +74,7 @@ class RegionMachine(Machine):
         super()._set_state(state)
 
     def _new_plan(self, graph: Graph) -> GraphPlan:
-        """All iterations share the plan of the region."""
+        """Return the plan of the region, which all iterations share."""
         del graph
         return self._region.plan
 
@@ -98,7 +98,7 @@ class RegionMachine(Machine):
         return "" if tasks is None else tasks.kind
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the row that the iteration processes."""
+        """Return the lease of the row that the iteration processes."""
         return self._outer.host_of(self._iteration).lease()
 
     @property
@@ -114,7 +114,7 @@ class RegionMachine(Machine):
         return () if self._region.end else (*self.state.left.items(), *self._own_records())
 
     def _own_records(self) -> Iterable[tuple[str, StepRecord]]:
-        """The records of the iteration's steps, without that of the loop itself, whose tasks it has."""
+        """Return the records of the iteration's steps, without that of the loop itself, whose tasks it has."""
         loop_step = self._outer.input.step.name
         return ((name, record) for name, record in self.state.records.items() if name != loop_step)
 
@@ -153,7 +153,7 @@ class RegionMachine(Machine):
         return None if routes.chosen.arcs else end
 
     def _entry(self, step: Step, enter: Route) -> tuple[Step, StepRun]:
-        """The loop's step as one from which the arcs into the region lead, and its run."""
+        """Return the loop's step as one from which the arcs into the region lead, and its run."""
         id_ = f"{self._prefix}{escape_name(step.name)}"
         run = StepRun(id=id_, event_id=self._iteration.event_id, started=0, step=step.name)
         return replace(step, loop=None, route=enter), run
@@ -217,7 +217,7 @@ class RegionMachine(Machine):
             return End("error", template_outcome(failure), None, span)
 
     def _outcome(self) -> PlainOutcome:
-        """That of the item's tasks; a failure of theirs was handled by the route."""
+        """Return the outcome of the item's tasks, without an error: the route has handled it. Else that of the region."""
         tasks = self.state.records.get(self._outer.input.step.name)
         if tasks is None:
             return {**OK, "result": self._result()}
@@ -286,7 +286,7 @@ class RegionMachine(Machine):
             super()._cancel_run(run)
 
     def _keeps_items(self, run: StepRun) -> bool:
-        """No: they are stored with those of the outer loop."""
+        """Return False: the items are stored with those of the outer loop."""
         del run
         return False
 
@@ -295,7 +295,7 @@ class RegionMachine(Machine):
         return super()._is_to_hold(step, end) and kind_of(end.outcome) != LEASE_LOST
 
     def _adjust_deadlines(self) -> None:
-        """Timers are those of the outermost loop."""
+        """Adjust the deadlines of the outermost loop, which has all timers."""
         self._outer.adjust_deadlines()
 
     def _keep_large_values(self) -> None:

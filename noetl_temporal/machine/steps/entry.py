@@ -18,8 +18,9 @@ __all__ = ["deadline_id", "emit_started", "enter", "is_admitted", "new_run"]
 
 
 def new_run(execution: Execution, step: Step) -> StepRun:
-    """The next run of a step. Its id ``<step>#<n>`` is unique in the workflow; in a region it is prefixed with the
-    loop's id and the iteration's index."""
+    """Return the next run of a step. Its id ``<step>#<n>`` is unique in the workflow; in a region it is prefixed with
+    the loop's id and the iteration's index.
+    """
     counts = execution.state.counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
     id_ = fitted(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")

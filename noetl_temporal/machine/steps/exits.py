@@ -77,7 +77,7 @@ def _emit_and_route(
 
 
 def with_timeout(step: Step, run: StepRun, end: End) -> End:
-    """The end; a failure if the run had timed out before, even if its last call succeeded."""
+    """Return the end, or a failure if the run had timed out before, even if its last call succeeded."""
     if run.stop != "timeout":
         return end
     timeout = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
@@ -85,8 +85,8 @@ def with_timeout(step: Step, run: StepRun, end: End) -> End:
 
 
 def complete_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    """The end with the step's own result, after its ``set`` and the ``status`` that it gives to the run. The step fails
-    if a template cannot be evaluated, if it has timed out, or if the loop that it ends has failed.
+    """Return the end with the step's own result, after its ``set`` and the ``status`` that it gives to the run. The
+    step fails if a template cannot be evaluated, if it has timed out, or if the loop that it ends has failed.
     """
     end = with_timeout(step, run, end)
     end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
@@ -172,7 +172,9 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
 
 
 def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, Json]) -> Json:
-    """The result for an event with this ``meta``; a summary of all steps for an end step that the compiler added."""
+    """Return the result for an event with this ``meta``; a summary of all steps for an end step that the compiler
+    added.
+    """
     if not step.is_synthetic or step.name != execution.graph.final:
         return logged_result(end.outcome, meta)
     records = {name: record for name, record in execution.state.records.items() if name != step.name}
@@ -186,6 +188,6 @@ def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, J
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:
-    """The Python type of the result, which a shortened result no longer shows; None if there is none to see."""
+    """Return the Python type of the result, which a shortened result no longer shows; None if there is none to see."""
     result = outcome.get("result")
     return None if result is None else type(result).__name__

@@ -9,15 +9,15 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.tally import StepTally, add_tallies
 
-__all__ = ["ended_names"]
+__all__ = ["final_names"]
 
 _SEEN = ("step", "task", "kind", "message", "iteration", "handled")
-"""The fields of a failure."""
+"""The fields of a failure that templates see."""
 
 
-def ended_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dict[str, Any]:
-    """``steps`` has the status of each other step of the playbook, None if it has not run; ``failures`` those kept in
-    full.
+def final_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dict[str, Any]:
+    """Return the names that only the final step sees: ``steps`` has the status of each other step of the playbook, None
+    if it has not run, and ``failures`` the failures that were kept in full.
     """
     tallies = add_tallies(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
     others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]

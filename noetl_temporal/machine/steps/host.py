@@ -48,14 +48,14 @@ class StepHost:
         self._outermost = outermost
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
-        """The names visible in this step run, with the given layers innermost."""
+        """Return the names visible in this step run, with the given layers innermost."""
         state, at = self._state, self.journal.feed.at
         return playbook_scope(
             state, self.names, self._keychain, self.execution_id, at, self._run, layers, self._outermost
         )
 
     def lease(self) -> LeaseRenewal | None:
-        """None: only iterations have rows."""
+        """Return None: only iterations have rows."""
         return None
 
     def warn(self, message: str, span: Span) -> None:

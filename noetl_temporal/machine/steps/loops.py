@@ -118,8 +118,8 @@ def _open_stored(
 def _frame(
     execution: Execution, step: Step, loop: Loop, run: StepRun, scope: Mapping[str, Any], at_once: int, limit: int
 ) -> FrameLimits | None:
-    """The limits of the loop's frames. There are no frames without a payload store, to which ``limit`` is at most
-    INLINE_BYTES.
+    """Return the limits of the loop's frames. There are no frames without a payload store, to which ``limit`` is at
+    most INLINE_BYTES.
     """
     limits = frame_limits(loop, scope, at_once)
     if limits is None or loop.frame is None or limit > INLINE_BYTES:
@@ -139,7 +139,7 @@ def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, sco
 
 
 def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> RunChunk | None:
-    """The command that runs the next chunk, None if none may begin. Raises TemplateFailure if no slot is free."""
+    """Return the command to run the next chunk, None if none may begin. Raises TemplateFailure if no slot is free."""
     chunk = next_chunk(progress, _free_slot(execution, loop))
     if chunk is None:
         return None
@@ -151,7 +151,7 @@ def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, prog
 def chunk_input(
     execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress, chunk: Chunk
 ) -> ChunkInput:
-    """The input of the chunk's machine."""
+    """Return the input of the chunk's machine."""
     claims = None if progress.claims is None else replace(progress.claims, rows=chunk.size)
     return ChunkInput(
         execution_id=execution.id,
@@ -182,7 +182,7 @@ def chunk_input(
 
 
 def steps_within(steps: Mapping[str, Step], loop: Loop) -> dict[str, Step]:
-    """The steps of the loop's region and of nested regions."""
+    """Return the steps of the loop's region and of nested regions."""
     within: dict[str, Step] = {}
     waiting = list(loop.region[::-1])
     while waiting:
@@ -207,7 +207,7 @@ def _items_text(chunk: ChunkInput) -> str:
 
 
 def _free_slot(execution: Execution, loop: Loop) -> int:
-    """The first free slot of the run: no chunk has it, and no chunk that had it ended without a report."""
+    """Return the first free slot of the run: no chunk has it, and no chunk that had it ended without a report."""
     state = execution.state
     loops = [run.loop for run in state.runs.values() if run.loop is not None]
     used_slots = {*state.lost_slots, *(chunk.slot for progress in loops for chunk in progress.chunks.values())}
@@ -219,7 +219,8 @@ def _free_slot(execution: Execution, loop: Loop) -> int:
 
 
 def moved_slot(first: int, seed: int) -> int:
-    """The first slot for chunks after a reset of a run with this ``first`` slot. ``seed`` differs between resets.
+    """Return the first slot for chunks after a reset of a run with this ``first`` slot. ``seed`` differs between
+    resets.
 
     Chunks that began after the point of the reset are unknown to the new run, and run until they are terminated. In the
     same slots, both would write rows with the same ids.
@@ -236,7 +237,7 @@ def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
 
 
 def loop_id(run: StepRun) -> str:
-    """``<step>/<n>`` for the loop of ``<step>#<n>``."""
+    """Return ``<step>/<n>`` for the loop of ``<step>#<n>``."""
     return fitted(run.id.replace("#", "/"))
 
 
@@ -260,7 +261,7 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
 
 
 def _iterator_facts(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
-    """The collection's size and how the loop runs. A loop of chunks has ``chunks`` of ``chunk_size`` items."""
+    """Return the size of the collection, and ``chunk_size`` and the number of ``chunks`` of a loop that has chunks."""
     size = progress.total if progress.claims is None else None
     facts: dict[str, Json] = {
         "iterator_name": loop.element,
@@ -277,7 +278,7 @@ def _iterator_facts(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
 
 
 def _description(step: Step, progress: LoopProgress) -> dict[str, Json]:
-    """The items, if they are few bytes, and what is done with each of them."""
+    """Return the items, if they are few bytes, and what is done with each of them."""
     tasks = [_task_description(task) for task in step.tasks]
     description: dict[str, Json] = {"nested_task": tasks[0] if len(tasks) == 1 else tasks} if tasks else {}
     if progress.claims is None:
@@ -293,7 +294,7 @@ def _task_description(task: Task) -> dict[str, Json]:
 
 
 def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
-    """The counts of the items that this run of the loop ran."""
+    """Return the counts of the items that this run of the loop ran."""
     reused = {"total": progress.reused_items, "success": progress.reused_items}
     return {name: count - reused.get(name, 0) for name, count in report.stats.items()}
 

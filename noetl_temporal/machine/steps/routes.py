@@ -170,7 +170,7 @@ def _emit(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) 
 
 
 def _reported_warnings(execution: Execution, selection: Selection) -> tuple[ConditionWarning, ...]:
-    """The warnings about conditions that did not match because of an undefined name."""
+    """Return the warnings about conditions that did not match because of an undefined name."""
     has_conditions = (bool(arc.when) for arc in selection.arcs)
     return selection.mistakes if is_reported(execution.graph.names, has_conditions) else ()
 
@@ -245,7 +245,7 @@ def add_deferred_failures(execution: Execution) -> None:
 
 
 def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:
-    """The failures of items that were deferred to the step that ends their loop."""
+    """Return the failures of items that were deferred to the step that ends their loop."""
     loop = execution.state.records.get(execution.plan.ends.get(step.name, ""))
     if loop is None:
         return FailureLog()

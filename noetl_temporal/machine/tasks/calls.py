@@ -56,7 +56,7 @@ def _longer_id(caller: Caller, plan: TaskPlan, state: PipelineState, end: str) -
 def tool_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, id_: str, rendered: RenderedTask, names: Mapping[str, Any]
 ) -> ToolCall:
-    """The call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
+    """Return the call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
     key, task, store = _key(caller, plan, state), plan.task, None
     return ToolCall(  # by position: each keyword costs msgspec as much as ten positions
         id_,
@@ -89,7 +89,7 @@ def tool_call(
 def store_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, names: Mapping[str, Any], outcome: PlainOutcome
 ) -> ToolCall:
-    """A call that only performs the task-level sinks, with the outcome to store."""
+    """Return a call that only performs the task-level sinks, with the outcome to store."""
     key = _key(caller, plan, state)
     sinks = sink_calls(plan.task_sinks, key, _task_key(caller, plan), names)
     return ToolCall(

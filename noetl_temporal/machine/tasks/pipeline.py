@@ -214,7 +214,7 @@ class Pipeline(TaskExecutions):
         return decision
 
     def _attempts(self, report: ToolReport) -> int:
-        """The number of calls that the task has made, including this one."""
+        """Return the number of calls that the task has made, including this one."""
         if report.is_decided:
             return report.calls
         return self.state.task.calls + report.counts.used + 1

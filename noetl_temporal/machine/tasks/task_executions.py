@@ -62,7 +62,7 @@ class TaskExecutions:
         self._last_id = (0, "")
 
     def last_kind(self) -> str:
-        """The tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
+        """Return the tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
         failed = self.end.task if self.end is not None and self.end.status == "error" else None
         last = failed if failed in self.state.records else self.state.last
         return self.state.records[last].kind if last is not None else ""
@@ -130,7 +130,7 @@ class TaskExecutions:
         return self.host.plan.tasks[self.state.index]
 
     def _call_id(self, plan: TaskPlan) -> str:
-        """The id of the current task execution, computed once."""
+        """Return the id of the current task execution, computed once."""
         number = self.state.executions
         if self._last_id[0] != number:
             self._last_id = number, call_id(self.host, plan, self.state)

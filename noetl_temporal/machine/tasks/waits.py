@@ -65,7 +65,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
 
 
 def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
-    """The end of a wait at its due time."""
+    """Return the end of a wait at its due time."""
     return ("done", {"status": "ok", "result": None}) if wait.ends_well else ("timed_out", _timed_out(wait))
 
 
@@ -132,7 +132,7 @@ def _kind_of(plan: TaskPlan, config: Mapping[str, Json]) -> Literal["time", "sig
 
 
 def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
-    """When the wait ends on its own; 0 if only its timeout ends it. Raises TemplateFailure."""
+    """Return when the wait ends on its own; 0 if only its timeout ends it. Raises TemplateFailure."""
     span = plan.task.span
     if plan.task.kind == "approval" or config.get("signal"):
         return 0
@@ -146,7 +146,7 @@ def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
 
 
 def _with_timeout(wait: Wait, seconds: float | None) -> Wait:
-    """The wait with its timeout, if that is before its due time."""
+    """Return the wait with its timeout, if that is before its due time."""
     if seconds is None:
         return wait
     last = wait.since + round(seconds * 1000)

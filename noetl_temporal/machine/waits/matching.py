@@ -18,7 +18,7 @@ __all__ = ["may_wait", "signals_of", "take_kept", "waiting_for"]
 
 
 def waiting_for(signal: Signal, waits: Iterable[Wait]) -> Wait | None:
-    """The wait that the signal ends."""
+    """Return the wait that the signal ends."""
     candidates = sorted((wait for wait in waits if wait.signal == signal.name), key=lambda wait: wait.age)
     if signal.key is None:
         return candidates[0] if candidates else None

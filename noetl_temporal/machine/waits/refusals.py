@@ -109,7 +109,7 @@ def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Sign
 
 
 def known_waits(state: PlaybookState, unfed: Iterable[Fact]) -> Mapping[str, Wait]:
-    """The open waits by id, also those that a chunk has reported and the machine has not applied yet."""
+    """Return the open waits by id, also those that a chunk has reported and the machine has not applied yet."""
     new_waits = (fact.wait for fact in unfed if isinstance(fact, WaitOpened))
     return {**{wait.id: wait for wait in new_waits if wait.id not in state.handed}, **state.waits}
 
