@@ -37,25 +37,25 @@ class RefusedError(ValueError):
     """A request is refused; the message says why."""
 
 
-def pause_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
+def pause_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why the run cannot be paused; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
     if state.stop is not None:
         return "the run is stopping"
-    return "the run is paused already" if _is_paused(state, unfed) else None
+    return "the run is paused already" if _is_paused(state, unfed_facts) else None
 
 
-def resume_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
+def resume_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
-    return None if _is_paused(state, unfed) else "the run is not paused"
+    return None if _is_paused(state, unfed_facts) else "the run is not paused"
 
 
-def retry_problem(state: PlaybookState, unfed: Sequence[Fact]) -> str | None:
+def retry_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why no held step can be retried; None if one can."""
-    return "the run is paused: resume it first" if _is_paused(state, unfed) else None
+    return "the run is paused: resume it first" if _is_paused(state, unfed_facts) else None
 
 
 def skip_problem(data: Json, steps: int = 1) -> str | None:
@@ -71,11 +71,11 @@ def skip_problem(data: Json, steps: int = 1) -> str | None:
     )
 
 
-def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Fact]) -> HeldStep:
+def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> HeldStep:
     """Return the held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item
     with index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
-    steps = all_held(graph, state, step, unfed)
+    steps = all_held(graph, state, step, unfed_facts)
     if len(steps) == 1:
         return steps[0]
     names = [held.name for held in steps]
@@ -85,12 +85,14 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[F
     )
 
 
-def all_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Fact]) -> list[HeldStep]:
+def all_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> list[HeldStep]:
     """Return the held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
     if state.phase == "ended":
         raise RefusedError("the run has ended")
-    decided_runs = {run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested) for run in fact.runs}
-    held = [step_run for step_run in held_steps(known_waits(state, unfed).values()) if step_run.run not in decided_runs]
+    decisions = [fact for fact in unfed_facts if isinstance(fact, RetryRequested | SkipRequested)]
+    decided_runs = {run for decision in decisions for run in decision.runs}
+    waits = known_waits(state, unfed_facts).values()
+    held = [step_run for step_run in held_steps(waits) if step_run.run not in decided_runs]
     chosen = [step_run for step_run in held if step in ("", step_run.step, step_run.run, step_run.name)]
     if not chosen:
         raise RefusedError(_not_held(graph, held, step))
@@ -114,6 +116,6 @@ def _format_names(names: Sequence[str]) -> str:
     return f"{text} and {more:,} more" if more > 0 else text
 
 
-def _is_paused(state: PlaybookState, unfed: Sequence[Fact]) -> bool:
-    requests = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
+def _is_paused(state: PlaybookState, unfed_facts: Sequence[Fact]) -> bool:
+    requests = [fact for fact in unfed_facts if isinstance(fact, PauseRequested | UnpauseRequested)]
     return isinstance(requests[-1], PauseRequested) if requests else state.pause is not None

@@ -302,7 +302,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
             pipeline = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
         return pipeline
 
-    def _answered(self, wait: Wait, answer: Answer) -> None:
+    def _apply_answer(self, wait: Wait, answer: Answer) -> None:
         """End a wait of this machine by its answer."""
         self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
 

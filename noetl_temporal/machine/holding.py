@@ -104,15 +104,15 @@ class Holding(Answering):
             if wait.chunk:
                 of_chunks.setdefault(wait.chunk, []).append(wait)
             elif wait.id in self.state.waits:
-                self._answered(wait, answer)
+                self._apply_answer(wait, answer)
         for chunk, group in of_chunks.items():
             if open_waits := [wait for wait in group if wait.id in self.state.waits]:
                 self._hand(chunk, open_waits, answer)
 
-    def _answered(self, wait: Wait, answer: Answer) -> None:
+    def _apply_answer(self, wait: Wait, answer: Answer) -> None:
         run, decision = self._runs.get_mutable(wait.run), answer.decision
         if decision is None or run is None or run.held is None:
-            super()._answered(wait, answer)
+            super()._apply_answer(wait, answer)
         elif decision.action == "skip":
             self._skip(run, run.held, decision)
         elif self.is_paused:

@@ -100,7 +100,7 @@ class Intake(ABC, Generic[S, R]):
             case ValueLoaded():
                 commands = self._value_loaded(fact)
             case Resumed():
-                commands = self._resumed(fact)
+                commands = self._request_lost_values(fact)
             case _:
                 commands = self._apply_new(fact)
         if self.state.stop is not None:
@@ -213,7 +213,7 @@ class Intake(ABC, Generic[S, R]):
             if not self._wake(id_):
                 del self.state.readers[id_]
 
-    def _resumed(self, fact: Resumed) -> list[Command]:
+    def _request_lost_values(self, fact: Resumed) -> list[Command]:
         """A new host has no loads or stores in progress: request again what is still needed."""
         pending = self.state.pending
         for id_, operation in [entry for entry in pending.items() if entry[1].kind in ("store", "load")]:

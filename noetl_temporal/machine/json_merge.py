@@ -39,9 +39,9 @@ def _member(tree: Any, part: str) -> Any:
 
 def split_target(target: str) -> tuple[str, str, str]:
     """Return the root, the path and the operation: ``ctx.a[]`` appends to a list, see graph.Assign."""
-    plain, bracket, rest = target.partition("[")
+    plain, bracket, suffix = target.partition("[")
     root, _, path = plain.partition(".")
-    return root, path, bracket + rest
+    return root, path, bracket + suffix
 
 
 def value_to_write(trees: Sequence[Any], path: str, operator: str, value: Json) -> Json:

@@ -45,15 +45,15 @@ def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     return _with_deferred(values, "", references) if references else values
 
 
-def _with_deferred(values: Mapping[str, Any], place: str, references: Mapping[str, StoredRef]) -> Names:
-    """Return the mapping at ``place``, in which the stored values are deferred."""
+def _with_deferred(values: Mapping[str, Any], parent: str, references: Mapping[str, StoredRef]) -> Names:
+    """Return the mapping at ``parent``, in which the stored values are deferred."""
     members: dict[str, Any] = {}
     for name, value in values.items():
-        path = pointer(place, name)
-        if path in references:
-            value = Deferred(partial(stored_value, references[path]))
-        elif isinstance(value, dict) and any(stored_path.startswith(f"{path}/") for stored_path in references):
-            value = _with_deferred(cast("dict[str, Any]", value), path, references)
+        member = pointer(parent, name)
+        if member in references:
+            value = Deferred(partial(stored_value, references[member]))
+        elif isinstance(value, dict) and any(stored_path.startswith(f"{member}/") for stored_path in references):
+            value = _with_deferred(cast("dict[str, Any]", value), member, references)
         members[name] = value
     return Names(members)
 
@@ -93,10 +93,10 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
     """Write below ``ctx`` or ``vars``. Raises NotLoaded; TemplateFailure if this changes a part of a stored value."""
     name, _, inner = path.partition(".")
     values, references, top_level = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
-    place = pointer("", name)
-    if place in references:
-        values = {**values, name: stored_value(references[place]) if inner else None}
-        others = {pointer_: reference for pointer_, reference in references.items() if pointer_ != place}
+    path_pointer = pointer("", name)
+    if path_pointer in references:
+        values = {**values, name: stored_value(references[path_pointer]) if inner else None}
+        others = {pointer_: reference for pointer_, reference in references.items() if pointer_ != path_pointer}
         state.kept = {**state.kept, root: others}
     values = json_merge.with_value(values, path, value)
     setattr(state, root, values)
@@ -121,11 +121,11 @@ def finish_storing(state: PlaybookState, references: Sequence[PayloadRef] | None
     keeping, state.keeping = state.keeping, []
     if references is None:
         return
-    for path, stored in zip(keeping, references, strict=True):
+    for path, payload in zip(keeping, references, strict=True):
         root, _, name = path.partition(".")
         if path:
             setattr(state, root, {**_values(state, root), name: None})
-            reference = StoredRef((Part(stored.key),), stored.bytes, is_one=True)
+            reference = StoredRef((Part(payload.key),), payload.bytes, is_one=True)
             state.kept = {**state.kept, root: {**state.kept.get(root, {}), pointer("", name): reference}}
     state.has_stored = True
 

@@ -58,11 +58,12 @@ class Loads:
     def update(self, state: MachineState) -> list[Command]:
         """Return commands that request the missing values and cancel unneeded loads; drop unneeded values."""
         needs = _values_needed(state)
-        unneeded = [id_ for id_, operation in state.pending.items() if operation.kind == "load" and id_ not in needs]
-        for id_ in unneeded:
+        loads = [id_ for id_, operation in state.pending.items() if operation.kind == "load"]
+        unneeded_ids = [id_ for id_ in loads if id_ not in needs]
+        for id_ in unneeded_ids:
             del state.pending[id_]
         self._loaded = {id_: value for id_, value in self._loaded.items() if id_ in needs}
-        return [*map(Cancel, unneeded), *self._request_missing(state, needs)]
+        return [*map(Cancel, unneeded_ids), *self._request_missing(state, needs)]
 
     def _request_missing(self, state: MachineState, needs: Mapping[str, StoredRef]) -> list[Command]:
         missing = {

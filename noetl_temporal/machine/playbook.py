@@ -90,7 +90,7 @@ class Machine(Looping):
         return runs
 
     def move_slots(self, seed: int) -> None:
-        """Move the id slots of chunks after a reset of this run or its caller, so that they differ from earlier ones."""
+        """Move the id slots of chunks after a reset of this run or its caller: they must differ from earlier ones."""
         self.state.first_slot = step_loops.moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------

@@ -134,15 +134,15 @@ def _count_of(value: Value | None, scope: Mapping[str, Any], default: int) -> in
     number = None if value is None else templates.render(value, scope)
     if value is None or number is None:
         return default
-    return quantities.count(number, "attempts", _place(value))
+    return quantities.count(number, "attempts", _span_of(value))
 
 
 def _seconds_of(value: Value | None, field: str, scope: Mapping[str, Any]) -> float | None:
     number = None if value is None else templates.render(value, scope)
-    return None if value is None or number is None else quantities.seconds(number, field, _place(value))
+    return None if value is None or number is None else quantities.seconds(number, field, _span_of(value))
 
 
-def _place(value: Value) -> Span | None:
+def _span_of(value: Value) -> Span | None:
     return next(iter(value.templates.values()), None)
 
 

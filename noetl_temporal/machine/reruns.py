@@ -3,7 +3,7 @@ there (semantics.md 43).
 
 How it works. The earlier run's recorded facts are fed to a machine once more (earlier_run.py). Just before the
 step's first start its state has exactly what the templates of that step saw: results, ``ctx``, ``vars``, the workload
-as it was rendered, failures, and signals that no step has taken. ``facts_before`` keeps these and leaves out what
+as it was rendered, failures, and signals that no step has taken. ``state_before`` keeps these and leaves out what
 belongs to that run alone: ids, timers, requests. The tokens are the step's own, those on their way, and those that
 wait at joins.
 
@@ -29,7 +29,7 @@ from noetl_temporal.machine.stored import logged_result, without_row
 from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
-__all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "reuse_state"]
+__all__ = ["emit_reused", "problem_before", "region_of", "reuse_state", "state_before"]
 
 _PAYLOAD = "payload"
 """The root of values that a rerun takes from its own request, as it is the same."""
@@ -59,7 +59,7 @@ def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
     return None
 
 
-def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
+def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
     """Return the state with which a rerun starts at ``step``, as plain JSON. ``problem_before`` must have found
     nothing.
     """
@@ -71,7 +71,7 @@ def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
         workload=state.workload,
         ctx=state.ctx,
         vars=state.vars,
-        kept={root: kept for root, kept in state.kept.items() if root != _PAYLOAD},
+        kept={root: references for root, references in state.kept.items() if root != _PAYLOAD},
         unmeasured=[name for name in unmeasured if not name.startswith((f"{_PAYLOAD}.", "workload."))],
         signals=state.signals,
         records={name: _as_reused(record) for name, record in state.records.items()},

@@ -45,20 +45,20 @@ def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Select
     """Return the arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for
     another outcome are not evaluated.
     """
-    selected: list[Arc] = []
-    evaluated: list[dict[str, Json]] = []
+    arcs: list[Arc] = []
+    decisions: list[dict[str, Json]] = []
     mistakes: list[ConditionWarning] = []
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
         result = _evaluate(arc.when, scope, mistakes)
-        evaluated.append(_decision_record(arc, result))
+        decisions.append(_decision_record(arc, result))
         if result.matched:
-            selected.append(arc)
+            arcs.append(arc)
             if route.mode == "exclusive":
                 break
-    targets = tuple(arc.to for arc in selected)
-    return Selection(tuple(selected), tuple(evaluated), tuple(mistakes), targets)
+    targets = tuple(arc.to for arc in arcs)
+    return Selection(tuple(arcs), tuple(decisions), tuple(mistakes), targets)
 
 
 def _evaluate(

@@ -109,27 +109,27 @@ class LazyNames(Mapping[str, Any]):
 class Beside(Mapping[str, Any]):
     """A mapping with more names beside its own, which are looked up one by one: as a whole it is its own names."""
 
-    __slots__ = ("_more", "_own")
+    __slots__ = ("_more", "_names")
 
-    def __init__(self, own: Mapping[str, Any], more: Callable[[], Mapping[str, Any]]) -> None:
-        self._own = own
+    def __init__(self, names: Mapping[str, Any], more: Callable[[], Mapping[str, Any]]) -> None:
+        self._names = names
         self._more = more
 
     def __getitem__(self, key: str) -> Any:
-        return read_value(self._own[key] if key in self._own else self._more()[key])
+        return read_value(self._names[key] if key in self._names else self._more()[key])
 
     def __contains__(self, key: object) -> bool:
-        return key in self._own or key in self._more()
+        return key in self._names or key in self._more()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._own)
+        return len(self._names)
 
     def materialise(self) -> Json:
         """Return the mapping's own names."""
-        return {name: self[name] for name in self._own}
+        return {name: self[name] for name in self._names}
 
 
 def _nothing() -> Mapping[str, Any]:

@@ -79,12 +79,13 @@ def cut_stored(
     max_size = max(1, max_bytes * total // max(1, reference.bytes))
     starts = sorted({first + more for first, size in ranges for more in range(0, size, max_size)})
     parts_by_item: dict[int, Part] = {}
-    place = 0
+    position = 0
     for part in reference.parts:
-        inside = [place, *(start for start in starts if place < start < place + part.count), place + part.count]
+        end_of_part = position + part.count
+        inside = [position, *(start for start in starts if position < start < end_of_part), end_of_part]
         for first, end in pairwise(inside):
-            parts_by_item[first] = Part(part.key, part.start + first - place, end - first)
-        place += part.count
+            parts_by_item[first] = Part(part.key, part.start + first - position, end - first)
+        position += part.count
     return parts_by_item
 
 
@@ -136,14 +137,14 @@ def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
 def _free_share(progress: LoopProgress) -> int:
     """Return the share of ``max_in_flight`` for one more chunk; the last chunk gets all that is free."""
     whole, frame = progress.max_in_flight, progress.frame
-    used = sum(chunk.share for chunk in progress.chunks.values())
+    used_share = sum(chunk.share for chunk in progress.chunks.values())
     if frame is not None:
-        return frame.row_concurrency if not used or used + frame.row_concurrency <= whole else 0
+        return frame.row_concurrency if not used_share or used_share + frame.row_concurrency <= whole else 0
     if not progress.chunks and len(progress.ranges) == 1:
         return whole
     if len(progress.chunks) >= AT_ONCE:
         return 0
-    return min(-(-whole // AT_ONCE), whole - used)
+    return min(-(-whole // AT_ONCE), whole - used_share)
 
 
 def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:

@@ -64,22 +64,22 @@ class IterationHost:
         self.meta: Mapping[str, Any] = iteration_ids(input_, iteration.index)
         self._input = input_
         self._loop = loop
-        self._own = iteration
+        self._iteration = iteration
         self._lease_of = lease_of
         self.circuits = loop.circuits
         self._names = self._lazy_names()
 
     def _lazy_names(self) -> LazyNames:
-        run = self._own
+        run = self._iteration
         return LazyNames(partial(_iteration_names, self._input, run.index, run.bound, run.claim, run.row))
 
     def lease(self) -> LeaseRenewal | None:
         """Return the lease of the iteration's row."""
-        return self._lease_of(self._own)
+        return self._lease_of(self._iteration)
 
     def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Chain:
         """Return the names of the iteration. They shadow the ``results`` of its region, and these the outer names."""
-        outer, loop_ctx, run = self._input.scope, self._loop.ctx, self._own
+        outer, loop_ctx, run = self._input.scope, self._loop.ctx, self._iteration
         set_names = LazyNames(partial(_names_set, run.ctx, loop_ctx, outer, self.journal.feed.at))
         return Chain(*layers, self._names, set_names, run.bound, run.ctx, loop_ctx, results, outer)
 
@@ -94,7 +94,7 @@ class IterationHost:
         templates read.
         """
         outer = self._input.scope
-        return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
+        return [self._iteration.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
 
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report: the playbook knows the warnings of other chunks."""
@@ -119,7 +119,7 @@ class IterationHost:
 
     def write(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries. Raises TemplateFailure."""
-        run = self._own
+        run = self._iteration
         for target, value in values:
             root, path, operator = json_merge.split_target(target)
             if root == "iter":

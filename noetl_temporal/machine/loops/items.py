@@ -126,12 +126,12 @@ def _order_items(loop: Loop, selection: Selection) -> list[Json]:
     """Return the selected items in order; the collection itself if nothing changed, to avoid copying a large list."""
     indexes = _selected_indexes(loop, selection)
     if loop.order_by is None:
-        return selection.items if loop.where is None else [selection.items[place] for place in indexes]
+        return selection.items if loop.where is None else [selection.items[index] for index in indexes]
     try:
         order = sorted(range(len(indexes)), key=selection.keys.__getitem__)
     except TypeError as error:
         raise TemplateFailure("order_by yields values that cannot be compared", loop.order_by.span) from error
-    return [selection.items[indexes[place]] for place in order]
+    return [selection.items[indexes[index]] for index in order]
 
 
 def _as_list(value: Json) -> list[Json]:

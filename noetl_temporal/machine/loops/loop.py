@@ -81,7 +81,7 @@ class LoopMachine(Iterations):
         if wait is not None:
             request = answer.signal.request if answer.signal is not None else 0
             self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
-            self._with_run(wait.run)._answered(wait, answer)
+            self._with_run(wait.run)._apply_answer(wait, answer)
         else:
             self._journal.send(self._return_command(wait_id, answer))
 

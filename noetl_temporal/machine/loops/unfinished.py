@@ -25,9 +25,9 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
     ranges = [*failed.unbegun]
     for first, report in failed.reports.items():
         total = report.stats.get("total", 0)
-        unfinished = report.unfinished if report.stats.get("success") else ((first, total),) if total else ()
-        ranges += unfinished
-        for start, size in _between(first, total, unfinished):
+        unfinished_ranges = report.unfinished if report.stats.get("success") else ((first, total),) if total else ()
+        ranges += unfinished_ranges
+        for start, size in _between(first, total, unfinished_ranges):
             reports[start] = _part(report, first, start, size)
     return replace(
         failed,
@@ -55,11 +55,11 @@ def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the ranges between these, from ``first`` on."""
-    place = first
+    position = first
     for start, size in (*ranges, (first + total, 0)):
-        if start > place:
-            yield place, start - place
-        place = start + size
+        if start > position:
+            yield position, start - position
+        position = start + size
 
 
 def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
@@ -77,14 +77,14 @@ def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport
 def _slice(reference: StoredRef, start: int, size: int) -> StoredRef:
     """Return a part of a list; its size is estimated as a proportion of that of the list."""
     parts: list[Part] = []
-    place = 0
+    position = 0
     for part in reference.parts:
         count = _length(part)
-        low, high = max(start, place) - place, min(start + size, place + count) - place
+        low, high = max(start, position) - position, min(start + size, position + count) - position
         if low < high:
             parts.append(_cut(part, low, high))
-        place += count
-    return StoredRef(tuple(parts), reference.bytes * size // max(1, place))
+        position += count
+    return StoredRef(tuple(parts), reference.bytes * size // max(1, position))
 
 
 def _length(part: Part) -> int:

@@ -217,7 +217,7 @@ class RegionMachine(Machine):
             return End("error", template_outcome(failure), None, span)
 
     def _outcome(self) -> PlainOutcome:
-        """Return the outcome of the item's tasks, without an error: the route has handled it. Else that of the region."""
+        """Return the outcome of the item's tasks without its error, which the route handled; else the region's."""
         tasks = self.state.records.get(self._outer.input.step.name)
         if tasks is None:
             return {**OK, "result": self._result()}

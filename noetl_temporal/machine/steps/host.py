@@ -60,9 +60,9 @@ class StepHost:
 
     def warn(self, message: str, span: Span) -> None:
         """Warn once per span in the whole run, as repeated steps and pages evaluate the same conditions again."""
-        place = f"{span.line}:{span.col}"
-        if place not in self._state.warned:
-            self._state.warned.append(place)
+        position = f"{span.line}:{span.col}"
+        if position not in self._state.warned:
+            self._state.warned.append(position)
             self.journal.warn(message, self.step.name, "step", self.parent_id, span, **self.meta)
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:

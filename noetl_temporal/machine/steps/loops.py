@@ -211,7 +211,7 @@ def _free_slot(execution: Execution, loop: Loop) -> int:
     state = execution.state
     loops = [run.loop for run in state.runs.values() if run.loop is not None]
     used_slots = {*state.lost_slots, *(chunk.slot for progress in loops for chunk in progress.chunks.values())}
-    slots = ((state.first_slot - 1 + place) % _CHUNK_SLOTS + 1 for place in range(_CHUNK_SLOTS))
+    slots = ((state.first_slot - 1 + offset) % _CHUNK_SLOTS + 1 for offset in range(_CHUNK_SLOTS))
     slot = next((slot for slot in slots if slot not in used_slots), None)
     if slot is None:
         raise templates.TemplateFailure(f"{len(used_slots):,} loops of this run are in flight or were lost", loop.span)
@@ -295,8 +295,8 @@ def _task_description(task: Task) -> dict[str, Json]:
 
 def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
     """Return the counts of the items that this run of the loop ran."""
-    reused = {"total": progress.reused_items, "success": progress.reused_items}
-    return {name: count - reused.get(name, 0) for name, count in report.stats.items()}
+    reused_counts = {"total": progress.reused_items, "success": progress.reused_items}
+    return {name: count - reused_counts.get(name, 0) for name, count in report.stats.items()}
 
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> int:

@@ -182,22 +182,22 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
     recorded already and are more specific than that of the loop. No arc handles the failure of a guarded task that
     followed that of the step.
     """
-    handled = bool(targets)
+    is_handled = bool(targets)
     error: dict[str, Any] = end.outcome.get("error") or {}
     is_of_items = error.get("kind") == ITEMS_FAILED
-    deferred = _take_deferred_failures(execution, step)
-    if deferred.total:
-        _add_failures(execution, deferred, handled=handled)
+    deferred_failures = _take_deferred_failures(execution, step)
+    if deferred_failures.total:
+        _add_failures(execution, deferred_failures, handled=is_handled)
     elif is_of_items and run.loop is not None and run.loop.failures.total:
         pass  # they are already emitted or deferred
-    elif handled and step.loop is not None and step.loop.end:
+    elif is_handled and step.loop is not None and step.loop.end:
         _defer_failures(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:
-        _add_failure(execution, step, run, end, handled=handled)
+        _add_failure(execution, step, run, end, handled=is_handled)
     if end.beside is not None:
         _add_failure(execution, step, run, end.beside, handled=False)
-        handled = False
-    stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
+        is_handled = False
+    stops = not is_handled and (step.failure or execution.graph.failure) == "fail_fast"
     return StepExit(step.name, targets or (execution.graph.final,), stops)
 
 

@@ -19,9 +19,9 @@ def result_of(execution: Execution) -> Json:
     3. the result of the step that led to the final step, or the results by name of several such steps.
     """
     records = execution.state.records
-    requested = records.get(execution.state.return_step)
-    if requested is not None and execution.state.return_step != execution.graph.final:
-        return whole_result(requested.outcome)
+    requested_record = records.get(execution.state.return_step)
+    if requested_record is not None and execution.state.return_step != execution.graph.final:
+        return whole_result(requested_record.outcome)
     final = records.get(execution.graph.final)
     result = None if final is None else _result_of(final)
     if result is not None:

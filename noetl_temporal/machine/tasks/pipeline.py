@@ -192,15 +192,15 @@ class Pipeline(TaskExecutions):
         self, task: Task, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> PlainOutcome:
         """Return the outcome with the result or the error message of its rule. A result is recorded."""
-        changed = with_rule_result(task, rule, outcome, names, self.host.names)
-        if changed is not outcome:
+        new_outcome = with_rule_result(task, rule, outcome, names, self.host.names)
+        if new_outcome is not outcome:
             is_replaced = replaces_error(ruling, outcome)
             self.state.records[task.label] = TaskRecord(
-                task.kind, {**changed, "status": "ok"} if is_replaced else changed
+                task.kind, {**new_outcome, "status": "ok"} if is_replaced else new_outcome
             )
             if is_replaced and task.guard is None:
                 self.state.last = task.label
-        return with_rule_message(ruling.do, rule, changed, names)
+        return with_rule_message(ruling.do, rule, new_outcome, names)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
         """Evaluate the rules, for a call that no activity reported. A retry is a new call."""

@@ -184,5 +184,5 @@ class TaskExecutions:
         task = tasks[state.index] if state.index < len(tasks) else None
         self._move("done")
         state.pending = ""
-        place = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
-        self.end = End(status, outcome, task.label if task else None, place)
+        failure_span = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
+        self.end = End(status, outcome, task.label if task else None, failure_span)

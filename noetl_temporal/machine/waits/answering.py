@@ -33,9 +33,9 @@ class Answering(Engine[PlaybookState, StepRun]):
     def _apply_request(self, fact: Fact) -> None:
         match fact:
             case Signalled():
-                self._signalled(fact)
+                self._apply_signal(fact)
             case Decided():
-                self._decided(fact)
+                self._apply_decision(fact)
             case WaitOpened(_, wait):
                 self._wait_of_chunk_opened(wait)
             case WaitClosed():
@@ -83,7 +83,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         pending = self.state.pending.get(wait.chunk)
         return pending is not None and not pending.is_cancelled
 
-    def _signalled(self, fact: Signalled) -> None:
+    def _apply_signal(self, fact: Signalled) -> None:
         if is_repeated(fact.request_id, self.state, ()):
             return
         remember(fact.request_id, self.state)
@@ -103,7 +103,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         queue = self.state.signals.setdefault(signal.name, [])
         queue.insert(0 if first else len(queue), signal)
 
-    def _decided(self, fact: Decided) -> None:
+    def _apply_decision(self, fact: Decided) -> None:
         """Apply a decision, unless its wait has ended."""
         wait = self.state.waits.get(fact.wait_id)
         if wait is None or is_repeated(fact.request_id, self.state, ()):
@@ -117,7 +117,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         if wait.chunk:
             self._hand(wait.chunk, [wait], answer)
         else:
-            self._answered(wait, answer)
+            self._apply_answer(wait, answer)
 
     def _hand(self, chunk: str, waits: Sequence[Wait], answer: Answer) -> None:
         """Hand the answer to waits of a chunk."""
