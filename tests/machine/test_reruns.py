@@ -14,7 +14,7 @@ from noetl_compiler.secret_references import references_in
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.reruns import state_before, problem_before, region_of
+from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState, Stop
 
 from .driver import SECRETS_KEY, Driver, Run, error
