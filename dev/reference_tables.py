@@ -93,7 +93,7 @@ def _older(argument: str) -> list[str]:
 def _with_older(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     for path in paths:
         for name, _ in entry(path).keys:
-            if names := entry(f"{path}.{name}").older:
+            if names := entry(f"{path}.{name}").older_names:
                 yield f"`{path}.{name}`", ", ".join(f"`{value}`" for value in names)
 
 

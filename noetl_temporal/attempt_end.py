@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -123,11 +123,13 @@ class AttemptEnd:
         compact = _compact_report(report, self._log.counts)
         if self._values.stays_in_history(compact):
             return compact
-        stored = await retry_until_done(
-            "the result cannot be stored", lambda: store_large_result(compact, self._values)
-        )
+        stored = await retry_until_done("the result cannot be stored", lambda: self._store_large_result(compact))
         await retry_until_done("the report cannot be stored", lambda: self._values.store(stored))
         return stored
+
+    def _store_large_result(self, report: ToolReport) -> Awaitable[ToolReport]:
+        """Return the report for history. A result of an item stays in one piece: that of the loop refers to it."""
+        return store_large_result(report, self._values, is_paged=self._call.iteration is None)
 
 
 def _compact_report(report: ToolReport, counts: AttemptCounts) -> ToolReport:

@@ -22,6 +22,7 @@ from noetl_temporal.mirror.follow import Polls
 from noetl_temporal.mirror.payloads import with_plain_values
 from noetl_temporal.mirror.raw import WorkflowRun, links, split_final, split_last_batch
 from noetl_temporal.mirror.read import Event
+from noetl_temporal.mirror.results import ResultsByRow, filled
 from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
@@ -56,6 +57,7 @@ async def _read_all(client: Client, run: WorkflowRun, rows: asyncio.Queue[EventR
 class _Reader:
     def __init__(self, client: Client, rows: asyncio.Queue[EventRow | None]) -> None:
         self._client, self._rows, self._polls = client, rows, Polls()
+        self._results: ResultsByRow = {}
 
     async def read(self, run: WorkflowRun, before: RunState | None) -> None:
         """Read the rows of a run, of its loops and of the runs that continue it. ``before`` is the last state of the
@@ -81,7 +83,7 @@ class _Reader:
                 await self.read(link, fold_.state)
 
     async def _put(self, fold_: _Fold, events: Sequence[HistoryEvent]) -> None:
-        for row in await fold_.rows_of(events):
+        for row in filled(await fold_.rows_of(events), self._results):
             self._rows.put_nowait(row)
 
 

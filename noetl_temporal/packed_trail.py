@@ -4,7 +4,7 @@ An event has about 240 bytes of JSON, most of them redundant: the names of field
 has in common, and the ids and times of the events around it. So
 
 * ids and times are written as differences: ``id`` and ``at`` to those of the event before, ``parent`` to the event's
-  own id, ``ends`` to its parent, which it mostly is;
+  own id, ``ends`` to its parent, which it mostly is, the row that has the event's result to ``ends``;
 * the JSON is compressed (raw deflate, RFC 1951) with a preset dictionary of typical events.
 
 The payload's encoding, or the field beside the bytes, names the dictionary. A new dictionary gets a new name, so older
@@ -103,6 +103,8 @@ def unpack(trail: PackedTrail, transform: Callable[[bytes], bytes] = bytes) -> l
             event["parent"] = id_ - event["parent"]
         if event.get("ends") is not None:
             event["ends"] = (event.get("parent") or id_) - event["ends"]
+        if (left_out := _with_row(event)) is not None:
+            left_out["row"] += event.get("ends") or id_
     return fields
 
 
@@ -127,9 +129,17 @@ def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:
     for event in fields:
         id_, at, parent = event["id"], event["at"], event.get("parent")
         event["id"], event["at"] = id_ - last_id, at - last_at
+        if (left_out := _with_row(event)) is not None:
+            left_out["row"] -= event.get("ends") or id_
         if event.get("ends") is not None:
             event["ends"] = (parent or id_) - event["ends"]
         if parent is not None:
             event["parent"] = id_ - parent
         last_id, last_at = id_, at
     return fields
+
+
+def _with_row(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return what the event says about a result that it leaves out, if another row has it (machine/stored.py)."""
+    left_out: dict[str, Any] = event.get("meta", {}).get("left_out") or {}
+    return left_out if "row" in left_out else None

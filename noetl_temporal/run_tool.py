@@ -138,8 +138,8 @@ class _Context:
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
 
-    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        return await self._credentials.reference(name, kind, config)
+    async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
+        return await self._credentials.reference(name, entry_kind, config)
 
     def truncate(self, text: str, limit: int) -> str:
         return self._credentials.truncate(text, limit)
@@ -309,7 +309,7 @@ class Attempt:
             read_timeout=call.read_timeout,
             key=call.key,
             n=self.log.n,
-            idempotency_key=call.idempotency_key,
+            idempotency_header=call.idempotency_key,
             execution_id=str(call.execution_id),
         )
 

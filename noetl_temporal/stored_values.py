@@ -19,6 +19,8 @@ from temporalio.common import RawValue, RetryPolicy
 from temporalio.converter import JSONProtoPayloadConverter
 from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
 
+from noetl_compiler.graph import Json
+from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal.limits import PREVIEW_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import LoadValue, StoreValues
@@ -26,6 +28,7 @@ from noetl_temporal.machine.facts import PayloadRef, ValueLoaded, ValuesStored
 from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
 from noetl_temporal.naming import summary
 from noetl_temporal.payload_store import STORE_NAME
+from noetl_temporal.stored_lists import large_lists, store_list
 from noetl_temporal.value_store import ValueStore
 
 __all__ = [
@@ -53,6 +56,9 @@ SECONDS = timedelta(minutes=5)
 
 BATCH_BYTES = 1_000_000
 """Bytes of the values that one local activity stores, as JSON."""
+
+BESIDE_BYTES = 4_000
+"""The most bytes that a result may have beside its large list: they are in history and in the machine's state."""
 
 PAGE_PARTS = 64
 """Parts of a list that are read at once."""
@@ -134,17 +140,32 @@ def _elements_text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> byt
     return msgspec.json.encode(part.given or [None] * part.count)[1:-1]
 
 
-async def store_large_result(report: ToolReport, values: ValueStore) -> ToolReport:
-    """Return the report with a reference instead of a large result, which is stored. Raises the driver's errors."""
+async def store_large_result(report: ToolReport, values: ValueStore, *, is_paged: bool) -> ToolReport:
+    """Return the report with a reference instead of a large result, which is stored; if it ``is_paged``, a large list
+    in it page by page. Raises the driver's errors.
+    """
     result = report.outcome.get("result")
     if not values.is_available or result is None:
         return report
     data = msgspec.json.encode(result)
     if len(data) < STORE_FROM_BYTES:
         return report
-    stored = StoredRef((Part(await values.put(data)),), len(data), is_one=True)
+    stored = await _paged(result, len(data), values) if is_paged else None
+    stored = stored or StoredRef((Part(await values.put(data)),), len(data), is_one=True)
     outcome = {name: value for name, value in report.outcome.items() if name != "result"}
     return replace(report, outcome=outcome, stored=stored, preview=data[:PREVIEW_BYTES].decode(errors="ignore"))
+
+
+async def _paged(result: Json, size: int, values: ValueStore) -> StoredRef | None:
+    """Store the large list of a result page by page; None for a result that has none or several, or much beside it."""
+    match list(large_lists(result)):
+        case [(place, items)]:
+            beside: dict[str, Json] = with_values_at(result, {place: None}) if place else {}
+            if len(msgspec.json.encode(beside)) <= BESIDE_BYTES:
+                return replace(await store_list(items, values), bytes=size, under=place, beside=beside)
+        case _:
+            pass
+    return None
 
 
 async def load_result(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome:

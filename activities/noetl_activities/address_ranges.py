@@ -159,8 +159,8 @@ def _embedded_addresses(address: Address) -> list[ipaddress.IPv4Address]:
     if isinstance(address, ipaddress.IPv4Address):
         return []
     number = int(address)
-    embedded = [_ipv4(number >> shift) for network, shift in _EMBEDDING_RANGES if address in network]
-    return embedded if address.teredo is None else [*embedded, address.teredo[1]]
+    ipv4_addresses = [_ipv4(number >> shift) for network, shift in _EMBEDDING_RANGES if address in network]
+    return ipv4_addresses if address.teredo is None else [*ipv4_addresses, address.teredo[1]]
 
 
 def _ipv4(number: int) -> ipaddress.IPv4Address:

@@ -42,8 +42,8 @@ class ArtifactTool:
         if action not in _ACTIONS:
             raise ConfigError(f"action is {action!r:.60}: write get or put")
         if request.auth is not None and config.get("endpoint"):
-            problem, hint = AUTH_AND_ENDPOINT
-            raise ConfigError(f"the artifact task {problem}: {hint}")
+            reason, hint = AUTH_AND_ENDPOINT
+            raise ConfigError(f"the artifact task {reason}: {hint}")
         stored_object = StoredObject.parse(str(config.get("uri") or ""))
         content = await asyncio.to_thread(_encode_data, config) if action == "put" else b""
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
@@ -65,8 +65,8 @@ class ArtifactTool:
             error = ErrorInfo("timeout", f"{operation}: the response was not complete after {limit:g} s")
             return Outcome("error", error=error)
         except httpx.HTTPError as error:
-            problem = str(error) or type(error).__name__
-            return Outcome("error", error=ErrorInfo(failure_kind(error), f"{operation}: {problem}"))
+            reason = str(error) or type(error).__name__
+            return Outcome("error", error=ErrorInfo(failure_kind(error), f"{operation}: {reason}"))
         if not response.head.is_success:
             return Outcome("error", error=_response_error(operation, response))
         return Outcome(

@@ -55,8 +55,8 @@ class CapturedStream:
         they may contain the end of a secret.
         """
         text = _text(self._beginning if self.is_whole else self._end)
-        masked = context.truncate(text, len(text))
-        return masked if self.is_whole else masked[len(context.truncate(text, TRUNCATION_MARGIN)) :]
+        masked_text = context.truncate(text, len(text))
+        return masked_text if self.is_whole else masked_text[len(context.truncate(text, TRUNCATION_MARGIN)) :]
 
 
 def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:

@@ -150,13 +150,13 @@ async def _remove_container(engine: str, name: str) -> None:
 
 
 async def _capture_stream(
-    pipe: asyncio.StreamReader | None, stream: OutputStream, captured: CapturedStream, context: ToolContext
+    pipe: asyncio.StreamReader | None, stream: OutputStream, captured_stream: CapturedStream, context: ToolContext
 ) -> None:
     assert pipe is not None  # noqa: S101 - it was created with a pipe
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while chunk := await pipe.read(65536):
         text = decoder.decode(chunk)
-        captured.add(text)
+        captured_stream.add(text)
         context.output(stream, text)
 
 

@@ -74,8 +74,8 @@ def field_problem(fields: Mapping[Any, Any]) -> str | None:
         return unknown_keys(fields, {key for keys in FIELDS.values() for key in keys})
     if not isinstance(type_, str):
         return f"its type is not a string; allowed: {', '.join(FIELDS)}"
-    allowed = _fields_of_type(type_)
-    return None if allowed is None else unknown_keys(fields, allowed)
+    allowed_keys = _fields_of_type(type_)
+    return None if allowed_keys is None else unknown_keys(fields, allowed_keys)
 
 
 def foreign_type_problem(fields: Mapping[Any, Any]) -> str | None:
@@ -96,12 +96,12 @@ def _fields_of_type(type_: str) -> frozenset[str] | None:
     return FIELDS.get(_ALIASES.get(name, name))
 
 
-def unknown_keys(fields: Mapping[Any, Any], allowed: Iterable[str]) -> str | None:
+def unknown_keys(fields: Mapping[Any, Any], allowed_keys: Iterable[str]) -> str | None:
     """Return ``unknown key "tokn" (did you mean "token"?); allowed: ...``; None if all keys are allowed."""
-    known = {*allowed, *METADATA, "type"}
-    unknown = next((key for key in fields if key not in known), None)
+    known_keys = {*allowed_keys, *METADATA, "type"}
+    unknown = next((key for key in fields if key not in known_keys), None)
     if unknown is None:
         return None
-    matches = difflib.get_close_matches(str(unknown), known, n=1)
+    matches = difflib.get_close_matches(str(unknown), known_keys, n=1)
     hint = f' (did you mean "{matches[0]}"?)' if matches else ""
-    return f'unknown key "{unknown}"{hint}; allowed: {", ".join(sorted(known))}'
+    return f'unknown key "{unknown}"{hint}; allowed: {", ".join(sorted(known_keys))}'

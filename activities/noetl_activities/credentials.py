@@ -70,20 +70,20 @@ class CredentialSource:
         """Return `` (did you mean 'pg_local'?)``, else a list of known names. Contains no values."""
         variables = (variable for variable in self.environment if variable.startswith(CREDENTIAL_PREFIX))
         variable_names = {variable.removeprefix(CREDENTIAL_PREFIX).lower() for variable in variables}
-        known = sorted({*self._from_file(), *variable_names})
-        matches = difflib.get_close_matches(name, known, n=1)
+        known_names = sorted({*self._from_file(), *variable_names})
+        matches = difflib.get_close_matches(name, known_names, n=1)
         if matches:
             return f" (did you mean {matches[0]!r}?)"
-        return f" (there are {', '.join(known[:_MAX_HINT_NAMES])})" if known else ""
+        return f" (there are {', '.join(known_names[:_MAX_HINT_NAMES])})" if known_names else ""
 
     def _from_file(self) -> Mapping[str, Credential]:
         """Return the credentials in the file. It is read again if it was modified."""
         if self._file is None:
             return {}
         try:
-            modified = self._file.stat().st_mtime
-            if self._cached is None or self._cached[0] != modified:
-                self._cached = (modified, read_credentials(self._file))
+            modification_time = self._file.stat().st_mtime
+            if self._cached is None or self._cached[0] != modification_time:
+                self._cached = (modification_time, read_credentials(self._file))
         except OSError as error:
             raise unreadable_file(self._file, error) from error
         return self._cached[1]

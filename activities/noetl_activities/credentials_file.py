@@ -91,8 +91,8 @@ def _check_fields(file: Path, name: str, fields: Credential) -> Credential:
 
 
 def _position(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    return f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+    position = getattr(error, "problem_mark", None)
+    return f":{position.line + 1}:{position.column + 1}" if position else ""
 
 
 def _explanation(error: Exception) -> str:

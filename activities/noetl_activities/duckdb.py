@@ -61,7 +61,7 @@ class DuckdbTool:
             reply = await process.ask(lambda number: Call(number, statements, params, key, n), text)
         if isinstance(reply, Failed):
             return OnceResult(failure_outcome(reply, file))
-        return cast("OnceResult", reply.answer)
+        return cast("OnceResult", reply.call_result)
 
 
 TOOL = DuckdbTool()

@@ -1,4 +1,4 @@
-"""The calls of a DuckDB process. A call ends when it is cancelled, whether it runs or waits for a lock."""
+"""The calls that run in a DuckDB process. Cancelling a call ends it, even if it waits for a lock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ class CancelledCallError(Exception):
 
 
 class NamedLocks:
-    """Locks by name, for the ledger of the file or one of its entries. Calls that wait for one can be cancelled."""
+    """The locks of a database file, by name: one for its ledger, and one for each ledger entry in use.
+
+    A call that waits for a lock can be cancelled.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -27,7 +30,7 @@ class NamedLocks:
         """Hold the lock ``name``; waits until it is free. Raises CancelledCallError."""
         with self._changed:
             self._changed.wait_for(lambda: call.is_cancelled or name not in self._held)
-            call.check()
+            call.raise_if_cancelled()
             self._held.add(name)
         try:
             yield
@@ -43,21 +46,21 @@ class NamedLocks:
 
 
 class RunningCall:
-    """One call, which the worker can cancel, or answer when it waits for the text of its outcome."""
+    """A call that runs in this process. The worker can cancel it, and sends it the text of its outcome on request."""
 
     def __init__(self, locks: NamedLocks) -> None:
         self.locks = locks
         self.is_cancelled = False
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._answered = threading.Event()
-        self._text = ""
+        self._answer_received = threading.Event()
+        self._answer = ""
 
     @contextmanager
     def interruptible(self, connection: duckdb.DuckDBPyConnection) -> Generator[None]:
         """Interrupt statements of the connection if the call is cancelled."""
         self._connection = connection
         try:
-            self.check()
+            self.raise_if_cancelled()
             yield
         finally:
             self._connection = None
@@ -68,7 +71,7 @@ class RunningCall:
         with self.locks.hold(name, self):
             yield
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         """Raise CancelledCallError if the call was cancelled."""
         if self.is_cancelled:
             raise CancelledCallError
@@ -76,7 +79,7 @@ class RunningCall:
     def cancel(self) -> None:
         """Interrupt the call. May be repeated, to interrupt a statement that it has started since."""
         self.is_cancelled = True
-        self._answered.set()
+        self._answer_received.set()
         self.locks.wake()
         connection = self._connection
         if connection is not None:
@@ -85,11 +88,11 @@ class RunningCall:
 
     def receive_answer(self, text: str) -> None:
         """Receive the worker's answer to an OutcomeNeeded message."""
-        self._text = text
-        self._answered.set()
+        self._answer = text
+        self._answer_received.set()
 
     def wait_for_answer(self) -> str:
         """Wait for the answer to an OutcomeNeeded message, and return it. Raises CancelledCallError."""
-        self._answered.wait()
-        self.check()
-        return self._text
+        self._answer_received.wait()
+        self.raise_if_cancelled()
+        return self._answer

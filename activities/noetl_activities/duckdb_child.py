@@ -120,9 +120,9 @@ class Service:
         if isinstance(message, Find):
             return Done(message.number, text=ledger.find(connection, message.key, message.n))
         if isinstance(message, Call):
-            return Done(message.number, answer=self._run_call(message, connection, running_call))
+            return Done(message.number, call_result=self._run_call(message, connection, running_call))
         with running_call.hold_lock(LEDGER):
-            return Done(message.number, stored=store(connection, message, running_call))
+            return Done(message.number, store_result=store(connection, message, running_call))
 
     def _run_call(self, call: Call, connection: duckdb.DuckDBPyConnection, running_call: RunningCall) -> OnceResult:
         def run() -> Outcome:

@@ -30,15 +30,15 @@ def confine(directories: Sequence[str], memory: int) -> None:
 
 
 def _limit(memory: int) -> None:
-    """DuckDB limits most of its memory itself. The limit on the address space covers the rest: results as Python
-    values, and stacks of threads. It is larger than ``memory``, as DuckDB reserves more than it uses. Limits that a
-    platform does not support (macOS: the address space) are skipped.
+    """Limit the resources of this process. DuckDB limits most of its memory itself. The limit on the address space
+    covers the rest: results as Python values, and stacks of threads. It is larger than ``memory``, as DuckDB reserves
+    more than it uses. Limits that a platform does not support (macOS: the address space) are skipped.
     """
     for limit, value in {**LIMITS, resource.RLIMIT_AS: 3 * memory + 2 * GIB}.items():
         hard = resource.getrlimit(limit)[1]
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        allowed_value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         with suppress(ValueError, OSError):
-            resource.setrlimit(limit, (allowed, allowed))
+            resource.setrlimit(limit, (allowed_value, allowed_value))
 
 
 def _confine_on_linux(directories: Sequence[str]) -> None:

@@ -47,17 +47,19 @@ class DatabaseFile(NamedTuple):
 def database_file(config: dict[str, Json], execution_id: str) -> DatabaseFile:
     """Return the database file of a call; creates the folder of the execution. Raises ConfigError, RefusedError."""
     folder = _execution_folder(execution_id)
-    shared = _shared_directories()
-    accessible = (str(folder), *shared)
+    shared_directories = _shared_directories()
+    accessible_directories = (str(folder), *shared_directories)
     name = config.get("database") or config.get("db_path") or config.get("database_path")
     if name == MEMORY:
-        return DatabaseFile(MEMORY, str(folder), accessible)
+        return DatabaseFile(MEMORY, str(folder), accessible_directories)
     path = _resolve_path(folder / (str(name) if name else f"{folder.name}.duckdb"))
     if path.is_relative_to(folder):
-        return DatabaseFile(str(path), str(folder), accessible)
-    if any(path.is_relative_to(directory) for directory in shared):
-        return DatabaseFile(str(path), str(path.parent), shared)
-    raise RefusedError(f"the DuckDB file {str(name)!r} is not allowed: {allowed_directories_hint(accessible)}")
+        return DatabaseFile(str(path), str(folder), accessible_directories)
+    if any(path.is_relative_to(directory) for directory in shared_directories):
+        return DatabaseFile(str(path), str(path.parent), shared_directories)
+    raise RefusedError(
+        f"the DuckDB file {str(name)!r} is not allowed: {allowed_directories_hint(accessible_directories)}"
+    )
 
 
 def allowed_directories_hint(directories: tuple[str, ...]) -> str:
@@ -74,7 +76,7 @@ def has_file(file: DatabaseFile) -> bool:
 
 
 def memory_limit() -> int:
-    """Bytes that DuckDB may use in one process. Raises ConfigError."""
+    """Return the bytes that DuckDB may use in one process. Raises ConfigError."""
     text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY))
     try:
         gigabytes = float(text)
@@ -95,7 +97,7 @@ def _execution_folder(execution_id: str) -> Path:
 
 
 def _home() -> Path:
-    """NOETL_HOME, else the data folder; never the current folder of the worker."""
+    """Return NOETL_HOME, else the data folder; never the current folder of the worker."""
     home = os.environ.get(HOME_VARIABLE)
     if home:
         return Path(home).absolute()
@@ -119,7 +121,7 @@ def _shared_directories() -> tuple[str, ...]:
 
 
 def _secret_paths() -> list[Path]:
-    """Paths that SQL must not read: the folder of the stack, with its passwords, and the credentials file."""
+    """Return paths that SQL must not read: the folder of the stack, with its passwords, and the credentials file."""
     credentials = os.environ.get(CREDENTIALS_VARIABLE)
     return [_home(), *([Path(credentials)] if credentials else [])]
 

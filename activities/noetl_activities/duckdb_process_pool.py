@@ -31,7 +31,7 @@ class _PooledProcess:
         self.idle_since = 0.0
         self._starting = asyncio.create_task(start_process(file))
 
-    async def started(self) -> DuckdbProcess:
+    async def wait_until_started(self) -> DuckdbProcess:
         """Return the process once it has started."""
         return await asyncio.shield(self._starting)
 
@@ -57,37 +57,37 @@ class _ProcessPool:
         self.by_file: dict[DatabaseFile, _PooledProcess] = {}
 
     def acquire(self, file: DatabaseFile) -> _PooledProcess:
-        pooled = self.by_file.get(file)
-        if pooled is None or not pooled.is_usable():
-            pooled = self.by_file[file] = _PooledProcess(file)
-        pooled.users += 1
-        return pooled
+        pooled_process = self.by_file.get(file)
+        if pooled_process is None or not pooled_process.is_usable():
+            pooled_process = self.by_file[file] = _PooledProcess(file)
+        pooled_process.users += 1
+        return pooled_process
 
-    async def release(self, file: DatabaseFile, pooled: _PooledProcess) -> None:
-        pooled.users -= 1
-        if pooled.users:
+    async def release(self, file: DatabaseFile, pooled_process: _PooledProcess) -> None:
+        pooled_process.users -= 1
+        if pooled_process.users:
             return
-        pooled.idle_since = _now()
-        if not (self.keepers and pooled.is_usable() and self.by_file.get(file) is pooled):
-            await self._close(file, pooled)
+        pooled_process.idle_since = _now()
+        if not (self.keepers and pooled_process.is_usable() and self.by_file.get(file) is pooled_process):
+            await self._close(file, pooled_process)
         elif len(idle := self._idle()) > MAX_IDLE:
             await self._close(*idle[0])
 
     async def close_older(self, seconds: float) -> None:
         """End processes that have been idle for at least ``seconds``."""
-        for file, pooled in self._idle():
-            if _now() - pooled.idle_since >= seconds:
-                await self._close(file, pooled)
+        for file, pooled_process in self._idle():
+            if _now() - pooled_process.idle_since >= seconds:
+                await self._close(file, pooled_process)
 
     def _idle(self) -> list[tuple[DatabaseFile, _PooledProcess]]:
-        idle = [(file, pooled) for file, pooled in self.by_file.items() if not pooled.users]
+        idle = [(file, pooled_process) for file, pooled_process in self.by_file.items() if not pooled_process.users]
         return sorted(idle, key=lambda item: item[1].idle_since)
 
-    async def _close(self, file: DatabaseFile, pooled: _PooledProcess) -> None:
+    async def _close(self, file: DatabaseFile, pooled_process: _PooledProcess) -> None:
         """Remove a process from the pool and end it, even if the caller is cancelled."""
-        if self.by_file.get(file) is pooled:
+        if self.by_file.get(file) is pooled_process:
             del self.by_file[file]
-        await asyncio.shield(asyncio.create_task(pooled.close()))
+        await asyncio.shield(asyncio.create_task(pooled_process.close()))
 
 
 _POOLS: WeakKeyDictionary[asyncio.AbstractEventLoop, _ProcessPool] = WeakKeyDictionary()
@@ -97,11 +97,11 @@ _POOLS: WeakKeyDictionary[asyncio.AbstractEventLoop, _ProcessPool] = WeakKeyDict
 async def duckdb_process(file: DatabaseFile) -> AsyncGenerator[DuckdbProcess]:
     """Return the process of this database for one call. Raises ConfigError."""
     pool = _POOLS.setdefault(asyncio.get_running_loop(), _ProcessPool())
-    pooled = pool.acquire(file)
+    pooled_process = pool.acquire(file)
     try:
-        yield await pooled.started()
+        yield await pooled_process.wait_until_started()
     finally:
-        await pool.release(file, pooled)
+        await pool.release(file, pooled_process)
 
 
 @asynccontextmanager

@@ -42,7 +42,7 @@ def run_statements(
     budget = _Budget()
     results: list[Statement] = []
     for text in statements:
-        running_call.check()
+        running_call.raise_if_cancelled()
         results.append(_run_statement(connection, text, params, budget))
     return results
 

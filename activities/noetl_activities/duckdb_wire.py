@@ -112,13 +112,13 @@ class OutcomeNeeded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """The call succeeded. ``answer`` is the result of Call, ``stored`` of Store, and ``text`` of Find: None if the
-    ledger has no outcome.
+    """The call succeeded. ``call_result`` is set for Call, ``store_result`` for Store. ``text`` is the outcome
+    that Find has found; None if the ledger has none.
     """
 
     number: int
-    answer: OnceResult | None = None
-    stored: Stored | None = None
+    call_result: OnceResult | None = None
+    store_result: Stored | None = None
     text: str | None = None
 
 

@@ -39,12 +39,12 @@ class HttpTool:
         credential: Credential = await context.credential(request.auth) if request.auth is not None else {}
         limit = self.spec.timeout if request.timeout is None else request.timeout
         as_text = _wants_text(request.config)
-        started = time.monotonic()
+        start_time = time.monotonic()
         timer = asyncio.timeout(limit)
         try:
             async with timer:
                 response = await _exchange(request, credential)
-                return await outcome_of(response, time.monotonic() - started, context, as_text=as_text)
+                return await outcome_of(response, time.monotonic() - start_time, context, as_text=as_text)
         except TimeoutError:
             if not timer.expired():
                 raise
@@ -89,16 +89,16 @@ def _wants_text(config: dict[str, Json]) -> bool:
 
 
 async def outcome_of(
-    http_response: HttpResponse, elapsed: float, context: ToolContext, *, as_text: bool = False
+    http_response: HttpResponse, seconds: float, context: ToolContext, *, as_text: bool = False
 ) -> Outcome:
-    """Return the outcome of a response. ``elapsed``: in seconds; ``as_text``: do not parse a JSON body."""
+    """Return the outcome of a response. ``seconds``: its duration; ``as_text``: do not parse a JSON body."""
     response, body = http_response
     headers = {name.lower(): value for name, value in response.headers.items()}
     result = {
         "status_code": response.status_code,
         "headers": headers,
         "url": masked_url(response.url),
-        "elapsed": round(elapsed, 4),
+        "elapsed": round(seconds, 4),
         "data": await _response_data(response, body, context, as_text=as_text),
     }
     error = None if response.is_success else _response_error(response)

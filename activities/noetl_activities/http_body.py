@@ -31,16 +31,16 @@ async def read_body(response: httpx.Response, limit: int) -> bytearray:
     Raises httpx.HTTPError, also if the server sends far more bytes than they decompress to, possibly without an end.
     """
     decoder = _decoder(response)
-    body, received = bytearray(), 0
+    body, received_bytes = bytearray(), 0
     async for chunk in response.aiter_raw():
-        received += len(chunk)
+        received_bytes += len(chunk)
         for piece in decoder.pieces(chunk):
             body += piece
             await asyncio.sleep(0)
             if len(body) > limit:
                 return body
-        if received > 2 * limit + _PIECE_BYTES:
-            raise httpx.DecodingError(f"{received:,} bytes unpack to {len(body):,}")
+        if received_bytes > 2 * limit + _PIECE_BYTES:
+            raise httpx.DecodingError(f"{received_bytes:,} bytes unpack to {len(body):,}")
     return body
 
 

@@ -33,7 +33,9 @@ def _method(config: dict[str, Json]) -> str:
 
 def key_headers(request: Request) -> dict[str, str]:
     """Return the idempotency header, the same for all attempts of a call; empty unless the task names a header."""
-    return {} if request.idempotency_key is None else {request.idempotency_key: key_digest(request.key, request.n)}
+    return (
+        {} if request.idempotency_header is None else {request.idempotency_header: key_digest(request.key, request.n)}
+    )
 
 
 def key_digest(key: str, n: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from noetl_activities.tool import BUILT_IN, load_problem, load_tool, package_name, registrations
+from noetl_activities.tool import BUILT_IN, describe_load_error, load_tool, package_name, registrations
 from noetl_compiler.language.tool_description import ToolDescription, Tools
 from noetl_compiler.language.tools import KINDS
 
@@ -58,4 +58,4 @@ def _describe(points: Sequence[EntryPoint]) -> ToolDescription:
     try:
         return load_tool(point).spec.describe()
     except Exception as error:
-        return ToolDescription(problem=load_problem(point, error))
+        return ToolDescription(problem=describe_load_error(point, error))

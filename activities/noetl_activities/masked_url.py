@@ -21,8 +21,8 @@ _PAGE_TOKEN = re.compile(r"(page|next|continuation)[_-]?token", re.IGNORECASE)
 def masked_url(url: httpx.URL) -> str:
     """Return the masked address. Secrets in other parameters are masked with the credentials of the call (scrub.py)."""
 
-    masked = url.copy_with(username=url.username, password=MASK) if url.password else url
-    return _QUERY_PARAMETER.sub(_mask_parameter, str(masked))
+    masked_copy = url.copy_with(username=url.username, password=MASK) if url.password else url
+    return _QUERY_PARAMETER.sub(_mask_parameter, str(masked_copy))
 
 
 def _mask_parameter(parameter: re.Match[str]) -> str:

@@ -112,16 +112,16 @@ async def _run_statement(connection: Connection, text: str, params: list[Any]) -
     """Run one statement, and return its result and its command tag, such as ``INSERT 0 1``."""
     sql = check_statement(text)
     with _report_unparsable():
-        prepared = await connection.prepare(sql)
-    values = bind_values(prepared, params)
+        prepared_statement = await connection.prepare(sql)
+    values = bind_values(prepared_statement, params)
     with _report_unparsable():
-        records = await prepared.fetch(*values)
+        records = await prepared_statement.fetch(*values)
     if len(records) > MAX_ROWS:
         raise ConfigError(f"the statement returns over {MAX_ROWS:,} rows: request less at a time")
-    columns = [attribute.name for attribute in prepared.get_attributes()]
+    columns = [attribute.name for attribute in prepared_statement.get_attributes()]
     if len(records) * len(columns) > MAX_VALUES:
         raise ConfigError(f"the statement returns over {MAX_VALUES:,} values: request fewer rows or columns at a time")
-    tag = prepared.get_statusmsg() or ""
+    tag = prepared_statement.get_statusmsg() or ""
     if columns:
         return statement_result(columns, (tuple(record.values()) for record in records), fallback=postgres_text), tag
     count = _ROW_COUNT.search(tag)

@@ -109,7 +109,7 @@ def _parameters(match: re.Match[str]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         name = _PARAMETER_ALIASES.get(name, name)
         if not equals or name not in _PARAMETERS | SETTINGS:
-            known = ", ".join(sorted(_PARAMETERS | SETTINGS))
-            raise DsnError(f"parameter {number} after the ? is unknown: there are {known}")
+            known_parameters = ", ".join(sorted(_PARAMETERS | SETTINGS))
+            raise DsnError(f"parameter {number} after the ? is unknown: there are {known_parameters}")
         fields[name] = unquote(value)
     return fields

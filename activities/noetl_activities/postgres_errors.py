@@ -99,10 +99,10 @@ def _position_text(statement: str, position: int | None) -> str:
     start = statement.rfind("\n", 0, position - 1) + 1
     line, column = statement.count("\n", 0, start) + 1, position - start
     end = statement.find("\n", start)
-    quoted = statement[start : end if end >= 0 else len(statement)].strip()
-    if len(quoted) > _MAX_LINE_CHARS:
-        quoted = f"{statement[position - 1 : position - 1 + _MAX_LINE_CHARS].partition(chr(10))[0]}..."
-    return f" at line {line}, column {column} of the statement: {quoted}"
+    excerpt = statement[start : end if end >= 0 else len(statement)].strip()
+    if len(excerpt) > _MAX_LINE_CHARS:
+        excerpt = f"{statement[position - 1 : position - 1 + _MAX_LINE_CHARS].partition(chr(10))[0]}..."
+    return f" at line {line}, column {column} of the statement: {excerpt}"
 
 
 def _server_message(error: asyncpg.PostgresError) -> str:

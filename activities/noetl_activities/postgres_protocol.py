@@ -132,9 +132,9 @@ def is_on_this_machine(transport: asyncio.BaseTransport) -> bool:
 class GuardedProtocol(_Protocol):
     """asyncpg's protocol with a LoginWatch, a RecordWatch, and a limit on received data (``limit_received_bytes``)."""
 
-    def __init__(self, addr: Any, connected: asyncio.Future[Any], *others: Any) -> None:
-        super().__init__(addr, connected, *others)
-        self._connected = connected
+    def __init__(self, addr: Any, login_future: asyncio.Future[Any], *others: Any) -> None:
+        super().__init__(addr, login_future, *others)
+        self._login_future = login_future
         self._watch: LoginWatch | None = None
         self._records = RecordWatch()
         self._remaining_bytes: int | None = None
@@ -183,8 +183,8 @@ class GuardedProtocol(_Protocol):
         return self._remaining_bytes is not None and self._remaining_bytes < 0
 
     def _abort(self, error: Exception | None) -> None:
-        if error is not None and not self._connected.done():
-            self._connected.set_exception(error)
+        if error is not None and not self._login_future.done():
+            self._login_future.set_exception(error)
         if self._transport is not None:
             self._transport.abort()
 
@@ -200,15 +200,15 @@ def guard_logins() -> None:
 @contextmanager
 def limit_received_bytes(connection: asyncpg.Connection[Any], size: int) -> Generator[None]:
     """Close the connection and raise ConfigError if the server sends more than ``size`` bytes during the block."""
-    guarded = _PROTOCOLS[connection]
-    guarded.limit_received(size)
+    guarded_protocol = _PROTOCOLS[connection]
+    guarded_protocol.limit_received(size)
     try:
         yield
     except Exception as error:
-        if guarded.has_too_many_records:
+        if guarded_protocol.has_too_many_records:
             raise ConfigError(f"a row contains over {MAX_RECORDS:,} records: select their fields") from error
-        if guarded.is_exceeded:
+        if guarded_protocol.is_exceeded:
             raise ConfigError(f"the result is over {size // 2**20} MB: request less at a time") from error
         raise
     finally:
-        guarded.limit_received(None)
+        guarded_protocol.limit_received(None)

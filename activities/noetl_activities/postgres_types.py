@@ -33,11 +33,9 @@ class TypeDepths:
     def __init__(self) -> None:
         self._depths: dict[int, int] = {}
 
-    def is_exceeded(self, described: Iterable[Mapping[str, Any]]) -> bool:
-        """Whether one of these types is nested too deeply. ``described``: in the order in which the driver registers
-        them.
-        """
-        for field in described:
+    def is_exceeded(self, described_types: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether one of these types is nested too deeply. They are in the order in which the driver registers them."""
+        for field in described_types:
             inner = [*(field[name] for name in _INNER_TYPE_FIELDS), *(field["attrtypoids"] or ())]
             depth = 1 + max(self._depths.get(oid, 0) for oid in inner)
             if depth > MAX_NESTED_TYPES:
@@ -55,7 +53,7 @@ class TypeLimitedConnection(_Connection):
 
     async def _introspect_types(self, typeoids: Any, *args: Any) -> Any:
         introspect = getattr(super(), "_introspect_types")  # noqa: B009 - the type stubs lack it
-        described, statement = cast("tuple[list[Mapping[str, Any]], Any]", await introspect(typeoids, *args))
-        if self._depths.is_exceeded(described):
+        described_types, statement = cast("tuple[list[Mapping[str, Any]], Any]", await introspect(typeoids, *args))
+        if self._depths.is_exceeded(described_types):
             raise ConfigError(f"the result has over {MAX_NESTED_TYPES:,} nested types: select their fields")
-        return described, statement
+        return described_types, statement

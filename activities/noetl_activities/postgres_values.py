@@ -42,11 +42,12 @@ _TRUE = frozenset({"true", "t", "yes", "y", "on", "1"})
 _FALSE = frozenset({"false", "f", "no", "n", "off", "0"})
 
 
-def bind_values(prepared: Prepared, values: Sequence[Json]) -> list[Any]:
+def bind_values(prepared_statement: Prepared, values: Sequence[Json]) -> list[Any]:
     """Return the values for ``$1``, ``$2`` ... Raises ConfigError, which names the value with a wrong type."""
-    types = [parameter.name for parameter in prepared.get_parameters()]
+    types = [parameter.name for parameter in prepared_statement.get_parameters()]
     if len(types) != len(values):
-        raise ConfigError(f"the statement has {len(types)} parameters ($1 ...), params has {len(values)}")
+        parameters = f"{len(types)} parameter{'s' * (len(types) != 1)}"
+        raise ConfigError(f"the statement has {parameters} ($1 ...), params has {len(values)}")
     return [
         _bind_value(f"${index}", value, type_)
         for index, (value, type_) in enumerate(zip(values, types, strict=True), 1)
@@ -82,12 +83,12 @@ def _bind_value(parameter: str, value: Json, type_: str) -> Any:
     if isinstance(value, str) and "\0" in value:
         raise ConfigError(f"{parameter} {NUL}")
     try:
-        return _CONVERTERS.get(type_, _unchanged)(value)
+        return _CONVERTERS.get(type_, _identity)(value)
     except (ValueError, TypeError, ArithmeticError, binascii.Error) as error:
         raise ConfigError(f"{parameter} is {value!r}: the statement expects {type_} there") from error
 
 
-def _unchanged(value: Json) -> Any:
+def _identity(value: Json) -> Any:
     return value
 
 

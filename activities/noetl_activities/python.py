@@ -59,18 +59,20 @@ class PythonTool:
             "context": {"execution_id": request.execution_id, "attempt": context.attempt, **_input(request)},
         }
         process_exit = await run_task(_CHILD, json.dumps(call).encode(), context.output)
-        meta: dict[str, Json] = {"stdout": process_exit.printed} if process_exit.printed else {}
+        meta: dict[str, Json] = {"stdout": process_exit.output_start} if process_exit.output_start else {}
         if packages:
             meta["libs_not_installed_here"] = packages
         if not process_exit.response:
             return _error(
-                f"the process ended without a result ({exit_text(process_exit.status)})", meta, process_exit.printed
+                f"the process ended without a result ({exit_text(process_exit.status)})",
+                meta,
+                process_exit.output_start,
             )
         if has_more_values(process_exit.response, MAX_VALUES):
             raise ConfigError(f"the result has over {MAX_VALUES:,} values: store it and return its location")
         response = _parse_response(process_exit.response)
         if response is None:
-            return _error("the output of the process is not a result", meta, process_exit.printed)
+            return _error("the output of the process is not a result", meta, process_exit.output_start)
         outcome = _outcome(response, meta)
         if outcome.py and isinstance(traceback := outcome.py["traceback"], str):
             context.output("stderr", traceback)
@@ -169,8 +171,8 @@ def _are_variables(value: Json) -> bool:
     return isinstance(value, dict) and all(map(NAME.fullmatch, cast("dict[str, Json]", value)))
 
 
-def _error(message: str, meta: dict[str, Json], printed: str) -> Outcome:
-    last_line = printed.strip().splitlines()[-1:] or [""]
+def _error(message: str, meta: dict[str, Json], output: str) -> Outcome:
+    last_line = output.strip().splitlines()[-1:] or [""]
     info = ErrorInfo("exception", f"{message}: {last_line[0]}".rstrip(": "))
     return Outcome("error", error=info, meta=meta, py=_NO_EXCEPTION)
 

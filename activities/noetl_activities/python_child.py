@@ -373,5 +373,9 @@ def remove_own_frames(exception: traceback.TracebackException | None) -> None:
     first = next((index for index, frame in enumerate(exception.stack) if frame.filename == FILE), 0)
     del exception.stack[:first]
     exception.stack[:] = [frame for frame in exception.stack if frame.filename != __file__]
-    for related in (exception.__cause__, exception.__context__, *(getattr(exception, "exceptions", None) or ())):
-        remove_own_frames(related)
+    for related_exception in (
+        exception.__cause__,
+        exception.__context__,
+        *(getattr(exception, "exceptions", None) or ()),
+    ):
+        remove_own_frames(related_exception)

@@ -111,7 +111,7 @@ def _tags(value: Json) -> list[str]:
 def _outcome(process_exit: ProcessExit, context: ToolContext) -> Outcome:
     response: Json = json.loads(process_exit.response) if process_exit.response else None
     if response is None:
-        last_line = context.truncate((process_exit.printed.strip().splitlines() or [""])[-1], _MAX_MESSAGE)
+        last_line = context.truncate((process_exit.output_start.strip().splitlines() or [""])[-1], _MAX_MESSAGE)
         message = f"the process that runs Qiskit ended ({exit_text(process_exit.status)}): {last_line}".rstrip(": ")
         return Outcome("error", error=ErrorInfo("exception", message))
     if "result" in response:

@@ -69,10 +69,10 @@ def run(call: dict[str, Any]) -> dict[str, Any]:
         optimization_level=OPTIMIZATION, backend=backend, seed_transpiler=call["seed"]
     )
     try:
-        transpiled = passes.run(circuit)
+        transpiled_circuit = passes.run(circuit)
     except transpiler.TranspilerError as error:
         raise CallError(f"the circuit does not fit on {call['backend']}: {error}") from None
-    job = create_sampler(call, backend).run([transpiled], shots=call["shots"])
+    job = create_sampler(call, backend).run([transpiled_circuit], shots=call["shots"])
     counts = job.result()[0].join_data().get_counts()
     return {"job_id": job.job_id(), "counts": dict(sorted(counts.items())), "metadata": metadata_of(call, backend)}
 

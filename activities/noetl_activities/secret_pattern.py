@@ -42,7 +42,7 @@ class SecretPattern(NamedTuple):
 
     ``whole`` are the secrets themselves, ``short`` those that are masked only as a whole string. ``folded`` is searched
     in the lower-case text, ``exact`` in the text itself. ``suspect`` matches what both match, and the start of escapes.
-    ``encoded`` are the forms in ``folded`` that are base64.
+    ``base64_forms`` are the base64 encodings in ``folded``.
     """
 
     whole: frozenset[str]
@@ -50,7 +50,7 @@ class SecretPattern(NamedTuple):
     folded: re.Pattern[str] | None
     exact: re.Pattern[str] | None
     suspect: re.Pattern[str]
-    encoded: frozenset[str]
+    base64_forms: frozenset[str]
 
     def may_match(self, text: str) -> bool:
         """Whether the text may contain a secret that is not short. A fast check with false positives."""
@@ -61,7 +61,7 @@ class SecretPattern(NamedTuple):
         if self.folded is not None:
             lower_text = _lower(text)
             for match in self.folded.finditer(lower_text):
-                yield _widen(text, match.span()) if match[0] in self.encoded else match.span()
+                yield _widen(text, match.span()) if match[0] in self.base64_forms else match.span()
         if self.exact is not None:
             for match in self.exact.finditer(text):
                 yield _widen(text, match.span())
@@ -73,12 +73,14 @@ def secret_pattern(secrets: frozenset[str]) -> SecretPattern:
     long_secrets = [secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS]
     plain = {_lower(form) for secret in long_secrets for form in _plain_forms(secret)}
     base64s = {form for secret in long_secrets for form in _base64_forms(secret)}
-    encoded = frozenset(_lower(form) for form in base64s if len(form) >= _CASELESS_BASE64_CHARS) - plain
+    base64_forms = frozenset(_lower(form) for form in base64s if len(form) >= _CASELESS_BASE64_CHARS) - plain
     exact = {form for form in base64s if len(form) < _CASELESS_BASE64_CHARS}
-    folded = plain | encoded
-    suspect = _any_of({*folded, *map(_lower, exact), *ESCAPE_STARTS})
+    folded_forms = plain | base64_forms
+    suspect = _any_of({*folded_forms, *map(_lower, exact), *ESCAPE_STARTS})
     short = secrets.difference(long_secrets)
-    return SecretPattern(secrets, short, _any_of(folded), _any_of(exact), suspect or re.compile("(?!)"), encoded)
+    return SecretPattern(
+        secrets, short, _any_of(folded_forms), _any_of(exact), suspect or re.compile("(?!)"), base64_forms
+    )
 
 
 def _lower(text: str) -> str:
@@ -98,9 +100,9 @@ def _plain_forms(secret: str) -> set[str]:
 
 def _base64_forms(secret: str) -> Iterator[str]:
     for raw in _byte_encodings(secret):
-        for offset, skipped in enumerate((0, 2, 3)):
+        for offset, skipped_digits in enumerate((0, 2, 3)):
             digits = base64.b64encode(bytes(offset) + raw).decode()
-            own_digits = digits[skipped : (offset + len(raw)) * 8 // 6]
+            own_digits = digits[skipped_digits : (offset + len(raw)) * 8 // 6]
             for form in (own_digits,) if offset else (own_digits, digits.rstrip("=")):
                 if len(form) >= _MIN_BASE64_CHARS:
                     yield form

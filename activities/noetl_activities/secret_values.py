@@ -27,11 +27,11 @@ _STORE_FIELDS = "region endpoint project_id client_email auth_uri token_uri univ
 _PUBLIC_FIELDS = frozenset(f"{_LOCATION_FIELDS} {_USE_FIELDS} {_STORE_FIELDS}".split())
 
 
-def secrets_of(credential: Credential, known: frozenset[str]) -> frozenset[str]:
-    """Return the ``known`` secrets and those of the credential. Raises CredentialError if they are too many or too
+def secrets_of(credential: Credential, known_secrets: frozenset[str]) -> frozenset[str]:
+    """Return the ``known_secrets`` and those of the credential. Raises CredentialError if they are too many or too
     long.
     """
-    secrets = set(known)
+    secrets = set(known_secrets)
     pending: list[tuple[str, Any]] = list(credential.items())
     while pending:
         name, value = pending.pop()

@@ -27,7 +27,7 @@ class FakeTool:
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """See noetl_activities.tool.Tool."""
         self.requests.append(request)
-        answer = self._answer(request, context)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        return answer if isinstance(answer, Outcome) else Outcome("ok", answer)
+        result = self._answer(request, context)
+        if inspect.isawaitable(result):
+            result = await result
+        return result if isinstance(result, Outcome) else Outcome("ok", result)

@@ -28,7 +28,7 @@ __all__ = [
     "Request",
     "Tool",
     "ToolContext",
-    "load_problem",
+    "describe_load_error",
     "load_tool",
     "load_tools",
     "package_name",
@@ -60,8 +60,8 @@ class Request(msgspec.Struct, frozen=True):
 
     ``timeout`` is in seconds, by default that of the tool; the caller enforces it. ``key`` identifies the call for
     exactly-once effects: it is the same for all attempts, ``<execution>/<step run>/<iteration>/<task>/<page>``. ``n``
-    is one more than the number of successful attempts, so a call that is repeated after a success differs.
-    ``idempotency_key`` is the name of the header in which to send a digest of ``key`` and ``n``.
+    numbers the repetitions of the call from 1: it grows when a call that succeeded is made again, not with retries.
+    ``idempotency_header`` names the header that carries a digest of ``key`` and ``n``.
     """
 
     kind: str
@@ -73,7 +73,7 @@ class Request(msgspec.Struct, frozen=True):
     read_timeout: float | None = None
     key: str = ""
     n: int = 1
-    idempotency_key: str | None = None
+    idempotency_header: str | None = None
     execution_id: str = ""
 
 
@@ -86,7 +86,7 @@ class ToolContext(Protocol):
         ...
 
     def heartbeat(self) -> None:
-        """Report that the call is alive. This is cheap."""
+        """Report that the call is alive. May be called often."""
         ...
 
     async def credential(self, auth: Json) -> Credential:
@@ -96,18 +96,18 @@ class ToolContext(Protocol):
         """
         ...
 
-    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+    async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
         """Return a reference to an existing secret: the text that represents the secret in results.
 
-        ``kind`` and ``config`` are those of a keychain entry. Raises CredentialError, SecretError.
+        ``entry_kind`` and ``config`` are those of a keychain entry. Raises CredentialError, SecretError.
         """
         ...
 
     def truncate(self, text: str, limit: int) -> str:
         """Return the first ``limit`` characters of a received text, with the secrets of the call masked.
 
-        Tools must truncate received text with this: otherwise the first half of a secret could remain. A text that is
-        already truncated must have ``scrub.TRUNCATION_MARGIN`` more characters than the limit.
+        Tools must truncate received text with this method: cutting a secret in half would leave its first half
+        unmasked. A text that is already truncated must have ``scrub.TRUNCATION_MARGIN`` more characters than the limit.
         """
         ...
 
@@ -134,8 +134,8 @@ class Tool(Protocol):
 
 
 def load_tools() -> Mapping[str, Tool]:
-    """Return all registered tools by kind, as a new immutable mapping. A tool of another package that cannot be loaded
-    is logged and left out, so that the other tools still work.
+    """Return all registered tools by kind, as a new immutable mapping. If a tool of another package
+    cannot be loaded, the error is logged and the tool is left out, so that the other tools still work.
 
     Raises ValueError, which names both packages, if two register the same kind.
     """
@@ -148,12 +148,12 @@ def load_tools() -> Mapping[str, Tool]:
                 raise
             import logging  # slow to import, and a DuckDB process seldom needs it
 
-            logging.getLogger(__name__).error("the tool %s is left out: %s", kind, load_problem(point, error))
+            logging.getLogger(__name__).error("the tool %s is left out: %s", kind, describe_load_error(point, error))
     return MappingProxyType(tools)
 
 
 def load_tool(point: EntryPoint) -> Tool:
-    """Return the tool of an entry point. Raises the errors of its module; ValueError if the tool has another kind."""
+    """Import the tool of an entry point. Raises any error of its module, and ValueError if its kind differs."""
     tool = cast("Tool", point.load())
     if tool.spec.kind != point.name:
         raise ValueError(
@@ -162,8 +162,8 @@ def load_tool(point: EntryPoint) -> Tool:
     return tool
 
 
-def load_problem(point: EntryPoint, error: Exception) -> str:
-    """Return the name of the package and its error, in one line."""
+def describe_load_error(point: EntryPoint, error: Exception) -> str:
+    """Describe in one line why a tool could not be loaded, with the name of its package."""
     return " ".join(f"{package_name(point)}: {type(error).__name__}: {error}".split())
 
 

@@ -38,7 +38,9 @@ def read_fields(model: type[Model], request: Request) -> Model:
         return model.model_validate({name: value for name, value in request.config.items() if value is not None})
     except ValidationError as error:
         errors = error.errors(include_url=False, include_context=False, include_input=False)
-        messages = (f'"{".".join(map(str, problem["loc"]))}": {problem["msg"]}' for problem in errors)
+        messages = (
+            f'"{".".join(map(str, validation_error["loc"]))}": {validation_error["msg"]}' for validation_error in errors
+        )
         raise ConfigError("; ".join(messages)) from None
 
 

@@ -59,8 +59,10 @@ class ToolSpec:
         if self.kind in RESERVED_KINDS:
             raise ValueError(f"the kind {self.kind!r} is reserved: choose another")
         fields = None if self.fields is None else field_table(self.fields)
-        if reserved := sorted(RESERVED_FIELDS & (fields or {}).keys()):
-            raise ValueError(f"every call may have {', '.join(reserved)}: give the field of the tool another name")
+        if reserved_fields := sorted(RESERVED_FIELDS & (fields or {}).keys()):
+            raise ValueError(
+                f"every call may have {', '.join(reserved_fields)}: give the field of the tool another name"
+            )
         return ToolDescription(
             self.summary,
             fields,

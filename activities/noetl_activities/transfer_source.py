@@ -90,7 +90,7 @@ async def _read_duckdb(source: TransferEnd, request: Request, context: ToolConte
 
 
 def _tool_request(kind: str, config: dict[str, Json], auth: Json, request: Request) -> Request:
-    return msgspec.structs.replace(request, kind=kind, config=config, auth=auth, idempotency_key=None)
+    return msgspec.structs.replace(request, kind=kind, config=config, auth=auth, idempotency_header=None)
 
 
 # ---- Postgres --------------------------------------------------------------------------------------------------------
@@ -115,10 +115,10 @@ async def _fetch_batches(
     connection: Connection, query: str, values: Sequence[Json], size: int
 ) -> AsyncGenerator[Sequence[Any]]:
     with limit_received_bytes(connection, MAX_RECEIVED_BYTES):
-        prepared = await connection.prepare(check_statement(query))
-    if not prepared.get_attributes():
+        prepared_statement = await connection.prepare(check_statement(query))
+    if not prepared_statement.get_attributes():
         raise ConfigError("the query of the source yields no rows: write a SELECT")
-    cursor = await prepared.cursor(*bind_values(prepared, values))
+    cursor = await prepared_statement.cursor(*bind_values(prepared_statement, values))
     while True:
         with limit_received_bytes(connection, MAX_RECEIVED_BYTES):
             records = await cursor.fetch(size)

@@ -157,9 +157,9 @@ async def _store_in_duckdb(
     entry = Entry(f"{request.key}/rows", request.n)
     if slot is not None:
         entry = Entry(f"{slot.key}/rows", slot.n, slot.key, slot.text(outcome))
-    stored = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
-    if stored.rival is not None:
-        return result_from_ledger(stored.rival)
+    store_result = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
+    if store_result.rival is not None:
+        return result_from_ledger(store_result.rival)
     return OnceResult(outcome, is_in_ledger=slot is not None)
 
 

@@ -18,10 +18,10 @@ def tasks_with_bound_names(playbook: Playbook) -> Iterator[tuple[Task, frozenset
     """Yield each task with the names bound for it; for a workbook task, those of all its calls. None if the names are
     known only at run time, or if nothing calls the task.
     """
-    workbook, passed = workbook_of(playbook), passed_by_arcs(playbook)
+    workbook, passed_values = workbook_of(playbook), passed_by_arcs(playbook)
     workbook_values: dict[int, list[Value]] = {id(task): [] for task in playbook.workbook}
     for step in playbook.steps:
-        step_values = [step.args, *passed.get(step.name.text, ())]
+        step_values = [step.args, *passed_values.get(step.name.text, ())]
         for task in step.tasks:
             calls = calls_of(task, workbook)
             values = [*step_values, *(call.input for call in calls)]

@@ -84,8 +84,8 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     if not possible:
         return Condition(on, remainder=expression)
     outcome: OnStatus = "any" if len(possible) > 1 else "error" if "error" in possible else "ok"
-    implied = _HAS_RESPONSE if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NEVER
-    remaining_parts = [part for part in other_parts if not implied.fullmatch(_normalize(part))]
+    implied_case = _HAS_RESPONSE if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NEVER
+    remaining_parts = [part for part in other_parts if not implied_case.fullmatch(_normalize(part))]
     return Condition(outcome, cause, " and ".join(remaining_parts))
 
 

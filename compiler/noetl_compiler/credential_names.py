@@ -59,11 +59,24 @@ def credential_names(graph: Graph) -> tuple[CredentialName, ...]:
     for task in _tasks(graph):
         names.update(_names_of_transfer(task, defaults))
         names.update(_names_of_script(task, defaults))
-    names = {named for named in names if named.template is None or not _KEYCHAIN_PATH.match(named.template)}
+    names = {
+        credential_name
+        for credential_name in names
+        if credential_name.template is None or not _KEYCHAIN_PATH.match(credential_name.template)
+    }
     names.update(name for entry in graph.keychain for name in _names_of_entry(entry, defaults))
     tasks = (task for task in _tasks(graph) if task.kind == SECRETS_TOOL)
     names.update(name for task in tasks for name in _names_of_secrets_tool(task.config, defaults))
-    return tuple(sorted(names, key=lambda named: (named.name is None, named.name or "", named.template or "")))
+    return tuple(
+        sorted(
+            names,
+            key=lambda credential_name: (
+                credential_name.name is None,
+                credential_name.name or "",
+                credential_name.template or "",
+            ),
+        )
+    )
 
 
 def _tasks(graph: Graph) -> Iterator[Task]:
@@ -126,19 +139,23 @@ def credentials_without_template(graph: Graph, task: Task | None = None) -> Mapp
     spans: dict[str, Span] = {}
     part = tuple(graph.steps.values()) if task is None else task
     for auth, span in sorted(_find_auths(part), key=lambda auth_and_span: auth_and_span[1]):
-        for named in _names_of_auth(auth.data, "", auth, defaults):
-            if named.name is not None and named.template is None:
-                spans.setdefault(named.name, span)
+        for credential_name in _names_of_auth(auth.data, "", auth, defaults):
+            if credential_name.name is not None and credential_name.template is None:
+                spans.setdefault(credential_name.name, span)
     for called_task in _tasks(graph) if task is None else (task,):
-        for named in _names_of_transfer(called_task, defaults):
-            if named.name is not None and named.template is None:
-                spans.setdefault(named.name, called_task.span)
+        for credential_name in _names_of_transfer(called_task, defaults):
+            if credential_name.name is not None and credential_name.template is None:
+                spans.setdefault(credential_name.name, called_task.span)
     return spans
 
 
 def credentials_json(graph: Graph) -> str:
     """Return a JSON list of ``{name, template}``, one for each credential; the fields may be null."""
-    return json.dumps([named._asdict() for named in credential_names(graph)], ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        [credential_name._asdict() for credential_name in credential_names(graph)],
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
 
 
 class _Defaults:

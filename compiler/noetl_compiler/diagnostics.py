@@ -83,46 +83,46 @@ def _reading_order(diagnostic: Diagnostic) -> tuple[str, Span, str, str, str, tu
 
 def one_line(diagnostic: Diagnostic) -> str:
     """Return ``playbook.yaml:12:9: error[NT203]: message``, without the hint."""
-    place = f"{diagnostic.file}:{diagnostic.span.line}:{diagnostic.span.col}"
-    return printable_line(f"{place}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}")
+    position = f"{diagnostic.file}:{diagnostic.span.line}:{diagnostic.span.col}"
+    return printable_line(f"{position}: {diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}")
 
 
-def render(diagnostic: Diagnostic, source: SourceFile, hidden: Collection[Span] = ()) -> str:
+def render(diagnostic: Diagnostic, source: SourceFile, hidden_spans: Collection[Span] = ()) -> str:
     """Return the diagnostic as text: one line, the source line with a caret, the related places and the hint.
 
-    ``hidden`` are the spans of credentials, which are shown as asterisks.
+    ``hidden_spans`` are the spans of credentials, which are shown as asterisks.
     """
     if diagnostic.code is Code.CREDENTIAL_IN_TEXT:
-        hidden = (*hidden, diagnostic.span)
-    lines = [one_line(diagnostic), *excerpt(diagnostic.span, source, hidden)]
+        hidden_spans = (*hidden_spans, diagnostic.span)
+    lines = [one_line(diagnostic), *excerpt(diagnostic.span, source, hidden_spans)]
     for other in diagnostic.related:
         file = other.file or source.file
         lines.append(printable_line(f"{file}:{other.span.line}:{other.span.col}: note: {other.message}"))
-        lines += [] if other.file else excerpt(other.span, source, hidden)
+        lines += [] if other.file else excerpt(other.span, source, hidden_spans)
     if diagnostic.hint:
         lines.append(f"help: {printable_line(diagnostic.hint)}")
     return "\n".join(lines)
 
 
-def excerpt(span: Span, source: SourceFile, hidden: Collection[Span]) -> list[str]:
+def excerpt(span: Span, source: SourceFile, hidden_spans: Collection[Span]) -> list[str]:
     """Return the first line of the span with a caret below it, truncated around it; empty without source text."""
     if not source.text:
         return []
-    text = _mask(source.line(span.line), span.line, hidden)
+    text = _mask(source.line(span.line), span.line, hidden_spans)
     last = span.end_col - 1 if span.end_line == span.line else len(text)
     first = min(span.col - 1, len(text))
     window = max(0, first - _SNIPPET_WIDTH // 2)
     visible = printable_line(text[window : window + _SNIPPET_WIDTH])
     before = printable_line(text[window:first])
-    underlined = printable_line(text[first : max(first + 1, min(last, window + _SNIPPET_WIDTH))])
+    underlined_text = printable_line(text[first : max(first + 1, min(last, window + _SNIPPET_WIDTH))])
     number = str(span.line)
     margin = " " * len(number)
-    caret = "^" + "~" * (columns(underlined) - 1)
+    caret = "^" + "~" * (columns(underlined_text) - 1)
     return [f"{margin} |", f"{number} | {visible}", f"{margin} | {' ' * columns(before)}{caret}"]
 
 
-def _mask(text: str, line: int, hidden: Collection[Span]) -> str:
-    for span in hidden:
+def _mask(text: str, line: int, hidden_spans: Collection[Span]) -> str:
+    for span in hidden_spans:
         if span.line <= line <= span.end_line:
             first = span.col - 1 if span.line == line else 0
             last = span.end_col - 1 if span.end_line == line else len(text)
@@ -163,10 +163,10 @@ def most_similar(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> 
         return ""
     sorted_names = _sort_names(frozenset(candidates))
     position, half = bisect.bisect(sorted_names, name), _MAX_COMPARED // 2
-    compared = (
+    sort_key = (
         sorted_names[max(0, position - half) : position + half] if len(sorted_names) > _MAX_COMPARED else sorted_names
     )
-    return next(iter(difflib.get_close_matches(name, compared, n=1, cutoff=cutoff)), "")
+    return next(iter(difflib.get_close_matches(name, sort_key, n=1, cutoff=cutoff)), "")
 
 
 @lru_cache(maxsize=8)

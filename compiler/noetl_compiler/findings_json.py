@@ -30,16 +30,16 @@ def _finding(diagnostic: Diagnostic) -> dict[str, Any]:
         "code": diagnostic.code.value,
         "severity": diagnostic.severity.value,
         "file": diagnostic.file,
-        **_place(diagnostic.span),
+        **_region(diagnostic.span),
         "message": diagnostic.message,
         "hint": diagnostic.hint,
         "related": [
-            {"file": other.file or diagnostic.file, **_place(other.span), "message": other.message}
+            {"file": other.file or diagnostic.file, **_region(other.span), "message": other.message}
             for other in diagnostic.related
         ],
         "docs": diagnostic.code.docs,
     }
 
 
-def _place(span: Span) -> dict[str, int]:
+def _region(span: Span) -> dict[str, int]:
     return {"line": span.line, "col": span.col, "end_line": span.end_line, "end_col": span.end_col}

@@ -18,8 +18,10 @@ __all__ = ["repeated_steps", "unframed_loops"]
 
 def unframed_loops(playbook: Playbook) -> dict[str, str]:
     """Return step -> why the ``frame`` of its loop has no effect."""
-    repeated, workbook = repeated_steps(playbook), workbook_of(playbook)
-    reasons = {step.name.text: _reason_of_step(step, workbook, step.name.text in repeated) for step in playbook.steps}
+    repeated_names, workbook = repeated_steps(playbook), workbook_of(playbook)
+    reasons = {
+        step.name.text: _reason_of_step(step, workbook, step.name.text in repeated_names) for step in playbook.steps
+    }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
@@ -49,5 +51,5 @@ def _reason_of_calls(calls: tuple[Task, ...]) -> str | None:
         return "its items call playbooks"
     if kinds & WAITS or any(rule.wait_for is not None for rule in rules):
         return "its items may wait"
-    declared = (task.idempotent for task in calls if task.idempotent is not None)
-    return "it has a call that must not be repeated (idempotent: false)" if next(declared, True) is False else None
+    declarations = (task.idempotent for task in calls if task.idempotent is not None)
+    return "it has a call that must not be repeated (idempotent: false)" if next(declarations, True) is False else None

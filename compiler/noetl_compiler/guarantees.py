@@ -214,7 +214,7 @@ def _task_json(step: Step, task: Task, tools: Tools) -> dict[str, Json]:
 
 
 def _json_fields(guarantee: Guarantee | None) -> dict[str, Json]:
-    return {"guarantee": guarantee.word if guarantee else None, "why": guarantee.why if guarantee else None}
+    return {"guarantee": guarantee.word if guarantee else None, "why": guarantee.reason if guarantee else None}
 
 
 def _table_of(sink: Sink) -> str | None:

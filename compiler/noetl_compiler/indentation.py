@@ -38,20 +38,22 @@ def with_indentation_hints(diagnostics: Collection[Diagnostic], root: Node | Non
     """Return the diagnostics. Those about misplaced keys get a hint where the keys belong."""
     by_span = {diagnostic.span: diagnostic for diagnostic in diagnostics if diagnostic.code in _CODES}
     hints: dict[Span, str] = {}
-    explained: set[Span] = set()
+    explained_spans: set[Span] = set()
     for mapping in _mappings(root) if by_span and root is not None else ():
         for empty_key, (first, *others) in _misplaced_keys(_keys(mapping, by_span)).items():
             listed_others = f", along with {_join_names([key.text for key in others])}" if others else ""
             hints[first.span] = f'indent it below "{empty_key}"{listed_others}'
-            explained |= {key.span for key in others}
-    kept = (
-        diagnostic for diagnostic in diagnostics if diagnostic.code not in _CODES or diagnostic.span not in explained
+            explained_spans |= {key.span for key in others}
+    remaining_diagnostics = (
+        diagnostic
+        for diagnostic in diagnostics
+        if diagnostic.code not in _CODES or diagnostic.span not in explained_spans
     )
     return [
         replace(diagnostic, hint=hints.get(diagnostic.span, diagnostic.hint))
         if diagnostic.code in _CODES
         else diagnostic
-        for diagnostic in kept
+        for diagnostic in remaining_diagnostics
     ]
 
 
@@ -67,8 +69,8 @@ def _keys(mapping: MappingNode, diagnostics: Mapping[Span, Diagnostic]) -> list[
 
 
 def _misplaced_keys(keys: Iterable[_Key]) -> dict[str, list[_Key]]:
-    """Empty key -> the wrong keys after it that belong below it."""
-    misplaced: dict[str, list[_Key]] = {}
+    """Return empty key -> the wrong keys after it that belong below it."""
+    misplaced_keys: dict[str, list[_Key]] = {}
     empty_keys: list[str] = []
     previous = ""
     for key in keys:
@@ -76,15 +78,15 @@ def _misplaced_keys(keys: Iterable[_Key]) -> dict[str, list[_Key]]:
             previous = key.text if key.is_empty else ""
             empty_keys += [previous] if previous else []
         elif (empty_key := _key_above(key.text, empty_keys, previous)) is not None:
-            misplaced.setdefault(empty_key, []).append(key)
-    return misplaced
+            misplaced_keys.setdefault(empty_key, []).append(key)
+    return misplaced_keys
 
 
 def _key_above(key: str, empty_keys: list[str], previous: str) -> str | None:
     """Return the nearest empty key below which the key is known, or else the key just above it if it allows any key."""
     from noetl_compiler.schema.keys_below import keys_below  # slow to import, and only needed for mistakes
 
-    nearest = next((empty_key for empty_key in reversed(empty_keys) if key in keys_below(empty_key).known), None)
+    nearest = next((empty_key for empty_key in reversed(empty_keys) if key in keys_below(empty_key).known_keys), None)
     return nearest or (previous if previous and keys_below(previous).is_open else None)
 
 
@@ -103,7 +105,7 @@ def _mappings(node: Node) -> Iterator[MappingNode]:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    listed = [f'"{name}"' for name in names[:_MAX_LISTED]]
-    remainder = [f"{len(names) - len(listed)} more"] if len(names) > len(listed) else []
-    *others, last = listed + remainder
+    quoted_names = [f'"{name}"' for name in names[:_MAX_LISTED]]
+    remainder = [f"{len(names) - len(quoted_names)} more"] if len(names) > len(quoted_names) else []
+    *others, last = quoted_names + remainder
     return f"{', '.join(others)} and {last}" if others else last

@@ -36,13 +36,13 @@ def reached_without_items(playbook: Playbook, regions: Regions, entry: str, fina
 
 
 def _reachable_steps(steps: Mapping[str, Step], starts: Iterable[str], regions: Regions, final: str) -> frozenset[str]:
-    reached: set[str] = set()
+    reachable_steps: set[str] = set()
     pending = list(starts)
     while pending:
         name = pending.pop()
-        if name in reached or name not in steps or name == final:
+        if name in reachable_steps or name not in steps or name == final:
             continue
-        reached.add(name)
+        reachable_steps.add(name)
         end = regions.ends.get(name)
         pending += [arc.to.text for arc in arcs_of(steps[name])] if end is None else [end.name.text]
-    return frozenset(reached)
+    return frozenset(reachable_steps)

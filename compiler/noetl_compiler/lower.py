@@ -77,14 +77,18 @@ class _Lowering:
 
     def steps(self) -> dict[str, Step]:
         """Return all steps in the order of the text, each followed by those injected for it."""
-        return {lowered.name: lowered for step in self._playbook.steps for lowered in self._lower_with_injected(step)}
+        return {
+            lowered_step.name: lowered_step
+            for step in self._playbook.steps
+            for lowered_step in self._lower_with_injected(step)
+        }
 
     def _lower_with_injected(self, step: syntax.Step) -> Iterator[Step]:
-        lowered = self._lower_step(step)
+        lowered_step = self._lower_step(step)
         if step.sinks:
-            yield from with_saving_step(lowered, resolve_keychain_sinks(step.sinks, self._keychain_names))
+            yield from with_saving_step(lowered_step, resolve_keychain_sinks(step.sinks, self._keychain_names))
         else:
-            yield lowered
+            yield lowered_step
         yield from self._route_lowering(step).routers(step)
         if (loop := self._loop_of.get(step.name.text)) is not None:
             yield self._lower_ending_of(loop, step).arrival
@@ -98,8 +102,8 @@ class _Lowering:
         return RouteLowering(last, end.name.text if end else "")
 
     def _lower_step(self, step: syntax.Step) -> Step:
-        passed = self._passed.get(step.name.text, Value({}))
-        args, result, assigns = overlay(passed, step.args), step.result, step.set
+        passed_values = self._passed.get(step.name.text, Value({}))
+        args, result, assigns = overlay(passed_values, step.args), step.result, step.set
         if (loop := self._loop_of.get(step.name.text)) is not None:
             ending = self._lower_ending_of(loop, step)
             args, result, assigns = ending.args, ending.result, (*ending.set, *step.set)
@@ -109,7 +113,7 @@ class _Lowering:
             step.desc,
             admit=step.admit,
             join=step.join or "wave",
-            args=passed if step.loop and step.tasks else args,
+            args=passed_values if step.loop and step.tasks else args,
             loop=self._lower_step_loop(step, step.loop) if step.loop else None,
             tasks=lower_tasks(step, args, self._playbook, self._workbook, self._keychain_names, self._code_names),
             set=assigns,
@@ -137,16 +141,16 @@ class _Lowering:
     def _lower_step_loop(self, step: syntax.Step, loop: syntax.Loop) -> graph.Loop:
         if step.name.text in self._unframed:
             loop = replace(loop, body=replace(loop.body, frame=None))
-        lowered, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
+        lowered_step, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
-            return replace(lowered, enter=self._route_lowering(step).item_route(step))
+            return replace(lowered_step, enter=self._route_lowering(step).item_route(step))
         names = [
             name
             for inner in self._steps_inside[step.name.text]
             for name in (inner.name.text, *self._injected_names(inner))
         ]
         region = (*names, *routers_of(step), arrival_name(end))
-        return replace(lowered, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
+        return replace(lowered_step, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
 
     def _injected_names(self, step: syntax.Step) -> Iterator[str]:
         """Yield the names of the steps that are injected for a step of a region, at the level of that step."""

@@ -77,20 +77,20 @@ class _Pinner:
 
     def follow(self, callers: Iterable[CallablePlaybook]) -> list[CallablePlaybook]:
         """Pin the calls of these playbooks and of all that they call. Return those that were not followed before."""
-        pending, followed = list(callers), list[CallablePlaybook]()
+        pending, followed_playbooks = list(callers), list[CallablePlaybook]()
         for caller in pending:
             if caller.graph is None or caller.graph.digest in self._followed:
                 continue
             self._followed.add(caller.graph.digest)
-            followed.append(caller)
+            followed_playbooks.append(caller)
             self.has_templated_calls |= has_templated_calls(caller.graph)
             for call in caller.calls:
-                called = self._playbooks.find_called(Edge(caller, call))
-                if called is not None and called.graph is not None:
+                called_playbook = self._playbooks.find_called(Edge(caller, call))
+                if called_playbook is not None and called_playbook.graph is not None:
                     pins = self.pins.setdefault(caller.graph.digest, {})
-                    pins[call_name(call.path, call.version)] = self._pin(called, called.graph)
-                    pending.append(called)
-        return followed
+                    pins[call_name(call.path, call.version)] = self._pin(called_playbook, called_playbook.graph)
+                    pending.append(called_playbook)
+        return followed_playbooks
 
     def pin_all(self) -> None:
         """Pin every playbook of the set that compiles, under all its names."""

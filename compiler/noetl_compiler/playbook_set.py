@@ -115,9 +115,9 @@ def is_other_yaml(parsed: ParsedPlaybook) -> bool:
     return not has_kind and any(diagnostic.code is Code.NOT_A_PLAYBOOK for diagnostic in parsed.diagnostics)
 
 
-def read_folder(folder: Path, known: Iterable[ParsedPlaybook] = (), tools: Tools = KINDS) -> PlaybookSet:
-    """Return every playbook below a folder. Files in ``known`` are not read again."""
-    by_file = {Path(parsed.source.file).resolve(): parsed for parsed in known}
+def read_folder(folder: Path, parsed_playbooks: Iterable[ParsedPlaybook] = (), tools: Tools = KINDS) -> PlaybookSet:
+    """Return every playbook below a folder. Those in ``parsed_playbooks`` are not read again."""
+    by_file = {Path(parsed.source.file).resolve(): parsed for parsed in parsed_playbooks}
     files = (by_file.get(file.resolve()) or parse_file(file, tools) for file in playbook_files(folder))
     return PlaybookSet(folder, [callable_playbook(parsed) for parsed in files if not is_other_yaml(parsed)])
 
@@ -139,12 +139,12 @@ def with_call_diagnostics(parsed: ParsedPlaybook, playbooks: PlaybookSet) -> Par
     _check_path_of(caller, playbooks, report)
     for call in caller.calls:
         edge = Edge(caller, call)
-        called = playbooks.find_called(edge)
-        if called is None:
+        called_playbook = playbooks.find_called(edge)
+        if called_playbook is None:
             _report_unknown(call, playbooks, report)
         else:
             _check_cycle(edge, playbooks, report)
-            _check_called(call, called, report)
+            _check_call(call, called_playbook, report)
     return replace(parsed, diagnostics=sort_and_dedupe(report.diagnostics))
 
 
@@ -165,8 +165,8 @@ def _check_path_of(playbook: CallablePlaybook, playbooks: PlaybookSet, report: R
 def _report_unknown(call: Call, playbooks: PlaybookSet, report: Report) -> None:
     if versions := playbooks.versions(call.path):
         message = f'the playbook "{call.path}" has no version "{call.version}"'
-        listed = ", ".join(f'"{playbook.version}"' for playbook in versions if playbook.version) or "no versions"
-        report.error(Code.UNKNOWN_PLAYBOOK, call.span, message, f"it has {listed}")
+        versions_text = ", ".join(f'"{playbook.version}"' for playbook in versions if playbook.version) or "no versions"
+        report.error(Code.UNKNOWN_PLAYBOOK, call.span, message, f"it has {versions_text}")
         return
     hint = nearest(call.path, playbooks.paths)
     if not hint and (count := playbooks.unreadable_count):
@@ -174,18 +174,23 @@ def _report_unknown(call: Call, playbooks: PlaybookSet, report: Report) -> None:
     report.error(Code.UNKNOWN_PLAYBOOK, call.span, f'unknown playbook "{call.path}"', hint)
 
 
-def _check_called(call: Call, called: CallablePlaybook, report: Report) -> None:
-    if called.graph is None:
-        if report.first(f"invalid {called.file}"):
+def _check_call(call: Call, called_playbook: CallablePlaybook, report: Report) -> None:
+    if called_playbook.graph is None:
+        if report.first(f"invalid {called_playbook.file}"):
             message = f'the playbook "{call.path}" has errors'
-            report.error(Code.INVALID_PLAYBOOK, call.span, message, f"noetl compile {called.file}")
+            report.error(Code.INVALID_PLAYBOOK, call.span, message, f"noetl compile {called_playbook.file}")
         return
-    if missing := called.missing_inputs(call):
-        message = f'the call of "{call.path}" lacks the input {_quoted(missing)}'
+    if missing := called_playbook.missing_inputs(call):
+        message = f'the call of "{call.path}" lacks the input {_quote_names(missing)}'
         report.warning(Code.MISSING_INPUT, call.span, message, "pass it as input, or give it a default in its workload")
-    if unused := called.unused_inputs(call):
-        message = f'the call of "{call.path}" passes {_quoted(unused)}, which it does not use'
-        report.warning(Code.UNUSED_INPUT, call.span, message, nearest(unused[0], called.workload | called.needs))
+    if unused_names := called_playbook.unused_inputs(call):
+        message = f'the call of "{call.path}" passes {_quote_names(unused_names)}, which it does not use'
+        report.warning(
+            Code.UNUSED_INPUT,
+            call.span,
+            message,
+            nearest(unused_names[0], called_playbook.workload | called_playbook.needs),
+        )
 
 
 def _check_cycle(edge: Edge, playbooks: PlaybookSet, report: Report) -> None:
@@ -201,5 +206,5 @@ def _related_call(edge: Edge) -> Related:
     return Related(edge.call.span, f'"{edge.caller.path}" calls "{edge.call.path}"', edge.caller.file)
 
 
-def _quoted(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)

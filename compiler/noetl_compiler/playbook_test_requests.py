@@ -100,9 +100,9 @@ def _check(fields: ConstructFields, request: Request) -> None:
             message = f'"{key.text}" beside "do: {request.do}"'
             hint = f"{request.do} takes {', '.join((*keys, 'when', 'at'))}"
             fields.report.error(Code.CONFLICTING_FIELDS, node.span, message, hint)
-    required = _REQUIRED_KEY.get(request.do)
-    if required is not None and getattr(request, required) is None:
-        fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs "{required}"')
+    required_key = _REQUIRED_KEY.get(request.do)
+    if required_key is not None and getattr(request, required_key) is None:
+        fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs "{required_key}"')
     if request.at is not None and "when" in fields:
         node = cast("Node", fields.node.get("at"))
         fields.report.error(Code.CONFLICTING_FIELDS, node.span, '"at" beside "when"', "keep one of them")

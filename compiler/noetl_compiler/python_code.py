@@ -78,17 +78,17 @@ def parse_code(code: str) -> ast.Module | SyntaxProblem | None:
 
 def _wrap_in_function(tree: ast.Module) -> ast.Module:
     """Return code that returns at top level as the tool compiles it: as the body of a function."""
-    wrapped = ast.parse("def task(): pass")
+    wrapper = ast.parse("def task(): pass")
     future = [
         statement
         for statement in tree.body
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
     ]
-    function = wrapped.body[0]
+    function = wrapper.body[0]
     if isinstance(function, ast.FunctionDef):
         function.body = [statement for statement in tree.body if statement not in future]
-    wrapped.body[:0] = future
-    return wrapped
+    wrapper.body[:0] = future
+    return wrapper
 
 
 def gives_result(tree: ast.Module) -> bool:
@@ -115,9 +115,9 @@ def number_offsets(code: str, tree: ast.Module) -> frozenset[int]:
     return frozenset(offsets.of_node(node)[0] for node in numbers)
 
 
-def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple[UndefinedName, ...]:
-    """Return the names that neither the code, nor ``bound``, nor the tool binds. Names in annotations, which are never
-    evaluated, are left out.
+def undefined_names(code: str, tree: ast.Module, bound_names: frozenset[str]) -> tuple[UndefinedName, ...]:
+    """Return the names that the code uses and neither it nor the tool binds, without ``bound_names`` and without names
+    in annotations, which are never evaluated.
     """
     if _may_bind_dynamically(tree):
         return ()
@@ -125,7 +125,7 @@ def undefined_names(code: str, tree: ast.Module, bound: frozenset[str]) -> tuple
     from pyflakes.checker import Checker
 
     try:
-        problems = Checker(tree, builtins=bound | TOOL_NAMES).messages
+        problems = Checker(tree, builtins=bound_names | TOOL_NAMES).messages
     except RecursionError:
         return ()
     positions = {(message.lineno, message.col) for message in problems if isinstance(message, messages.UndefinedName)}

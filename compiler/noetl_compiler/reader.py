@@ -101,8 +101,8 @@ def _unreadable(name: str, message: str, span: Span = _START, hint: str = _HINT)
 
 def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
     """Return the nodes of the text and the diagnostics; no node if the text could not be parsed to its end."""
-    if problem := _text_problem(source):
-        return None, [problem]
+    if text_problem := _text_problem(source):
+        return None, [text_problem]
     composer = Composer(source)
     try:
         _compose(source, composer)

@@ -36,14 +36,14 @@ class Crossing(msgspec.Struct, frozen=True):
 class Regions(msgspec.Struct):
     """The loops over steps of a playbook, and the steps that they repeat.
 
-    ``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed``: loops whose
-    steps lead to their end. ``excess``: the loop at which MAX_REPEATED was exceeded; then nothing else is known.
+    ``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed_loops``: loops
+    whose steps lead to their end. ``excess``: the loop at which MAX_REPEATED was exceeded; then nothing else is known.
     """
 
     ends: dict[str, Step]
     owner: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     crossings: list[Crossing] = msgspec.field(default_factory=list[Crossing])
-    closed: set[str] = msgspec.field(default_factory=set[str])
+    closed_loops: set[str] = msgspec.field(default_factory=set[str])
     excess: str | None = None
 
 
@@ -85,7 +85,7 @@ class _RegionFinder:
         self._steps_inside = {loop: self._steps_leading_to_end(loop) for loop in regions.ends}
         self._loops_by_step = self._loops_of_steps()
         self._settled: set[str] = set()
-        regions.closed.update(loop for loop in regions.ends if self._leads_to_end(loop))
+        regions.closed_loops.update(loop for loop in regions.ends if self._leads_to_end(loop))
 
     def find_owners(self, entry: str) -> None:
         """Find the owner of every step, from the outside in; first of the reachable steps, then of the others."""
@@ -105,13 +105,13 @@ class _RegionFinder:
     def _walk_level(self, owner: str | None, starts: list[str]) -> list[str]:
         """Walk the steps of one level; the loops among them are the next levels."""
         loops: list[str] = []
-        seen: set[str] = set()
+        visited_steps: set[str] = set()
         pending = starts[::-1]
         while pending:
             name = pending.pop()
-            if name in seen or name not in self._steps:
+            if name in visited_steps or name not in self._steps:
                 continue
-            seen.add(name)
+            visited_steps.add(name)
             if owner is not None:
                 self._regions.owner[name] = owner
             if name in self._regions.ends:
@@ -119,7 +119,7 @@ class _RegionFinder:
                 pending.append(self._regions.ends[name].name.text)
             else:
                 pending += self._successors(name, owner)[::-1]
-        self._settled |= seen
+        self._settled |= visited_steps
         return loops
 
     def _successors(self, name: str, owner: str | None) -> list[str]:
@@ -169,20 +169,20 @@ class _RegionFinder:
     def _reachable_inside(self, loop: str) -> set[str]:
         """Return the steps reachable from a loop on paths that contain neither its end nor the loop itself."""
         border = (loop, self._regions.ends[loop].name.text)
-        reached: set[str] = set()
+        reachable_steps: set[str] = set()
         pending = [arc.to.text for arc in arcs_of(self._steps[loop])]
         while pending:
             name = pending.pop()
-            if name not in reached and name in self._steps and name not in border:
-                reached.add(name)
+            if name not in reachable_steps and name in self._steps and name not in border:
+                reachable_steps.add(name)
                 pending += [arc.to.text for arc in arcs_of(self._steps[name])]
-        return reached
+        return reachable_steps
 
     def _steps_leading_to_end(self, loop: str) -> set[str]:
         """Return those of the reachable steps from which the end is reachable."""
-        reached, end = self._reachable[loop], self._regions.ends[loop].name.text
+        reachable_steps, end = self._reachable[loop], self._regions.ends[loop].name.text
         predecessors: dict[str, list[str]] = {}
-        for name in reached:
+        for name in reachable_steps:
             for arc in arcs_of(self._steps[name]):
                 predecessors.setdefault(arc.to.text, []).append(name)
         inside: set[str] = set()

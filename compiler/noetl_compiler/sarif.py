@@ -67,7 +67,7 @@ def _result(finding: Diagnostic, rule: int, fingerprint: str, locations: _Locati
     }
     if finding.related:
         result["relatedLocations"] = [
-            locations.related(number, related) for number, related in enumerate(finding.related, 1)
+            locations.related_location(number, related) for number, related in enumerate(finding.related, 1)
         ]
     return result
 
@@ -97,7 +97,7 @@ class _Locations:
         artifact = _artifact(file or self._file, self._folder)
         return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
 
-    def related(self, number: int, other: Related) -> dict[str, Any]:
+    def related_location(self, number: int, other: Related) -> dict[str, Any]:
         return {"id": number, "message": {"text": other.message}, **self.location(other.span, other.file)}
 
 

@@ -113,7 +113,7 @@ class _ScriptPinner:
 
     def pin(self, playbook: Playbook) -> Playbook:
         """Return the playbook with the scripts that can be fetched."""
-        self._bound_names = {id(task): bound for task, bound in tasks_with_bound_names(playbook)}
+        self._bound_names = {id(task): task_names for task, task_names in tasks_with_bound_names(playbook)}
         steps = (replace(step, tasks=tuple(map(self._pin_task, step.tasks))) for step in playbook.steps)
         return replace(playbook, workbook=tuple(map(self._pin_task, playbook.workbook)), steps=tuple(steps))
 
@@ -140,10 +140,10 @@ class _ScriptPinner:
         """Return the script of a task; None if it is not fetched here. Raises ScriptError."""
         field = select_names(task.config, ["script"])
         try:
-            rendered: Json = templates.render(field, self.names)
+            rendered_field: Json = templates.render(field, self.names)
         except templates.TemplateFailure as failure:
             raise ScriptError(f"{_UNKNOWN_ADDRESS}: {failure.message}", _ADDRESS_HINT) from None
-        script: dict[str, Json] = rendered["script"]
+        script: dict[str, Json] = rendered_field["script"]
         kind = source_of(script)
         if kind not in SOURCES:
             raise ScriptError(f'"{kind:.40}" is not a source of scripts', f"the sources are {', '.join(SOURCES)}")
@@ -162,8 +162,8 @@ class _ScriptPinner:
             return None
         if download not in self._fetched:
             self._fetched[download] = self.fetch(download)
-        redacted = redacted_address(download.url)
-        return _Script(redacted, redacted, kind, decode_script(self._fetched[download], redacted))
+        redacted_url = redacted_address(download.url)
+        return _Script(redacted_url, redacted_url, kind, decode_script(self._fetched[download], redacted_url))
 
     def _check_script(self, script: _Script, task: Task) -> None:
         """Check the code of a script. Findings refer to the script, not to the playbook."""

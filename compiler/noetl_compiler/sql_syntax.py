@@ -85,12 +85,12 @@ def syntax_problem(sql: str, dialect: str) -> SqlProblem | None:
     return problem if all(_enclosing(template, strings) for template in earlier_templates) else None
 
 
-def _is_unreliable(text: str, problem: SqlProblem) -> bool:
+def _is_unreliable(text: str, sql_problem: SqlProblem) -> bool:
     """Whether sqlglot may be wrong. An error at ``(`` may be caused by what follows, and a string after a word may have
     a type that sqlglot does not know: ``cidr '10.0.0.0/8'``.
     """
-    stopped_at = text[problem.start : problem.end]
-    return stopped_at == "(" or (stopped_at.startswith("'") and text[: problem.start].rstrip()[-1:].isalnum())
+    stopped_at = text[sql_problem.start : sql_problem.end]
+    return stopped_at == "(" or (stopped_at.startswith("'") and text[: sql_problem.start].rstrip()[-1:].isalnum())
 
 
 def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
@@ -100,14 +100,14 @@ def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
     if not tokens or "'" not in sql:
         return ()
     statements = tuple(_statement_ranges(tokens))
-    parameterized = [
+    parameter_names = [
         statement for statement in statements if _first_word(sql, statement) in _STATEMENTS_WITH_PARAMETERS
     ]
     strings = _replaceable_strings(tokens)
     return tuple(
         QuotedTemplate(*template, sql[string[0] + 1 : string[1] - 1].replace("''", "'"), len(statements) == 1)
         for template in templates
-        if (string := _enclosing(template, strings)) and _enclosing(template, parameterized)
+        if (string := _enclosing(template, strings)) and _enclosing(template, parameter_names)
     )
 
 

@@ -82,10 +82,10 @@ def workbook_of(playbook: Playbook) -> dict[str, Task]:
 def calls_of(task: Task, workbook: Mapping[str, Task]) -> tuple[Task, ...]:
     """Return the task and the workbook tasks that it calls, directly or indirectly, each once, as far as they exist."""
     tasks = [task]
-    while task.workbook is not None and (called := workbook.get(task.workbook.text)) is not None:
-        if any(called is other for other in tasks):
+    while task.workbook is not None and (called_task := workbook.get(task.workbook.text)) is not None:
+        if any(called_task is other for other in tasks):
             break
-        tasks.append(task := called)
+        tasks.append(task := called_task)
     return tuple(tasks)
 
 

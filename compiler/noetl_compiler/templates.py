@@ -87,14 +87,14 @@ def render(value: Value, scope: Mapping[str, Any]) -> Json:
     if not value.templates:
         return value.data
     budget = RenderBudget()
-    rendered: dict[str, Json] = {}
+    rendered_parts: dict[str, Json] = {}
     try:
         for pointer in sorted(value.templates):
             source = value_at(value.data, pointer)
-            rendered[pointer] = _evaluate(source, scope, budget, value.templates[pointer])
+            rendered_parts[pointer] = _evaluate(source, scope, budget, value.templates[pointer])
     finally:
         add_work_of(budget)
-    return _with_rendered(value.data, rendered)
+    return _with_rendered(value.data, rendered_parts)
 
 
 def render_text(source: str, scope: Mapping[str, Any]) -> Json:
@@ -214,12 +214,12 @@ def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str
     return name, _NOTHING
 
 
-def _with_rendered(data: Json, rendered: dict[str, Json]) -> Json:
+def _with_rendered(data: Json, rendered_parts: dict[str, Json]) -> Json:
     """Return ``data`` with the rendered values at their pointers. Only the containers above them are copied."""
-    if "" in rendered:
-        return rendered[""]
+    if "" in rendered_parts:
+        return rendered_parts[""]
     copies: dict[str, Json] = {"": data.copy()}
-    for pointer, value in rendered.items():
+    for pointer, value in rendered_parts.items():
         parent, _, token = pointer.rpartition("/")
         container = _copy_at(parent, copies)
         container[key_of_token(container, token)] = value

@@ -23,12 +23,12 @@ def overlay(under: Value, over: Value) -> Value:
         if value is not None or name not in data:
             data[name] = value
             overridden.append(pointer("", name))
-    kept = {
+    remaining = {
         json_pointer: span
         for json_pointer, span in under.templates.items()
         if not _is_at_or_below(json_pointer, overridden)
     }
-    return Value(data, {**kept, **over.templates})
+    return Value(data, {**remaining, **over.templates})
 
 
 def mapping_of(value: Value) -> dict[str, Json]:

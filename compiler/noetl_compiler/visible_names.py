@@ -65,19 +65,19 @@ class VisibleNames:
 
     def knows(self, use: TemplateUse, name: str) -> bool:
         """Whether a bare name is or may be bound for this use."""
-        if use.place is RenderedAt.WORKLOAD:
+        if use.rendered_at is RenderedAt.WORKLOAD:
             return name in WORKLOAD_DEFAULTS or name in self.workload
         if name in self._global_names or name in self._engine_names(use):
             return True
-        bound = self._bound_names(use)
-        return bound is None or name in bound
+        bound_names = self._bound_names(use)
+        return bound_names is None or name in bound_names
 
     def may_shadow_result(self, use: TemplateUse, name: str) -> bool:
         """Whether something else than a result may be bound under the name of a step for this use."""
         if name in self._global_names_without_results or name in self._engine_names(use):
             return True
-        bound = self._bound_names(use)
-        return bound is None or name in bound
+        bound_names = self._bound_names(use)
+        return bound_names is None or name in bound_names
 
     def binds(self, use: TemplateUse, name: str) -> bool:
         """Whether the playbook itself binds a name for this use, overriding those of the engine, or may do so. If a
@@ -88,8 +88,11 @@ class VisibleNames:
 
     def is_only_task(self, use: TemplateUse, name: str) -> bool:
         """Whether a name can only refer to a task of the step for this use."""
-        bound, own_name = self._bound_names(use), use.step.name.text if use.step is not None else ""
-        return bound is not None and name not in bound | self._global_names_without_results | self.results - {own_name}
+        bound_names, own_name = self._bound_names(use), use.step.name.text if use.step is not None else ""
+        return (
+            bound_names is not None
+            and name not in bound_names | self._global_names_without_results | self.results - {own_name}
+        )
 
     def steps_with_task(self, name: str) -> tuple[Step, ...]:
         """Return the steps that have a task of this name."""
@@ -102,10 +105,10 @@ class VisibleNames:
 
     def at(self, use: TemplateUse) -> frozenset[str]:
         """Return all bare names that are known to be bound for this use."""
-        if use.place is RenderedAt.WORKLOAD:
+        if use.rendered_at is RenderedAt.WORKLOAD:
             return WORKLOAD_DEFAULTS | self.workload
-        bound = self._bound_names(use)
-        return self._global_names if bound is None else self._global_names | bound | self._engine_names(use)
+        bound_names = self._bound_names(use)
+        return self._global_names if bound_names is None else self._global_names | bound_names | self._engine_names(use)
 
     def below(self, use: TemplateUse, name: str) -> frozenset[str] | None:
         """Return the names known below a name of the engine; None if any may be there."""
@@ -125,8 +128,8 @@ class VisibleNames:
             case "iter":
                 return None if self.region_names else self._iteration_names(use)
             case "loop" | "_loop":
-                known = COUNTS | self.results if self._profile.task_results else COUNTS
-                return None if self.region_names or name in self._playbook_names else known
+                result_names = COUNTS | self.results if self._profile.task_results else COUNTS
+                return None if self.region_names or name in self._playbook_names else result_names
             case "event":
                 return BELOW_EVENT if self._has_event(use) and name not in self._playbook_names else None
             case _:
@@ -148,8 +151,8 @@ class VisibleNames:
     def ctx(self) -> frozenset[str]:
         """What any step, task, rule, arc or VarsCache sets."""
         workbook_assigns = (assign for task in self._playbook.workbook for assign in set_by_task(task))
-        assigned = _set_under("ctx", (*workbook_assigns, *_set_by(self._playbook.steps)))
-        return assigned.union(*map(_names_in_code, (*self._playbook.workbook, *_tasks_of(self._playbook.steps))))
+        assigned_names = _set_under("ctx", (*workbook_assigns, *_set_by(self._playbook.steps)))
+        return assigned_names.union(*map(_names_in_code, (*self._playbook.workbook, *_tasks_of(self._playbook.steps))))
 
     @cached_property
     def _final(self) -> str:
@@ -181,7 +184,10 @@ class VisibleNames:
                 names.update(mapping_of(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
             names.update(
-                name for passed in self._values_passed.values() for args in passed for name in mapping_of(args)
+                name
+                for passed_values in self._values_passed.values()
+                for args in passed_values
+                for name in mapping_of(args)
             )
         return frozenset(names)
 
@@ -189,8 +195,10 @@ class VisibleNames:
     def _playbook_names(self) -> frozenset[str]:
         """The names that the playbook itself binds. They may be those of the engine, too."""
         elements = {step.loop.element.text for step in self._playbook.steps if step.loop is not None}
-        passed = {name for values in self._values_passed.values() for args in values for name in mapping_of(args)}
-        return self.results | self.ctx | self.workload | elements | passed
+        passed_values = {
+            name for values in self._values_passed.values() for args in values for name in mapping_of(args)
+        }
+        return self.results | self.ctx | self.workload | elements | passed_values
 
     @cached_property
     def _global_names(self) -> frozenset[str]:
@@ -212,39 +220,39 @@ class VisibleNames:
 
     def _engine_names(self, use: TemplateUse) -> frozenset[str]:
         """Return the names of the engine, and those set for the iteration. All tasks of a step see the same."""
-        key = (use.place, id(use.step))
+        key = (use.rendered_at, id(use.step))
         if key not in self._engine_names_at:
             self._engine_names_at[key] = self._find_engine_names(use)
         return self._engine_names_at[key]
 
     def _find_engine_names(self, use: TemplateUse) -> frozenset[str]:
         names = _set_under("iter", _set_by(self._steps_of(use)))
-        if use.place in (RenderedAt.TASK, RenderedAt.OUTCOME):
+        if use.rendered_at in (RenderedAt.TASK, RenderedAt.OUTCOME):
             tasks = _tasks_of(self._steps_of(use))
             names |= (
                 PIPELINE | {task.label.text for task in tasks} | (PREVIOUS_OUTCOME if len(tasks) > 1 else _NO_NAMES)
             )
-        if use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
+        if use.rendered_at in (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
             names |= OUTCOME.keys() | _names_in_sinks(use)
-        if use.place is RenderedAt.AFTER and any(step.sinks for step in self._steps_of(use)):
+        if use.rendered_at is RenderedAt.AFTER and any(step.sinks for step in self._steps_of(use)):
             names |= LOOP_SINK
         if use.step is not None and use.step.name.text == self._final:
             names |= FINAL_STEP_NAMES
-        if use.step is not None and use.step.ends is not None and use.place is RenderedAt.AFTER:
+        if use.step is not None and use.step.ends is not None and use.rendered_at is RenderedAt.AFTER:
             names |= {results_name(use.step.ends.text), ALL_RESULTS}
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: TemplateUse) -> bool:
-        """Routes see the event that they handle, as do all rules of a call in dialects where calls bind it."""
-        if use.place in (RenderedAt.ENTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
+        """Whether templates see the event: routes do, and so do all rules of a call in dialects where calls bind it."""
+        if use.rendered_at in (RenderedAt.ENTER, RenderedAt.ITEM_ARC, RenderedAt.ARC):
             return True
-        return self._profile.outcome == "call" and use.place in (RenderedAt.OUTCOME, RenderedAt.AFTER)
+        return self._profile.outcome == "call" and use.rendered_at in (RenderedAt.OUTCOME, RenderedAt.AFTER)
 
     def _author_names(self, use: TemplateUse) -> frozenset[str] | None:
         """Return the names that the playbook itself binds, overriding those of the engine: by ``input``, ``args`` and
         the like, and the element of a loop. None if a template decides which they are.
         """
-        key = (use.place, id(use.step), id(use.task))
+        key = (use.rendered_at, id(use.step), id(use.task))
         if key not in self._author_names_at:
             values = [value for value in self._bound_values(use) if value.data]
             names = {loop.element.text for loop in self._loops_of(use)}
@@ -256,7 +264,7 @@ class VisibleNames:
 
     def _bound_names(self, use: TemplateUse) -> frozenset[str] | None:
         """Return the author's names, and those of the iteration and of pagination; None if a template decides them."""
-        key = (use.place, id(use.step), id(use.task))
+        key = (use.rendered_at, id(use.step), id(use.task))
         if key not in self._bound_names_at:
             author_names = self._author_names(use)
             self._bound_names_at[key] = None if author_names is None else self._add_bound_names(author_names, use)
@@ -268,17 +276,17 @@ class VisibleNames:
             names |= {"input", "args"}
         if loops:
             names |= ITERATION
-        if use.place is RenderedAt.CURSOR:
+        if use.rendered_at is RenderedAt.CURSOR:
             names |= CLAIM
         elif any(loop.body.cursor is not None for loop in loops):
             names.add(LEASE)
-        return frozenset(names | _pagination_names(use.task) if use.place is RenderedAt.OUTCOME else names)
+        return frozenset(names | _pagination_names(use.task) if use.rendered_at is RenderedAt.OUTCOME else names)
 
     def _bound_values(self, use: TemplateUse) -> list[Value]:
         steps = self._steps_of(use)
-        passed = [args for step in steps for args in self._values_passed.get(step.name.text, ())]
+        passed_values = [args for step in steps for args in self._values_passed.get(step.name.text, ())]
         tasks = (use.task,) if use.step is not None else (*self._playbook.workbook, *_tasks_of(steps))
-        return [*passed, *(step.args for step in steps), *(task.input for task in tasks if task is not None)]
+        return [*passed_values, *(step.args for step in steps), *(task.input for task in tasks if task is not None)]
 
     def _steps_of(self, use: TemplateUse) -> tuple[Step, ...]:
         """Return the steps for which the template may be rendered: all of them for a task of the workbook."""
@@ -286,7 +294,7 @@ class VisibleNames:
 
     def _loops_of(self, use: TemplateUse) -> Iterator[Loop]:
         """Yield the loops in whose iterations the template may be rendered."""
-        if use.step is None or use.place in IN_LOOP:
+        if use.step is None or use.rendered_at in IN_LOOP:
             yield from (step.loop for step in self._steps_of(use) if step.loop is not None)
 
     def _iteration_names(self, use: TemplateUse) -> frozenset[str]:

@@ -33,8 +33,8 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
 
-    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        return await self._credentials.reference(name, kind, config)
+    async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
+        return await self._credentials.reference(name, entry_kind, config)
 
     def truncate(self, text: str, limit: int) -> str:
         return self._credentials.truncate(text, limit)

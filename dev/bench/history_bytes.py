@@ -44,12 +44,13 @@ SHAPES = ("sequence", "fan-out", "loop")
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/bytes}\n"
 
 
-_result_bytes = 0
+result_bytes = 0
+"""The size of the results of calls; 0 for numbers."""
 
 
 def result_of(number: int) -> Any:
     """Return the result of a call: the number, or a text of the requested size that hardly compresses."""
-    return random.Random(number).randbytes(_result_bytes // 2).hex() if _result_bytes else number
+    return random.Random(number).randbytes(result_bytes // 2).hex() if result_bytes else number
 
 
 def answer(request: Request, _context: ToolContext) -> Any:
@@ -64,8 +65,8 @@ async def same(number: int) -> Any:
     return result_of(number)
 
 
-async def one(index: int, is_ours: bool) -> object:
-    """Return a call with the argument of our interpreter, or with the smallest one."""
+async def one(index: int, is_ours: bool) -> Any:
+    """Return the result of a call with the argument of our interpreter, or with the smallest one."""
     if not is_ours:
         return await workflow.execute_activity(same, index, start_to_close_timeout=timedelta(minutes=5))
     call = ToolCall(
@@ -77,7 +78,7 @@ async def one(index: int, is_ours: bool) -> object:
         event_id=EXECUTION + index,
         config={"result": index},
     )
-    return await workflow.execute_activity(
+    report: ToolReport = await workflow.execute_activity(
         activity_type("noop"),
         call,
         task_queue=tool_queue("noop"),
@@ -85,31 +86,35 @@ async def one(index: int, is_ours: bool) -> object:
         start_to_close_timeout=timedelta(minutes=5),
         heartbeat_timeout=timedelta(seconds=10),
     )
+    return report.outcome["result"]
 
 
 @workflow.defn(name="HandSequence", sandboxed=False)
 class HandSequence:
+    """Its result is that of the last call, as that of a playbook is; the results of all where it is a loop."""
+
     @workflow.run
-    async def run(self, is_ours: bool) -> list[object]:
-        return [await one(index, is_ours) for index in range(COUNT)]
+    async def run(self, is_ours: bool, is_loop: bool) -> Any:
+        results = [await one(index, is_ours) for index in range(COUNT)]
+        return results if is_loop else results[-1]
 
 
 @workflow.defn(name="HandFan", sandboxed=False)
 class HandFan:
     @workflow.run
-    async def run(self, is_ours: bool) -> list[object]:
+    async def run(self, is_ours: bool, _is_loop: bool) -> list[Any]:
         return await asyncio.gather(*(one(index, is_ours) for index in range(COUNT)))
 
 
 @workflow.defn(name="HandChild", sandboxed=False)
 class HandChild:
-    """A loop has a child workflow of its own."""
+    """A loop has a child workflow of its own. The results of all calls are that of the run, as of a playbook."""
 
     @workflow.run
-    async def run(self, name: str, is_ours: bool) -> int:
+    async def run(self, name: str, is_ours: bool) -> list[Any]:
         child = f"{workflow.info().workflow_id}/loop"
-        results: list[object] = await workflow.execute_child_workflow(name, is_ours, id=child)
-        return len(results)
+        results: list[Any] = await workflow.execute_child_workflow(name, args=[is_ours, True], id=child)
+        return results
 
 
 def playbook(shape: str) -> str:
@@ -142,7 +147,7 @@ def sides(client: NoetlClient) -> dict[str, Side]:
         workflow_id = f"hand/{shape}/{new_execution_id()}"
         child = "HandFan" if shape == "fan-out" else "HandSequence"
         if shape == "sequence":
-            await client.temporal.execute_workflow(child, is_ours, id=workflow_id, task_queue="hand")
+            await client.temporal.execute_workflow(child, args=[is_ours, False], id=workflow_id, task_queue="hand")
         else:
             await client.temporal.execute_workflow(
                 HandChild.run, args=[child, is_ours], id=workflow_id, task_queue="hand"
@@ -223,8 +228,8 @@ def main() -> None:
     parser.add_argument("--show", action="store_true")
     parser.add_argument("--result-bytes", type=int, default=0)
     options = parser.parse_args()
-    global _result_bytes
-    _result_bytes = options.result_bytes
+    global result_bytes
+    result_bytes = options.result_bytes
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         asyncio.run(measure(addresses.temporal, addresses.postgres, options))
 

@@ -29,7 +29,7 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await Credentials(CredentialSource(environment={})).resolve(auth)
 
-    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
+    async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
         raise NotImplementedError
 
     def truncate(self, text: str, limit: int) -> str:

@@ -108,14 +108,14 @@ def _entry_lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
         yield f"\nDefault: {_example_text(entry.default)}"
     if entry.examples:
         yield f"\nExamples: {', '.join(map(_example_text, entry.examples))}"
-    if entry.older:
-        yield f"\nOlder names: {', '.join(entry.older)}"
+    if entry.older_names:
+        yield f"\nOlder names: {', '.join(entry.older_names)}"
     if entry.keys:
         yield "\nKeys:"
         yield from _table(entry.keys)
-    if entry.shared:
+    if entry.shared_keys:
         yield "\nKeys of every tool call:"
-        yield from _table(entry.shared)
+        yield from _table(entry.shared_keys)
     if entry.tool is not None and entry.tool.yields:
         yield "\nIts result:"
         yield from _paragraph(entry.tool.yields)

@@ -67,8 +67,8 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
 def _report_notes(migration: Migration) -> None:
     """Print the errors of a playbook, and the notes about what its new form drops or writes as extensions."""
     file = migration.source.file
-    if migration.compiled.graph is None:
-        show_findings(migration.compiled, _NOTHING_WRITTEN)
+    if migration.compilation.graph is None:
+        show_findings(migration.compilation, _NOTHING_WRITTEN)
     for note in migration.notes if migration.changes or migration.defect else ():
         click.echo(printable_line(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:

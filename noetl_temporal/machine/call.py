@@ -222,8 +222,8 @@ class StoredRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """A reference to a value in the payload store; ``bytes`` is its size as JSON.
 
     The value is the list of all items of its ``parts``, or the single item of its only part if it ``is_one``. With
-    ``under`` the result is an object that has the value under that name, beside the fields in ``beside``, which can be
-    read without a load.
+    ``under``, a JSON pointer, the result is the object ``beside``, which can be read without a load, with the value at
+    that place, where ``beside`` has null.
     """
 
     parts: tuple[Part, ...]

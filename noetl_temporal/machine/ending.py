@@ -7,8 +7,9 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Span
+from noetl_compiler.graph import Span
 from noetl_compiler.language.words import RunResult
+from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.steps.execution import Execution
@@ -27,36 +28,36 @@ def finish(execution: Execution, limit: int) -> Finish:
     """
     state = execution.state
     add_deferred_failures(execution)
-    result, refusal = _result(execution, limit)
+    outcome, refusal = _result(execution, limit)
     if refusal is not None:
         _fail(execution, "too_large", refusal, execution.graph.steps[execution.graph.final].span)
         state.given_status = None
     is_refused = refusal is not None
     status = _status(execution)
     if state.playbook_id:
-        _emit_end(execution, status, result, is_refused)
+        _emit_end(execution, status, outcome, is_refused)
     return Finish(
         status,
-        result=result,
+        result=outcome.get("result"),
         failures=state.failures,
         steps=summary_of(execution),
         started=state.started,
     )
 
 
-def _result(execution: Execution, limit: int) -> tuple[Json, str | None]:
-    """Return (result, None), or (None, why there is no result). A stopped run does not wait for stored values."""
+def _result(execution: Execution, limit: int) -> tuple[PlainOutcome, str | None]:
+    """Return (result, None), or (no result, why there is none). A stopped run does not wait for stored values."""
     try:
-        result = result_of(execution)
+        outcome = result_of(execution)
     except templates.TemplateFailure as failure:
-        return None, failure.message
+        return {}, failure.message
     except NotLoaded:
         if execution.state.stop is None:
             raise
-        return None, None
-    if len(msgspec.json.encode(result)) > limit:
-        return None, f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
-    return result, None
+        return {}, None
+    if len(msgspec.json.encode(outcome.get("result"))) > limit:
+        return {}, f"the result has over {limit:,} bytes: store it in a sink, or set NOETL_POSTGRES"
+    return outcome, None
 
 
 def _status(execution: Execution) -> Status:
@@ -77,7 +78,7 @@ def _fail(execution: Execution, kind: str, message: str, span: Span) -> None:
     state.failures = state.failures.with_failure(failure)
 
 
-def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bool) -> None:
+def _emit_end(execution: Execution, status: Status, outcome: PlainOutcome, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
     summaries = summary_of(execution)
     inside = [name for name, entry in state.inside.items() if entry.status == "failed"]
@@ -94,7 +95,7 @@ def _emit_end(execution: Execution, status: Status, result: Json, is_refused: bo
         "given_status": state.given_status,
         "reason": state.stop.reason or None if state.stop else None,
     }
-    result_to_log = logged_result({"result": result}, meta)
+    result_to_log = logged_result(outcome, meta)
     cause = state.failures.cause if status != "completed" else None
     error = cause.message if cause else None
     end = "completed" if status == "partial" else status

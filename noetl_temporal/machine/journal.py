@@ -14,10 +14,13 @@ from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.ids import EventIds
 
-__all__ = ["COMBINED_BYTES", "RESULT_BYTES", "Journal"]
+__all__ = ["COMBINED_BYTES", "REPEATED_BYTES", "VALUE_BYTES", "Journal"]
 
-RESULT_BYTES = 1024
-"""The limit above which an event refers to the row of the log that has the result."""
+VALUE_BYTES = 1024
+"""The limit for the item of an iteration and for a value that is set: larger ones are left out of the log."""
+
+REPEATED_BYTES = 64
+"""The limit for a result that history has already: an event refers to the row of the log that has a larger one."""
 
 COMBINED_BYTES = 10_240
 """The limit for results that no other row has: those of all pages, of a loop, and of the run."""

@@ -14,7 +14,6 @@ measured on every append.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -24,10 +23,9 @@ from noetl_compiler.graph.contents import pointer
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import Part, StoredRef
-from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
-from noetl_temporal.machine.stored import stored_value
+from noetl_temporal.machine.stored import stored_value, with_deferred
 from noetl_temporal.shortening import abridge
 
 __all__ = ["begin_storing", "finish_storing", "keep_request_values", "mark_request_values", "values_under", "write"]
@@ -35,27 +33,14 @@ __all__ = ["begin_storing", "finish_storing", "keep_request_values", "mark_reque
 LARGE_BYTES = STORE_FROM_BYTES
 """A value is stored from this size on, as JSON."""
 
-_BYTES_A_CHARACTER = 6
+_BYTES_PER_CHARACTER = 6
 """Maximum size as JSON, in bytes."""
 
 
 def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     """Return the current values under ``payload``, ``workload``, ``ctx`` or ``vars``; stored ones are deferred."""
     values, references = _values(state, root), state.kept.get(root)
-    return _with_deferred(values, "", references) if references else values
-
-
-def _with_deferred(values: Mapping[str, Any], parent: str, references: Mapping[str, StoredRef]) -> Names:
-    """Return the mapping at ``parent``, in which the stored values are deferred."""
-    members: dict[str, Any] = {}
-    for name, value in values.items():
-        member = pointer(parent, name)
-        if member in references:
-            value = Deferred(partial(stored_value, references[member]))
-        elif isinstance(value, dict) and any(stored_path.startswith(f"{member}/") for stored_path in references):
-            value = _with_deferred(cast("dict[str, Any]", value), member, references)
-        members[name] = value
-    return Names(members)
+    return with_deferred(values, references) if references else values
 
 
 def keep_request_values(state: PlaybookState, references: Mapping[str, StoredRef], *, has_workload: bool) -> None:
@@ -139,7 +124,7 @@ def _at(state: PlaybookState, paths: Iterable[str]) -> Iterable[tuple[str, Json]
 def _may_be_large(value: Json) -> bool:
     """Whether the value may be large: a cheap test without measuring it."""
     if isinstance(value, str):
-        return len(value) * _BYTES_A_CHARACTER >= LARGE_BYTES
+        return len(value) * _BYTES_PER_CHARACTER >= LARGE_BYTES
     return isinstance(value, list | dict)
 
 

@@ -25,7 +25,7 @@ from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restore_state, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import logged_result, without_row
+from noetl_temporal.machine.stored import logged_result, with_row, without_row
 from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
@@ -97,25 +97,30 @@ def reuse_state(state: PlaybookState, earlier: Earlier, secrets_key: str) -> Non
 
 
 def emit_reused(execution: Execution, earlier: Earlier) -> None:
-    """Emit an event for each step whose outcome was reused, in the playbook's order."""
+    """Emit an event for each step whose outcome was reused, in the playbook's order. The event has the result: the row
+    that the record names is in the log of the earlier run.
+    """
     records = {**execution.state.left, **execution.state.records}
     for name, step in execution.graph.steps.items():
         record = records.get(name)
         if record is None or step.is_synthetic:
             continue
+        record.outcome = without_row(record.outcome)
         meta: dict[str, Json] = {"rerun_of": str(earlier.execution_id)}
         is_completed = record.status == "completed"
-        execution.journal.emit(
+        row = execution.journal.emit(
             "step.reused",
             name,
             "step",
             record.status.upper(),
             parent=execution.state.workflow_id,
-            result=logged_result(without_row(record.outcome), meta) if is_completed else None,
+            result=logged_result(record.outcome, meta) if is_completed else None,
             error=message_of(record.outcome) if record.status == "failed" else None,
             span=step.span,
             meta=meta,
         )
+        if is_completed:
+            record.outcome = with_row(record.outcome, row)
 
 
 def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:

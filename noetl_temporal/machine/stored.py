@@ -13,15 +13,17 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_compiler.graph.contents import pointer, with_values_at
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
-from noetl_temporal.machine.journal import COMBINED_BYTES, RESULT_BYTES
+from noetl_temporal.machine.journal import COMBINED_BYTES, REPEATED_BYTES, VALUE_BYTES
 from noetl_temporal.shortening import size_over
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "stored_value",
     "view_of",
     "whole_result",
+    "with_deferred",
     "with_result",
     "with_row",
     "with_stored",
@@ -157,7 +160,7 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     if reference is None:
         return view(outcome.get("result"))
     if reference.under:
-        return view(Names(assemble_result(reference, Deferred(lambda: stored_value(reference)))))
+        return view(with_deferred(reference.beside, {reference.under: reference}))
     return Deferred(lambda: view(stored_value(reference)))
 
 
@@ -180,7 +183,7 @@ def with_row(outcome: PlainOutcome, row: int) -> PlainOutcome:
 
     Small results have none, as later events repeat them; an outcome that has a row keeps it.
     """
-    is_small = "row" in outcome or _size_over(outcome, RESULT_BYTES) is None
+    is_small = "row" in outcome or _size_over(outcome, REPEATED_BYTES) is None
     return outcome if is_small else {**outcome, "row": row}
 
 
@@ -192,14 +195,16 @@ def without_row(outcome: PlainOutcome) -> PlainOutcome:
 def logged_result(outcome: Mapping[str, Any], meta: dict[str, Any]) -> Json:
     """Return the result for an event with this ``meta``. A large one is left out: then ``meta`` gets its size, and the
     row that has it or, without one, its beginning.
+
+    The log shows results of up to COMBINED_BYTES; the mirror takes those that are left out from their row.
     """
-    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else RESULT_BYTES)
+    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else REPEATED_BYTES)
     if size is None:
         return outcome.get("result")
     left_out: dict[str, Json] = {"size": size}
     meta["left_out"] = left_out
     if "row" in outcome:
-        left_out["row"] = str(outcome["row"])
+        left_out["row"] = outcome["row"]
     elif "stored" not in outcome:
         text = msgspec.json.encode(outcome["result"])[:_PREVIEW_BYTES]
         left_out["preview"] = text.decode(errors="ignore")
@@ -213,19 +218,29 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
     return size_over(outcome.get("result"), limit)
 
 
-def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> Json:
-    """Return the results of these steps for one row of the log. Where they are too large together, those that another
-    row has are references to it; where the rest is still too large, only its size and beginning are there.
+def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, dict[str, Json]]:
+    """Return the results of these steps for one row of the log, and those of them that are left out because history has
+    them: for each its size, the row that has it, and whether it is a mapping.
+
+    Where the results are too large together, large ones that another row has are references to it; where the rest is
+    still too large, only its size and beginning are there.
     """
-    whole = {name: _or_reference(outcome, COMBINED_BYTES) for name, outcome in outcomes.items()}
-    if _bytes_of(whole) <= COMBINED_BYTES:
-        return whole
-    small = {name: _or_reference(outcome, RESULT_BYTES) for name, outcome in outcomes.items()}
-    size = _bytes_of(small)
-    if size <= COMBINED_BYTES:
-        return small
-    text = msgspec.json.encode(small)[:_PREVIEW_BYTES].decode(errors="ignore")
-    return {"reference": {"type": "rows", "size": size, "preview": text}}
+    results: dict[str, Json] = {}
+    for limit in (COMBINED_BYTES, VALUE_BYTES):
+        results = {name: _or_reference(outcome, limit) for name, outcome in outcomes.items()}
+        if _bytes_of(results) <= COMBINED_BYTES:
+            left_out = {
+                name: {
+                    "size": _size_over(outcome, REPEATED_BYTES),
+                    "row": outcome["row"],
+                    "is_mapping": isinstance(outcome["result"], dict),
+                }
+                for name, outcome in outcomes.items()
+                if "row" in outcome and _size_over(outcome, limit) is None
+            }
+            return {**results, **dict.fromkeys(left_out)}, left_out
+    text = msgspec.json.encode(results)[:_PREVIEW_BYTES].decode(errors="ignore")
+    return {"reference": {"type": "rows", "size": _bytes_of(results), "preview": text}}, {}
 
 
 def _or_reference(outcome: Mapping[str, Any], limit: int) -> Json:
@@ -244,7 +259,20 @@ def _bytes_of(value: Json) -> int:
 
 def assemble_result(reference: StoredRef, value: Any) -> Any:
     """Return the result whose stored part is ``value``."""
-    return {reference.under: value, **reference.beside} if reference.under else value
+    return with_values_at(reference.beside, {reference.under: value}) if reference.under else value
+
+
+def with_deferred(values: Mapping[str, Any], references: Mapping[str, StoredRef], parent: str = "") -> Names:
+    """Return the mapping at the JSON pointer ``parent``, in which the values that have a reference are deferred."""
+    members: dict[str, Any] = {}
+    for name, value in values.items():
+        member = pointer(parent, name)
+        if member in references:
+            value = Deferred(partial(stored_value, references[member]))
+        elif isinstance(value, dict) and any(other.startswith(f"{member}/") for other in references):
+            value = with_deferred(cast("dict[str, Any]", value), references, member)
+        members[name] = value
+    return Names(members)
 
 
 def stored_list(read: Callable[[], Json]) -> StoredRef | None:

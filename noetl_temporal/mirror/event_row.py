@@ -98,9 +98,7 @@ class RowWriter:
                 status=status,
                 duration=event.get("duration"),
                 context=sanitise({"execution_id": str(self.state.execution_id), **event.get("context", {})}),
-                result=_omitted_result(status, left_out)
-                if left_out
-                else _result(status, event["id"], event.get("result")),
+                result=_result(status, event["id"], event.get("result"), left_out or {}),
                 meta=meta | {"temporal": self._temporal()},
                 error=error,
                 worker_id=worker,
@@ -175,11 +173,23 @@ def _error_meta(at: int, error: str, trace: str | None, reported: dict[str, Json
     return {**reported, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
 
 
-def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
+def _result(status: str, event_id: int, result: Json, left_out: dict[str, Json]) -> dict[str, Json] | None:
     """Return the result in the shape that the CHECK of the table requires: a result that is not a mapping is wrapped. A
     large one has a preview; the whole is in the event of Temporal's history that meta.temporal of the row ``event_id``
     names.
+
+    ``left_out`` is what the interpreter did not repeat: another row has the result, or other rows have its parts.
+    results.py fills in what these rows have, and removes ``parts``.
     """
+    if "results" in left_out:
+        return {"status": status, "context": result, "parts": left_out["results"]}
+    if "row" in left_out:
+        return {
+            "status": status,
+            "reference": {"type": ROW, "event_id": str(left_out["row"]), "size": left_out["size"]},
+        }
+    if left_out:
+        return {"status": status, "reference": {"type": "rows", **left_out}}
     if result is None:
         return None
     if isinstance(result, Reference):
@@ -191,12 +201,3 @@ def _result(status: str, event_id: int, result: Json) -> dict[str, Json] | None:
         return {"status": status, "reference": reference}
     context = as_mapping(result)
     return {"status": status, "context": {"value": result} if context is None else context}
-
-
-def _omitted_result(status: str, left_out: dict[str, Json]) -> dict[str, Json]:
-    """Return a result that the interpreter did not repeat: another row has it (results.py), or other rows have its
-    parts.
-    """
-    if "row" in left_out:
-        return {"status": status, "reference": {"type": ROW, "event_id": left_out["row"], "size": left_out["size"]}}
-    return {"status": status, "reference": {"type": "rows", **left_out}}

@@ -88,16 +88,20 @@ def _read_report(result: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json
     outcome = as_mapping(report.get("outcome")) or {}
     if (stored := as_mapping(report.get("stored"))) is not None:
         claim = {"size": stored.get("bytes"), "preview": as_text(report.get("preview"))}
-        outcome = {**outcome, "result": Reference("payload", {**claim, "key": _key_of(stored)})}
+        outcome = {**outcome, "result": Reference("payload", {**claim, **_keys_of(stored)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
     record = _record_of_server(seen, status, error_of(outcome.get("error")))
     return records_of(report.get("attempts")) or [record], outcome
 
 
-def _key_of(stored: dict[str, Json]) -> Json:
-    """Return the key under which noetl.payload has the result."""
-    parts = as_list(stored.get("parts"))
-    return (as_mapping(parts[0]) or {}).get("key") if parts else None
+def _keys_of(stored: dict[str, Json]) -> dict[str, Json]:
+    """The ``key`` under which noetl.payload has the result; or the ``keys`` of the pages of its large list, which is
+    ``under`` a JSON pointer, unless it is the result itself.
+    """
+    keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored.get("parts")) or ()]
+    if stored.get("is_one"):
+        return {"key": keys[0] if keys else None}
+    return {"keys": keys, **({"under": stored["under"]} if stored.get("under") else {})}
 
 
 def _records_of_failure(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:

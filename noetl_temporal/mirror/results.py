@@ -1,5 +1,5 @@
-"""Fills in results that several rows share: the interpreter writes a result over 1 KB once, and later events refer to
-the row that has it.
+"""Fills in results that several rows share: history has a result over 64 bytes once, and later events refer to the row
+that has it. The row of an end that combines the results of steps gets those.
 
 A row that started a task has the result of its last attempt. The row is of the same workflow, and was stored before or
 is in the same batch.
@@ -8,6 +8,7 @@ is in the same batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -17,32 +18,77 @@ from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import ROW, EventRow
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["fill_in_results"]
+__all__ = ["ResultsByRow", "fill_in_results", "filled"]
+
+ResultsByRow: TypeAlias = dict[int, dict[str, Json]]
+"""The results of rows, by the id under which other rows name them."""
 
 _ATTEMPT = "task.attempt.done"
 
 
 async def fill_in_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
     """Return the rows with the results to which they refer; if a result is missing, the reference stays."""
-    wanted = {int(row_id) for row in rows if (row_id := _row_with_result(row)) is not None}
-    if not wanted:
+    named = set[int]().union(*map(_named, rows))
+    if not named:
         return list(rows)
-    execution_id = rows[0].execution_id
-    records = await connection.fetch(sql.query("results"), execution_id, sorted(wanted), stream)
-    results: dict[int, dict[str, Json]] = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
-    filled: list[EventRow] = []
+    results: ResultsByRow = {}
+    if missing := named - {_name(row) for row in rows if row.result is not None}:
+        execution_id = rows[0].execution_id
+        records = await connection.fetch(sql.query("results"), execution_id, sorted(missing), stream)
+        results = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
+    return filled(rows, results)
+
+
+def filled(rows: Sequence[EventRow], results: ResultsByRow) -> list[EventRow]:
+    """Return the rows with the results to which they refer, and add their own to ``results``; where none is found, the
+    reference stays.
+    """
+    found: list[EventRow] = []
     for row in sorted(rows, key=lambda row: row.event_type != _ATTEMPT):
-        named = _row_with_result(row)
-        if named is not None and int(named) in results:
-            row = replace(row, result={**results[int(named)], "status": row.status})
-        own = row.parent_event_id if row.event_type == _ATTEMPT else row.event_id
-        if own in wanted and row.result is not None:
-            results[own] = row.result
-        filled.append(row)
-    return sorted(filled, key=lambda row: (row.position, row.ordinal))
+        if row.result is not None:
+            result = _with_parts(_whole(row.result, results), results)
+            results[_name(row)] = result
+            row = replace(row, result={**result, "status": row.status})
+        found.append(row)
+    return sorted(found, key=lambda row: (row.position, row.ordinal))
 
 
-def _row_with_result(row: EventRow) -> str | None:
-    """Return the id of the row that has the result of this one."""
-    reference = (row.result or {}).get("reference", {})
-    return reference["event_id"] if reference.get("type") == ROW else None
+def _name(row: EventRow) -> int:
+    """Return the id under which other rows name the result of this one: the last attempt of a task has the id of the
+    task's start.
+    """
+    return (row.event_type == _ATTEMPT and row.parent_event_id) or row.event_id
+
+
+def _named(row: EventRow) -> set[int]:
+    """Return the ids under which other rows have the result of this one, or parts of it."""
+    result = row.result or {}
+    whole = _row_of(result)
+    return {part["row"] for part in result.get("parts", {}).values()} | (set() if whole is None else {whole})
+
+
+def _row_of(result: dict[str, Json]) -> int | None:
+    reference = result.get("reference", {})
+    return int(reference["event_id"]) if reference.get("type") == ROW else None
+
+
+def _whole(result: dict[str, Json], results: ResultsByRow) -> dict[str, Json]:
+    row = _row_of(result)
+    return result if row is None else results.get(row, result)
+
+
+def _with_parts(result: dict[str, Json], results: ResultsByRow) -> dict[str, Json]:
+    """Return the result of an end with the results of the steps that other rows have."""
+    if "parts" not in result:
+        return result
+    parts = {name: _part(part, results.get(part["row"])) for name, part in result["parts"].items()}
+    context = {**result["context"], "results": {**result["context"]["results"], **parts}}
+    return {"status": result["status"], "context": context}
+
+
+def _part(part: dict[str, Json], result: dict[str, Json] | None) -> Json:
+    if result is None:
+        return {"reference": {"type": ROW, "event_id": str(part["row"]), "size": part["size"]}}
+    if "reference" in result:
+        return {"reference": result["reference"]}
+    return result["context"] if part["is_mapping"] else result["context"]["value"]

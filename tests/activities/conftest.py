@@ -40,8 +40,8 @@ class Context:
     async def credential(self, auth: Json) -> Credential:
         return await self.credentials.resolve(auth)
 
-    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        return await self.credentials.reference(name, kind, config)
+    async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
+        return await self.credentials.reference(name, entry_kind, config)
 
     def truncate(self, text: str, limit: int) -> str:
         return self.credentials.truncate(text, limit)

@@ -32,7 +32,7 @@ SAFE = {"accept": "text/x-own", "accept-language": "no", "user-agent": "own", "a
 
 async def redirected(web: str, to: str, code: int = 307, **config: Any) -> Outcome:
     call = request("http", "c", url=f"{web}/away", follow_redirects=True, headers=SENT, **config)
-    call = msgspec.structs.replace(call, key="1/pay/0/a", idempotency_key="X-Call")
+    call = msgspec.structs.replace(call, key="1/pay/0/a", idempotency_header="X-Call")
     call.config["params"] = {"to": to, "code": code}
     return await TOOL.run(call, Context(c={"type": "api_key", "api_key": "hush", "header_name": "X-Mine"}))
 

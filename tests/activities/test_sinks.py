@@ -236,7 +236,7 @@ async def test_a_statement_runs_once_for_each_row(postgres: Context, table: str)
         ({"table": "x; drop table y", "data": {"id": 1}}, "write table or schema.table"),
         ({"data": {"id": 1}}, "write table or schema.table"),
         ({"statement": "select :nope", "data": {"id": 1}}, "uses :nope"),
-        ({"statement": "select $1::int", "params": [1, 2]}, "has 1 parameters"),
+        ({"statement": "select $1::int", "params": [1, 2]}, "has 1 parameter "),
     ],
 )
 async def test_wrong_sinks_say_what_to_do(postgres: Context, config: dict[str, Any], message: str) -> None:

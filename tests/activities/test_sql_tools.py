@@ -204,7 +204,7 @@ async def test_json_with_nul_is_reported_as_such(postgres: Context) -> None:
 
 
 async def test_params_that_are_missing_are_no_connection_error(postgres: Context) -> None:
-    with pytest.raises(ConfigError, match=r"has 1 parameters .* params has 0"):
+    with pytest.raises(ConfigError, match=r"has 1 parameter .* params has 0"):
         await run(postgres, "select $1::int")
 
 

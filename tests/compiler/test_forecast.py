@@ -47,11 +47,11 @@ def test_a_list_in_the_workload_or_the_request_is_counted() -> None:
 def test_unknown_counts_are_1_and_listed_as_assumed() -> None:
     step = forecast(compile_or_raise((HEAD + LOOP).replace("workload.cities }}", "ctx.found }}"))).steps[0]
     assert step.items == 1
-    assert step.assumed == ("items unknown, counted as 1 (--items)", "calls unknown, counted as 1 (--pages)")
+    assert step.assumptions == ("items unknown, counted as 1 (--items)", "calls unknown, counted as 1 (--pages)")
 
 
 def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:
-    assert forecast_of(sizes=Sizes(pages={"fetch": 4})).steps[0].most.calls == 2 * (1 + 4)
+    assert forecast_of(sizes=Sizes(pages={"fetch": 4})).steps[0].upper.calls == 2 * (1 + 4)
 
 
 def test_a_step_in_a_nested_loop_runs_for_every_pair_of_items() -> None:
@@ -65,21 +65,21 @@ workflow:
   - {step: inner_end, end_loop: inner, next: outer_end}
   - {step: outer_end, end_loop: outer}
 """
-    calls = {step.step: step.most.calls for step in forecast(compile_or_raise(nested)).steps}
+    calls = {step.step: step.upper.calls for step in forecast(compile_or_raise(nested)).steps}
     assert calls["work"] == 2 * 3
 
 
 def test_retries_cost_actions_only() -> None:
     once, often = forecast_of({"tries": 1}).steps[0], forecast_of({"tries": 5}).steps[0]
-    assert once.most == often.most
-    assert once.most.actions == once.actions_with_retries
-    assert often.actions_with_retries - often.most.actions == 2 * 2 * 4
+    assert once.upper == often.upper
+    assert once.upper.actions == once.actions_with_retries
+    assert often.actions_with_retries - often.upper.actions == 2 * 2 * 4
 
 
 def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
     forecasted = forecast_of(sizes=Sizes(items={"fetch": 1_000}))
     chunks, events = 4, 1_000 * 2 * 6
-    assert forecasted.steps[0].most.children == chunks * -(-events // chunks // LOOP_EVENTS)
+    assert forecasted.steps[0].upper.children == chunks * -(-events // chunks // LOOP_EVENTS)
     assert not any("continues as new" in warning for warning in forecasted.warnings)
 
 
@@ -108,8 +108,8 @@ def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
 
 def test_a_run_has_more_events_than_its_steps() -> None:
     forecasted = forecast_of()
-    assert forecasted.most.events > sum(step.most.events for step in forecasted.steps)
-    assert forecasted.most.calls == sum(step.most.calls for step in forecasted.steps)
+    assert forecasted.upper.events > sum(step.upper.events for step in forecasted.steps)
+    assert forecasted.upper.calls == sum(step.upper.calls for step in forecasted.steps)
 
 
 def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None:
@@ -121,8 +121,8 @@ def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None
     by_name = {step.step: step for step in forecasted.steps}
     assert inner.loop is not None
     tasks = [name for name in inner.loop.region if graph.steps[name].tasks]
-    assert [by_name[name].most.calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
-    assert (by_name[outer.name].most.workflow_runs, by_name[inner.name].most.workflow_runs) == (1, 3)
+    assert [by_name[name].upper.calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
+    assert (by_name[outer.name].upper.workflow_runs, by_name[inner.name].upper.workflow_runs) == (1, 3)
 
 
 def test_a_history_that_temporal_would_warn_about_is_forecast() -> None:
@@ -130,7 +130,7 @@ def test_a_history_that_temporal_would_warn_about_is_forecast() -> None:
     names = ", ".join(f"s{index}" for index in range(2_500))
     fan = f"workflow:\n  - step: start\n    tool: {{kind: noop}}\n    next: [{names}]\n"
     forecasted = forecast(compile_or_raise(HEAD + fan + steps))
-    assert 10_240 < forecasted.largest_history <= forecasted.most.events
+    assert 10_240 < forecasted.largest_history <= forecasted.upper.events
     assert any("Temporal warns at 10,240" in warning for warning in forecasted.warnings)
     assert any("may be pending at once" in warning for warning in forecasted.warnings)
 
@@ -170,15 +170,15 @@ def _step(name: str, arrow: str = "", *targets: str) -> dict[str, Json]:
 )
 def test_steps_behind_a_condition_may_not_run(lines: list[str], names: str) -> None:
     steps = forecast(compile_or_raise(playbook(*lines))).steps
-    assert {step.step for step in steps if "may not run" not in step.assumed} - {"end"} == set(names)
+    assert {step.step for step in steps if "may not run" not in step.assumptions} - {"end"} == set(names)
 
 
 def test_a_cycle_is_counted_once_without_a_given_size() -> None:
     graph = compile_or_raise(playbook("a -> b", "b -> a? c", "c"))
     once, often = forecast(graph), forecast(graph, sizes=Sizes(pages={"b": 7}))
-    assert [step.assumed for step in once.steps][:3] == [("in a cycle, counted once (--pages)",)] * 2 + [()]
-    assert [step.most.calls for step in often.steps][:3] == [7, 7, 1]
-    assert (often.least.calls, often.most.calls) == (3, 15)
+    assert [step.assumptions for step in once.steps][:3] == [("in a cycle, counted once (--pages)",)] * 2 + [()]
+    assert [step.upper.calls for step in often.steps][:3] == [7, 7, 1]
+    assert (often.lower.calls, often.upper.calls) == (3, 15)
 
 
 def test_a_filter_is_applied_to_what_is_known() -> None:
@@ -186,13 +186,13 @@ def test_a_filter_is_applied_to_what_is_known() -> None:
     text = f"{HEAD}workload: {{n: [1, 2, 3, 4]}}\nworkflow:\n  - {loop}\n"
     known = forecast(compile_or_raise(text.replace("CONDITION", "i > 2")))
     unknown = forecast(compile_or_raise(text.replace("CONDITION", "i > ctx.later")))
-    assert (known.least.calls, known.most.calls) == (2, 2)
-    assert (unknown.least.calls, unknown.most.calls) == (0, 4)
+    assert (known.lower.calls, known.upper.calls) == (2, 2)
+    assert (unknown.lower.calls, unknown.upper.calls) == (0, 4)
 
 
 def test_a_default_that_needs_a_run_is_unknown() -> None:
     text = (HEAD + LOOP).replace("[Oslo, Rome]", "'{{ env.CITIES }}'")
-    assert forecast(compile_or_raise(text)).steps[0].assumed[0].startswith("items unknown")
+    assert forecast(compile_or_raise(text)).steps[0].assumptions[0].startswith("items unknown")
     assert forecast(compile_or_raise(text), {"cities": [1, 2, 3]}).steps[0].items == 3
 
 
@@ -220,4 +220,4 @@ workflow:
 def test_the_claims_and_acknowledgements_of_a_cursor_are_counted() -> None:
     """Of 10 rows: each is processed and acknowledged; claims take one row each, and each claimer finds nothing once."""
     steps = forecast(compile_or_raise(HEAD + CURSOR), None, Sizes(items={"each": 10})).steps[0]
-    assert (steps.items, steps.least.calls, steps.most.calls) == (10, 10 + 10 + 10, 10 + 10 + 10 + 4)
+    assert (steps.items, steps.lower.calls, steps.upper.calls) == (10, 10 + 10 + 10, 10 + 10 + 10 + 4)

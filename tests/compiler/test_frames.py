@@ -75,15 +75,15 @@ def test_a_framed_loop_is_forecast_as_one_activity_a_frame() -> None:
     framed = forecast(graph_of("frame: {max_rows: 100}", items=1000)).steps[0]
     plain = forecast(graph_of("limit: 1000", items=1000)).steps[0]
     assert framed.items == plain.items == 1000
-    assert framed.most.calls == plain.most.calls == 1000
-    assert framed.most.children == 0
-    assert framed.most.events <= 60
-    assert framed.least.actions == 20
-    assert framed.most.actions == 21  # its result is read once more
+    assert framed.upper.calls == plain.upper.calls == 1000
+    assert framed.upper.children == 0
+    assert framed.upper.events <= 60
+    assert framed.lower.actions == 20
+    assert framed.upper.actions == 21  # its result is read once more
     assert framed.bytes < plain.bytes
 
 
 def test_items_are_spread_over_the_frames_that_run_at_once() -> None:
     spec = ", mode: parallel, max_in_flight: 64"
     framed = forecast(graph_of("frame: {row_concurrency: 16}", items=100, spec=spec)).steps[0]
-    assert framed.least.actions == 2 * 4
+    assert framed.lower.actions == 2 * 4

@@ -80,7 +80,7 @@ def test_keys_of_upstream_survive_migration() -> None:
     manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
     texts = {(CORPUS / entry["path"]).read_text(encoding="utf-8"): entry["path"] for entry in manifest}
     results = {path: migrated(text) for text, path in texts.items()}
-    compiled = {path: result for path, result in results.items() if result.compiled.graph is not None}
+    compiled = {path: result for path, result in results.items() if result.compilation.graph is not None}
     assert {path: result.defect for path, result in compiled.items() if result.defect} == {}
     changed = {path for path, result in compiled.items() if migrated(result.text or "").text != result.text}
     assert changed == set()
@@ -91,7 +91,7 @@ def test_keys_of_upstream_survive_migration() -> None:
 def test_a_playbook_with_errors_is_not_written() -> None:
     result = migrated("metadata: {name: x}\nworkflow:\n  - step: start\n    next: nowhere\n")
     assert result.text is None
-    assert Severity.ERROR in {diagnostic.severity for diagnostic in result.compiled.diagnostics}
+    assert Severity.ERROR in {diagnostic.severity for diagnostic in result.compilation.diagnostics}
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ class Asked:
 
         def ignoring(fields: Fields, *keys: str, why: str) -> None:
             self._ask(fields, keys)
-            ignore(fields, *keys, why=why)
+            ignore(fields, *keys, reason=why)
 
         def choosing(fields: Fields, key: str, meanings: Mapping[str, Any]) -> Any:
             if self._ask(fields, (key,)):
@@ -67,7 +67,7 @@ class Asked:
 
     def _ask(self, fields: Fields, keys: tuple[str, ...]) -> bool:
         """A mapping is read as one thing; what is read as another is only a part of its keys."""
-        is_whole = self._read_as.setdefault(fields.span, fields.place) == fields.place
+        is_whole = self._read_as.setdefault(fields.span, fields.description) == fields.description
         self.keys |= {(fields.span, key) for key in keys if is_whole}
         return is_whole
 

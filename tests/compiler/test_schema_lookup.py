@@ -51,12 +51,12 @@ def test_a_key_is_found_by_its_path(path: str, about: str) -> None:
 
 
 def test_a_key_is_found_by_an_older_name() -> None:
-    assert lookup("loop.concurrency").older == ("concurrency",)
+    assert lookup("loop.concurrency").older_names == ("concurrency",)
 
 
 def test_a_kind_distinguishes_its_own_keys_from_those_of_every_call() -> None:
     kind_found = lookup("postgres")
-    own, shared = dict(kind_found.keys), dict(kind_found.shared)
+    own, shared = dict(kind_found.keys), dict(kind_found.shared_keys)
     assert "command" in own
     assert "spec" in shared
     assert own.keys().isdisjoint(shared)

@@ -119,10 +119,30 @@ TWO = """
 """
 
 
-def test_an_end_that_was_added_has_results_of_up_to_10_kb_whole() -> None:
-    text = "x" * 4_900
-    run = run_text(_legacy(TWO), lambda _: ok(text))
-    assert run.of("step.done")[-1].result["results"] == {"start": text, "more": text}
+def test_a_result_that_history_has_is_not_in_an_event_again() -> None:
+    """Up to 64 bytes it is."""
+    run = run_text(_legacy(TWO), lambda call: ok("x" * (62 if call.step == "start" else 63)))
+    [small, large] = [event.id for event in run.of("task.started")]
+    for type_ in ("task.done", "step.done"):
+        [first, second, *_] = run.of(type_)
+        assert (first.result, "left_out" in first.meta) == ("x" * 62, False)
+        assert (second.result, second.meta["left_out"]) == (None, {"size": 65, "row": large})
+    for type_ in ("workflow.finished", "playbook.completed"):
+        [end] = run.of(type_)
+        assert (end.result, end.meta["left_out"]) == (None, {"size": 65, "row": large})
+    assert small not in (event.meta.get("left_out", {}).get("row") for event in run.events)
+
+
+def test_an_end_that_was_added_leaves_out_the_results_that_history_has() -> None:
+    results = {"start": "x" * 4_900, "more": {"rows": ["y" * 4_900]}}
+    run = run_text(_legacy(TWO), lambda call: ok(results[call.step]))
+    rows = {event.meta["step_run_id"].partition("#")[0]: event.id for event in run.of("task.started")}
+    end = run.of("step.done")[-1]
+    assert end.result["results"] == {"start": None, "more": None}
+    assert end.meta["left_out"]["results"] == {
+        "start": {"size": 4_902, "row": rows["start"], "is_mapping": False},
+        "more": {"size": 4_913, "row": rows["more"], "is_mapping": True},
+    }
 
 
 def test_an_end_that_was_added_refers_to_the_rows_of_results_that_are_too_large_together() -> None:

@@ -157,6 +157,17 @@ def test_the_log_lists_reused_steps_and_the_report_counts_no_calls_for_them() ->
     assert [event.meta["step_run_id"] for event in again.of("step.started")] == ["last#1", "end#1"]
 
 
+def test_the_log_of_a_rerun_names_no_row_of_the_earlier_run() -> None:
+    text = "x" * 100
+    recorded = recording(CHAIN, lambda call: {"n": 1, "text": text if call.step != "last" else ""})
+    recorded.run()
+    again = recorded.rerun("last")
+    own = {event.node: event.id for event in again.of("step.reused")}
+    assert [event.result for event in again.of("step.reused")] == [{"n": 1, "text": text}] * 2
+    left_out = again.of("step.done")[-1].meta["left_out"]["results"]
+    assert {name: one["row"] for name, one in left_out.items()} == own
+
+
 def test_a_rerun_from_the_first_step_is_the_run_with_its_workload() -> None:
     recorded = recording(CHAIN, lambda _: {"n": 1})
     first = recorded.run()

@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.history_events import events_in_history
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
@@ -77,6 +78,18 @@ def _answers() -> Callable[[Request, ToolContext], Any]:
     return answer
 
 
+ALONE = f"""
+  - step: text
+    tool: {{kind: noop, input: {{n: {SMALL}}}}}
+    next: {{arcs: [{{step: short}}]}}
+  - step: short
+    tool: {{kind: noop, input: {{n: 3}}}}
+    next: {{arcs: [{{step: mapping}}]}}
+  - step: mapping
+    tool: {{kind: noop, input: {{pages: [{SMALL}]}}}}
+"""
+
+
 @pytest.fixture(autouse=True)
 def _stored(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
@@ -93,6 +106,7 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
         run = await shell.submit(client, WORKFLOW.replace("FRAME", frame))
         await run.result()
         await follow_execution(client.temporal, dsn, run.workflow.id)
+        in_history = [event async for event in events_in_history(client.temporal, run.workflow_id)]
     stored = await log.everything()
     rows = [{**row, **{name: json.loads(row[name] or "null") for name in ("result", "meta")}} for row in stored]
     by_id = {str(row["event_id"]): row for row in rows}
@@ -140,5 +154,31 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
         assert legacy[iterations[index]["event_id"]]["result"] == {"value": "x" * size}
     assert legacy[iterations[2]["event_id"]]["result"] == {"reference": iterations[2]["result"]["reference"]}
     assert not [row for row in rows if "_truncated" in str(row["result"]) and row["node_name"] != "end"]
+    await rebuild(dsn, client.temporal.data_converter)
+    assert await log.everything() == stored
+    shown = {event.event_id: event.result for event in in_history}
+    assert {id_: result for id_, result in shown.items() if result} == {
+        row["event_id"]: row["result"] for row in rows if row["result"] and row["event_id"] in shown
+    }
+
+
+async def test_an_end_that_was_added_has_the_results_of_all_steps(servers: Addresses, dsn: str, log: Log) -> None:
+    shell = Shell(servers.temporal)
+    async with shell.client(_answers()) as client:
+        run = await shell.submit(client, ALONE)
+        await run.result()
+        await follow_execution(client.temporal, dsn, run.workflow_id)
+        in_history = [event async for event in events_in_history(client.temporal, run.workflow_id)]
+    stored = await log.everything()
+    results = {"text": "x" * SMALL, "short": "xxx", "mapping": {"text": "x" * SMALL, "page": 1}}
+    [row] = [row for row in stored if row["event_type"] == "step.done" and row["node_name"] == "end"]
+    [event] = [event for event in in_history if event.event_type == "step.done" and event.node_name == "end"]
+    for result in (json.loads(row["result"]), event.result):
+        assert result is not None
+        assert set(result) == {"status", "context"}
+        assert result["context"]["results"] == results
+    for type_ in ("workflow.finished", "playbook.completed"):
+        [row] = [row for row in stored if row["event_type"] == type_]
+        assert json.loads(row["result"])["context"] == results["mapping"]
     await rebuild(dsn, client.temporal.data_converter)
     assert await log.everything() == stored

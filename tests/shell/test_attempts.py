@@ -131,7 +131,7 @@ async def test_a_result_that_contains_itself_is_an_error_at_once(levels: int) ->
     else:
         assert report.outcome["status"] == "error"
         assert report.outcome["error"]["kind"] == "too_large"
-        assert "more than 200 levels of nested lists and maps" in report.outcome["error"]["message"]
+        assert "more than 200 levels of nested lists and mappings" in report.outcome["error"]["message"]
         assert not report.outcome["error"].get("retryable")
 
 

@@ -217,9 +217,9 @@ async def compared(shell: Shell, servers: Addresses, case: Case, fails: int) -> 
 async def test_the_real_run_is_between_the_least_and_the_most(shell: Shell, servers: Addresses, name: str) -> None:
     foretold, real = await compared(shell, servers, CASES[name], fails=2 if name == "a retry" else 0)
     for field in Amount.__struct_fields__:
-        least, bound, most = (getattr(case, field) for case in (foretold.least, real.amount, foretold.most))
-        assert least <= bound <= most, (field, least, bound, most)
-    assert (foretold.least != foretold.most) == (name in OPEN)
+        lower, bound, upper = (getattr(case, field) for case in (foretold.lower, real.amount, foretold.upper))
+        assert lower <= bound <= upper, (field, lower, bound, upper)
+    assert (foretold.lower != foretold.upper) == (name in OPEN)
     assert real.longest <= foretold.largest_history
     assert real.bytes / 2 < foretold.bytes < real.bytes * 2
 

@@ -13,6 +13,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowHistory
 from temporalio.converter import PayloadCodec
 
+from dev.bench import history_bytes
 from dev.bench.history_bytes import SHAPES, hand_worker, histories
 from dev.histories.limits import limited
 from noetl_activities.credentials import CredentialSource
@@ -68,15 +69,18 @@ def size(events: Sequence[HistoryEvent]) -> int:
     return sum(event.ByteSize() for event in events)
 
 
+@pytest.mark.parametrize("result_bytes", [0, 200, 1_000, 5_000])
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_history_is_near_that_of_a_workflow_by_hand(
-    servers: Addresses, monkeypatch: pytest.MonkeyPatch, shape: str
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, shape: str, result_bytes: int
 ) -> None:
     """Both without signatures: a workflow by hand that takes our values does not know their places."""
     monkeypatch.delenv(SIGNING_KEY_VARIABLE)
-    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
+    monkeypatch.setattr(history_bytes, "result_bytes", result_bytes)
+    tools = history_bytes.TOOLS
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     async with (
-        serving(client.temporal, TOOLS, CredentialSource(environment={})),
+        serving(client.temporal, tools, CredentialSource(environment={})),
         hand_worker(client.temporal),
     ):
         result = await histories(client, shape)

@@ -32,7 +32,8 @@ EVENTS = st.lists(
         ends=st.none() | IDS,
         duration=st.none() | st.floats(0, 1e6),
         result=st.none() | st.dictionaries(NAMES, st.integers(0, 9)),
-        meta=st.dictionaries(NAMES, NAMES),
+        meta=st.dictionaries(NAMES, NAMES)
+        | st.fixed_dictionaries({"left_out": st.fixed_dictionaries({"size": st.integers(65, 99), "row": IDS})}),
     ),
     max_size=8,
 )

@@ -16,7 +16,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph.contents import with_values_at
-from noetl_temporal import stored_request
+from noetl_temporal import stored_lists
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import reading_converter
 from noetl_temporal.mirror.migrations import migrate
@@ -53,8 +53,8 @@ def answer(request: Request, _context: ToolContext) -> Any:
 @pytest.fixture(autouse=True)
 def pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of this size are large."""
-    monkeypatch.setattr(stored_request, "LARGE_BYTES", 100)
-    monkeypatch.setattr(stored_request, "PAGE_ITEMS", 20)
+    monkeypatch.setattr(stored_lists, "LARGE_BYTES", 100)
+    monkeypatch.setattr(stored_lists, "PAGE_ITEMS", 20)
     monkeypatch.setattr("noetl_temporal.machine.loops.chunks.CHUNK_ITEMS", 8)
 
 
@@ -160,6 +160,7 @@ async def test_values_that_the_start_of_a_run_may_read_are_not_stored(servers: A
 
 def test_a_page_has_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
     items = [["x" * size] for size in (1, 400, 3, 900, 900, 2, 1)]
-    monkeypatch.setattr(stored_request, "PAGE_BYTES", 1_000)
-    pages = list(stored_request.pages_of(items))
-    assert pages == [items[:3], items[3:4], items[4:]]
+    monkeypatch.setattr(stored_lists, "PAGE_BYTES", 1_000)
+    pages = list(stored_lists.pages_of(items))
+    assert [msgspec.json.decode(page.json) for page in pages] == [items[:3], items[3:4], items[4:]]
+    assert [page.items for page in pages] == [3, 1, 3]

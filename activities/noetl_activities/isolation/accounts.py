@@ -58,17 +58,19 @@ def enter_task_account(folder: str, settings: dict[str, Any], *, landlock: bool)
     """
     if os.geteuid() != 0:
         return _enter_user_namespace(folder, settings, landlock=landlock)
-    shared, read_only = _set_up_mounts(folder, settings, landlock=landlock)
+    is_shared_memory_separate, is_read_only = _set_up_mounts(folder, settings, landlock=landlock)
     capability = _capability_to_keep(folder)
     is_separate = (capability == 0 or landlock) and _enter_account(folder, capability)
     if not is_separate:
         system.keep_capabilities(0)
-        return TaskAccount("", counts_processes=False, has_shared_memory=shared, protects_attributes=read_only)
-    protects_attributes = read_only or capability != _OVERRIDE
+        return TaskAccount(
+            "", counts_processes=False, has_shared_memory=is_shared_memory_separate, protects_attributes=is_read_only
+        )
+    protects_attributes = is_read_only or capability != _OVERRIDE
     return TaskAccount(
         "own account",
         counts_processes=True,
-        has_shared_memory=shared or capability == 0,
+        has_shared_memory=is_shared_memory_separate or capability == 0,
         protects_attributes=protects_attributes,
     )
 
@@ -103,9 +105,11 @@ def _is_readable_by_all(path: str) -> bool:
 
 def _enter_account(folder: str, capability: int) -> bool:
     """Change to a separate account. False if root has no right to do this, or no such ids, as in some containers."""
-    needed = _CHOWN | _KILL | _SETGID | _SETUID | capability
+    capabilities = _CHOWN | _KILL | _SETGID | _SETUID | capability
     account = FIRST_ACCOUNT + os.getpid()
-    if system.capabilities() & needed != needed or not (_is_mapped("uid", account) and _is_mapped("gid", TASK_GROUP)):
+    if system.capabilities() & capabilities != capabilities or not (
+        _is_mapped("uid", account) and _is_mapped("gid", TASK_GROUP)
+    ):
         return False
     os.chown(folder, account, TASK_GROUP)
     os.umask(0o002)
@@ -139,10 +143,13 @@ def _enter_user_namespace(folder: str, settings: dict[str, Any], *, landlock: bo
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    shared, read_only = _set_up_mounts(folder, settings, landlock=landlock)
+    is_shared_memory_separate, is_read_only = _set_up_mounts(folder, settings, landlock=landlock)
     system.keep_capabilities(0)
     return TaskAccount(
-        "own user namespace", counts_processes=True, has_shared_memory=shared, protects_attributes=read_only
+        "own user namespace",
+        counts_processes=True,
+        has_shared_memory=is_shared_memory_separate,
+        protects_attributes=is_read_only,
     )
 
 
@@ -152,5 +159,5 @@ def _set_up_mounts(folder: str, settings: dict[str, Any], *, landlock: bool) -> 
     """
     if not mounts.enter_mount_namespace():
         return False, False
-    read_only = landlock and mounts.make_read_only([folder, *settings["directories"]], settings["hidden"])
-    return mounts.mount_shared_memory(settings["memory"]), read_only
+    is_read_only = landlock and mounts.make_read_only([folder, *settings["directories"]], settings["hidden"])
+    return mounts.mount_shared_memory(settings["memory"]), is_read_only

@@ -139,9 +139,9 @@ def restrict_calls(*, may_change_attributes: bool) -> bool:
     import struct
 
     program = _program(*_MACHINES[os.uname().machine], may_change_attributes=may_change_attributes)
-    packed = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
-    buffer = ctypes.create_string_buffer(packed, len(packed))
-    filter_ = _Filter(len(packed) // 8, system.address(buffer))
+    instructions = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
+    buffer = ctypes.create_string_buffer(instructions, len(instructions))
+    filter_ = _Filter(len(instructions) // 8, system.address(buffer))
     try:
         system.prctl(system.PR_SET_SECCOMP, _FILTER_MODE, system.address(filter_))
     except OSError as error:
@@ -170,8 +170,8 @@ def _program(column: int, architecture: int, *, may_change_attributes: bool) -> 
 
 def _blocks(column: int, *, may_change_attributes: bool) -> Iterator[tuple[int, list[_Instruction]]]:
     """Yield the numbers of the restricted system calls, each with its block of the program."""
-    for name, allowed in _ALLOWED.items():
-        yield _NUMBERS[name][column], _allow_values(allowed)
+    for name, allowed_values in _ALLOWED.items():
+        yield _NUMBERS[name][column], _allow_values(allowed_values)
     for name, argument in _FLAGS.items():
         yield _NUMBERS[name][column], _deny_fast_open(argument)
     if may_change_attributes:
@@ -183,9 +183,9 @@ def _blocks(column: int, *, may_change_attributes: bool) -> Iterator[tuple[int, 
     yield _IOCTL[column], _deny_requests(_ATTRIBUTE_REQUESTS)
 
 
-def _allow_values(allowed: dict[int, tuple[int, ...]]) -> list[_Instruction]:
+def _allow_values(allowed_values: dict[int, tuple[int, ...]]) -> list[_Instruction]:
     block: list[_Instruction] = []
-    for argument, values in allowed.items():
+    for argument, values in allowed_values.items():
         tests = [(_EQUAL, len(values) - index, 0, value) for index, value in enumerate(values)]
         block += [_load(_ARGUMENTS + 8 * argument), *tests, _fail(errno.EPERM)]
     return [*block, _return(_ALLOW)]

@@ -20,15 +20,15 @@ NICENESS = 5
 
 
 class Restrictions:
-    """Descriptions of the restrictions that this task has (``held``), and of those that it lacks (``missing``)."""
+    """Descriptions of the restrictions that this task has (``active``), and of those that it lacks (``missing``)."""
 
     def __init__(self) -> None:
-        self.held: list[str] = []
+        self.active: list[str] = []
         self.missing: list[str] = []
 
-    def record(self, is_held: bool, held: str, missing: str) -> None:
-        """Append the description ``held`` or ``missing``."""
-        (self.held if is_held else self.missing).append(held if is_held else missing)
+    def record(self, is_active: bool, active_restriction: str, missing: str) -> None:
+        """Append the description ``active_restriction``, or else ``missing``."""
+        (self.active if is_active else self.missing).append(active_restriction if is_active else missing)
 
 
 def confine(folder: str, settings: dict[str, Any]) -> Restrictions:
@@ -59,8 +59,8 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], restrictions: Restr
     limits.limit_resources(settings["memory"], settings["processes"] if account.counts_processes else None)
     system.prctl(system.PR_SET_NO_NEW_PRIVS, 1)
     if version:
-        shared = [mounts.SHARED_MEMORY] if account.has_shared_memory else []
-        paths = files.allowed_paths([folder, *shared, *settings["directories"]], settings["hidden"])
+        shared_directories = [mounts.SHARED_MEMORY] if account.has_shared_memory else []
+        paths = files.allowed_paths([folder, *shared_directories, *settings["directories"]], settings["hidden"])
         landlock.restrict(version, paths, settings["ports"])
     # Without landlock, the task can write the files anyway, so blocking chmod would not protect them.
     may_change_attributes = account.protects_attributes or not version
@@ -72,9 +72,11 @@ def _confine_on_linux(folder: str, settings: dict[str, Any], restrictions: Restr
     restrictions.record(version >= landlock.SIGNALS_SINCE, "no signals to others", "signals to its account's processes")
     restrictions.record(has_call_filter, "sockets by list", "any kind of socket")
     if version:
-        held = "permissions of its own files only" if may_change_attributes else "no change of permissions"
+        active_restriction = (
+            "permissions of its own files only" if may_change_attributes else "no change of permissions"
+        )
         restrictions.record(
-            may_change_attributes or has_call_filter, held, "permissions and times of its account's files"
+            may_change_attributes or has_call_filter, active_restriction, "permissions and times of its account's files"
         )
     restrictions.record(account.has_shared_memory, "own /dev/shm", "no /dev/shm")
 

@@ -55,21 +55,21 @@ SETTINGS = (
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 
-def allowed_paths(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Yield the allowed paths with their landlock rights. ``hidden`` are real paths."""
+def allowed_paths(writable: Sequence[str], hidden_paths: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield the allowed paths with their landlock rights. ``hidden_paths`` are real paths."""
     python = (sys.prefix, sys.base_prefix, os.path.realpath(sys.executable))
     for tree in (*SYSTEM, *python):
-        yield from _without_hidden(tree, READ, hidden)
+        yield from _without_hidden(tree, READ, hidden_paths)
     for folder in sorted({*sys.path} - {""}):
         if not any(_is_within(os.path.realpath(folder), os.path.realpath(tree)) for tree in python):
             for path, rights in _importable_paths(folder):
-                yield from _without_hidden(path, rights, hidden)
+                yield from _without_hidden(path, rights, hidden_paths)
     for name in SETTINGS:
         yield f"/etc/{name}", READ
     for device in DEVICES:
         yield device, WRITE
     for tree in writable:
-        yield from _without_hidden(tree, WRITE, hidden)
+        yield from _without_hidden(tree, WRITE, hidden_paths)
 
 
 def _importable_paths(folder: str) -> Iterator[tuple[str, int]]:
@@ -97,21 +97,21 @@ def _list_folder(folder: str) -> list[str]:
         return []
 
 
-def _without_hidden(tree: str, rights: int, hidden: Sequence[str]) -> Iterator[tuple[str, int]]:
+def _without_hidden(tree: str, rights: int, hidden_paths: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Yield the tree, or everything in it that is not hidden. A tree below a hidden path is allowed, such as a virtual
     environment below NOETL_HOME.
     """
     real_path = os.path.realpath(tree)
-    if real_path in hidden:
+    if real_path in hidden_paths:
         return
-    if not any(_is_within(path, real_path) for path in hidden):
+    if not any(_is_within(path, real_path) for path in hidden_paths):
         yield real_path, rights
         return
     yield real_path, LIST
     with os.scandir(real_path) as entries:
         children = [entry.path for entry in entries if not entry.is_symlink()]
     for child in children:
-        yield from _without_hidden(child, rights, hidden)
+        yield from _without_hidden(child, rights, hidden_paths)
 
 
 def _is_within(path: str, tree: str) -> bool:

@@ -65,9 +65,9 @@ def restrict(version: int, paths: Iterable[tuple[str, int]], ports: Iterable[int
     """
     every_right = (1 << _FILE_RIGHTS_OF_ABI[min(version, len(_FILE_RIGHTS_OF_ABI) - 1)]) - 1
     network = _BIND | _CONNECT if version >= PORTS_SINCE else 0
-    scoped = _ABSTRACT_SOCKETS | _SIGNALS if version >= SIGNALS_SINCE else 0
-    rules = _Ruleset(every_right, network, scoped)
-    size = 24 if scoped else 16 if network else 8
+    scopes = _ABSTRACT_SOCKETS | _SIGNALS if version >= SIGNALS_SINCE else 0
+    rules = _Ruleset(every_right, network, scopes)
+    size = 24 if scopes else 16 if network else 8
     ruleset = system.system_call(_CREATE_RULESET, system.address(rules), size, 0)
     try:
         for path, rights in paths:

@@ -46,8 +46,8 @@ def enter_mount_namespace() -> bool:
     return True
 
 
-def make_read_only(writable: Sequence[str], hidden: Sequence[str]) -> bool:
-    """Make all files read-only except those below ``writable``; ``hidden`` paths there are read-only too. All paths are
+def make_read_only(writable: Sequence[str], hidden_paths: Sequence[str]) -> bool:
+    """Make all files read-only except those below ``writable``; ``hidden_paths`` there are read-only too. All paths are
     real paths. False if that is not possible: then nothing has changed.
     """
     if "/" in writable:
@@ -55,7 +55,8 @@ def make_read_only(writable: Sequence[str], hidden: Sequence[str]) -> bool:
     with contextlib.ExitStack() as descriptors:
         try:
             trees = [
-                (path, _clone_mount(path, read_only, descriptors)) for path, read_only in _boundaries(writable, hidden)
+                (path, _clone_mount(path, read_only, descriptors))
+                for path, read_only in _boundaries(writable, hidden_paths)
             ]
             _set_read_only(_CURRENT_FOLDER, "/", _WHOLE_TREE)
         except OSError:
@@ -76,10 +77,10 @@ def mount_shared_memory(memory: int) -> bool:
     return True
 
 
-def _boundaries(writable: Sequence[str], hidden: Sequence[str]) -> Iterator[tuple[str, bool]]:
+def _boundaries(writable: Sequence[str], hidden_paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """Yield the paths where the mode changes, with whether they are read-only; outer paths first."""
     boundaries: list[tuple[str, bool]] = [("/", True)]
-    for path, read_only in sorted([*((path, False) for path in writable), *((path, True) for path in hidden)]):
+    for path, read_only in sorted([*((path, False) for path in writable), *((path, True) for path in hidden_paths)]):
         enclosing = [kind for outer, kind in boundaries if path == outer or path.startswith(outer.rstrip("/") + "/")]
         if enclosing[-1] != read_only:
             boundaries.append((path, read_only))

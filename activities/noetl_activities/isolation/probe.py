@@ -16,7 +16,7 @@ def main() -> None:
 
     _, restrictions = start_task()
     with os.fdopen(int(sys.argv[1]), "w") as out:
-        json.dump({"held": restrictions.held, "missing": restrictions.missing}, out)
+        json.dump({"active": restrictions.active, "missing": restrictions.missing}, out)
 
 
 async def describe_isolation() -> str:
@@ -25,8 +25,8 @@ async def describe_isolation() -> str:
 
     process_exit = await run_task(__name__, b"", lambda _stream, _text: None)
     if not process_exit.response:
-        reason = process_exit.printed.strip().splitlines()[-1:] or [f"status {process_exit.status}"]
+        reason = process_exit.output_start.strip().splitlines()[-1:] or [f"status {process_exit.status}"]
         return f"tasks cannot be confined here, and fail: {reason[0]}"
     report = json.loads(process_exit.response)
     missing = f"; not held: {', '.join(report['missing'])}" if report["missing"] else ""
-    return f"tasks: {', '.join(report['held'])}{missing}"
+    return f"tasks: {', '.join(report['active'])}{missing}"

@@ -19,7 +19,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.isolation.settings import read_settings
 from noetl_activities.tool import OutputStream
 
-__all__ = ["Output", "ProcessExit", "run_task"]
+__all__ = ["OutputHandler", "ProcessExit", "run_task"]
 
 _INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
 """Variables that a task inherits from the worker. HOME and TMPDIR are its own folder."""
@@ -36,19 +36,19 @@ _GRACE_SECONDS = 1.0
 """Seconds to read the rest of the pipes after the supervisor has ended."""
 
 
-Output: TypeAlias = Callable[[OutputStream, str], None]
-"""Receives the output of the task while it runs."""
+OutputHandler: TypeAlias = Callable[[OutputStream, str], None]
+"""A function that receives the output of the task while it runs."""
 
 
 class ProcessExit(NamedTuple):
-    """The end of a call: the beginning of its output, its response, and its exit status, -9 for signal 9."""
+    """How a call ended: the start of its stdout and stderr, its response, and its exit status (-9 for signal 9)."""
 
-    printed: str
+    output_start: str
     response: bytes
     status: int
 
 
-async def run_task(module: str, call: bytes, output: Output) -> ProcessExit:
+async def run_task(module: str, call: bytes, on_output: OutputHandler) -> ProcessExit:
     """Run ``main`` of ``module``, which calls ``supervisor.start_task`` and responds on descriptor ``argv[1]``.
 
     Cancellation ends the task and all processes that it has started. Raises ConfigError for a response over 64 MB.
@@ -65,23 +65,23 @@ async def run_task(module: str, call: bytes, output: Output) -> ProcessExit:
         ) as supervisor:
             for writer in (out_writer, err_writer, response_writer):
                 writer.close()
-            printed, response = bytearray(), bytearray()
-            outputs = (
-                _read_to_end(out, _collect_output("stdout", printed, output)),
-                _read_to_end(err, _collect_output("stderr", printed, output)),
+            output_start, response = bytearray(), bytearray()
+            pipe_reads = (
+                _read_to_end(out, _collect_output("stdout", output_start, on_output)),
+                _read_to_end(err, _collect_output("stderr", output_start, on_output)),
                 _read_to_end(response_reader, _collect_beginning(response, _MAX_RESPONSE + 1)),
             )
-            reads = asyncio.gather(*outputs, _send_call(supervisor, header + b"\n" + call))
+            reads = asyncio.gather(*pipe_reads, _send_call(supervisor, header + b"\n" + call))
             try:
                 status = await supervisor.wait()
                 await asyncio.wait([reads], timeout=_GRACE_SECONDS)
             finally:
-                await _end_call(supervisor)
+                await _end_call(supervisor)  # the reads may end only now, as its children hold the pipes
                 reads.cancel()
                 await asyncio.wait([reads])
     if len(response) > _MAX_RESPONSE:
         raise ConfigError("the result is over 64 MB: store it and return its location")
-    return ProcessExit(printed.decode("utf-8", "replace"), bytes(response), status)
+    return ProcessExit(output_start.decode("utf-8", "replace"), bytes(response), status)
 
 
 @functools.cache
@@ -139,7 +139,7 @@ async def _end_call(supervisor: Process) -> None:
 
 
 async def _read_to_end(pipe: FileIO, consume: Callable[[bytes], None]) -> None:
-    """Read to the end."""
+    """Pass the bytes of a pipe to ``consume`` until its end."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -157,13 +157,13 @@ def _collect_beginning(buffer: bytearray, limit: int) -> Callable[[bytes], None]
     return consume
 
 
-def _collect_output(stream: OutputStream, buffer: bytearray, output: Output) -> Callable[[bytes], None]:
-    """Pass output on to ``output``, and collect the beginning of both streams in the order of arrival."""
+def _collect_output(stream: OutputStream, buffer: bytearray, on_output: OutputHandler) -> Callable[[bytes], None]:
+    """Pass output to ``on_output``, and collect the start of both streams in ``buffer`` in the order of arrival."""
 
     collect, decoder = _collect_beginning(buffer, _MAX_PRINTED), codecs.getincrementaldecoder("utf-8")("replace")
 
     def consume(chunk: bytes) -> None:
         collect(chunk)
-        output(stream, decoder.decode(chunk))
+        on_output(stream, decoder.decode(chunk))
 
     return consume

@@ -103,9 +103,9 @@ async def _read_vault(entry: SecretReference, sources: Sources) -> Credential:
         return await vault.read(path)
     vault_fields: dict[str, Any] = {}
     for field, reference in mapping.items():
-        path, _, selected = str(reference).partition("#")
+        path, _, path_in_secret = str(reference).partition("#")
         fields = await vault.read(path)
-        selected_field = selected or (field if field in fields else "value")
+        selected_field = path_in_secret or (field if field in fields else "value")
         if selected_field not in fields:
             raise CredentialError(
                 f"the secret {path} in Vault has no field {selected_field!r}: it has {', '.join(sorted(fields))}"

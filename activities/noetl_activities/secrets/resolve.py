@@ -53,16 +53,16 @@ def may_contain_reference(value: Any) -> bool:
 
 def select_part(value: Any, reference: SecretReference) -> Any:
     """Return the part of a secret that the reference names. Raises CredentialError with a message without values."""
-    selected = value
+    value_at_path = value
     for depth, part in enumerate(reference.path):
-        fields, items = _fields(selected), _items(selected)
+        fields, items = _fields(value_at_path), _items(value_at_path)
         try:
-            selected = items[int(part)] if items else fields[part]
+            value_at_path = items[int(part)] if items else fields[part]
         except (LookupError, ValueError):
             parent = ".".join(map(str, (reference.name, *reference.path[:depth])))
-            known = f": it has {', '.join(map(str, fields))}" if fields else ""
-            raise CredentialError(f"the secret {parent!r} has no {str(part)!r}{known}") from None
-    return selected
+            hint = f": it has {', '.join(map(str, fields))}" if fields else ""
+            raise CredentialError(f"the secret {parent!r} has no {str(part)!r}{hint}") from None
+    return value_at_path
 
 
 def leaf_values(secret: Any) -> list[Any]:

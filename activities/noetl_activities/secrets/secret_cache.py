@@ -30,7 +30,7 @@ class SecretCache:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._cached: dict[str, _CachedSecret] = {}
+        self._entries: dict[str, _CachedSecret] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def get(self, key: str, fetch: Callable[[], Awaitable[FetchedSecret]]) -> dict[str, Any]:
@@ -39,18 +39,18 @@ class SecretCache:
         """
         lock = self._locks.setdefault(key, asyncio.Lock())
         async with lock:
-            cached = self._cached.get(key)
-            if cached is not None and cached.expires_at > self._clock():
-                return cached.fields
+            cached_secret = self._entries.get(key)
+            if cached_secret is not None and cached_secret.expires_at > self._clock():
+                return cached_secret.fields
             secret = await fetch()
             if secret.seconds > 0:
-                self._cached[key] = _CachedSecret(secret.fields, self._clock() + secret.seconds)
+                self._entries[key] = _CachedSecret(secret.fields, self._clock() + secret.seconds)
                 self._drop_expired()
             return secret.fields
 
     def _drop_expired(self) -> None:
         """Drop expired secrets, and those that expire first if there are too many."""
         now = self._clock()
-        cached = [(key, secret) for key, secret in self._cached.items() if secret.expires_at > now]
-        self._cached = dict(sorted(cached, key=lambda pair: pair[1].expires_at)[-MAX_CACHED:])
-        self._locks = {key: lock for key, lock in self._locks.items() if key in self._cached or lock.locked()}
+        valid_entries = [(key, secret) for key, secret in self._entries.items() if secret.expires_at > now]
+        self._entries = dict(sorted(valid_entries, key=lambda pair: pair[1].expires_at)[-MAX_CACHED:])
+        self._locks = {key: lock for key, lock in self._locks.items() if key in self._entries or lock.locked()}

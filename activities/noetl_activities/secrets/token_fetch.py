@@ -33,8 +33,8 @@ class _RequestContext:
     async def credential(self, auth: Json) -> Credential:
         raise ConfigError(f"a token endpoint cannot be called with auth {auth!r}")
 
-    async def secret(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        raise ConfigError(f"a token endpoint needs no secret {name!r} {kind!r} {len(config)}")
+    async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
+        raise ConfigError(f"a token endpoint needs no secret {name!r} {entry_kind!r} {len(config)}")
 
     def truncate(self, text: str, limit: int) -> str:
         return text[:limit]

@@ -1,8 +1,8 @@
-"""Batches the sinks of calls that run concurrently in one process, such as the items of a frame (semantics.md 26b).
+"""Performs the sinks of concurrent calls of one process, such as the items of a frame, in batches (semantics.md 26b).
 
-Concurrent look-ups in the ledger of one database are batched, and concurrent writes to one of its tables (batcher.py,
-postgres_batch.py). Each call resolves its own credential, so that it knows which secrets to mask in its messages. Calls
-with different logins never share a batch.
+A batch combines look-ups in the ledger of one database, or writes to one of its tables (batcher.py, postgres_batch.py).
+Each call resolves its own credential, so that it knows which secrets to mask in its messages. Calls with different
+logins never share a batch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from noetl_activities.tool import Json, ToolContext
 
 __all__ = ["SinkBatches"]
 
-Request = TypeVar("Request")
-Response = TypeVar("Response")
-Perform = Callable[[dict[str, Any], Sequence[BatchedRequest[Request, Response]]], Awaitable[None]]
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+Perform = Callable[[dict[str, Any], Sequence[BatchedRequest[RequestT, ResponseT]]], Awaitable[None]]
 
 
 class SinkBatches:
@@ -63,23 +63,23 @@ class SinkBatches:
             target = batch_key(request)
             if target is not None:
                 arguments = await login_arguments(auth, config, context)
-                stored = await self._submit(store_batch, arguments, target, request, len(entry.outcome or ""))
-                if stored is not None:
-                    return stored
+                store_result = await self._submit(store_batch, arguments, target, request, len(entry.outcome or ""))
+                if store_result is not None:
+                    return store_result
         return await sinks.store(kind, config, mode, entry, result, auth, context)
 
     async def _submit(
         self,
-        perform: Perform[Request, Response],
-        login_arguments: dict[str, Any],
+        perform: Perform[RequestT, ResponseT],
+        login: dict[str, Any],
         target: str,
-        request: Request,
+        request: RequestT,
         size: int,
-    ) -> Response | None:
+    ) -> ResponseT | None:
         """Return the response for this call; None if it has to perform the request itself."""
-        name = perform, frozenset(login_arguments.items()), target
-        batcher: Batcher[Request, Response] | None = self._batchers.get(name)
+        batcher_key = perform, frozenset(login.items()), target
+        batcher: Batcher[RequestT, ResponseT] | None = self._batchers.get(batcher_key)
         if batcher is None:
-            batcher = Batcher(partial(perform, login_arguments), partial(self._batchers.pop, name))
-            self._batchers[name] = batcher
+            batcher = Batcher(partial(perform, login), partial(self._batchers.pop, batcher_key))
+            self._batchers[batcher_key] = batcher
         return await batcher.submit(request, size)

@@ -38,7 +38,7 @@ async def store_duckdb(
     file = await _sink_database(config, entry.key)
     async with duckdb_process(file) as process:
         reply = await process.ask(message)
-    return _successful_reply(reply, file).stored or Stored()
+    return _successful_reply(reply, file).store_result or Stored()
 
 
 def _row_message(config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Callable[[int], Store]:
@@ -53,11 +53,11 @@ def _statement_message(config: dict[str, Json], entry: Entry, result: Json) -> C
     ``{'a':b}``.
     """
     statements_text, params, rows = statements_of(config, "duckdb"), config.get("params"), sink_rows(config, result)
-    known = {name for source in binding_rows(params, rows) for name in source}
+    bound_names = {name for source in binding_rows(params, rows) for name in source}
     statements: list[str] = []
     values: list[list[Json]] = []
     for text in statements_text:
-        sql, names = number_names(text, known.__contains__)
+        sql, names = number_names(text, bound_names.__contains__)
         bound_values = bind_names(names, params, rows) if names else [_positional_params(params, statements_text)]
         statements += [sql] * len(bound_values)
         values += bound_values

@@ -32,14 +32,14 @@ def store(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: Runn
     ledger.ensure(connection)
     connection.begin()
     try:
-        stored = _store_once(connection, sink, running_call)
+        store_result = _store_once(connection, sink, running_call)
         if is_time_to_prune():
             ledger.prune(connection)
         connection.commit()
     except BaseException:
         connection.rollback()
         raise
-    return stored
+    return store_result
 
 
 def _refuse_untransacted(connection: duckdb.DuckDBPyConnection, statements: list[str]) -> None:

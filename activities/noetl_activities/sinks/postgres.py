@@ -30,10 +30,10 @@ async def store_postgres(
             if not await ledger.ensure(connection):
                 return await _store_without_ledger(connection, config, mode, result)
             async with transaction(connection):
-                stored = await _store(connection, config, mode, entry, result)
+                store_result = await _store(connection, config, mode, entry, result)
             if is_time_to_prune():
                 await ledger.prune(connection)
-            return stored
+            return store_result
     except SQL_ERRORS as error:
         raise SinkError(sql_error(error)) from error
 

@@ -82,11 +82,11 @@ async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, Led
     """Look up the outcomes of all calls. A call that gets no response looks up its own outcome."""
     try:
         async with open_connection_with(login) as connection:
-            outcomes = await ledger.find_all(connection, [queued.request for queued in batch])
+            outcomes = await ledger.find_all(connection, [batched_request.request for batched_request in batch])
     except SQL_ERRORS:
         return
-    for queued in batch:
-        queued.respond(LedgerLookup(outcomes.get(queued.request)))
+    for batched_request in batch:
+        batched_request.respond(LedgerLookup(outcomes.get(batched_request.request)))
 
 
 async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
@@ -105,7 +105,7 @@ async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, 
 
 async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
     """Store this part of a batch, or its halves. Raises errors that no single call causes."""
-    batch = [queued for queued in batch if queued.is_open]
+    batch = [batched_request for batched_request in batch if batched_request.is_open]
     if len(batch) < 2:
         return
     try:
@@ -117,8 +117,8 @@ async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequ
         await _store(connection, batch[:half])
         await _store(connection, batch[half:])
         return
-    for queued, response in zip(batch, responses, strict=True):
-        queued.respond(response)
+    for batched_request, response in zip(batch, responses, strict=True):
+        batched_request.respond(response)
 
 
 def _affects_all(error: BaseException) -> bool:
@@ -132,10 +132,10 @@ def _affects_all(error: BaseException) -> bool:
 async def _commit(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> list[Stored]:
     async with transaction(connection):
         await connection.execute(f"set local lock_timeout = '{_LOCK_SECONDS}s'")
-        stored = await _write(connection, [queued.request for queued in batch])
-        if not all(queued.is_open for queued in batch):
+        store_results = await _write(connection, [batched_request.request for batched_request in batch])
+        if not all(batched_request.is_open for batched_request in batch):
             raise _SplitBatchError  # one was cancelled: its rows must not be committed
-    return stored
+    return store_results
 
 
 async def _write(connection: Connection, calls: Sequence[SinkRequest]) -> list[Stored]:

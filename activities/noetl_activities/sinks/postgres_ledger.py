@@ -61,7 +61,7 @@ Access: TypeAlias = Literal["usable", "missing", "forbidden"]
 """Whether the role of a connection may use the ledger."""
 
 _log = logging.getLogger(__name__)
-_warned: set[str] = set()
+_warned_roles: set[str] = set()
 
 _ACCESS_QUERY = """
 select from generate_series(1, case
@@ -146,8 +146,8 @@ async def _create(connection: Connection) -> None:
 async def warn(connection: Connection) -> None:
     """Warn that there is no ledger, once per role and database."""
     role = str(await connection.fetchval("select current_user || ' in ' || current_database()"))
-    if role not in _warned:
-        _warned.add(role)
+    if role not in _warned_roles:
+        _warned_roles.add(role)
         _log.warning("%s: %s", role, NO_LEDGER)
 
 

@@ -26,14 +26,14 @@ class Statements:
 
     async def run(self, params: Json, rows: Sequence[Row]) -> int:
         """Run the statements and return the number of changed rows."""
-        changed = 0
+        changed_rows = 0
         for text in self._texts:
-            prepared, names = await self._prepare(text)
+            prepared_statement, names = await self._prepare(text)
             for values in bind_names(names, params, rows):
-                await prepared.fetch(*bind_values(prepared, values))
-                count = _COUNT.search(prepared.get_statusmsg() or "")
-                changed += int(count.group(1)) if count else 0
-        return changed
+                await prepared_statement.fetch(*bind_values(prepared_statement, values))
+                count = _COUNT.search(prepared_statement.get_statusmsg() or "")
+                changed_rows += int(count.group(1)) if count else 0
+        return changed_rows
 
     async def _prepare(self, text: str) -> tuple[Prepared, list[str]]:
         if text not in self._prepared:

@@ -45,7 +45,7 @@ async def call_tool(
 
 def _http_request(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:
     fields = {"method": METHOD, **config, "json": content}
-    return Request("http", fields, auth=auth, key=entry.key, n=entry.n, idempotency_key=KEY_HEADER)
+    return Request("http", fields, auth=auth, key=entry.key, n=entry.n, idempotency_header=KEY_HEADER)
 
 
 def _python_request(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:

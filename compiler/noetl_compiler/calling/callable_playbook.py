@@ -34,15 +34,16 @@ _WORD = re.compile(r"[^\W\d]\w*")
 class Call(NamedTuple):
     """A call of a playbook by name; ``version`` is empty for the newest.
 
-    ``passed`` are the names that the call itself passes, ``bound`` also those that its step binds for all its tasks.
+    ``passed_names`` are those that the call itself passes, ``bound_names`` also those that its step binds for all its
+    tasks.
     Both are None if they are known only at run time.
     """
 
     path: str
     version: str
     span: Span
-    passed: frozenset[str] | None
-    bound: frozenset[str] | None
+    passed_names: frozenset[str] | None
+    bound_names: frozenset[str] | None
 
 
 class CallablePlaybook(msgspec.Struct, frozen=True):
@@ -74,13 +75,13 @@ class CallablePlaybook(msgspec.Struct, frozen=True):
 
     def missing_inputs(self, call: Call) -> list[str]:
         """Return the names that the playbook needs but the call does not pass."""
-        return [] if call.bound is None else sorted(self.needs - call.bound)
+        return [] if call.bound_names is None else sorted(self.needs - call.bound_names)
 
     def unused_inputs(self, call: Call) -> list[str]:
         """Return the names that the call passes but the playbook does not mention."""
-        if self.mentions is None or call.passed is None:
+        if self.mentions is None or call.passed_names is None:
             return []
-        return sorted(call.passed - self.workload - self.mentions)
+        return sorted(call.passed_names - self.workload - self.mentions)
 
 
 def callable_playbook(parsed: ParsedPlaybook) -> CallablePlaybook:
@@ -107,8 +108,8 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
     nulls = {name for name, default in mapping_of(playbook.workload).items() if default is None}
     for use in template_uses(playbook):
         for path in () if use.is_predicate else examine(use.template.source).needs:
-            head, _, rest = path.partition(".")
-            name = rest.partition(".")[0]
+            head, _, remainder = path.partition(".")
+            name = remainder.partition(".")[0]
             if names.binds(use, head):
                 continue
             if head in WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
@@ -128,9 +129,9 @@ def _calls(graph: Graph, root: Node) -> Iterator[Call]:
     for task in calling_tasks(graph):
         if (literal := literal_call(task)) is not None:
             path, version = literal
-            passed, given = _bound_names(task.input), _bound_names(task.given)
-            bound = None if passed is None or given is None else passed | given
-            yield Call(path, version, _span_of(path, task.span, root), passed, bound)
+            passed_names, caller_names = _bound_names(task.input), _bound_names(task.given)
+            bound_names = None if passed_names is None or caller_names is None else passed_names | caller_names
+            yield Call(path, version, _span_of(path, task.span, root), passed_names, bound_names)
 
 
 def _bound_names(value: Value) -> frozenset[str] | None:

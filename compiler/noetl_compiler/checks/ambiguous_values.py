@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"[+-]?0[0-7_]+|\+[0-9_]+|[+-]?[0-9_]+(?::[0-9_]+)+(?:\.[0-
 
 
 def warn_of_ambiguous_values(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
-    """NT113."""
+    """Report NT113."""
     candidates: list[tuple[str, ScalarNode, bool]] = []
     if report.root is not None:
         _collect_plain_values("", report.root, None, candidates)

@@ -14,7 +14,7 @@ _HINT = "to retry for a longer time, increase the delay"
 
 
 def warn_of_too_many_attempts(playbook: Playbook, report: Report) -> None:
-    """NT106, for literal numbers. The limit also applies to what a template yields."""
+    """Report NT106 for literal numbers. The limit also applies to what a template yields."""
     for task in all_tasks(playbook):
         rules = task.policy.rules if task.policy else ()
         rule = next((rule for rule in rules if _exceeds_limit(rule)), None)

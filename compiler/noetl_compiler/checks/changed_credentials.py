@@ -25,7 +25,7 @@ KEYS_BESIDE_NAME = frozenset(
 
 
 def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
-    """NT109, for literal names. The worker checks those that templates yield."""
+    """Report NT109 for literal names. The worker checks those that templates yield."""
     for span, kind, auth in _auth_fields(playbook):
         data: Any = auth.data if auth is not None and kind in KINDS else None
         if not isinstance(data, dict):
@@ -38,7 +38,7 @@ def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
 
 
 def _auth_fields(playbook: Playbook) -> Iterator[tuple[Span, str, Value | None]]:
-    """(span, kind, auth) of each task and sink."""
+    """Yield (span, kind, auth) of each task and sink."""
     steps = playbook.steps
     tasks = [*(task for step in steps for task in step.tasks), *playbook.workbook]
     yield from ((task.span, task.kind.text, task.auth) for task in tasks)

@@ -16,7 +16,7 @@ __all__ = ["warn_of_wrong_condition"]
 
 
 def warn_of_wrong_condition(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
-    """NT305 and NT307. A literal ``true`` or ``{{ true }}`` is not reported."""
+    """Report NT305 and NT307. A literal ``true`` or ``{{ true }}`` is not reported."""
     source, span = use.template.source, use.template.span
     if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
         return
@@ -54,7 +54,7 @@ def _warn_of_non_boolean(use: TemplateUse, facts: TemplateFacts, report: Report)
         message, hint = "several expressions yield a string, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
     for constant in facts.non_boolean:
-        span, message = use.template.span, f"this condition yields {constant.what}, not true or false"
+        span, message = use.template.span, f"this condition yields {constant.description}, not true or false"
         if constant.text:
             span = _span_of_string(constant.text, use, report)
             message = f'the string "{constant.text}" is always true here'

@@ -20,7 +20,7 @@ __all__ = ["warn_of_endless_cycles"]
 
 
 def warn_of_endless_cycles(playbook: Playbook, report: Report) -> None:
-    """NT210."""
+    """Report NT210."""
     steps = {step.name.text: step for step in playbook.steps}
     for cycle in _find_cycles(_trapped_steps(steps)):
         first, *others = sorted((steps[name].name for name in cycle), key=lambda name: name.span)
@@ -38,24 +38,24 @@ def _trapped_steps(steps: Mapping[str, Step]) -> dict[str, str]:
             predecessors.setdefault(target, []).append(name)
     steps_with_exit = [name for name, targets in successors.items() if not targets]
     steps_with_exit += [target for target in predecessors if target not in steps]
-    trapped = {name: targets[0] for name, targets in successors.items() if targets}
+    trapped_steps = {name: targets[0] for name, targets in successors.items() if targets}
     while steps_with_exit:
         for source in predecessors.get(steps_with_exit.pop(), ()):
-            if trapped.pop(source, None) is not None:
+            if trapped_steps.pop(source, None) is not None:
                 steps_with_exit.append(source)
-    return trapped
+    return trapped_steps
 
 
 def _find_cycles(successors: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield the cycles of a graph in which every node has one successor, each once."""
-    visited: set[str] = set()
+    visited_steps: set[str] = set()
     for start in successors:
         path: dict[str, None] = {}
         name = start
-        while name not in visited and name not in path:
+        while name not in visited_steps and name not in path:
             path[name] = None
             name = successors[name]
-        visited.update(path)
+        visited_steps.update(path)
         if name in path:
             yield list(path)[list(path).index(name) :]
 

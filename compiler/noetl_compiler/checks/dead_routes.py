@@ -22,7 +22,7 @@ _FOLLOW_BOTH = f"{_ADD_CONDITION}, or follow all matching routes with spec: {{mo
 
 
 def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
-    """NT211, NT305, NT403. A route without condition matches only successes, so one for failures may follow."""
+    """Report NT211, NT305, NT403. A route without condition matches only successes, so one for failures may follow."""
     for task in all_tasks(playbook):
         if task.policy:
             _check_rules(task.policy, report)

@@ -43,14 +43,14 @@ class StepOrder:
         """Whether routes lead from ``step`` to ``other``. Every step precedes the final one, to which failures lead."""
         if other == self._final:
             return True
-        seen, waiting = self._searches.setdefault(step, (set(), deque([step])))
-        while other not in seen and waiting and self._remaining_arcs > 0:
-            for arc in self._arcs_from(waiting.popleft()):
+        visited_steps, queue = self._searches.setdefault(step, (set(), deque([step])))
+        while other not in visited_steps and queue and self._remaining_arcs > 0:
+            for arc in self._arcs_from(queue.popleft()):
                 self._remaining_arcs -= 1
-                if arc.to.text in self.steps and arc.to.text not in seen:
-                    seen.add(arc.to.text)
-                    waiting.append(arc.to.text)
-        return other in seen or self._remaining_arcs <= 0
+                if arc.to.text in self.steps and arc.to.text not in visited_steps:
+                    visited_steps.add(arc.to.text)
+                    queue.append(arc.to.text)
+        return other in visited_steps or self._remaining_arcs <= 0
 
     def _arcs_from(self, step: str) -> Iterator[Arc]:
         """Yield the arcs from a step, and those from the loops whose items are routed through it."""
@@ -74,7 +74,7 @@ def _loops_around(playbook: Playbook, final: str) -> dict[str, list[Step]]:
 def warn_of_early_results(
     use: TemplateUse, facts: TemplateFacts, names: VisibleNames, order: StepOrder, report: Report
 ) -> None:
-    """NT306."""
+    """Report NT306."""
     if use.step is None:
         return
     reader = use.step.name.text
@@ -85,7 +85,7 @@ def warn_of_early_results(
         name = _step_read_by(path, use, names, order)
         if name not in order.steps or order.may_precede(name, reader):
             continue
-        if name == reader and use.place in _AFTER_CALL:
+        if name == reader and use.rendered_at in _AFTER_CALL:
             continue
         span = report.places.span(use.template, *find_path(use.template.source, path))
         message = f'step "{name}" never runs before this one, so it has no result yet'
@@ -102,7 +102,7 @@ def _paths_to_own_result(
     rules = use.task.policy.rules if use.task is not None and use.task.policy is not None else ()
     if not any(rule.body.when is use.template for rule in rules):
         return ()
-    paths = (*facts.needs, *(path for path in facts.tested if "." in path.removeprefix("results.")))
+    paths = (*facts.needs, *(path for path in facts.tested_paths if "." in path.removeprefix("results.")))
     return tuple(path for path in dict.fromkeys(paths) if _reads_own_result(path, use, names, order))
 
 

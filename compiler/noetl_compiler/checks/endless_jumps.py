@@ -17,7 +17,7 @@ _MAX_DISTANCE = 200
 
 
 def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
-    """NT404. Reported if every success jumps back, and no rule of the repeated tasks can leave them after a success."""
+    """Report NT404 if every success jumps back, and no rule of the repeated tasks can leave them after a success."""
     for step in playbook.steps:
         labels = {task.label.text: index for index, task in reversed(list(enumerate(step.tasks)))}
         for index, task in enumerate(step.tasks):

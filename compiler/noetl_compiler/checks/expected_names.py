@@ -16,7 +16,7 @@ __all__ = ["warn_of_unbound_expectations"]
 
 
 def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
-    """NT506. Nothing is reported where a template decides which names are bound."""
+    """Report NT506. Nothing is reported where a template decides which names are bound."""
     workbook, route_args = workbook_of(playbook), passed_by_arcs(playbook)
     for step in playbook.steps:
         names = {name: None for args in route_args.get(step.name.text, ()) for name in mapping_of(args)}
@@ -40,9 +40,9 @@ def _names_at_two_levels(value: Value) -> Iterator[str]:
         yield from mapping_of(Value(inner))
 
 
-def _check_expectations(task: Task, called: Task, bound: frozenset[str], report: Report) -> None:
-    for name in called.expects:
-        if name.text not in bound:
-            message = f'the task "{called.label.text}" expects "{name.text}", which is not defined here'
+def _check_expectations(task: Task, called_task: Task, bound_names: frozenset[str], report: Report) -> None:
+    for name in called_task.expects:
+        if name.text not in bound_names:
+            message = f'the task "{called_task.label.text}" expects "{name.text}", which is not defined here'
             related = (Related(name.span, "it is expected here"),)
-            report.warning(Code.EXPECTED_NAME, task.label.span, message, nearest(name.text, bound), related)
+            report.warning(Code.EXPECTED_NAME, task.label.span, message, nearest(name.text, bound_names), related)

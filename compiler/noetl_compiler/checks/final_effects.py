@@ -23,7 +23,7 @@ _FAILURE_NAMES = re.compile(r"\b(?:failures|steps)\b")
 
 
 def warn_of_effects_after_failures(playbook: Playbook, report: Report) -> None:
-    """NT213. Reported once, at the first effect, unless the step reads what failed (semantics.md 4)."""
+    """Report NT213 once, at the first effect, unless the step reads what failed (semantics.md 4)."""
     final = final_of(playbook)
     step = next((other for other in playbook.steps if other.name.text == final), None)
     if step is None or final == entry_of(playbook) or _reads_failures(step, report):
@@ -46,8 +46,8 @@ def _effects(step: Step, playbook: Playbook) -> Iterator[tuple[Task, str]]:
     """Yield each task that changes something, with its effect. The effects of Python code are unknown."""
     workbook = workbook_of(playbook)
     for task in step.tasks:
-        for called in calls_of(task, workbook):
-            if effect := _effect_of(called):
+        for called_task in calls_of(task, workbook):
+            if effect := _effect_of(called_task):
                 yield task, effect
 
 

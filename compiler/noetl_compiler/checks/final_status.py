@@ -11,7 +11,7 @@ __all__ = ["forbid_status_of_other_steps"]
 
 
 def forbid_status_of_other_steps(playbook: Playbook, report: Report) -> None:
-    """NT102."""
+    """Report NT102."""
     final = final_of(playbook)
     for step in playbook.steps:
         if step.status is not None and step.name.text != final:

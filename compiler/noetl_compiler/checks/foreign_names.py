@@ -33,7 +33,7 @@ _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
 
 
 def warn_of_foreign_names(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
-    """NT304, once per name and file. A playbook may read ``vars`` that it sets, and names that it binds."""
+    """Report NT304, once per name and file. A playbook may read ``vars`` that it sets, and names that it binds."""
     foreign = _FOREIGN[names.dialect]
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
         if names.binds(use, name):

@@ -40,24 +40,24 @@ class HiddenNames:
         self._names = names & OUTCOME.keys()
 
     def warn(self, use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
-        """NT308, once per name, at the first condition that reads it."""
-        if not self._names or not use.is_predicate or use.place not in _CONDITIONS:
+        """Report NT308, once per name, at the first condition that reads it."""
+        if not self._names or not use.is_predicate or use.rendered_at not in _CONDITIONS:
             return
         for head in sorted(self._names & {path.partition(".")[0] for path in facts.reads}):
-            for hidden in self._hidden_names(use, head):
-                if report.first(f"hidden name {hidden.name.span}"):
-                    _report(hidden, use, report)
+            for hidden_name in self._hidden_names(use, head):
+                if report.first(f"hidden name {hidden_name.name.span}"):
+                    _report(hidden_name, use, report)
 
     def _hidden_names(self, use: TemplateUse, head: str) -> Iterator[_HiddenName]:
         """Yield what the condition would read if calls did not bind the name."""
         if use.step is None:
             return
-        if use.place is RenderedAt.OUTCOME:
+        if use.rendered_at is RenderedAt.OUTCOME:
             yield from _hidden_in_step(use, head)
         step, reader = self._order.steps.get(head), use.step.name.text
         if step is None:
             return
-        is_own = head == reader and use.place is not RenderedAt.OUTCOME and head not in CALL_NAMES
+        is_own = head == reader and use.rendered_at is not RenderedAt.OUTCOME and head not in CALL_NAMES
         if is_own or (head != reader and self._order.may_precede(head, reader)):
             yield _HiddenName(step.name, "the result of this step", f"results.{head}")
 
@@ -76,9 +76,11 @@ def _hidden_in_step(use: TemplateUse, head: str) -> Iterator[_HiddenName]:
             yield _HiddenName(earlier.label, "the result of this task", f"results.{head}")
 
 
-def _report(hidden: _HiddenName, use: TemplateUse, report: Report) -> None:
-    name = hidden.name.text
-    message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden.meaning}'
+def _report(hidden_name: _HiddenName, use: TemplateUse, report: Report) -> None:
+    name = hidden_name.name.text
+    message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden_name.meaning}'
     read_at = report.places.span(use.template, *find_path(use.template.source, name))
     related = (Related(read_at, "this condition reads it"),)
-    report.warning(Code.HIDDEN_NAME, hidden.name.span, message, f"rename it, or read {hidden.remedy}", related)
+    report.warning(
+        Code.HIDDEN_NAME, hidden_name.name.span, message, f"rename it, or read {hidden_name.remedy}", related
+    )

@@ -16,7 +16,7 @@ __all__ = ["check_item_routes"]
 
 
 def check_item_routes(playbook: Playbook, report: Report) -> None:
-    """NT109, NT209 and NT411; NT004 where the routes have too many steps."""
+    """Report NT109, NT209 and NT411; NT004 where the routes have too many steps."""
     loops = [step for step in playbook.steps if step.item_routes is not None]
     if not loops:
         return
@@ -50,13 +50,13 @@ def _forbid_return_to_loop(loop: Step, routes: Mapping[str, frozenset[str]], rep
     """Report a route of an item that leads back to its own loop, so that the item would never end. The route may pass
     through the routes of other loops. Returns whether there is such a route.
     """
-    seen: set[str] = set()
+    visited_steps: set[str] = set()
     waiting = [loop.name.text]
     while waiting:
-        new_steps = routes.get(waiting.pop(), frozenset[str]()) - seen
-        seen |= new_steps
+        new_steps = routes.get(waiting.pop(), frozenset[str]()) - visited_steps
+        visited_steps |= new_steps
         waiting += [name for name in new_steps if name in routes]
-    if loop.name.text not in seen:
+    if loop.name.text not in visited_steps:
         return False
     message = f'the route of an item of "{loop.name.text}" leads back to this loop'
     _report_border(loop, message, "route to the loop again when it has ended, on loop.done", report)

@@ -25,7 +25,7 @@ _MAX_EXPRESSION_LENGTH = 1_000
 
 
 def check_loop_collections(playbook: Playbook, report: Report) -> None:
-    """NT106 for an expression without braces, NT406 for other values that are not lists."""
+    """Report NT106 for an expression without braces, NT406 for other values that are not lists."""
     for step in playbook.steps:
         if step.loop is None or (collection := step.loop.body.collection) is None:
             continue

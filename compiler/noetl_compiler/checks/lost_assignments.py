@@ -25,7 +25,7 @@ _AFTER_THE_LOOP = (RenderedAt.AFTER, RenderedAt.ARC)
 
 
 def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
-    """NT407. Steps in the region of a loop are left out: their iteration continues after them."""
+    """Report NT407. Steps in the region of a loop are left out: their iteration continues after them."""
     if not any(True for step in playbook.steps for _ in _assignments_for_step(step)):
         return
     steps_in_regions = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
@@ -61,10 +61,10 @@ def _names_read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
     """Return the names below ``iter`` that the templates of each step read: bare, or after ``iter.``."""
     names: defaultdict[str, set[str]] = defaultdict(set)
     for use in template_uses(playbook):
-        if use.step is None or (use.step.loop is not None and use.place not in _AFTER_THE_LOOP):
+        if use.step is None or (use.step.loop is not None and use.rendered_at not in _AFTER_THE_LOOP):
             continue
         facts = examine(use.template.source)
-        for path in (*facts.needs, *facts.tested):
+        for path in (*facts.needs, *facts.tested_paths):
             names[use.step.name.text].add(path.removeprefix(_ITER).partition(".")[0])
     return names
 

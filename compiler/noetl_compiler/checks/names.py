@@ -14,7 +14,7 @@ __all__ = ["forbid_duplicate_names", "forbid_invalid_names"]
 
 
 def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
-    """NT201 and NT202."""
+    """Report NT201 and NT202."""
     _forbid_duplicates((step.name for step in playbook.steps), Code.DUPLICATE_STEP, "step", report)
     _forbid_duplicates((task.label for task in playbook.workbook), Code.DUPLICATE_LABEL, "workbook task", report)
     for step in playbook.steps:
@@ -22,8 +22,8 @@ def forbid_duplicate_names(playbook: Playbook, report: Report) -> None:
 
 
 def forbid_invalid_names(playbook: Playbook, report: Report) -> None:
-    """NT212. The name of the playbook is checked when it is read. A label may be derived from the step's name, so it is
-    checked only if that is valid.
+    """Report NT212. The name of the playbook is checked when it is read. A label may be derived from the step's name,
+    so it is checked only if that is valid.
     """
     for step in playbook.steps:
         if not report_control_character(step.name.text, step.name.span, report):

@@ -24,7 +24,7 @@ __all__ = ["warn_of_parallel_set"]
 
 
 def warn_of_parallel_set(playbook: Playbook, report: Report) -> None:
-    """NT402. The ``set`` of the loop's own step runs once, after the loop, so it is not checked."""
+    """Report NT402. The ``set`` of the loop's own step runs once, after the loop, so it is not checked."""
     for assign in _parallel_assignments(playbook):
         if assign.target.startswith("ctx.") and not assign.target.endswith("]"):
             message = f'parallel iterations all set "{assign.target}", and the last one wins'
@@ -40,8 +40,8 @@ def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
     for step in playbook.steps:
         name = step.name.text
         if name in parallel or name in steps_inside:
-            for called in (called for task in step.tasks for called in calls_of(task, workbook)):
-                yield from set_by_task(called)
+            for called_task in (called_task for task in step.tasks for called_task in calls_of(task, workbook)):
+                yield from set_by_task(called_task)
         if name in parallel:
             yield from (assign for arc in item_arcs_of(step) for assign in arc.set)
         if name in steps_inside:

@@ -30,8 +30,8 @@ def has_unparsed_route(playbook: Playbook, report: Report) -> bool:
 
 
 def _unparsed_items(playbook: Playbook, report: Report) -> Iterator[Node]:
-    parsed = {step.span for step in playbook.steps}
-    return (item for item in _workflow_items(report) if item.span not in parsed)
+    parsed_spans = {step.span for step in playbook.steps}
+    return (item for item in _workflow_items(report) if item.span not in parsed_spans)
 
 
 def _workflow_items(report: Report) -> tuple[Node, ...]:

@@ -19,7 +19,7 @@ _INPUTS = frozenset({"input", "args"})
 
 
 def warn_of_unknown_patches(playbook: Playbook, report: Report) -> None:
-    """NT102, as a warning: such a playbook runs. A tool without a description may have any field."""
+    """Report NT102 as a warning: such a playbook runs. A tool without a description may have any field."""
     for task in all_tasks(playbook):
         tool = report.tools.get(task.kind.text)
         if tool is None or tool.fields is None or task.workbook is not None:
@@ -42,4 +42,4 @@ def _hint(name: str, tool: ToolDescription) -> str:
         return f"write rebind: {{{tail or 'name'}: ...}}"
     if tail and first in tool.field_names:
         return f"write {first}: {{{tail.replace('.', ': {')}: ...{'}' * name.count('.')}"
-    return f"write {tool.renamed[name]}" if name in tool.renamed else nearest(name, tool.field_names)
+    return f"write {tool.renamed_fields[name]}" if name in tool.renamed_fields else nearest(name, tool.field_names)

@@ -34,27 +34,27 @@ _DEFINE_NAME = "pass it with input, import it or define it"
 
 
 def check_python_code(playbook: Playbook, report: Report) -> None:
-    """NT504 and NT507 to NT509. Scripts that contain templates are not checked: they are rendered first."""
-    for task, bound in tasks_with_bound_names(playbook):
+    """Report NT504 and NT507 to NT509. Scripts that contain templates are not checked: they are rendered first."""
+    for task, bound_names in tasks_with_bound_names(playbook):
         for text in task.texts if task.kind.text == "python" else ():
             if text.field == "code" or text.node.template_span is None:
-                check_python_text(text, task, bound, report)
+                check_python_text(text, task, bound_names, report)
 
 
-def check_python_text(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
+def check_python_text(text: ForeignText, task: Task, bound_names: frozenset[str] | None, report: Report) -> None:
     """Check one text of a task; ``report`` is that of the file that contains it."""
-    _check_code(text, task, _bound_with_libs(task, bound), report)
+    _check_code(text, task, _bound_with_libs(task, bound_names), report)
 
 
-def _bound_with_libs(task: Task, bound: frozenset[str] | None) -> frozenset[str] | None:
-    """``bound`` and the aliases in ``libs``. A list there names packages to install and binds nothing."""
+def _bound_with_libs(task: Task, bound_names: frozenset[str] | None) -> frozenset[str] | None:
+    """Return ``bound_names`` and the aliases in ``libs``. A list there names packages to install and binds nothing."""
     libs = mapping_of(task.config).get("libs")
-    if bound is None or isinstance(libs, str):
+    if bound_names is None or isinstance(libs, str):
         return None
-    return bound | mapping_of(Value(libs)).keys()
+    return bound_names | mapping_of(Value(libs)).keys()
 
 
-def _check_code(text: ForeignText, task: Task, bound: frozenset[str] | None, report: Report) -> None:
+def _check_code(text: ForeignText, task: Task, bound_names: frozenset[str] | None, report: Report) -> None:
     node, splices = text.node, tuple(splice for splice in task.splices if splice.field == text.field)
     for splice in splices:
         report.warning(Code.TEMPLATE_IN_CODE, splice.value.templates[""], _REPLACED_BY_LITERAL, _USE_INPUT)
@@ -67,20 +67,22 @@ def _check_code(text: ForeignText, task: Task, bound: frozenset[str] | None, rep
     if isinstance(tree, SyntaxProblem):
         _report_syntax_error(node, tree, report)
     elif tree is not None and not report.has_error_in(task.span):
-        if not splices and not gives_result(tree) and "result" not in (bound or ()):
+        if not splices and not gives_result(tree) and "result" not in (bound_names or ()):
             report.warning(Code.NO_PYTHON_RESULT, node.span, "the code has no result", _ADD_RESULT)
-        if bound is not None:
-            _warn_of_undefined_names(node, code, tree, bound, report)
+        if bound_names is not None:
+            _warn_of_undefined_names(node, code, tree, bound_names, report)
 
 
-def _report_syntax_error(node: ScalarNode, problem: SyntaxProblem, report: Report) -> None:
+def _report_syntax_error(node: ScalarNode, syntax_problem: SyntaxProblem, report: Report) -> None:
     """Report a syntax error, or only the template if it causes the error. Braces in an f-string are not templates."""
-    is_template = node.template_span is not None and not problem.message.startswith("f-string")
+    is_template = node.template_span is not None and not syntax_problem.message.startswith("f-string")
     if is_template and _is_python_without_templates(node.text):
         report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _NOT_RENDERED, _USE_INPUT)
         return
-    span = _span_of(node, problem.start, problem.end, report)
-    report.error(Code.PYTHON_SYNTAX, span, f"syntax error in Python code: {problem.message}", problem.hint)
+    span = _span_of(node, syntax_problem.start, syntax_problem.end, report)
+    report.error(
+        Code.PYTHON_SYNTAX, span, f"syntax error in Python code: {syntax_problem.message}", syntax_problem.hint
+    )
 
 
 def _is_python_without_templates(code: str) -> bool:
@@ -90,11 +92,11 @@ def _is_python_without_templates(code: str) -> bool:
 
 
 def _warn_of_undefined_names(
-    node: ScalarNode, code: str, tree: ast.Module, bound: frozenset[str], report: Report
+    node: ScalarNode, code: str, tree: ast.Module, bound_names: frozenset[str], report: Report
 ) -> None:
-    for name in undefined_names(code, tree, bound):
+    for name in undefined_names(code, tree, bound_names):
         span = _span_of(node, name.start, name.end, report)
-        hint = nearest(name.name, bound | TOOL_NAMES, cutoff=0.75) or _DEFINE_NAME
+        hint = nearest(name.name, bound_names | TOOL_NAMES, cutoff=0.75) or _DEFINE_NAME
         report.warning(Code.UNDEFINED_PYTHON_NAME, span, f'"{name.name}" is not defined in this code', hint)
 
 

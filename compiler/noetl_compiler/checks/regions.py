@@ -15,7 +15,7 @@ __all__ = ["forbid_broken_regions"]
 
 
 def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
-    """NT207, NT208 and NT209; NT004 for loops that are nested too deeply."""
+    """Report NT207, NT208 and NT209; NT004 for loops that are nested too deeply."""
     if not playbook.steps:
         return
     steps = {step.name.text: step for step in playbook.steps}
@@ -62,7 +62,7 @@ def _check_loop(step: Step, end_steps: Mapping[str, Step], regions: Regions, rep
         report.error(
             Code.OPEN_REGION, name.span, message, f"give it a task, or add a last step with end_loop: {name.text}"
         )
-    elif name.text not in regions.closed:
+    elif name.text not in regions.closed_loops:
         related = (Related(end.name.span, "its end is here"),)
         message = f'the end "{end.name.text}" cannot be reached from its loop "{name.text}"'
         report.error(Code.OPEN_REGION, name.span, message, f"add next: {end.name.text} to its last step", related)

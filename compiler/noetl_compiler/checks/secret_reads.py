@@ -25,7 +25,7 @@ _KEYCHAIN = "keychain"
 
 
 def check_secrets(playbook: Playbook, report: Report) -> None:
-    """NT309 and NT512."""
+    """Report NT309 and NT512."""
     if playbook.keychain or _KEYCHAIN in report.source.text:
         _forbid_wrong_uses(playbook, report)
         _forbid_secrets_in_code(playbook, report)

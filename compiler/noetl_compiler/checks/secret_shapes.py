@@ -122,25 +122,29 @@ _DEFAULT = re.compile(r"(?:\b(?:default|d)\(\s{0,9}|\bor\s{1,9})(['\"])(?P<secre
 
 def shapes_in(text: str) -> Mapping[str, re.Pattern[str]]:
     """Return the shapes that occur in a document, usually few."""
-    return {what: shape for what, shape in _SHAPES.items() if _has_marker(what, text) and shape.search(text)}
+    return {
+        description: shape
+        for description, shape in _SHAPES.items()
+        if _has_marker(description, text) and shape.search(text)
+    }
 
 
-def _has_marker(what: str, text: str) -> bool:
-    return what not in _MARKERS or any(marker in text for marker in _MARKERS[what])
+def _has_marker(description: str, text: str) -> bool:
+    return description not in _MARKERS or any(marker in text for marker in _MARKERS[description])
 
 
 def may_assign(text: str) -> bool:
     """Whether the text may contain assignments of secrets: a fast check before the exact ones."""
-    lowered = text.lower()
-    return any(word in lowered for word in _SIGNS_OF_ASSIGNMENT)
+    lower_text = text.lower()
+    return any(word in lower_text for word in _SIGNS_OF_ASSIGNMENT)
 
 
 def may_have_secret_keys(text: str) -> bool:
     """Whether a document may contain keys whose value is secret: a fast check before looking at each. A backslash
     counts, because its escape may stand for any letter.
     """
-    folded = text.casefold()
-    return any(sign in folded for sign in _SIGNS_OF_KEYS)
+    caseless_text = text.casefold()
+    return any(sign in caseless_text for sign in _SIGNS_OF_KEYS)
 
 
 def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:

@@ -30,7 +30,7 @@ _CODE = frozenset({"code", "script"})
 
 
 def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
-    """NT111. A secret is recognized by its key, by its shape, or by the name that it is assigned to."""
+    """Report NT111. A secret is recognized by its key, by its shape, or by the name that it is assigned to."""
     shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
     suspects: list[tuple[str, ScalarNode]] = []
     collects_all = bool(shapes) or is_assigning
@@ -40,9 +40,9 @@ def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa
         matches = [*_matches_by_shape(node.text, shapes), *_matches_by_key(key, node)]
         if is_assigning and may_assign(node.text):
             matches += assigned_secrets(node.text, is_code=key in _CODE)
-        for start, end, what in _without_overlaps(matches):
+        for start, end, description in _without_overlaps(matches):
             span = span_in_scalar(report.source, node, start, end) or node.span
-            report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{what} is written in plain text", _HINT)
+            report.warning(Code.CREDENTIAL_IN_TEXT, span, f"{description} is written in plain text", _HINT)
 
 
 def _collect_suspects(key: str, node: Node, suspects: list[tuple[str, ScalarNode]], *, collects_all: bool) -> None:
@@ -69,12 +69,12 @@ def _without_overlaps(matches: list[Match]) -> Iterator[Match]:
 
 
 def _matches_by_shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> Iterator[Match]:
-    for what, shape in shapes.items():
+    for description, shape in shapes.items():
         for match in shape.finditer(text):
             if "secret" not in shape.groupindex and not is_placeholder(match[0]):
-                yield *match.span(), what
+                yield *match.span(), description
             elif "secret" in shape.groupindex and is_secret_value("password", match["secret"]):
-                yield *match.span("secret"), what
+                yield *match.span("secret"), description
 
 
 def _matches_by_key(key: str, node: ScalarNode) -> Iterator[Match]:

@@ -27,7 +27,7 @@ _LONGEST_SHOWN = 60
 
 
 def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
-    """NT515, once per task."""
+    """Report NT515, once per task."""
     for task in all_tasks(playbook):
         if task.kind.text in report.tools and report.tools[task.kind.text].commands:
             _check_task(task, report)

@@ -16,13 +16,15 @@ __all__ = ["check_sinks"]
 
 
 def check_sinks(playbook: Playbook, report: Report) -> None:
-    """NT104 for a sink without a destination (table, statement, address or code), and for an upsert without a key."""
+    """Report NT104 for a sink without a destination (table, statement, address or code), and for an upsert without a
+    key.
+    """
     for sink in _all_sinks(playbook):
-        config, needed = mapping_of(sink.config).keys(), NEEDS.get(sink.kind, ())
-        if needed and config.isdisjoint(needed):
-            fields = " or ".join(f'"{name}"' for name in needed)
+        config, required_groups = mapping_of(sink.config).keys(), NEEDS.get(sink.kind, ())
+        if required_groups and config.isdisjoint(required_groups):
+            fields = " or ".join(f'"{name}"' for name in required_groups)
             message = f'a sink of kind "{sink.kind}" fails without {fields}'
-            report.warning(Code.MISSING_FIELD, sink.span, message, f"write {needed[0]}: ...")
+            report.warning(Code.MISSING_FIELD, sink.span, message, f"write {required_groups[0]}: ...")
         elif sink.mode == "upsert" and sink.config.data and not {"key", "statement"} & config:
             message = "an upsert needs the columns that identify a row"
             report.error(Code.MISSING_FIELD, sink.span, message, "write key: COLUMN, or a list of columns")

@@ -22,11 +22,11 @@ DATA_KEYS = frozenset(
 
 
 def warn_of_oversized_data(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
-    """NT112. Reports the innermost values that are too large."""
-    oversized: list[tuple[Node, int]] = []
+    """Report NT112 for the innermost values that are too large."""
+    oversized_nodes: list[tuple[Node, int]] = []
     if report.root is not None:
-        _measure(report.root, False, oversized, _SourceLengths(report.source))
-    for node, size in oversized:
+        _measure(report.root, False, oversized_nodes, _SourceLengths(report.source))
+    for node, size in oversized_nodes:
         message = f"this value has {size:,} bytes, and every run stores it"
         hint = f"keep values over {MAX_VALUE_BYTES:,} bytes in a file or a table, and read them in a task"
         report.warning(Code.OVERSIZED_DATA, node.span, message, hint)
@@ -47,24 +47,24 @@ class _SourceLengths:
         return length * _MAX_BYTES_PER_CHARACTER <= MAX_VALUE_BYTES
 
 
-def _measure(node: Node, is_data: bool, oversized: list[tuple[Node, int]], lengths: _SourceLengths) -> int:
-    """Return the size of a node in bytes. Adds the values in it that are too large to ``oversized``."""
+def _measure(node: Node, is_data: bool, oversized_nodes: list[tuple[Node, int]], lengths: _SourceLengths) -> int:
+    """Return the size of a node in bytes. Adds the values in it that are too large to ``oversized_nodes``."""
     if not is_data and not isinstance(node, ScalarNode) and lengths.is_small(node.span):
         return 0  # outside of data only the sizes of single values count
-    size, count_before = 0, len(oversized)
+    size, count_before = 0, len(oversized_nodes)
     if isinstance(node, MappingNode):
         for key, item in node.entries:
-            size += _byte_length(key.text) + _measure(item, is_data or key.text in DATA_KEYS, oversized, lengths)
+            size += _byte_length(key.text) + _measure(item, is_data or key.text in DATA_KEYS, oversized_nodes, lengths)
     elif isinstance(node, SequenceNode):
         for item in node.items:
-            size += _measure(item, is_data, oversized, lengths)
+            size += _measure(item, is_data, oversized_nodes, lengths)
     else:
         size = _byte_length(node.text)
         if size > MAX_VALUE_BYTES:
-            oversized.append((node, size))
+            oversized_nodes.append((node, size))
         return size
-    if is_data and size > MAX_VALUE_BYTES and len(oversized) == count_before:
-        oversized.append((node, size))
+    if is_data and size > MAX_VALUE_BYTES and len(oversized_nodes) == count_before:
+        oversized_nodes.append((node, size))
     return size
 
 

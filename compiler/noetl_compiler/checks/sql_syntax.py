@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
 
 
 def check_sql(playbook: Playbook, report: Report) -> None:
-    """NT510 and NT511, once per text."""
+    """Report NT510 and NT511, once per text."""
     for task in all_tasks(playbook):
         if task.kind.text in SQL_LANGUAGES:
             for text in task.texts:
@@ -44,16 +44,16 @@ def check_sql_text(node: ScalarNode, kind: str, report: Report) -> None:
 
 
 def _warn_of_quoted_templates(node: ScalarNode, kind: str, report: Report) -> None:
-    quoted = [
+    quoted_names = [
         template
         for template in quoted_templates(node.text, kind)
         if not _HARMLESS.search(node.text[template.start : template.end])
     ]
-    if not quoted:
+    if not quoted_names:
         return
-    first = quoted[0]
+    first = quoted_names[0]
     span = span_in_scalar(report.source, node, first.start, first.end) or node.span
-    others = f" ({len(quoted)} such templates in this text)" if len(quoted) > 1 else ""
+    others = f" ({len(quoted_names)} such templates in this text)" if len(quoted_names) > 1 else ""
     message = f"the template is inside quotes, so a value that contains a quote changes the statement{others}"
     value = first.text.replace('"', "'") if len(first.text) <= _LONGEST_SHOWN and "\n" not in first.text else "..."
     remedy = f'write {SQL_LANGUAGES[kind][1]} without quotes, and params: ["{value}"]'

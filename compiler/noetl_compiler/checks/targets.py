@@ -17,32 +17,32 @@ __all__ = ["forbid_unknown_targets"]
 
 
 def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
-    """NT203, NT204 and NT206. ``end`` always exists: it is injected if missing."""
+    """Report NT203, NT204 and NT206. ``end`` always exists: it is injected if missing."""
     names, workbook = {step.name.text for step in playbook.steps}, workbook_of(playbook)
-    unparsed = names_in_unparsed_items(playbook, report)
+    names_in_gaps = names_in_unparsed_items(playbook, report)
     reachable = {*names, FINAL_STEP}
     for name in (playbook.entry, playbook.final):
-        _check_step(name, names, unparsed, report)
+        _check_step(name, names, names_in_gaps, report)
     for step in playbook.steps:
         for arc in routes_of(step):
-            _check_step(arc.to, reachable, unparsed, report)
+            _check_step(arc.to, reachable, names_in_gaps, report)
         _check_jumps(step, workbook, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
             report.error(Code.MISSING_NEXT, step.name.span, message, "the executor requires one: no_next_is_error")
 
 
-def _check_step(name: Name | None, names: set[str], unparsed: frozenset[str], report: Report) -> None:
-    if name is not None and name.text not in names and name.text not in unparsed:
+def _check_step(name: Name | None, names: set[str], names_in_gaps: frozenset[str], report: Report) -> None:
+    if name is not None and name.text not in names and name.text not in names_in_gaps:
         hint = nearest_or_all(name.text, names, "steps are")
         report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', hint)
 
 
 def _check_jumps(step: Step, workbook: Mapping[str, Task], report: Report) -> None:
-    """A jump in a workbook task goes to a task of the step that calls it."""
+    """Report jumps to unknown tasks. A jump in a workbook task goes to a task of the step that calls it."""
     labels = {task.label.text for task in step.tasks}
     for index, task in enumerate(step.tasks):
-        policy = next((called.policy for called in calls_of(task, workbook) if called.policy), None)
+        policy = next((called_task.policy for called_task in calls_of(task, workbook) if called_task.policy), None)
         for rule in policy.rules if policy else ():
             if rule.to is None or rule.to.text in labels:
                 continue

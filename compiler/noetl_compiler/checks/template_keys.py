@@ -17,7 +17,7 @@ _MAY_BE_KEY = re.compile(r"[}%]\}[^\n]*?[\"']?[ ]*:")
 
 
 def warn_of_template_keys(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
-    """NT310."""
+    """Report NT310."""
     if report.root is None or _MAY_BE_KEY.search(report.source.text) is None:
         return
     for key in _template_keys(report.root):

@@ -19,16 +19,16 @@ __all__ = ["check_templates"]
 
 
 def check_templates(playbook: Playbook, report: Report) -> None:
-    """NT301 to NT308."""
+    """Report NT301 to NT308."""
     if not playbook.steps:
         return
     names, order = VisibleNames(playbook), StepOrder(playbook)
     hidden_names = HiddenNames(playbook, order)
-    called = called_tasks(playbook.steps, playbook.workbook)
+    tasks_with_calls = called_tasks(playbook.steps, playbook.workbook)
     for use in template_uses(playbook):
         facts = examine(use.template.source)
         _report_problems(use, facts, report)
-        if use.step is not None or use.task is None or use.task.label.text in called:  # else nothing is bound
+        if use.step is not None or use.task is None or use.task.label.text in tasks_with_calls:  # else nothing is bound
             warn_of_undefined_names(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, names, report)
@@ -37,7 +37,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
 
 
 def _report_problems(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
-    """NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
+    """Report NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
         span = report.places.span(use.template, problem.start, problem.end)
         code = Code.FORBIDDEN_TEMPLATE if problem.forbidden else Code.TEMPLATE_SYNTAX

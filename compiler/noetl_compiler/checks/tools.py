@@ -12,7 +12,7 @@ __all__ = ["forbid_unknown_tools"]
 
 
 def forbid_unknown_tools(playbook: Playbook, report: Report) -> None:
-    """NT501, NT502 and NT503."""
+    """Report NT501, NT502 and NT503."""
     workbook = workbook_of(playbook)
     for task in all_tasks(playbook):
         if task.kind.text == "workbook":
@@ -37,16 +37,16 @@ def _check_kind(kind: Name, report: Report) -> None:
 
 def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:
     """Follow the calls: each called task must exist, and they must not form a cycle."""
-    seen: set[str] = set()
+    visited_kinds: set[str] = set()
     while (name := task.workbook) is not None:
         if name.text not in workbook:
             message = f'the workbook has no task "{name.text}"'
             hint = nearest_or_all(name.text, workbook, "its tasks are")
             report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message, hint)
             return
-        if name.text in seen:
+        if name.text in visited_kinds:
             message = f'the workbook task "{name.text}" calls itself'
             report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message)
             return
-        seen.add(name.text)
+        visited_kinds.add(name.text)
         task = workbook[name.text]

@@ -43,7 +43,7 @@ _ROOT_HINTS = {
 
 
 def warn_of_undefined_names(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
-    """NT303."""
+    """Report NT303."""
     for path in facts.needs:
         head, _, tail = path.partition(".")
         if not names.knows(use, head):
@@ -91,7 +91,7 @@ def _hint_for_task_of_step(path: str, use: TemplateUse, names: VisibleNames) -> 
 
 def _hint_for_unnamed_element(name: str, use: TemplateUse) -> str:
     """Return a hint for a loop without ``iterator``: the name may be meant for its element."""
-    loop = use.step.loop if use.step is not None and use.place in IN_LOOP else None
+    loop = use.step.loop if use.step is not None and use.rendered_at in IN_LOOP else None
     is_unnamed = loop is not None and loop.element.span == loop.body.span
     return f"if it is the element of the loop, add iterator: {name} to the loop" if is_unnamed else ""
 

@@ -19,7 +19,7 @@ _OUTCOME_NAMES = re.compile(r"\b(?:status|status_code|success|error|last_error|e
 
 
 def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
-    """NT401. A policy without a matching rule continues, even after an error (semantics.md 17)."""
+    """Report NT401. A policy without a matching rule continues, even after an error (semantics.md 17)."""
     if playbook.dialect != "v10":
         return
     for task in all_tasks(playbook):
@@ -28,11 +28,11 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
             continue
         if report.has_error_in(policy.span):
             continue
-        if problem := _problem(policy, task.label.text):
-            report.warning(Code.ERRORS_UNMATCHED, policy.span, problem, _HINT)
+        if message := _describe_gap(policy, task.label.text):
+            report.warning(Code.ERRORS_UNMATCHED, policy.span, message, _HINT)
 
 
-def _problem(policy: Policy, label: str) -> str:
+def _describe_gap(policy: Policy, label: str) -> str:
     """Return the problem with the rules; "" if they cover every error."""
     rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on != "ok"]
     if any(holds for _, holds in rules):

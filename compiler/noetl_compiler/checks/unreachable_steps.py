@@ -15,22 +15,22 @@ __all__ = ["warn_of_unreachable_steps"]
 
 
 def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
-    """NT205. The final step is always reachable. Nothing is reported while a route is invalid or a name is duplicated,
-    because that may be the cause.
+    """Report NT205. The final step is always reachable. Nothing is reported while a route is invalid or a name is
+    duplicated, because that may be the cause.
     """
     steps = {step.name.text: step for step in playbook.steps}
     if not steps or _has_another_cause(playbook, steps, report):
         return
-    reached: set[str] = set()
+    reachable_steps: set[str] = set()
     waiting = [entry_of(playbook), final_of(playbook)]
     while waiting:
         name = waiting.pop()
-        if name in reached or name not in steps:
+        if name in reachable_steps or name not in steps:
             continue
-        reached.add(name)
+        reachable_steps.add(name)
         waiting += [arc.to.text for arc in routes_of(steps[name])]
     for step in playbook.steps:
-        if step.name.text not in reached:
+        if step.name.text not in reachable_steps:
             message = f'step "{step.name.text}" is unreachable'
             report.warning(Code.UNREACHABLE_STEP, step.name.span, message, "route to it, or remove it")
 

@@ -22,15 +22,15 @@ __all__ = ["warn_of_unsupported_parts"]
 
 
 def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
-    """NT502, once per unsupported part, and NT105 for frames that have no effect."""
+    """Report NT502, once per unsupported part, and NT105 for frames that have no effect."""
     for span, part in _unsupported_parts(playbook, report):
         if report.first(f"unsupported {part.problem}"):
             message = f"{part.problem}: the playbook compiles, but a run is refused"
             report.warning(Code.NO_EXECUTOR, span, message, part.remedy)
-    unframed = unframed_loops(playbook)
+    reasons_without_frame = unframed_loops(playbook)
     for step in playbook.steps:
         frame = step.loop.body.frame if step.loop is not None else None
-        if frame is not None and (reason := unframed.get(step.name.text)) is not None:
+        if frame is not None and (reason := reasons_without_frame.get(step.name.text)) is not None:
             report.warning(Code.IGNORED_FIELD, frame.span, f'"frame" has no effect here: {reason}', "remove the frame")
 
 

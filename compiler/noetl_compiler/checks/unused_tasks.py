@@ -12,11 +12,11 @@ __all__ = ["warn_of_unused_tasks"]
 
 
 def warn_of_unused_tasks(playbook: Playbook, report: Report) -> None:
-    """NT505. Nothing is reported while a call is invalid or a step could not be parsed: that may be the cause."""
-    called = called_tasks(playbook.steps, playbook.workbook)
-    if called - {task.label.text for task in playbook.workbook} or names_in_unparsed_items(playbook, report):
+    """Report NT505, except while a call is invalid or a step could not be parsed: that may be the cause."""
+    tasks_with_calls = called_tasks(playbook.steps, playbook.workbook)
+    if tasks_with_calls - {task.label.text for task in playbook.workbook} or names_in_unparsed_items(playbook, report):
         return
     for task in playbook.workbook:
-        if task.label.text and task.label.text not in called:
+        if task.label.text and task.label.text not in tasks_with_calls:
             message = f'the workbook task "{task.label.text}" is never called'
             report.warning(Code.UNUSED_WORKBOOK_TASK, task.label.span, message)

@@ -16,12 +16,12 @@ __all__ = ["check_waits"]
 
 
 def check_waits(playbook: Playbook, report: Report) -> None:
-    """NT109 for schemas that differ."""
+    """Report NT109 for schemas that differ."""
     _forbid_two_schemas(playbook, report)
 
 
 def _forbid_two_schemas(playbook: Playbook, report: Report) -> None:
-    """A signal is checked when it arrives, possibly before any step waits for it, so its name has one schema."""
+    """Report a signal with two schemas: it is checked when it arrives, possibly before any step waits for it."""
     first_waits: dict[str, tuple[Json, Task]] = {}
     for task in all_tasks(playbook):
         config: dict[str, Any] = mapping_of(task.config)

@@ -73,10 +73,10 @@ class _Binder:
         return BoundSql(query + text[position:], tuple(self._values))
 
     def _masked_text(self) -> str:
-        masked = self._node.text
+        masked_text = self._node.text
         for start, end in self._templates:
-            masked = f"{masked[:start]}{_MASK * (end - start)}{masked[end:]}"
-        return masked
+            masked_text = f"{masked_text[:start]}{_MASK * (end - start)}{masked_text[end:]}"
+        return masked_text
 
     def _convert_token(self, token: re.Match[str]) -> str:
         start, end = token.span()
@@ -86,7 +86,11 @@ class _Binder:
         if _MASK not in token[0]:
             return text
         if token["bare"]:
-            return "".join(self._add_parameter(*place) for place in self._templates if start <= place[0] < end)
+            return "".join(
+                self._add_parameter(*template_range)
+                for template_range in self._templates
+                if start <= template_range[0] < end
+            )
         if token["text"]:
             return self._bind_literal(token)
         if token["fixed"]:

@@ -29,7 +29,7 @@ class ConstructFields(Fields):
     """The fields of a construct."""
 
     def __init__(self, node: MappingNode, report: Report, construct: Construct) -> None:
-        super().__init__(node, report, construct.called)
+        super().__init__(node, report, construct.description)
         self._known = construct.by_name
         self._construct = construct
         self._spellings = construct.spellings
@@ -52,7 +52,7 @@ class ConstructFields(Fields):
         """Read one of several words; return its meaning."""
         known_key = self._known.get(key)
         if known_key is not None and isinstance(known_key.type, Choice) and known_key.type.words is not meanings:
-            raise TypeError(f'"{key}" in {self.place} is declared with other words than it is read with')
+            raise TypeError(f'"{key}" in {self.description} is declared with other words than it is read with')
         return super().choice(key, meanings)
 
     def flag(self, *keys: str) -> bool | None:
@@ -69,7 +69,7 @@ class ConstructFields(Fields):
         """Return a number between two others."""
         known_key = self._known.get(key)
         if known_key is not None and known_key.type != expected:
-            raise TypeError(f'"{key}" in {self.place} is {known_key.type}, and is read as {expected}')
+            raise TypeError(f'"{key}" in {self.description} is {known_key.type}, and is read as {expected}')
         node = self.scalar(key)
         if node is None:
             return None
@@ -116,22 +116,22 @@ class ConstructFields(Fields):
         return values.condition(self.node_of(key), self.report)
 
     def names(self, key: str) -> Value:
-        """Names with their values, or a template that yields such a mapping."""
+        """Read names with their values, or a template that yields such a mapping."""
         self._expect(key, Plain.NAMES)
         return values.mapping_value(self.node_of(key), self.report, key)
 
     def _expect(self, name: str, read_as: Plain) -> None:
         known_key = self._known.get(name)
         if known_key is not None and known_key.type is not read_as:
-            raise TypeError(f'"{name}" in {self.place} is {known_key.type}, and is read as {read_as}')
+            raise TypeError(f'"{name}" in {self.description} is {known_key.type}, and is read as {read_as}')
 
     # ---- remaining and missing keys ----------------------------------------------------------------------------------
 
-    def take_remaining(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
+    def take_remaining(self, allowed_keys: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
         """Return the entries not read so far whose key is allowed; None allows all undeclared keys."""
-        if allowed is None:
-            allowed = self._entries.keys() - self._known.keys()
-        return super().take_remaining(allowed)
+        if allowed_keys is None:
+            allowed_keys = self._entries.keys() - self._known.keys()
+        return super().take_remaining(allowed_keys)
 
     def report_missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
         """Report that a required field is missing."""
@@ -140,14 +140,14 @@ class ConstructFields(Fields):
 
     def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
         """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
-        for key in self._construct.required:
+        for key in self._construct.required_keys:
             is_reported = key.name in self._reported_missing
             if key.name not in self and not is_reported and not any(map(self._value_of, key.older)):
                 self.report_missing(key.name)
-        for key in self._construct.superseded:
+        for key in self._construct.superseded_keys:
             self._warn_of_older_form(key)
-        if unrequested := self._entries.keys() - self._requested:
-            for name in sorted(unrequested):
+        if unrequested_keys := self._entries.keys() - self._requested:
+            for name in sorted(unrequested_keys):
                 self._close_key(name)
             super().close((*also, *self._known) if also else self._known, spec, step)
 
@@ -158,11 +158,11 @@ class ConstructFields(Fields):
 
     def _close_key(self, name: str) -> None:
         """Check a key that no reader has requested."""
-        known = self._known.get(name)
-        if known is not None and known.no_effect:
-            self.ignore(name, why=known.no_effect)
-        elif known is not None:
-            self._check(known)
+        declared_key = self._known.get(name)
+        if declared_key is not None and declared_key.no_effect:
+            self.ignore(name, reason=declared_key.no_effect)
+        elif declared_key is not None:
+            self._check(declared_key)
 
     def _warn_of_older_form(self, key: Key) -> None:
         if key.name in self and self.report.first(f"deprecated {key.name}"):

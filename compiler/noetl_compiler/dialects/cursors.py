@@ -69,8 +69,8 @@ def read_cursor(loop: Fields) -> Cursor | None:
 
 
 def _written_fields(cursor: ConstructFields, frame: MappingNode | None) -> Value:
-    excluded = ("kind", "auth", "credential")
-    entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in excluded)
+    excluded_keys = ("kind", "auth", "credential")
+    entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in excluded_keys)
     if frame is not None:
         entries += ((ScalarNode("frame", "frame", frame.span, "plain"), frame),)
     return value_of(MappingNode(entries, cursor.span))
@@ -116,5 +116,5 @@ class _Frame:
         self.max_attempts = fields.count("max_attempts")
         self.lease_seconds = fields.seconds("lease_seconds")
         self.heartbeat_seconds = fields.seconds("heartbeat_seconds")
-        fields.ignore("max_seconds", "max_bytes", "retry_mode", why=_NO_FRAME)
+        fields.ignore("max_seconds", "max_bytes", "retry_mode", reason=_NO_FRAME)
         fields.close()

@@ -1,8 +1,13 @@
 """Detect the dialect of a playbook by its constructs, not by apiVersion: v10 files have noetl.io/v2, as older ones do.
 
-Each construct that only one dialect has is a mark of that dialect. The rarest mark decides: ``type`` before ``case``, a
-tool that is a word before one that is a mapping. Marks of another dialect in the same file are reported, and the front
-ends read them if they are unambiguous.
+Each construct that only one dialect has is a mark of that dialect. Mixed files are decided in this order:
+
+1. v1 if a step is an iterator, or if there are at least as many marks of v1 as tools;
+2. case if it has a mark; ``loop`` in a tool is none beside marks of v10 other than ``tool: {kind}``;
+3. legacy if it has more marks than v10;
+4. v10, but without marks of v10 the apiVersion of v1 means legacy if there are tools, else v1.
+
+Marks of another dialect are reported, and the front ends read them if they are unambiguous.
 """
 
 from __future__ import annotations
@@ -36,6 +41,7 @@ class _Mark(msgspec.Struct, frozen=True):
     dialect: Dialect
     construct: str
     span: Span
+    is_tool: bool
 
 
 def detect(root: MappingNode, report: Report) -> Dialect:
@@ -43,7 +49,7 @@ def detect(root: MappingNode, report: Report) -> Dialect:
     marks = [mark for step in _steps(root) for mark in _marks(step)]
     dialect = _dialect_of(root, marks)
     foreign = next((mark for mark in marks if _is_foreign(mark, dialect)), None)
-    if foreign is not None and dialect != "v1":
+    if foreign is not None and dialect != "v1":  # v1 has constructs of every later dialect
         own_construct = next((mark.construct for mark in marks if mark.dialect == dialect), "")
         other, this = _dialect_with_dates(foreign.dialect), _dialect_with_dates(dialect)
         message = f"{foreign.construct} is {other}, but this playbook is {this}"
@@ -66,7 +72,7 @@ def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
 
 def _dialect_of(root: MappingNode, marks: list[_Mark]) -> Dialect:
     count = Counter(mark.dialect for mark in marks)
-    tools = sum(mark.construct.startswith('"tool') for mark in marks)
+    tools = sum(mark.is_tool for mark in marks)
     is_iterating = any(map(_is_iterator, _steps(root)))  # late v1, in which tools were already words
     if is_iterating or (count["v1"] and count["v1"] >= tools):  # later dialects share other marks of v1
         return "v1"
@@ -92,7 +98,7 @@ def _marks(step: MappingNode) -> Iterator[_Mark]:
     for key, node in step.entries:
         mark = _mark_of(key.text, node)
         if mark is not None:
-            yield _Mark(*mark, key.span)
+            yield _Mark(*mark, key.span, is_tool=key.text == "tool" and mark[1] != _LOOP_OF_TOOL)
 
 
 def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
@@ -115,7 +121,7 @@ def _mark_of(key: str, node: Node) -> tuple[Dialect, str] | None:
 
 def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
     if isinstance(node, ScalarNode) and node.value is None:
-        return None  # mostly a mapping that is not indented
+        return None  # usually a mapping that is not indented
     if isinstance(node, MappingNode) and node.get("loop"):
         return "case", _LOOP_OF_TOOL
     if isinstance(node, ScalarNode):
@@ -126,8 +132,8 @@ def _tool_mark(node: Node) -> tuple[Dialect, str] | None:
 
 def _mark_below(key: str, node: Node) -> tuple[Dialect, str] | None:
     if isinstance(node, SequenceNode):
-        has_choice = any(isinstance(item, MappingNode) and item.get("then") for item in node.items)
-        return ("legacy", '"next" with when/then') if key == "next" and has_choice else None
+        has_then = any(isinstance(item, MappingNode) and item.get("then") for item in node.items)
+        return ("legacy", '"next" with when/then') if key == "next" and has_then else None
     if not isinstance(node, MappingNode):
         return None
     if key == "spec" and (node.get("case_mode") or node.get("eval_mode")):

@@ -81,5 +81,5 @@ def _read_dialect(spec: Fields, context: ParseContext) -> Dialect | None:
     """Read the dialect whose names and defaults apply in a playbook migrated to v10 (dev/decisions/0012)."""
     if context.dialect == "v10":
         return spec.choice("dialect", DIALECTS)
-    spec.ignore("dialect", why="only a v10 playbook can name another dialect")
+    spec.ignore("dialect", reason="only a v10 playbook can name another dialect")
     return None

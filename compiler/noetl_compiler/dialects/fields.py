@@ -29,13 +29,13 @@ _MIN_LENGTH = 2
 
 
 class Fields:
-    """A mapping to be read. ``place`` names it in messages: ``a step``, ``this loop``."""
+    """A mapping to be read. ``description`` is what messages call it: ``a step``, ``this loop``."""
 
-    def __init__(self, node: MappingNode, report: Report, place: str) -> None:
+    def __init__(self, node: MappingNode, report: Report, description: str) -> None:
         self.node = node
         self.span: Span = node.span
         self.report = report
-        self.place = place
+        self.description = description
         self._entries = {entry[0].text: entry for entry in node.entries}
         self._requested: set[str] = set()
         self._spellings: Mapping[str, tuple[str, ...]] = _NO_SPELLINGS
@@ -133,10 +133,10 @@ class Fields:
             self.report.error(Code.WRONG_VALUE, scalar.span, message, hint)
         return meanings.get(scalar.text)
 
-    def fields(self, key: str, place: str) -> Fields | None:
+    def fields(self, key: str, description: str) -> Fields | None:
         """Return the reader of a field that is a mapping."""
         node = self.mapping(key)
-        return Fields(node, self.report, place) if node else None
+        return Fields(node, self.report, description) if node else None
 
     def mapping(self, *keys: str) -> MappingNode | None:
         """Read a mapping."""
@@ -155,23 +155,23 @@ class Fields:
             self._report_wrong_type(keys[0], node, "a list", f"write {keys[0]}: [...]")
         return ()
 
-    def take_remaining(self, allowed: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
+    def take_remaining(self, allowed_keys: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
         """Return the entries not read so far whose key is allowed; None allows all keys."""
         entries = tuple(
             entry
             for key, entry in self._entries.items()
-            if key not in self._requested and (allowed is None or key in allowed)
+            if key not in self._requested and (allowed_keys is None or key in allowed_keys)
         )
         self._requested.update(key.text for key, _ in entries)
         return entries
 
-    def ignore(self, *keys: str, why: str) -> None:
+    def ignore(self, *keys: str, reason: str) -> None:
         """Warn that known fields have no effect here."""
         for key in keys:
             self._requested.add(key)
             if key in self:
-                message = f'"{key}" has no effect in {self.place}'
-                self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, why)
+                message = f'"{key}" has no effect in {self.description}'
+                self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, reason)
 
     def report_missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
         """Report a missing field; if a key is a misspelling of it, or is ``mistaken``, report that key instead."""
@@ -179,7 +179,7 @@ class Fields:
         if misspelt is None and mistaken in self._entries:
             misspelt = self._entries[mistaken][0]
         if misspelt is None:
-            self.report.error(Code.MISSING_FIELD, self.span, f'{self.place} needs "{key}"', hint)
+            self.report.error(Code.MISSING_FIELD, self.span, f'{self.description} needs "{key}"', hint)
         else:
             self._requested.add(misspelt.text)
             self._report_unknown(misspelt, f'did you mean "{key}"?')
@@ -200,7 +200,7 @@ class Fields:
                 self._report_unknown(node, nearest_or_all(key, {*self._requested, *also}, "its keys are"))
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
-        self.report.error(Code.UNKNOWN_KEY, key.span, f'unknown key "{key.text}" in {self.place}', hint)
+        self.report.error(Code.UNKNOWN_KEY, key.span, f'unknown key "{key.text}" in {self.description}', hint)
 
     def _report_conflict(self, first: str, second: str) -> None:
         related = (Related(self._entries[first][0].span, f'"{first}" is here'),)

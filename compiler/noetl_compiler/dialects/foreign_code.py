@@ -90,5 +90,5 @@ def _quote_go(text: str) -> str:
 
 
 def _jinja_string(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'{{{{ "{escaped}" }}}}'
+    escaped_text = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'{{{{ "{escaped_text}" }}}}'

@@ -30,6 +30,6 @@ def read_frame(loop: Fields) -> Frame | None:
         row_concurrency=fields.count("row_concurrency"),
     )
     cursor_keys = (key.name for key in FRAME.keys if key.name not in defaults.FRAME)
-    fields.ignore(*cursor_keys, why="only the claimers of a cursor hold rows")
+    fields.ignore(*cursor_keys, reason="only the claimers of a cursor hold rows")
     fields.close()
     return frame

@@ -26,6 +26,6 @@ def read_on_failure(fields: Fields) -> OnFailure | None:
     on_failure = ConstructFields(node, fields.report, ON_FAILURE)
     action, seconds = on_failure.choice("do", FAILURE_ACTIONS), on_failure.seconds("for")
     if action == "fail":
-        on_failure.ignore("for", why="only a step that is held waits")
+        on_failure.ignore("for", reason="only a step that is held waits")
     on_failure.close()
     return OnFailure(action, node.span, seconds) if action else None

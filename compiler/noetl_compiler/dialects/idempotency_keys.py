@@ -40,5 +40,5 @@ def read_own_idempotency_key(spec: Fields, kind: str) -> Name | None:
     header = read_idempotency_key(spec)
     if header is None or kind == "workbook" or sends_headers(kind):
         return header
-    spec.ignore(_KEY, why=f"only http calls send headers, and this is a {kind} call")
+    spec.ignore(_KEY, reason=f"only http calls send headers, and this is a {kind} call")
     return None

@@ -23,7 +23,7 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
     loop = read_loop(fields.node_of("loop"), report)
     assignments = assigns(fields.mapping("vars"), "ctx", report)
     result = fields.node_of("result")
-    fields.ignore("as", "pass", why="a step's result has the name of the step")
+    fields.ignore("as", "pass", reason="a step's result has the name of the step")
     tasks = _read_tasks(fields, name, context)
     step = Step(
         name,

@@ -45,7 +45,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     collection, cursor = fields.node_of("in"), read_cursor(fields)
     _check_source(fields, collection, cursor)
     if cursor is not None:
-        fields.ignore(*_LIST_KEYS, why="the claim of the cursor selects and orders the rows")
+        fields.ignore(*_LIST_KEYS, reason="the claim of the cursor selects and orders the rows")
     policy = ConstructFields.below(fields, "policy", LOOP_POLICY)
     policy = policy or ConstructFields.empty(node.span, report, LOOP_POLICY)
     failure = _read_failure(policy)
@@ -66,10 +66,10 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     )
     limit = fields.timeout()
     defaults = read_call_defaults(fields, policy, limit, "iter")
-    place = collection.span if collection is not None else node.span
+    span = collection.span if collection is not None else node.span
     reducers = read_reducers(fields) or read_reducers(policy)
     routes = read_next(fields.node_of("next"), report)
-    loop = Loop(body, element, place, total_of(limit), defaults, reducers, routes)
+    loop = Loop(body, element, span, total_of(limit), defaults, reducers, routes)
     fields.close()
     policy.close()
     return loop
@@ -87,7 +87,7 @@ def _read_filter(fields: Fields) -> Template | None:
     """Read the filter. ``filter: "{{}}"``, found in old files, keeps every item."""
     node = fields.node_of("where")
     if isinstance(node, ScalarNode) and _EMPTY_EXPRESSION.fullmatch(node.text):
-        fields.ignore("where", "filter", why="an empty filter keeps every item")
+        fields.ignore("where", "filter", reason="an empty filter keeps every item")
         return None
     return expression(node, fields.report)
 

@@ -100,7 +100,7 @@ def read_failure(policy: Fields) -> BranchFailure | None:
 def _read_mode(policy: Fields) -> None:
     """Read ``mode``, which has no effect: the specification never defined ``inclusive``."""
     if policy.choice("mode", ROUTE_MODES) == "inclusive":
-        policy.ignore("mode", why="the first rule that matches decides")
+        policy.ignore("mode", reason="the first rule that matches decides")
 
 
 def _read_circuit(policy: Fields) -> Circuit | None:
@@ -208,12 +208,12 @@ def read_assigns(fields: Fields, default_root: str) -> tuple[Assign, ...]:
     """Read ``set`` or its older name ``set_vars``, then ``set_ctx`` and ``set_iter``, which are older still."""
     if fields.lacks(*keys.SET, "set_ctx", "set_iter"):
         return ()
-    assigned = (
+    assigned_names = (
         *((node, default_root) for node in _set_mappings(fields, *keys.SET)),
         (fields.mapping("set_ctx"), "ctx"),
         (fields.mapping("set_iter"), "iter"),
     )
-    return tuple(assign for node, root in assigned for assign in assigns(node, root, fields.report))
+    return tuple(assign for node, root in assigned_names for assign in assigns(node, root, fields.report))
 
 
 def _set_mappings(fields: Fields, *spellings: str) -> tuple[MappingNode | None, ...]:

@@ -29,11 +29,11 @@ _PATH_PART = re.compile(r"\['([^']+)'\]|\[(\d+)\]|([^.\[\]]+)")
 def read_output(fields: Fields, *keys: str) -> Output | None:
     """Read the settings of a result from one of these fields; any other value there has no effect."""
     node = fields.node_of(*keys)
-    selected = fields.node.get("output_select") if "output" in keys else None
+    selection = fields.node.get("output_select") if "output" in keys else None
     if not _is_about_result(node):
-        fields.ignore(*keys, why=STORED_BY_SIZE)
+        fields.ignore(*keys, reason=STORED_BY_SIZE)
         node = None
-    select = _read_select(fields, "output_select") if selected is not None else ()
+    select = _read_select(fields, "output_select") if selection is not None else ()
     if not isinstance(node, MappingNode):
         return Output(fields.span, select) if select else None
     output_fields = ConstructFields(node, fields.report, OUTPUT_CONSTRUCT)
@@ -71,7 +71,7 @@ def _key(name: str, node: Node) -> ScalarNode:
 def _read_select(fields: Fields, *keys: str) -> tuple[Select, ...]:
     node = fields.node_of(*keys)
     if isinstance(node, MappingNode):
-        fields.ignore(*keys, why=STORED_BY_SIZE)  # {strategy, threshold_kb}: the engine would choose the parts
+        fields.ignore(*keys, reason=STORED_BY_SIZE)  # {strategy, threshold_kb}: the engine would choose the parts
         return ()
     nodes = node.items if isinstance(node, SequenceNode) else fields.items(*keys)
     return tuple(part for item in nodes if (part := _read_part(item, fields.report)) is not None)

@@ -125,7 +125,7 @@ def _read_failure_rules(
     report = fields.report
     stop_when = condition(fields.node_of("stop_when"), report)
     when = when or _read_condition(fields)
-    fields.ignore("retry_on", why='write retry_when: "{{ error.kind in [...] }}"')
+    fields.ignore("retry_on", reason='write retry_when: "{{ error.kind in [...] }}"')
     attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     pace = _read_pace(fields)
     fields.close()
@@ -192,8 +192,8 @@ def _read_status_condition(fields: Fields) -> Template | None:
     nodes = fields.items("retry_on_status")
     if not nodes:
         return None
-    listed = ", ".join(str(node.value) for node in nodes if isinstance(node, ScalarNode))
-    return Template(f"{{{{ error.status in [{listed}] }}}}", nodes[0].span)
+    values_text = ", ".join(str(node.value) for node in nodes if isinstance(node, ScalarNode))
+    return Template(f"{{{{ error.status in [{values_text}] }}}}", nodes[0].span)
 
 
 def _stop_rules(when: Template | None, span: Span) -> tuple[Rule, ...]:
@@ -248,7 +248,7 @@ def _read_repetition(fields: Fields, when: Template | None = None, calls: int = 
         patch=value_of(patch) if patch else None,
         collect=read_collect(fields),
     )
-    fields.ignore("backoff_multiplier", why="the delay between pages is constant")
+    fields.ignore("backoff_multiplier", reason="the delay between pages is constant")
     sinks = _read_page_sinks(fields)
     fields.close()
     return _Part((Rule(rule),), sinks)

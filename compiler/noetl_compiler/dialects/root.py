@@ -74,11 +74,12 @@ class _RootFields(ConstructFields):
     """The keys of a playbook. The hint about an unknown key also helps authors who added it to hold YAML anchors."""
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
-        known = ", ".join(
+        known_keys = ", ".join(
             known_key.name for known_key in PLAYBOOK.keys if not (known_key.deprecated or known_key.no_effect)
         )
         remedy = (
-            f'move it below "metadata", which takes any key, such as those of YAML anchors; the keys here are {known}'
+            'move it below "metadata", which takes any key, such as those of YAML anchors; '
+            f"the keys here are {known_keys}"
         )
         super()._report_unknown(key, hint or remedy)
 
@@ -193,9 +194,9 @@ def _read_workbook(fields: Fields, context: ParseContext, steps: tuple[Step, ...
     for item in _workbook_items(fields):
         start = len(diagnostics)
         read_items.append((read_workbook((item,), context), slice(start, len(diagnostics))))
-    called = called_tasks(steps, (task for tasks, _ in read_items for task in tasks))
+    tasks_with_calls = called_tasks(steps, (task for tasks, _ in read_items for task in tasks))
     for tasks, positions in read_items:
-        if called.isdisjoint(task.label.text for task in tasks):
+        if tasks_with_calls.isdisjoint(task.label.text for task in tasks):
             diagnostics[positions] = [
                 _as_warning(diagnostic) if tasks else diagnostic for diagnostic in diagnostics[positions]
             ]

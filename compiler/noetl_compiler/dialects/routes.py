@@ -117,21 +117,21 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     fields = ConstructFields(node, report, CHOICE)
     when = fields.condition("when")
     then, else_node = fields.node_of("then"), fields.node_of("else")
-    shared = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
+    shared_input = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     fields.close()
     if when is None and then is None:
-        return (_ElseGroup(_read_targets(else_node, None, shared, fields)),)
-    targets = _read_targets(then, when, shared, fields)
-    return (targets, _ElseGroup(_read_targets(else_node, None, shared, fields))) if else_node else (targets,)
+        return (_ElseGroup(_read_targets(else_node, None, shared_input, fields)),)
+    targets = _read_targets(then, when, shared_input, fields)
+    return (targets, _ElseGroup(_read_targets(else_node, None, shared_input, fields))) if else_node else (targets,)
 
 
-def _read_targets(then: Node | None, when: Template | None, shared: Value, fields: ConstructFields) -> Group:
+def _read_targets(then: Node | None, when: Template | None, shared_input: Value, fields: ConstructFields) -> Group:
     if then is None:
         fields.report_missing("then")
         return ()
     nodes = then.items if isinstance(then, SequenceNode) else (then,)
     arcs = (_read_target(node, fields.report, when) for node in nodes)
-    return tuple(replace(arc, args=overlay(shared, arc.args)) for arc in arcs if arc is not None)
+    return tuple(replace(arc, args=overlay(shared_input, arc.args)) for arc in arcs if arc is not None)
 
 
 def _read_target(node: Node, report: Report, when: Template | None = None) -> Arc | None:

@@ -37,9 +37,9 @@ def _check_source(source: Fields) -> None:
     elif kind.template_span is None and kind.text not in SOURCES:
         _report_unknown_kind(kind, source.report)
         return
-    known = ANY_FIELD if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
-    source.take_remaining(known)
-    source.close(known)
+    known_fields = ANY_FIELD if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
+    source.take_remaining(known_fields)
+    source.close(known_fields)
 
 
 def _report_unknown_kind(kind: ScalarNode, report: Report) -> None:

@@ -82,17 +82,17 @@ def _merge(outer: CallDefaults, inner: CallDefaults) -> CallDefaults:
 
 
 def _with_defaults(task: Task, workbook: Mapping[str, Task], defaults: CallDefaults) -> Task:
-    merged, calls = defaults, calls_of(task, workbook)
+    merged_defaults, calls = defaults, calls_of(task, workbook)
     for call in reversed(calls):
         call_defaults = CallDefaults(call.policy, call.timeout, call.idempotent, call.output, call.idempotency_key)
-        merged = _merge(merged, call_defaults)
+        merged_defaults = _merge(merged_defaults, call_defaults)
     return replace(
         task,
-        policy=merged.policy,
-        timeout=merged.timeout,
-        idempotent=merged.idempotent,
-        output=merged.output,
-        idempotency_key=merged.idempotency_key if sends_headers(calls[-1].kind.text) else None,
+        policy=merged_defaults.policy,
+        timeout=merged_defaults.timeout,
+        idempotent=merged_defaults.idempotent,
+        output=merged_defaults.output,
+        idempotency_key=merged_defaults.idempotency_key if sends_headers(calls[-1].kind.text) else None,
     )
 
 

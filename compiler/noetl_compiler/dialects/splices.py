@@ -43,11 +43,11 @@ def _template_ranges(code: str) -> tuple[tuple[int, int], ...]:
     if "{{" not in code or is_one_template(code):
         return ()
     templates = tuple(template for template in expression_ranges(code) if _is_template(code[slice(*template)]))
-    filled = replace_with_numbers(code, templates)
-    tree = parse_code(filled) if templates else None
+    code_with_numbers = replace_with_numbers(code, templates)
+    tree = parse_code(code_with_numbers) if templates else None
     if not isinstance(tree, ast.Module):
         return ()
-    places = number_offsets(filled, tree)
+    places = number_offsets(code_with_numbers, tree)
     return tuple((start, end) for start, end in templates if start + 1 in places)
 
 

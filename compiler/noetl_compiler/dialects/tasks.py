@@ -116,7 +116,7 @@ def _read_workbook_task(node: Node, context: ParseContext) -> Task | None:
         return Task(name, Name("noop", tool.span), node.span)
     if not isinstance(tool, MappingNode):
         kind = fields.required_name("tool", "kind", "type")
-        fields.ignore("accepts", "returns", why="arguments and results are known only at run time")
+        fields.ignore("accepts", "returns", reason="arguments and results are known only at run time")
         task = read_task(fields, kind, name, context) if kind else None
         if context.dialect == "v1":
             task = next(iter(with_outcome((task,) if task else (), fields)), None)
@@ -153,7 +153,7 @@ def _read_item(node: Node, label: str, context: ParseContext) -> Task | None:
 def known_fields(kind: Name | ScalarNode | None, tools: Tools) -> frozenset[str]:
     """Return the fields that a call of this kind may have, to suggest the nearest one for an unknown field."""
     tool = tools.get(kind.text) if kind else None
-    return _OTHER_FIELDS | tool.accepted if tool and tool.fields else _OTHER_FIELDS
+    return _OTHER_FIELDS | tool.accepted_fields if tool and tool.fields else _OTHER_FIELDS
 
 
 def _with_spec_fields(node: MappingNode) -> MappingNode:
@@ -203,8 +203,8 @@ def read_task(
     if kind.text in PSEUDO_KINDS:
         return replace(task, kind=Name("noop", kind.span)) if task.sinks else None
     if kind.text == "workbook":
-        called = fields.required_name("name", "task")
-        return replace(_with_config(task, fields, WORKBOOK_CALL, context), workbook=called)
+        called_name = fields.required_name("name", "task")
+        return replace(_with_config(task, fields, WORKBOOK_CALL, context), workbook=called_name)
     return _with_config(task, fields, context.report.tools.get(kind.text, ToolDescription()), context)
 
 
@@ -271,10 +271,12 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     arguments = _read_input(fields, tool, context)
     if task.kind.text == "python" and context.dialect != "v10" and isinstance(arguments.data, dict):
         arguments = without_tojson(arguments)
-    fields.ignore(*sorted(tool.ignored), why="the tool does not use it")
-    allowed = None if tool.fields is None else tool.accepted
-    written = tuple((_canonical_key(key, tool), node) for key, node in fields.take_remaining(allowed))
-    entries = tuple((key, quote_go_templates(node) if key.text in tool.commands else node) for key, node in written)
+    fields.ignore(*sorted(tool.ignored_fields), reason="the tool does not use it")
+    allowed_keys = None if tool.fields is None else tool.accepted_fields
+    canonical_entries = tuple((_canonical_key(key, tool), node) for key, node in fields.take_remaining(allowed_keys))
+    entries = tuple(
+        (key, quote_go_templates(node) if key.text in tool.commands else node) for key, node in canonical_entries
+    )
     check_types(entries, tool, fields.report)
     forbid_two_statements(entries, tool, fields.report)
     check_commands(entries, tool, fields.report)
@@ -289,7 +291,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
             fields.report_missing(group[0])
     code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, context)}
     config = value_of(MappingNode(entries, fields.span), literal=code)
-    texts = foreign_texts(task.kind.text, written)
+    texts = foreign_texts(task.kind.text, canonical_entries)
     task = replace(task, input=arguments, config=config, texts=texts)
     if task.kind.text == "python":
         task = replace(task, splices=read_splices(texts, fields.report))
@@ -299,11 +301,11 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
 
 
 def _bound_fields(tool: ToolDescription, arguments: Value, context: ParseContext) -> frozenset[str]:
-    return tool.bound & mapping_of(arguments).keys() if context.dialect == "v1" else frozenset()
+    return tool.bound_fields & mapping_of(arguments).keys() if context.dialect == "v1" else frozenset()
 
 
 def _canonical_key(key: ScalarNode, tool: ToolDescription) -> ScalarNode:
-    name = tool.renamed.get(key.text, key.text)
+    name = tool.renamed_fields.get(key.text, key.text)
     return ScalarNode(name, name, key.span, key.style)
 
 

@@ -90,8 +90,8 @@ def _operand(tokens: list[_Token], index: int) -> str | None:
         return _literal(text, operator)
     if operator not in _EQUALITY:
         return f"({text})"
-    folded = " | lower" if other.text.strip("'\"").lower() in _TRUTH else ""
-    return f"({text}) | string{folded}"
+    case_filter = " | lower" if other.text.strip("'\"").lower() in _TRUTH else ""
+    return f"({text}) | string{case_filter}"
 
 
 def _comparison(tokens: list[_Token], index: int) -> tuple[str | None, _Token]:

@@ -32,12 +32,12 @@ def check_types(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescriptio
         field = (tool.fields or {}).get(key.text)
         if field is None or (isinstance(node, ScalarNode) and (node.value is None or node.template_span)):
             continue
-        written = _key_as_written(key, report)
+        original_key = _key_as_written(key, report)
         if field.choices and isinstance(node, ScalarNode):
-            _check_choice(written, node, field, report)
+            _check_choice(original_key, node, field, report)
         elif field.types and not any(_has_type(node, type_name) for type_name in field.types):
             expected = " or ".join(_TYPE_PHRASES[type_name] for type_name in field.types)
-            report.error(Code.WRONG_TYPE, node.span, f'"{written}" must be {expected}, not {kind_of(node)}')
+            report.error(Code.WRONG_TYPE, node.span, f'"{original_key}" must be {expected}, not {kind_of(node)}')
 
 
 def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
@@ -58,11 +58,11 @@ def check_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescrip
                 report.error(Code.WRONG_TYPE, item.span, f"a command must be a string, not {kind_of(item)}", hint)
 
 
-def _forbid_two(keys: list[ScalarNode], what: str, outcome: str, report: Report) -> None:
+def _forbid_two(keys: list[ScalarNode], subject: str, outcome: str, report: Report) -> None:
     for key in keys[1:]:
         first = _key_as_written(keys[0], report)
         related = (Related(keys[0].span, f'"{first}" is here'),)
-        message = f'the task has {what} in "{first}" and in "{_key_as_written(key, report)}", and would {outcome}'
+        message = f'the task has {subject} in "{first}" and in "{_key_as_written(key, report)}", and would {outcome}'
         report.error(Code.CONFLICTING_FIELDS, key.span, message, "keep one of them, or write a list", related)
 
 
@@ -75,12 +75,12 @@ def _is_empty(node: Node) -> bool:
     return isinstance(node, ScalarNode) and not node.text.strip()
 
 
-def _check_choice(written: str, node: ScalarNode, field: ToolField, report: Report) -> None:
+def _check_choice(original_key: str, node: ScalarNode, field: ToolField, report: Report) -> None:
     """Check a choice; choices in capitals are case-insensitive."""
     word = node.text.upper() if field.ignores_case else node.text
     if word not in field.choices:
         hint = nearest(word, field.choices) or f"expected one of {', '.join(field.choices)}"
-        report.error(Code.WRONG_VALUE, node.span, f'invalid value "{node.text}" for "{written}"', hint)
+        report.error(Code.WRONG_VALUE, node.span, f'invalid value "{node.text}" for "{original_key}"', hint)
 
 
 def _has_type(node: Node, expected: str) -> bool:

@@ -75,8 +75,8 @@ def _inner_expression(template: Template) -> str:
     text = template.source.strip()
     if expression_ranges(text) == ((0, len(text)),) and text.startswith("{{"):
         return text[2:-2].strip("-+ \n")
-    lowered = text.lower()
-    return str(lowered in TRUE_WORDS).lower() if lowered in TRUE_WORDS | FALSE_WORDS else repr(text)
+    lower_text = text.lower()
+    return str(lower_text in TRUE_WORDS).lower() if lower_text in TRUE_WORDS | FALSE_WORDS else repr(text)
 
 
 def _convert_comparison(node: ScalarNode, span: Span, report: Report) -> Template:
@@ -193,15 +193,15 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def without_tojson(bound: Value) -> Value:
+def without_tojson(arguments: Value) -> Value:
     """Replace arguments that are a single template with ``tojson`` by the value itself.
 
     Before v10 the engine parsed rendered text that was JSON, so the code received the value.
     """
-    return Value({name: _strip_tojson(text) for name, text in mapping_of(bound).items()}, bound.templates)
+    return Value({name: _strip_tojson(text) for name, text in mapping_of(arguments).items()}, arguments.templates)
 
 
-def _strip_tojson(bound: Json) -> Json:
-    if not isinstance(bound, str) or not bound.startswith("{{") or bound.count("{{") != 1:
-        return bound
-    return _LAST_FILTER.sub(r" \1", bound)
+def _strip_tojson(data: Json) -> Json:
+    if not isinstance(data, str) or not data.startswith("{{") or data.count("{{") != 1:
+        return data
+    return _LAST_FILTER.sub(r" \1", data)

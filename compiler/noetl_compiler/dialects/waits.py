@@ -37,7 +37,7 @@ def read_wait_for(fields: ConstructFields, *, is_retry: bool) -> tuple[str | Non
     signal, limit = fields.name("wait_for"), fields.seconds("timeout")
     for key in ("wait_for", "timeout"):
         if key in fields and (not is_retry or signal is None):
-            fields.ignore(key, why='only "do: retry" with "wait_for" uses it')
+            fields.ignore(key, reason='only "do: retry" with "wait_for" uses it')
     if signal is not None and is_retry:
         _forbid_template(signal, fields.scalar("wait_for"), "wait_for", fields.report)
     return (signal.text, limit) if signal and is_retry else (None, None)

@@ -22,7 +22,7 @@ def count_calls(step: Step, pages: int | None, names: Mapping[str, Any]) -> list
         for task_index in range(_target_index(step, rule), index + 1):
             counts[task_index] = _multiply_passes(counts[task_index], pages)
     return [
-        count._replace(least=0) if is_skippable else count
+        count._replace(lower=0) if is_skippable else count
         for count, is_skippable in zip(counts, _skippable_tasks(step), strict=True)
     ]
 
@@ -36,12 +36,12 @@ def _count_pages(task: Task, pages: int | None, names: Mapping[str, Any]) -> Cou
 
 def _multiply_passes(count: Count, pages: int | None) -> Count:
     if pages is None:
-        return count._replace(assumed=count.assumed or _COUNTED_ONCE)
-    return Count(count.most * pages, count.least * pages, count.assumed)
+        return count._replace(assumption=count.assumption or _COUNTED_ONCE)
+    return Count(count.upper * pages, count.lower * pages, count.assumption)
 
 
 def _skippable_tasks(step: Step) -> Iterator[bool]:
-    """For each task, whether it has a guard or follows a rule that leaves the step or jumps forward."""
+    """Yield for each task whether it has a guard or follows a rule that leaves the step or jumps forward."""
     labels = [task.label for task in step.tasks]
     is_skippable = False
     for index, task in enumerate(step.tasks):

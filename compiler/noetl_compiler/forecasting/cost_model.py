@@ -56,8 +56,6 @@ _DELAY_EVENTS, _TIMEOUT_EVENTS = 5, 2
 _LOCAL_ACTIVITY_EVENTS, _STATUS_EVENTS = 2, 1
 """Events of a value that is stored or loaded, and of the final status."""
 _RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
-_RECORDED_BYTES = 1_024
-"""Results up to this size are also in records; compressed, that adds half of their size."""
 _COPIES = 3
 """Copies in history of the collected results of a loop."""
 
@@ -162,15 +160,15 @@ class CostModel(msgspec.Struct, frozen=True):
             loads = self._loads(step.name)
             return Amount(work.calls, events=self.events_around(step.name), actions=2 * frames + work.limits + loads)
         runs = work.loops * self.loop(step).runs if work.loops else 0
-        stored = self._loads(step.name) + self._item_stores(step.name)
-        stored += runs if self._stores_results(step.name) else 0
+        stored_values = self._loads(step.name) + self._item_stores(step.name)
+        stored_values += runs if self._stores_results(step.name) else 0
         tasks = self._task_events(step.name) + _TIMEOUT_EVENTS * work.limits
         return Amount(
             work.calls,
             runs,
             runs,
-            events=tasks + self._loop_events(step.name) + _RUN_EVENTS * runs + _LOCAL_ACTIVITY_EVENTS * stored,
-            actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored,
+            events=tasks + self._loop_events(step.name) + _RUN_EVENTS * runs + _LOCAL_ACTIVITY_EVENTS * stored_values,
+            actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored_values,
         )
 
     def bytes(self, step: Step) -> int:
@@ -202,7 +200,7 @@ class CostModel(msgspec.Struct, frozen=True):
         """Return the number of activities of a framed loop."""
         work, rows = self.work[name], self.rows[name]
         items = work.items // max(1, work.loops)
-        return work.loops * math.ceil(items / max(1, min(rows.most, math.ceil(items / rows.at_once))))
+        return work.loops * math.ceil(items / max(1, min(rows.max_items, math.ceil(items / rows.at_once))))
 
     def _loop_events(self, name: str) -> int:
         """Return the events in the parent of the chunks; two concurrent chunks may share workflow tasks."""
@@ -255,12 +253,8 @@ class CostModel(msgspec.Struct, frozen=True):
     def _call_bytes(self, name: str) -> int:
         tasks, work = self.graph.steps[name].tasks, self.work[name]
         config = sum(len(msgspec.json.encode(task.config.data)) for task in tasks) // max(1, len(tasks))
-        bytes_per_call = _CALL_BYTES + _history_bytes(config) + self._result_bytes(name)
+        bytes_per_call = _CALL_BYTES + _history_bytes(config) + _history_bytes(self._result_size(name))
         return work.calls * bytes_per_call + self._task_events(name) * _EVENT_BYTES
-
-    def _result_bytes(self, name: str) -> int:
-        size = self._result_size(name)
-        return _history_bytes(size) + (size // 2 if size <= _RECORDED_BYTES else 0)
 
     def _loop_bytes(self, step: Step) -> int:
         """Return the bytes of inputs and results of chunks, in the histories of both parent and child."""

@@ -58,24 +58,24 @@ class StepWork(NamedTuple):
 class Rows(NamedTuple):
     """The maximum number of items of a frame, and how many of them run concurrently."""
 
-    most: int
+    max_items: int
     at_once: int
 
 
 class Counts(msgspec.Struct, frozen=True):
     """The counts of a graph, by step.
 
-    ``names``: the scope of templates before the run. ``around``: the enclosing loops of each step. ``in_flight``: the
-    concurrent iterations of each loop. ``rows``: the frames of each framed loop.
+    ``names``: the scope of templates before the run. ``enclosing_loops``: the loops around each step. ``in_flight``:
+    the concurrent iterations of each loop. ``rows``: the frames of each framed loop.
     """
 
     names: Mapping[str, Json]
-    around: Mapping[str, Sequence[str]]
+    enclosing_loops: Mapping[str, Sequence[str]]
     in_flight: Mapping[str, int]
     rows: Mapping[str, Rows]
-    least: Mapping[str, StepWork]
-    most: Mapping[str, StepWork]
-    assumed: Mapping[str, tuple[str, ...]]
+    lower: Mapping[str, StepWork]
+    upper: Mapping[str, StepWork]
+    assumptions: Mapping[str, tuple[str, ...]]
 
 
 class _StepCounts(msgspec.Struct, frozen=True):
@@ -89,12 +89,14 @@ class _StepCounts(msgspec.Struct, frozen=True):
     tasks: Sequence[Count]
     claims: Count
 
-    def assumed(self) -> tuple[str, ...]:
-        assumptions = [count.assumed for count in (self.arrivals, self.items, *self.tasks) if count.assumed]
-        skippable = ["may not run"] if not self.arrivals.least and self.arrivals.most else []
+    def assumptions(self) -> tuple[str, ...]:
+        assumptions = [
+            step_count.assumption for step_count in (self.arrivals, self.items, *self.tasks) if step_count.assumption
+        ]
+        skippable = ["may not run"] if not self.arrivals.lower and self.arrivals.upper else []
         return tuple(dict.fromkeys([*skippable, *assumptions]))
 
-    def work(self, end: Literal["least", "most"], delays: int, attempts: Sequence[int]) -> StepWork:
+    def work(self, end: Literal["lower", "upper"], delays: int, attempts: Sequence[int]) -> StepWork:
         arrivals, items, claims = getattr(self.arrivals, end), getattr(self.items, end), getattr(self.claims, end)
         calls = [getattr(task, end) for task in self.tasks]
         return StepWork(
@@ -103,44 +105,47 @@ class _StepCounts(msgspec.Struct, frozen=True):
             items=arrivals * items if self.step.loop else 0,
             calls=arrivals * (items * sum(calls) + claims),
             calls_with_retries=arrivals
-            * (items * sum(count * most for count, most in zip(calls, attempts, strict=True)) + claims),
+            * (
+                items * sum(count * attempt_limit for count, attempt_limit in zip(calls, attempts, strict=True))
+                + claims
+            ),
             delays=arrivals * items * delays,
             limits=arrivals if self.step.timeout and self.step.timeout.total else 0,
-            reads=arrivals if end == "most" else 0,
+            reads=arrivals if end == "upper" else 0,
         )
 
 
 def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     """Count the parts of a graph for a request, which is merged over the workload."""
-    names, around, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
+    names, enclosing_loops, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
     in_flight = {loop_step.name: _in_flight(loop_step, names) for loop_step in _loops(graph)}
     concurrent = concurrent_steps(graph, successors)
-    least: dict[str, StepWork] = {}
-    most: dict[str, StepWork] = {}
-    assumed: dict[str, tuple[str, ...]] = {}
-    for step_counts in _count_steps(graph, names, around, successors, sizes, in_flight):
+    lower: dict[str, StepWork] = {}
+    upper: dict[str, StepWork] = {}
+    assumptions: dict[str, tuple[str, ...]] = {}
+    for step_counts in _count_steps(graph, names, enclosing_loops, successors, sizes, in_flight):
         step = step_counts.step
         delays = count_delays(step, sizes.pages.get(step.name))
         attempts = [max_attempts(task, names) for task in step.tasks]
-        is_loop_shared = step.name in concurrent or any(in_flight[loop] > 1 for loop in around[step.name])
+        is_loop_shared = step.name in concurrent or any(in_flight[loop] > 1 for loop in enclosing_loops[step.name])
         is_shared = is_loop_shared or in_flight.get(step.name, 1) > 1
-        least[step.name] = step_counts.work("least", delays, attempts)._replace(
+        lower[step.name] = step_counts.work("lower", delays, attempts)._replace(
             is_shared=is_shared, is_loop_shared=is_loop_shared
         )
-        most[step.name] = step_counts.work("most", delays, attempts)
-        assumed[step.name] = step_counts.assumed()
+        upper[step.name] = step_counts.work("upper", delays, attempts)
+        assumptions[step.name] = step_counts.assumptions()
     rows = {
         loop_step.name: _frame_rows(loop_step.loop.frame, in_flight[loop_step.name], names)
         for loop_step in _loops(graph)
         if loop_step.loop and loop_step.loop.frame
     }
-    return Counts(names, around, in_flight, rows, least, most, assumed)
+    return Counts(names, enclosing_loops, in_flight, rows, lower, upper, assumptions)
 
 
 def _count_steps(
     graph: Graph,
     names: Mapping[str, Json],
-    around: Mapping[str, Sequence[str]],
+    enclosing_loops: Mapping[str, Sequence[str]],
     successors: Successors,
     sizes: Sizes,
     in_flight: Mapping[str, int],
@@ -153,8 +158,8 @@ def _count_steps(
     passes = {name: _count_passes(graph, cycle, sizes) for cycle in cycles(successors) for name in cycle}
     always = always_run(graph, successors)
     for name, step in graph.steps.items():
-        arrivals = _multiply([passes.get(name, _ONCE), *(items[loop] for loop in around[name])])
-        arrivals = arrivals if name in always else arrivals._replace(least=0)
+        arrivals = _multiply([passes.get(name, _ONCE), *(items[loop] for loop in enclosing_loops[name])])
+        arrivals = arrivals if name in always else arrivals._replace(lower=0)
         iterations = items.get(name, _ONCE)
         claims = _count_claims(step, iterations, in_flight.get(name, 1), names)
         yield _StepCounts(step, arrivals, iterations, count_calls(step, sizes.pages.get(name), names), claims)
@@ -170,7 +175,7 @@ def _count_claims(step: Step, rows: Count, claimers: int, names: Mapping[str, Js
     max_rows: Json = try_render(cursor.max_rows, names)
     batch_size = max(1, max_rows if isinstance(max_rows, int) else defaults.CLAIM["max_rows"])
     acks = 1 if cursor.ack is not None else 0
-    return Count(rows.most * (1 + acks) + claimers, math.ceil(rows.least / batch_size) + rows.least * acks)
+    return Count(rows.upper * (1 + acks) + claimers, math.ceil(rows.lower / batch_size) + rows.lower * acks)
 
 
 def _count_passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
@@ -183,8 +188,8 @@ def _count_passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
 
 def _multiply(counts: Sequence[Count]) -> Count:
     """Multiply counts. Only the first one's assumption is kept; those of loops are reported at the loop."""
-    most, least = math.prod(count.most for count in counts), math.prod(count.least for count in counts)
-    return Count(most, least, counts[0].assumed)
+    upper, lower = math.prod(count.upper for count in counts), math.prod(count.lower for count in counts)
+    return Count(upper, lower, counts[0].assumption)
 
 
 def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
@@ -195,8 +200,8 @@ def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
 
 
 def _frame_rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
-    most, concurrency = _frame_limit(frame, "max_rows", names), _frame_limit(frame, "row_concurrency", names)
-    return Rows(most, max(1, in_flight // concurrency))
+    max_items, concurrency = _frame_limit(frame, "max_rows", names), _frame_limit(frame, "row_concurrency", names)
+    return Rows(max_items, max(1, in_flight // concurrency))
 
 
 def _frame_limit(frame: Frame, name: str, names: Mapping[str, Json]) -> int:

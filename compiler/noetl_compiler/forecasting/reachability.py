@@ -78,31 +78,31 @@ def _successor_names(graph: Graph, step: Step) -> Iterator[str]:
 
 def reachable_from(successors: Successors, starts: Iterable[str]) -> frozenset[str]:
     """Return every step that is reachable from ``starts``, and ``starts`` itself."""
-    reached: set[str] = set()
+    reachable_steps: set[str] = set()
     pending = list(starts)
     while pending:
         name = pending.pop()
-        if name not in reached:
-            reached.add(name)
+        if name not in reachable_steps:
+            reachable_steps.add(name)
             pending += successors.get(name, ())
-    return frozenset(reached)
+    return frozenset(reachable_steps)
 
 
 def postorder(successors: Successors) -> list[str]:
     """Return all steps in postorder: each after its successors, except in cycles."""
     order: dict[str, None] = {}
-    entered: set[str] = set()
+    entered_steps: set[str] = set()
     for first in successors:
-        path = [(first, iter(successors[first]))] if first not in entered else []
-        entered.add(first)
+        path = [(first, iter(successors[first]))] if first not in entered_steps else []
+        entered_steps.add(first)
         while path:
             name, others = path[-1]
-            following = next((other for other in others if other not in entered), None)
+            following = next((other for other in others if other not in entered_steps), None)
             if following is None:
                 order[name] = None
                 path.pop()
             else:
-                entered.add(following)
+                entered_steps.add(following)
                 path.append((following, iter(successors[following])))
     return list(order)
 
@@ -114,22 +114,22 @@ def cycles(successors: Successors) -> list[frozenset[str]]:
         for target in targets:
             sources[target].append(name)
     components: list[frozenset[str]] = []
-    assigned: set[str] = set()
+    assigned_steps: set[str] = set()
     for name in reversed(postorder(successors)):
-        if name not in assigned:
-            group = _component_of(name, sources, assigned)
-            assigned |= group
+        if name not in assigned_steps:
+            group = _component_of(name, sources, assigned_steps)
+            assigned_steps |= group
             components += [group] if len(group) > 1 or name in successors[name] else []
     return components
 
 
-def _component_of(start: str, sources: Successors, assigned: set[str]) -> frozenset[str]:
+def _component_of(start: str, sources: Successors, assigned_steps: set[str]) -> frozenset[str]:
     """Return the steps that lead to a step, without those already assigned to a component."""
     group: set[str] = set()
     pending = [start]
     while pending:
         name = pending.pop()
-        if name not in group and name not in assigned:
+        if name not in group and name not in assigned_steps:
             group.add(name)
             pending += sources[name]
     return frozenset(group)
@@ -145,9 +145,9 @@ def always_run(graph: Graph, successors: Successors) -> frozenset[str]:
         is_settled = True
         for name in order:
             step = graph.steps[name]
-            updated = _always_after(graph, step, always) | (0 if step.admit else bits[name])
-            is_settled = is_settled and updated == always[name]
-            always[name] = updated
+            new_bits = _always_after(graph, step, always) | (0 if step.admit else bits[name])
+            is_settled = is_settled and new_bits == always[name]
+            always[name] = new_bits
     return frozenset(name for name in order if always.get(graph.entry, 0) & bits[name])
 
 

@@ -14,25 +14,25 @@ __all__ = ["Count", "count_items", "known_names", "try_render"]
 
 
 class Count(NamedTuple):
-    """How often something happens if nothing fails; ``assumed`` describes what was guessed."""
+    """How often something happens if nothing fails; ``assumption`` says what was guessed."""
 
-    most: int
-    least: int
-    assumed: str = ""
+    upper: int
+    lower: int
+    assumption: str = ""
 
 
-def known_names(declared: Value, request: Mapping[str, Json]) -> dict[str, Json]:
+def known_names(declared_workload: Value, request: Mapping[str, Json]) -> dict[str, Json]:
     """Return the scope of templates before a run: the request merged over the workload.
 
     Defaults that can only be rendered during a run are left out.
     """
-    defaults = mapping_of(declared)
-    for name in {place.split("/")[1] for place in declared.templates if place} - request.keys():
-        other_defaults = without_names(declared, [name]).data
+    defaults = mapping_of(declared_workload)
+    for name in {path.split("/")[1] for path in declared_workload.templates if path} - request.keys():
+        other_defaults = without_names(declared_workload, [name]).data
         scope: dict[str, Json] = {**other_defaults, "workload": other_defaults, "payload": request}
-        rendered: Json = try_render(select_names(declared, [name]), scope)
+        rendered_value: Json = try_render(select_names(declared_workload, [name]), scope)
         defaults.pop(name, None)
-        defaults.update(rendered or {})
+        defaults.update(rendered_value or {})
     workload = _merge(defaults, request)
     return {**workload, "workload": workload, "ctx": workload, "payload": request}
 
@@ -41,10 +41,10 @@ def _merge(under: Json, over: Json) -> Json:
     if not isinstance(under, dict) or not isinstance(over, Mapping):
         return over
     overrides = cast("Mapping[str, Json]", over)
-    merged: dict[str, Json] = dict(cast("dict[str, Json]", under))
+    result: dict[str, Json] = dict(cast("dict[str, Json]", under))
     for key, value in overrides.items():
-        merged[key] = _merge(merged.get(key), value)
-    return merged
+        result[key] = _merge(result.get(key), value)
+    return result
 
 
 def try_render(value: Value | None, scope: Mapping[str, Any], default: Json = None) -> Json:
@@ -81,9 +81,9 @@ def _count_selected(loop: Loop, items: list[Json], scope: Mapping[str, Any]) -> 
     if loop.where is None:
         return Count(len(items), len(items))
     verdicts = [_matches(loop.where, {**scope, loop.element: item, "iter": {loop.element: item}}) for item in items]
-    least = sum(verdict is True for verdict in verdicts)
-    most = sum(verdict is not False for verdict in verdicts)
-    return Count(most, least, "" if most == least else "where cannot be evaluated before the run, all items counted")
+    lower = sum(verdict is True for verdict in verdicts)
+    upper = sum(verdict is not False for verdict in verdicts)
+    return Count(upper, lower, "" if upper == lower else "where cannot be evaluated before the run, all items counted")
 
 
 def _matches(where: Template, scope: Mapping[str, Any]) -> bool | None:
@@ -102,4 +102,4 @@ def _limit_and_chunk(loop: Loop, count: Count, scope: Mapping[str, Any]) -> Coun
         number = min(number, limit) if isinstance(limit, int) else number
         return math.ceil(number / size) if isinstance(size, int) and size > 0 else number
 
-    return Count(count_chunks(count.most), count_chunks(count.least), count.assumed)
+    return Count(count_chunks(count.upper), count_chunks(count.lower), count.assumption)

@@ -132,14 +132,14 @@ class UnknownGraphVersionError(ValueError):
 
 
 def encode(graph: Graph) -> bytes:
-    """Canonical JSON: sorted keys, no whitespace. Equal graphs give equal bytes."""
+    """Return canonical JSON: sorted keys, no whitespace. Equal graphs give equal bytes."""
     return msgspec.json.encode(graph, order="sorted")
 
 
 def seal(graph: Graph) -> Graph:
     """Return the graph with its digest filled in."""
-    unsealed = msgspec.structs.replace(graph, digest="")
-    return msgspec.structs.replace(graph, digest=hashlib.sha256(encode(unsealed)).hexdigest())
+    graph_without_digest = msgspec.structs.replace(graph, digest="")
+    return msgspec.structs.replace(graph, digest=hashlib.sha256(encode(graph_without_digest)).hexdigest())
 
 
 def decode(data: bytes | str) -> Graph:

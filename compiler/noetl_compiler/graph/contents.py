@@ -27,19 +27,19 @@ def key_of_token(container: Json, token: str) -> str | int:
     return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
 
 
-def value_at(data: Json, place: str) -> Json:
+def value_at(data: Json, path: str) -> Json:
     """Return the value at a JSON pointer."""
-    for token in place.split("/")[1:]:
+    for token in path.split("/")[1:]:
         data = data[key_of_token(data, token)]
     return data
 
 
 def with_values_at(data: Json, values: Mapping[str, Json]) -> Json:
     """Return a copy of the data with the values at these JSON pointers. The parents of each must be mappings."""
-    for place, value in values.items():
-        token, _, remainder = place[1:].partition("/")
+    for path, value in values.items():
+        token, slash, remainder = path[1:].partition("/")
         key = key_of_token(data, token)
-        data = {**data, key: with_values_at(data[key], {f"/{remainder}": value}) if remainder else value}
+        data = {**data, key: with_values_at(data[key], {f"/{remainder}": value}) if slash else value}
     return data
 
 
@@ -48,8 +48,8 @@ def templates_in(part: object) -> Iterator[Template]:
     if isinstance(part, Template):
         yield part
     elif isinstance(part, Value):
-        for place, span in part.templates.items():
-            yield Template(str(value_at(part.data, place)), span)
+        for path, span in part.templates.items():
+            yield Template(str(value_at(part.data, path)), span)
     elif isinstance(part, msgspec.Struct):
         for name in part.__struct_fields__:
             yield from templates_in(getattr(part, name))

@@ -63,21 +63,21 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
     def closure(self, root: Graph) -> list[Graph]:
         """Return the root and all playbooks that it calls by literal names, directly or indirectly, each once."""
         graphs = {root.digest: root}
-        reached = [root]
-        for caller in reached:
+        reachable_playbooks = [root]
+        for caller in reachable_playbooks:
             for task in calling_tasks(caller):
-                called = self.find(caller.digest, *literal) if (literal := literal_call(task)) else None
-                if called is not None and called.graph.digest not in graphs:
-                    graphs[called.graph.digest] = called.graph
-                    reached.append(called.graph)
-        return reached
+                called_playbook = self.find(caller.digest, *literal) if (literal := literal_call(task)) else None
+                if called_playbook is not None and called_playbook.graph.digest not in graphs:
+                    graphs[called_playbook.graph.digest] = called_playbook.graph
+                    reachable_playbooks.append(called_playbook.graph)
+        return reachable_playbooks
 
 
 NO_CALLS = PinnedCalls()
 
 
 def call_name(path: str, version: Json) -> str:
-    """``path@version``; only the path for the newest version."""
+    """Return ``path@version``; only the path for the newest version."""
     return f"{path}@{version}" if version else path
 
 

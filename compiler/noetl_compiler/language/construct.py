@@ -59,22 +59,22 @@ class Key(msgspec.Struct, frozen=True):
         return (self.name, *self.older)
 
 
-def without_effect(name: str, why: str, value: ValueType = Plain.ANYTHING) -> Key:
+def without_effect(name: str, reason: str, value: ValueType = Plain.ANYTHING) -> Key:
     """Return a key that the compiler ignores, with a warning that gives the reason."""
-    return Key(name, f"Has no effect: {why}.", value, deprecated=True, no_effect=why)
+    return Key(name, f"Has no effect: {reason}.", value, deprecated=True, no_effect=reason)
 
 
 @dataclass(frozen=True)
 class Construct:
     """A mapping of a playbook. ``keys`` are in the order in which ``migrate`` writes them.
 
-    ``name`` is its name in the JSON Schema and for ``noetl explain``, ``called`` its name in messages. ``needs`` are
+    ``name`` is its name in the JSON Schema and for ``noetl explain``, ``description`` that in messages. ``needs`` are
     groups of keys of which one is required, in the mapping itself or in a mapping below one of the keys ``inside``.
     Unknown keys are errors unless the construct is ``open``.
     """
 
     name: str
-    called: str
+    description: str
     about: str
     keys: tuple[Key, ...]
     needs: tuple[tuple[str, ...], ...] = ()
@@ -96,12 +96,12 @@ class Construct:
         return {key.name: key.names for key in self.keys}
 
     @cached_property
-    def required(self) -> tuple[Key, ...]:
+    def required_keys(self) -> tuple[Key, ...]:
         """The required keys."""
         return tuple(key for key in self.keys if key.required)
 
     @cached_property
-    def superseded(self) -> tuple[Key, ...]:
+    def superseded_keys(self) -> tuple[Key, ...]:
         """The keys for which a warning names a successor."""
         return tuple(key for key in self.keys if key.successor)
 

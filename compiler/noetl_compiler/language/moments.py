@@ -23,8 +23,8 @@ def milliseconds(value: object) -> int | None:
     if not isinstance(value, str):
         return None
     try:
-        parsed = datetime.datetime.fromisoformat(value.strip())
-        moment = parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=datetime.UTC)
+        timestamp = datetime.datetime.fromisoformat(value.strip())
+        moment = timestamp if timestamp.tzinfo is not None else timestamp.replace(tzinfo=datetime.UTC)
         return round(moment.timestamp() * 1000)
     except (ValueError, OverflowError):
         return None

@@ -68,9 +68,9 @@ def schema_problem(schema: Any, path: str = "schema") -> str | None:
     if not isinstance(schema, dict):
         return f"{path} must be a mapping"
     for keyword, value in cast("dict[str, Any]", schema).items():
-        problem = _keyword_problem(keyword, value, path)
-        if problem is not None:
-            return problem
+        message = _keyword_problem(keyword, value, path)
+        if message is not None:
+            return message
     return None
 
 

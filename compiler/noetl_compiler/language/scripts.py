@@ -42,9 +42,9 @@ _SCHEMES = MappingProxyType({"http": "http", "https": "http", "gs": "gcs", "s3":
 def source_of(script: Mapping[str, Any]) -> str:
     """Return the kind of a script's source: its declared type, or that of the scheme of its address."""
     source: Any = script.get("source")
-    declared = cast("Mapping[str, Any]", source).get("type") if isinstance(source, Mapping) else None
-    if declared is not None:
-        return str(declared)
+    declared_type = cast("Mapping[str, Any]", source).get("type") if isinstance(source, Mapping) else None
+    if declared_type is not None:
+        return str(declared_type)
     address = next((str(script[name]) for name in URIS if script.get(name)), "")
     return _SCHEMES.get(address.partition("://")[0].lower(), "file") if "://" in address else "file"
 

@@ -48,10 +48,10 @@ class Guarantee(NamedTuple):
     """How often a call takes effect despite crashes. ``str()`` of it is a line for people."""
 
     word: HowOften
-    why: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{self.word}: {self.why}"
+        return f"{self.word}: {self.reason}"
 
 
 class ToolField(msgspec.Struct, frozen=True):
@@ -73,10 +73,10 @@ class ToolField(msgspec.Struct, frozen=True):
 class ToolDescription(msgspec.Struct, frozen=True, dict=True):
     """One kind. ``summary`` describes a call for people.
 
-    ``fields`` is None if any field is accepted. ``needs`` has groups of fields of which one is required, ``renamed``
-    older names of fields, ``ignored`` fields that playbooks have but no engine ever read, and ``bound`` fields that v1
-    playbooks may write among the arguments. A field in ``code`` is never a template; one in ``commands`` may also
-    contain Go templates.
+    ``fields`` is None if any field is accepted. ``needs`` has groups of fields of which one is required,
+    ``renamed_fields`` older names of fields, ``ignored_fields`` those that playbooks have but no engine ever read, and
+    ``bound_fields`` those that v1 playbooks may write among the arguments. A field in ``code`` is never a template; one
+    in ``commands`` may also contain Go templates.
 
     ``result`` has the keys of a result that is a mapping; ``yields`` describes any other result. ``effect`` is None if
     it is unknown. A ``guarantee`` overrides that of the effect. ``timeout`` is the default, in seconds.
@@ -90,9 +90,9 @@ class ToolDescription(msgspec.Struct, frozen=True, dict=True):
     needs: tuple[tuple[str, ...], ...] = ()
     code: frozenset[str] = frozenset()
     commands: frozenset[str] = frozenset()
-    renamed: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    ignored: frozenset[str] = frozenset()
-    bound: frozenset[str] = frozenset()
+    renamed_fields: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    ignored_fields: frozenset[str] = frozenset()
+    bound_fields: frozenset[str] = frozenset()
     result: Mapping[str, ToolField] = msgspec.field(default_factory=dict[str, ToolField])
     yields: str = ""
     effect: Effect | None = None
@@ -108,9 +108,9 @@ class ToolDescription(msgspec.Struct, frozen=True, dict=True):
         return frozenset(self.fields or ())
 
     @cached_property
-    def accepted(self) -> frozenset[str]:
+    def accepted_fields(self) -> frozenset[str]:
         """The names of its fields, including older ones."""
-        return self.field_names | self.renamed.keys()
+        return self.field_names | self.renamed_fields.keys()
 
 
 Tools: TypeAlias = Mapping[str, ToolDescription]

@@ -85,9 +85,9 @@ def _kind(
     *needs: str,
     code: str = "",
     commands: str = "",
-    renamed: str = "",
-    ignored: str = "",
-    bound: str = "",
+    renamed_fields: str = "",
+    ignored_fields: str = "",
+    bound_fields: str = "",
     types: str = "",
     result: Mapping[str, ToolField] | None = None,
     yields: str = "",
@@ -95,22 +95,22 @@ def _kind(
     timeout: float | None = None,
     unsupported: str = "",
 ) -> tuple[str, ToolDescription]:
-    """Describe a kind. Lists are strings of words: those of ``needs`` are like ``a|b``, those of ``renamed`` like
-    ``old=new``, those of ``types`` like ``field=mapping|list``. A kind has an ``effect`` if it can run; otherwise
+    """Describe a kind. Lists are strings of words: those of ``needs`` are like ``a|b``, of ``renamed_fields`` like
+    ``old=new``, of ``types`` like ``field=mapping|list``. A kind has an ``effect`` if it can run; otherwise
     ``unsupported`` says why not.
     """
-    typed = (pair.partition("=") for pair in types.split())
+    pairs = (pair.partition("=") for pair in types.split())
     return kind, ToolDescription(
         summary,
         described_fields(
-            kind, fields, {name: cast("tuple[FieldType, ...]", tuple(names.split("|"))) for name, _, names in typed}
+            kind, fields, {name: cast("tuple[FieldType, ...]", tuple(names.split("|"))) for name, _, names in pairs}
         ),
         tuple(tuple(group.split("|")) for group in needs),
         frozenset(code.split()),
         frozenset(commands.split()),
-        {old: new for old, _, new in (pair.partition("=") for pair in renamed.split())},
-        frozenset(ignored.split()),
-        frozenset(bound.split()),
+        {old: new for old, _, new in (pair.partition("=") for pair in renamed_fields.split())},
+        frozenset(ignored_fields.split()),
+        frozenset(bound_fields.split()),
         result or {},
         yields,
         effect,
@@ -131,7 +131,7 @@ _TABLE = (
         "Calls a web API and yields its response.",
         "method url headers params query payload body data json form verify_ssl follow_redirects response_type",
         "url",
-        renamed="endpoint=url verify=verify_ssl",
+        renamed_fields="endpoint=url verify=verify_ssl",
         types="method=text url=text headers=mapping params=mapping|text form=mapping verify_ssl=flag|text "
         "follow_redirects=flag response_type=text",
         result=RESPONSE,
@@ -143,8 +143,8 @@ _TABLE = (
         "Runs SQL in PostgreSQL and yields the rows of the last statement.",
         f"{_SQL} {_CONNECTION} pool database schema as_objects",
         _ANY_SQL,
-        renamed="code=command",
-        bound=f"{_COMMANDS} {_DB}",
+        renamed_fields="code=command",
+        bound_fields=f"{_COMMANDS} {_DB}",
         types=f"{_SQL_TYPES} pool=flag|mapping db_port=number port=number",
         result=ROWS,
         effect="transaction",
@@ -154,8 +154,8 @@ _TABLE = (
         "Runs SQL in DuckDB and yields the rows of the last statement.",
         f"{_SQL} database db_path as_objects gcs_credential",
         _ANY_SQL,
-        renamed="code=command",
-        bound=f"{_COMMANDS} database db_path",
+        renamed_fields="code=command",
+        bound_fields=f"{_COMMANDS} database db_path",
         types=f"{_SQL_TYPES} database=text db_path=text",
         result=DUCKDB_ROWS,
         effect="transaction",
@@ -166,7 +166,7 @@ _TABLE = (
         "code code_b64 script libs deps env cwd",
         "code|code_b64|script",
         code="code",
-        ignored="iterator",
+        ignored_fields="iterator",
         types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
         yields=PYTHON_VALUE,
         effect="code",
@@ -177,8 +177,8 @@ _TABLE = (
         "cmds command env cwd shell",
         "cmds|command",
         commands="cmds command",
-        renamed="commands=cmds cmd=command script=command",
-        ignored="capture",
+        renamed_fields="commands=cmds cmd=command script=command",
+        ignored_fields="capture",
         types="cmds=text|list command=text|list env=mapping cwd=text shell=text",
         result=OUTPUT,
         effect="code",
@@ -212,8 +212,8 @@ _TABLE = (
         "Runs another playbook and yields its result.",
         "path version return_step return_result result_step poll_interval wait parallel",
         "path",
-        renamed="return=return_step catalog_path=path",
-        ignored="task catalog_id",
+        renamed_fields="return=return_step catalog_path=path",
+        ignored_fields="task catalog_id",
         types="path=text wait=flag return_result=flag poll_interval=number",
         yields=PLAYBOOK_VALUE,
         effect="run",
@@ -223,7 +223,7 @@ _TABLE = (
         "Runs SQL on a DuckLake catalog.",
         f"{_SQL} catalog_connection catalog_name data_path database",
         _ANY_SQL,
-        renamed="code=command",
+        renamed_fields="code=command",
         unsupported="DuckDB downloads its extension for DuckLake when it is first used, and a run installs nothing; "
         "use duckdb or postgres",
     ),
@@ -266,8 +266,8 @@ _TABLE = (
         "Runs SQL in Snowflake and yields the rows of the last statement.",
         f"{_SQL} account user role warehouse database schema",
         _ANY_SQL,
-        renamed="code=command",
-        bound=f"{_COMMANDS} account warehouse database schema",
+        renamed_fields="code=command",
+        bound_fields=f"{_COMMANDS} account warehouse database schema",
         types=f"{_COMMAND_TYPES} params=list|mapping|text role=text warehouse=text database=text schema=text",
         result=ROWS,
         effect="service",
@@ -413,7 +413,7 @@ RESERVED_FIELDS = frozenset(
 
 WORKBOOK_CALL = ToolDescription(
     "Runs a task of the workbook.",
-    described_fields("workbook", " ".join({name for kind in KINDS.values() for name in kind.bound}), {}),
+    described_fields("workbook", " ".join({name for kind in KINDS.values() for name in kind.bound_fields}), {}),
 )
 """The fields of a workbook call, which does not name the kind: the connection and commands of any kind."""
 

@@ -43,20 +43,20 @@ def arrival_name(end: syntax.Step) -> str:
     return f"{_NON_WORD.sub('_', end.name.text)}/arrival"
 
 
-def lower_ending(loop: str, end: syntax.Step, passed: Value) -> Ending:
-    """Split the end of a loop; ``passed`` are the names that the routes to it bind."""
-    requested = end.result if end.result is not None else _all_results(loop, end.span)
-    arrival_names = _names_at_arrivals(requested, {results_name(loop), ALL_RESULTS})
+def lower_ending(loop: str, end: syntax.Step, passed_values: Value) -> Ending:
+    """Split the end of a loop; ``passed_values`` are those that the routes to it bind to names."""
+    requested_result = end.result if end.result is not None else _all_results(loop, end.span)
+    arrival_names = _names_at_arrivals(requested_result, {results_name(loop), ALL_RESULTS})
     arrival = Step(
         arrival_name(end),
         end.span,
         injected=True,
         join="each",
-        args=overlay(passed, end.args),
-        result=select_names(requested, arrival_names) if arrival_names else None,
+        args=overlay(passed_values, end.args),
+        result=select_names(requested_result, arrival_names) if arrival_names else None,
         route=Route(on_no_match="quiet"),
     )
-    result = overlay(requested, _templates({name: f"{{{{ {name} }}}}" for name in arrival_names}, end.span))
+    result = overlay(requested_result, _templates({name: f"{{{{ {name} }}}}" for name in arrival_names}, end.span))
     return Ending(arrival, _args_of_end(loop, end, arrival_names), result, _assigns_to_ctx(end, result))
 
 
@@ -64,9 +64,9 @@ def _all_results(loop: str, span: Span) -> Value:
     return _templates({"results": f"{{{{ {results_name(loop)} }}}}"}, span)
 
 
-def _names_at_arrivals(requested: Value, results: set[str]) -> list[str]:
+def _names_at_arrivals(requested_result: Value, results: set[str]) -> list[str]:
     """Return the names rendered at each arrival: those that read names of the iteration, and none of the end."""
-    reads = {name: _first_names(select_names(requested, [name])) for name in mapping_of(requested)}
+    reads = {name: _first_names(select_names(requested_result, [name])) for name in mapping_of(requested_result)}
     return sorted(
         name
         for name, heads in reads.items()

@@ -42,22 +42,22 @@ def element_of(step: syntax.Step) -> str | None:
     return step.loop.element.text if step.loop else None
 
 
-def bind_read_names(task: syntax.Task, given: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
+def bind_read_names(task: syntax.Task, caller_values: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
     """Add to the input of a task the names that its code reads: the parameters of ``main`` that are in ``names``, and
     the elements of loops that it reads from ``context``.
     """
     code = mapping_of(task.config).get("code") if task.kind.text == "python" else None
-    if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(given.data, str):
+    if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(caller_values.data, str):
         return task
     if "main" not in code and "context" not in code:
         return task
     tree = parse_code(code)
     if not isinstance(tree, ast.Module):
         return task
-    bound = mapping_of(given).keys() | mapping_of(task.input).keys()
+    bound_names = mapping_of(caller_values).keys() | mapping_of(task.input).keys()
     parameters = (name for name in _required_parameters(tree) if names.sees(name, step))
     read_names = dict.fromkeys([*parameters, *_names_read_from_context(tree, element_of(step))])
-    missing = [name for name in read_names if name not in bound]
+    missing = [name for name in read_names if name not in bound_names]
     if not missing:
         return task
     bindings = Value(

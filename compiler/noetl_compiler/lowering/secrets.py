@@ -15,7 +15,7 @@ _NAMES = ("credential", "key", "name")
 
 def resolve_keychain_auth(auth: Value | None, entries: frozenset[str], span: Span) -> Value | None:
     """Rewrite ``auth: billing`` or ``auth: {source: keychain, key: billing}`` to ``auth: "{{ keychain.billing }}"``."""
-    name = _named(auth.data) if auth is not None else None
+    name = _entry_name(auth.data) if auth is not None else None
     if name not in entries:
         return auth
     return Value(f"{{{{ keychain[{name!r}] }}}}", {"": span})
@@ -28,7 +28,7 @@ def resolve_keychain_sinks(sinks: tuple[Sink, ...], entries: frozenset[str]) -> 
     return tuple(replace(sink, auth=resolve_keychain_auth(sink.auth, entries, sink.span)) for sink in sinks)
 
 
-def _named(data: Json) -> str | None:
+def _entry_name(data: Json) -> str | None:
     if isinstance(data, str):
         return data
     fields = cast("dict[str, Json]", data) if isinstance(data, dict) else {}

@@ -37,11 +37,13 @@ def lower_tasks(
     """
     args = args if step.loop else _args_by_reference(args)
     labels = [task.label.text for task in step.tasks]
-    resolved = (_resolve(task, workbook, args) for task in step.tasks)
-    bound = ((bind_read_names(task, given, step, names), given) for task, given in resolved)
+    resolved_tasks = (_resolve(task, workbook, args) for task in step.tasks)
+    bound_tasks = (
+        (bind_read_names(task, caller_values, step, names), caller_values) for task, caller_values in resolved_tasks
+    )
     return tuple(
         _lower_task(*task_and_given, playbook.dialect, labels[:index], secrets)
-        for index, task_and_given in enumerate(bound)
+        for index, task_and_given in enumerate(bound_tasks)
     )
 
 
@@ -49,8 +51,8 @@ def _args_by_reference(args: Value) -> Value:
     """Return the arguments with each template replaced by a reference to the value that the step has rendered."""
     data, templates = mapping_of(args), dict[str, Span]()
     names = {pointer("", name): name for name in data}
-    for place, span in args.templates.items() if data else ():
-        root = f"/{place.split('/')[1]}"
+    for path, span in args.templates.items() if data else ():
+        root = f"/{path.split('/')[1]}"
         if root not in templates:
             templates[root] = span
             data[names[root]] = f"{{{{ input[{names[root]!r}] }}}}"
@@ -62,32 +64,32 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
 
     Return it with the names that the caller binds, which the templates of its own input may read.
     """
-    given = args
+    caller_values = args
     while task.workbook is not None:
-        called = workbook[task.workbook.text]
-        given = overlay(given, task.input)
+        called_task = workbook[task.workbook.text]
+        caller_values = overlay(caller_values, task.input)
         task = replace(
             task,
-            kind=called.kind,
-            config=overlay(called.config, task.config),
-            input=without_names(called.input, mapping_of(task.input)),
-            auth=task.auth or called.auth,
-            timeout=task.timeout or called.timeout,
-            policy=task.policy or called.policy,
-            sinks=(*called.sinks, *task.sinks),
-            set=(*called.set, *task.set),
-            idempotent=called.idempotent if task.idempotent is None else task.idempotent,
-            idempotency_key=task.idempotency_key or called.idempotency_key,
-            output=task.output or called.output,
-            splices=called.splices,
-            code=task.code or called.code,
-            workbook=called.workbook,
+            kind=called_task.kind,
+            config=overlay(called_task.config, task.config),
+            input=without_names(called_task.input, mapping_of(task.input)),
+            auth=task.auth or called_task.auth,
+            timeout=task.timeout or called_task.timeout,
+            policy=task.policy or called_task.policy,
+            sinks=(*called_task.sinks, *task.sinks),
+            set=(*called_task.set, *task.set),
+            idempotent=called_task.idempotent if task.idempotent is None else task.idempotent,
+            idempotency_key=task.idempotency_key or called_task.idempotency_key,
+            output=task.output or called_task.output,
+            splices=called_task.splices,
+            code=task.code or called_task.code,
+            workbook=called_task.workbook,
         )
-    return task, given
+    return task, caller_values
 
 
 def _lower_task(
-    task: syntax.Task, given: Value, dialect: Dialect, before: list[str], secrets: frozenset[str]
+    task: syntax.Task, caller_values: Value, dialect: Dialect, before: list[str], secrets: frozenset[str]
 ) -> graph.Task:
     policy, key = task.policy, task.idempotency_key
     config, auth = config_for_older_package(task)
@@ -97,7 +99,7 @@ def _lower_task(
         task.kind.text,
         task.span,
         config=config,
-        given=given,
+        given=caller_values,
         input=task.input,
         auth=resolve_keychain_auth(auth, secrets, task.span),
         timeout=task.timeout,

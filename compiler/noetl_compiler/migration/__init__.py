@@ -48,12 +48,12 @@ _CRLF = re.compile(r"[^\r\n]*\r\n")
 class Migration(msgspec.Struct, frozen=True):
     """The result of migrating a playbook.
 
-    ``compiled`` is the original playbook, ``text`` the migrated one; it is None if the original has errors, or if the
-    graph of the migrated one would differ. ``defect`` then says where; it is a bug of the migration. ``notes`` are in
-    reading order.
+    ``compilation`` is that of the original playbook. ``text`` is the migrated playbook; None if the original has
+    errors, or if the graph of the migrated one would differ. ``defect`` then says where; it is a bug of the migration.
+    ``notes`` are in reading order.
     """
 
-    compiled: Result
+    compilation: Result
     text: str | None = None
     notes: tuple[Note, ...] = ()
     defect: str = ""
@@ -61,7 +61,7 @@ class Migration(msgspec.Struct, frozen=True):
     @property
     def source(self) -> SourceFile:
         """The original text."""
-        return self.compiled.source
+        return self.compilation.source
 
     @property
     def changes(self) -> bool:
@@ -76,18 +76,18 @@ def migrate(source: SourceFile) -> Migration:
 
 def migrate_parsed(parsed: ParsedPlaybook) -> Migration:
     """Return a parsed playbook in canonical v10."""
-    compiled = compile_parsed(parsed)
-    if compiled.graph is None or parsed.playbook is None or not isinstance(parsed.root, MappingNode):
-        return Migration(compiled)
+    compilation = compile_parsed(parsed)
+    if compilation.graph is None or parsed.playbook is None or not isinstance(parsed.root, MappingNode):
+        return Migration(compilation)
     context = MigrationContext(parsed.playbook, SourceLookup(parsed.root))
     document = _document(context, parsed, parsed.root)
     if _is_equivalent(document, parsed.root):
-        return Migration(compiled, parsed.source.text, tuple(sorted(set(context.notes))))
+        return Migration(compilation, parsed.source.text, tuple(sorted(set(context.notes))))
     text = _text(document, parsed.root, parsed.source)
     result = compile_text(text, parsed.source.file, parsed.tools)
-    defect = _defect(compiled, result)
+    defect = _defect(compilation, result)
     notes = tuple(sorted({*context.notes, *migration_notes(parsed, parsed.root, document, result.diagnostics)}))
-    return Migration(compiled, None if defect else text, notes, defect)
+    return Migration(compilation, None if defect else text, notes, defect)
 
 
 def _document(context: MigrationContext, parsed: ParsedPlaybook, root: MappingNode) -> MappingNode:

@@ -47,16 +47,18 @@ def _version(root: Region) -> str:
 
 def _metadata(root: Region) -> MappingNode:
     metadata = root.entry("metadata")
-    own = metadata[1].entries if metadata and isinstance(metadata[1], MappingNode) else ()
-    own_names = {key.text for key, item in own if isinstance(item, ScalarNode) and item.text}
+    original_entries = metadata[1].entries if metadata and isinstance(metadata[1], MappingNode) else ()
+    own_names = {key.text for key, item in original_entries if isinstance(item, ScalarNode) and item.text}
     outer = [
         root.entry(key)
         for key in _IDENTITY_KEYS
         if key not in own_names and not (key == "desc" and "description" in own_names)
     ]
-    added = {entry[0].text: entry for entry in outer if entry}
-    kept = (entry for entry in own if entry[0].text not in added)
-    return MappingNode((*kept, *added.values()), NOWHERE if added else root.place("metadata"))
+    outer_entries = {entry[0].text: entry for entry in outer if entry}
+    remaining_entries = (entry for entry in original_entries if entry[0].text not in outer_entries)
+    return MappingNode(
+        (*remaining_entries, *outer_entries.values()), NOWHERE if outer_entries else root.mapping_span("metadata")
+    )
 
 
 def _executor(context: MigrationContext, root: Region) -> MappingNode | None:

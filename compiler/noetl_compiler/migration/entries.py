@@ -60,10 +60,10 @@ class Entries:
         if value is not None and (default is None or value != default):
             self.node(name, scalar(value), *foreign, at=at)
 
-    def verbatim(self, own: Region) -> None:
+    def verbatim(self, original: Region) -> None:
         """Add the original entries of keys that the syntax tree does not contain."""
         for key in self._construct.keys:
-            entry = own.entry(key.name) if key.verbatim else None
+            entry = original.entry(key.name) if key.verbatim else None
             if entry is not None:
                 self.node(key.name, entry[1], at=entry[0].span)
 

@@ -15,9 +15,9 @@ _NO_SPAN = Span(0, 0, 0, 0)
 
 def without_places(graph: Graph) -> Graph:
     """Return the graph without spans, and without the file name, digest and retry clauses, which depend on spelling."""
-    stripped: Graph = _without_spans(graph)
-    source = msgspec.structs.replace(stripped.source, file="")
-    return msgspec.structs.replace(stripped, source=source, digest="")
+    graph_without_spans: Graph = _without_spans(graph)
+    source = msgspec.structs.replace(graph_without_spans.source, file="")
+    return msgspec.structs.replace(graph_without_spans, source=source, digest="")
 
 
 def _without_spans(value: Any) -> Any:

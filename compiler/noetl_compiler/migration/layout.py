@@ -74,11 +74,11 @@ def _place_comments(
 ) -> _Margin:
     margin = _Margin()
     for comment in comments:
-        trailed = _place_before_comment(comment, moved_places) if comment.trailing else None
-        if trailed is not None and trailed.to not in headers:
-            margin.behind[trailed.to].append(comment)
+        place_before = _place_before_comment(comment, moved_places) if comment.trailing else None
+        if place_before is not None and place_before.to not in headers:
+            margin.behind[place_before.to].append(comment)
         else:
-            margin.before[trailed.to if trailed else _next_line(comment, moved_places, end)].append(comment)
+            margin.before[place_before.to if place_before else _next_line(comment, moved_places, end)].append(comment)
     return margin
 
 
@@ -97,13 +97,13 @@ def _place_before_comment(comment: Comment, moved_places: list[_MovedPlace]) -> 
     ]
 
 
-def _moved_places(node: Node, written: Node, source: SourceFile, result: SourceFile) -> Iterator[_MovedPlace]:
+def _moved_places(node: Node, written_node: Node, source: SourceFile, result: SourceFile) -> Iterator[_MovedPlace]:
     if node.span != NOWHERE:
         line, col = node.span.line, node.span.col
         after_blank = line > 1 and not source.line(line - 1).strip()
-        apart = after_blank and _is_first_on_line(source, node.span) and _is_first_on_line(result, written.span)
-        yield _MovedPlace(source.offset(line, col), line, written.span.line - 1, apart)
-    for child, written_child in zip(_children(node), _children(written), strict=True):
+        apart = after_blank and _is_first_on_line(source, node.span) and _is_first_on_line(result, written_node.span)
+        yield _MovedPlace(source.offset(line, col), line, written_node.span.line - 1, apart)
+    for child, written_child in zip(_children(node), _children(written_node), strict=True):
         yield from _moved_places(child, written_child, source, result)
 
 

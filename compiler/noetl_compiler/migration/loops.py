@@ -56,7 +56,7 @@ def _spec(context: MigrationContext, region: Region, body: graph.Loop) -> Mappin
     entries.node(_FRAME, _frame(context, region, body.frame) if body.frame else _cursor_frame(region, body.cursor))
     entries.plain("on_error", body.on_error)
     entries.node("policy", _policy(context, region, body))
-    return entries.mapping(region.place("spec"))
+    return entries.mapping(region.mapping_span("spec"))
 
 
 def _policy(context: MigrationContext, region: Region, body: graph.Loop) -> MappingNode | None:

@@ -83,38 +83,38 @@ def _changed_templates(root: MappingNode, document: MappingNode) -> Iterator[Not
             yield Note(node.span, f'"{_excerpt(position, before)}" is written as "{_excerpt(position, after)}"')
 
 
-def _excerpt(place: int, text: str) -> str:
+def _excerpt(position: int, text: str) -> str:
     """Return the text at a place, shortened around it."""
     if len(text) <= _LONGEST:
         return text
-    first = max(0, place - _LONGEST // 2)
+    first = max(0, position - _LONGEST // 2)
     excerpt = text[first : first + _LONGEST]
     return f"{'...' * (first > 0)}{excerpt}{'...' * (first + _LONGEST < len(text))}"
 
 
 def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
     """Yield a note at the first alias: the canonical form has no anchors."""
-    seen: set[int] = set()
+    visited_ids: set[int] = set()
     for node in _walk(root):
-        if id(node) in seen:
+        if id(node) in visited_ids:
             yield Note(node.span, "aliases are written out")
             return
-        seen.add(id(node))
+        visited_ids.add(id(node))
 
 
 def _own_names(playbook: Playbook) -> set[str]:
     """Return the names that the playbook defines: of steps, inputs, arguments and defaults."""
-    bound = [playbook.workload]
+    bound_values = [playbook.workload]
     for step in playbook.steps:
-        bound += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))
-    return {name for value in bound for name in mapping_of(value)} | {step.name.text for step in playbook.steps}
+        bound_values += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))
+    return {name for value in bound_values for name in mapping_of(value)} | {step.name.text for step in playbook.steps}
 
 
-def _older_names(root: MappingNode, own: set[str]) -> Iterator[Note]:
+def _older_names(root: MappingNode, own_names: set[str]) -> Iterator[Note]:
     places: dict[str, list[Span]] = defaultdict(list)
     for node in _walk(root):
         if isinstance(node, ScalarNode) and (span := node.template_span):
-            for name in {path.partition(".")[0] for path in examine(node.text).reads} - own:
+            for name in {path.partition(".")[0] for path in examine(node.text).reads} - own_names:
                 places[name].append(span)
     for name, successor in _SUCCESSORS.items():
         if spans := places.get(name):

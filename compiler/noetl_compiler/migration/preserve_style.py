@@ -34,64 +34,72 @@ _NAME_MAPPINGS = frozenset({"set"})
 
 
 def preserve_style(
-    context: MigrationContext, document: MappingNode, root: MappingNode, ignored: Collection[Span]
+    context: MigrationContext, document: MappingNode, root: MappingNode, ignored_spans: Collection[Span]
 ) -> MappingNode:
-    """Return ``document`` with the parts that only ``root`` has. ``ignored``: the places of keys without an effect."""
-    return _StylePreserver(context, frozenset(ignored)).mapping(document, root, PLAYBOOK, "")
+    """Return ``document`` with the parts that only ``root`` has. ``ignored_spans``: those of keys without an effect."""
+    return _StylePreserver(context, frozenset(ignored_spans)).mapping(document, root, PLAYBOOK, "")
 
 
 class _StylePreserver:
-    def __init__(self, context: MigrationContext, ignored: frozenset[Span]) -> None:
+    def __init__(self, context: MigrationContext, ignored_spans: frozenset[Span]) -> None:
         self._context = context
-        self._ignored = ignored
+        self._ignored_spans = ignored_spans
 
-    def mapping(self, written: MappingNode, own: MappingNode, construct: Construct | None, name: str) -> MappingNode:
-        own_values = {key.text: item for key, item in own.entries}
+    def mapping(
+        self, written_node: MappingNode, original: MappingNode, construct: Construct | None, name: str
+    ) -> MappingNode:
+        original_values = {key.text: item for key, item in original.entries}
         entries = [
-            (key, self._node(item, own_values.get(key.text), _below(construct, key.text), key.text))
-            for key, item in written.entries
+            (key, self._node(item, original_values.get(key.text), _below(construct, key.text), key.text))
+            for key, item in written_node.entries
         ]
         written_names = {key.text for key, _ in entries}
         missing_entries = (
-            entry for entry in own.entries if entry[0].text not in written_names and name not in _NAME_MAPPINGS
+            entry for entry in original.entries if entry[0].text not in written_names and name not in _NAME_MAPPINGS
         )
-        for kept in [kept for entry in missing_entries if (kept := self._kept_entry(entry, construct))]:
-            entries.insert(_place(kept, entries, construct), kept)
-        return MappingNode(tuple(_reorder(own, entries)), own.span)
+        for restored_entry in [
+            restored_entry for entry in missing_entries if (restored_entry := self._restored_entry(entry, construct))
+        ]:
+            entries.insert(_insertion_index(restored_entry, entries, construct), restored_entry)
+        return MappingNode(tuple(_reorder(original, entries)), original.span)
 
-    def _node(self, written: Node, own: Node | None, construct: Construct | None, name: str) -> Node:
-        if isinstance(own, MappingNode) and isinstance(written, MappingNode):
-            return self.mapping(written, own, construct, name)
-        if not isinstance(own, SequenceNode) or not isinstance(written, SequenceNode):
-            return written
-        if len(written.items) != len(own.items):
-            return written
-        pairs = zip(written.items, own.items, strict=True)
-        return SequenceNode(tuple(self._node(item, own_item, construct, name) for item, own_item in pairs), own.span)
+    def _node(self, written_node: Node, original: Node | None, construct: Construct | None, name: str) -> Node:
+        if isinstance(original, MappingNode) and isinstance(written_node, MappingNode):
+            return self.mapping(written_node, original, construct, name)
+        if not isinstance(original, SequenceNode) or not isinstance(written_node, SequenceNode):
+            return written_node
+        if len(written_node.items) != len(original.items):
+            return written_node
+        pairs = zip(written_node.items, original.items, strict=True)
+        return SequenceNode(
+            tuple(self._node(item, original_item, construct, name) for item, original_item in pairs), original.span
+        )
 
-    def _kept_entry(self, entry: Entry, construct: Construct | None) -> Entry | None:
+    def _restored_entry(self, entry: Entry, construct: Construct | None) -> Entry | None:
         """Return the entry, or its part, that must be kept because it is ignored or not part of the syntax tree."""
         key, item = entry
-        known = construct.by_name.get(key.text) if construct else None
-        if key.span in self._ignored:
+        key_declaration = construct.by_name.get(key.text) if construct else None
+        if key.span in self._ignored_spans:
             return entry
-        if known is not None and _is_kept(known, key.text, item):
-            if known.extension is not None:
-                self._context.extend(known.extension, key.span)
-            return (scalar(known.name, key.span), item)
+        if key_declaration is not None and _is_kept(key_declaration, key.text, item):
+            if key_declaration.extension is not None:
+                self._context.extend(key_declaration.extension, key.span)
+            return (scalar(key_declaration.name, key.span), item)
         if not isinstance(item, MappingNode) or key.text not in _SETTINGS_MAPPINGS:
             return None
         inner = tuple(
-            kept
+            restored_entry
             for inner_entry in item.entries
-            if (kept := self._kept_entry(inner_entry, below(known) if known else None))
+            if (
+                restored_entry := self._restored_entry(inner_entry, below(key_declaration) if key_declaration else None)
+            )
         )
         return (key, replace(item, entries=inner)) if inner else None
 
 
 def _below(construct: Construct | None, name: str) -> Construct | None:
-    known = construct.by_name.get(name) if construct else None
-    return below(known) if known else None
+    key_declaration = construct.by_name.get(name) if construct else None
+    return below(key_declaration) if key_declaration else None
 
 
 def _is_kept(key: Key, name: str, item: Node) -> bool:
@@ -101,19 +109,21 @@ def _is_kept(key: Key, name: str, item: Node) -> bool:
     return key.default is not None and name == key.name and repr(to_json(item)) == repr(key.default)
 
 
-def _place(kept: Entry, entries: list[Entry], construct: Construct | None) -> int:
+def _insertion_index(restored_entry: Entry, entries: list[Entry], construct: Construct | None) -> int:
     """Return the index at which to reinsert an entry: before the first that is later in the canonical order."""
     position: Mapping[str, int] = construct.position if construct else {}
-    own_position = position.get(kept[0].text, len(position))
+    own_position = position.get(restored_entry[0].text, len(position))
     return next(
         (index for index, (key, _) in enumerate(entries) if position.get(key.text, -1) > own_position), len(entries)
     )
 
 
-def _reorder(own: MappingNode, entries: list[Entry]) -> list[Entry]:
+def _reorder(original: MappingNode, entries: list[Entry]) -> list[Entry]:
     """Return the entries, those also in the original mapping in its order; the others keep their positions."""
-    rank = {place: index for index, (key, _) in enumerate(own.entries) for place in (key.text, key.span)}
-    ranked = ((rank.get(key.text, rank.get(key.span)), index) for index, (key, _) in enumerate(entries))
-    shared = [(place, index) for place, index in ranked if place is not None]
-    moves = {index: source for (_, index), (_, source) in zip(shared, sorted(shared), strict=True)}
+    rank = {
+        key_or_span: index for index, (key, _) in enumerate(original.entries) for key_or_span in (key.text, key.span)
+    }
+    ranks = ((rank.get(key.text, rank.get(key.span)), index) for index, (key, _) in enumerate(entries))
+    shared_ranks = [(rank_, index) for rank_, index in ranks if rank_ is not None]
+    moves = {index: source for (_, index), (_, source) in zip(shared_ranks, sorted(shared_ranks), strict=True)}
     return [entries[moves.get(index, index)] for index in range(len(entries))]

@@ -32,7 +32,7 @@ def emit_next(context: MigrationContext, step: Region, route: Next) -> MappingNo
     groups = _split(route) if route.mode == "inclusive" else route.groups
     arcs = tuple(_group(context, region, group) for group in groups)
     entries = Entries(context, ARCS, region, route.span)
-    entries.node("spec", unless_empty(spec.mapping(region.place("spec"))))
+    entries.node("spec", unless_empty(spec.mapping(region.mapping_span("spec"))))
     entries.node("arcs", SequenceNode(arcs, NOWHERE))
     return entries.mapping()
 

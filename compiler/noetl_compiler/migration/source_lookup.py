@@ -66,8 +66,8 @@ class Region:
 
     def entry(self, *keys: str) -> Entry | None:
         """Return the mapping's own entry under the first of these keys that it has."""
-        own = {key.text: (key, item) for key, item in self._node.entries}
-        return next((own[key] for key in keys if key in own), None)
+        entries = {key.text: (key, item) for key, item in self._node.entries}
+        return next((entries[key] for key in keys if key in entries), None)
 
     def key(self, name: str, *older: str) -> ScalarNode:
         """Return ``name`` as a key, at the original place of that key or of one of its older names."""
@@ -79,16 +79,16 @@ class Region:
         nodes = (self._nearby[key][1] for key in keys if key in self._nearby)
         return next((node.text for node in nodes if isinstance(node, ScalarNode)), "")
 
-    def place(self, *keys: str) -> Span:
+    def mapping_span(self, *keys: str) -> Span:
         """Return the span of the original mapping under one of these keys."""
         nodes = (self._nearby[key][1] for key in keys if key in self._nearby)
         return next((node.span for node in nodes if isinstance(node, MappingNode)), NOWHERE)
 
     def node(self, value: Value, name: str, *older: str) -> Node:
         """Return the original node of the value under one of these keys, else a new one."""
-        return self.kept(value.data, name, *older) or self._node_of(name, value.data, value.templates, "")
+        return self.original_node(value.data, name, *older) or self._node_of(name, value.data, value.templates, "")
 
-    def kept(self, data: Json, *keys: str) -> Node | None:
+    def original_node(self, data: Json, *keys: str) -> Node | None:
         """Return the original node under one of these keys if it has this value; else None."""
         value_json = json.dumps(data)
         return next((self._by_key[key, value_json] for key in keys if (key, value_json) in self._by_key), None)
@@ -102,22 +102,22 @@ class Region:
         """Return the entries of a value that is a mapping."""
         return self._entries_of(value.data, value.templates, "")
 
-    def _entries_of(self, data: dict[str, Json], templates: dict[str, Span], place: str) -> list[Entry]:
-        return [(self.key(key), self._node_of(key, item, templates, pointer(place, key))) for key, item in data.items()]
+    def _entries_of(self, data: dict[str, Json], templates: dict[str, Span], path: str) -> list[Entry]:
+        return [(self.key(key), self._node_of(key, item, templates, pointer(path, key))) for key, item in data.items()]
 
-    def _node_of(self, key: str, data: Json, templates: dict[str, Span], place: str) -> Node:
+    def _node_of(self, key: str, data: Json, templates: dict[str, Span], path: str) -> Node:
         value_json = json.dumps(data)
         original = self._by_key.get((key, value_json)) or (self._collections.get(value_json) if data else None)
         if original is not None:
             return original
         if isinstance(data, dict):
             names = cast("dict[str, Json]", data)
-            return MappingNode(tuple(self._entries_of(names, templates, place)), NOWHERE)
+            return MappingNode(tuple(self._entries_of(names, templates, path)), NOWHERE)
         if isinstance(data, list):
             parts = enumerate(cast("list[Json]", data))
-            items = (self._node_of("", item, templates, pointer(place, index)) for index, item in parts)
+            items = (self._node_of("", item, templates, pointer(path, index)) for index, item in parts)
             return SequenceNode(tuple(items), NOWHERE)
-        return scalar(data, templates.get(place, NOWHERE))
+        return scalar(data, templates.get(path, NOWHERE))
 
     @cached_property
     def _all(self) -> tuple[Entry, ...]:

@@ -39,7 +39,7 @@ def emit_condition(when: Template | None) -> ScalarNode | None:
 
 def emit_duration(region: Region, value: Value | None, name: str, *older: str) -> Node | None:
     """Return a duration in its original style; a float that the original does not have gets a unit."""
-    if value is None or not isinstance(value.data, float) or region.kept(value.data, name, *older):
+    if value is None or not isinstance(value.data, float) or region.original_node(value.data, name, *older):
         return emit_value(region, value, name, *older)
     original = region.text(name, *older)
     return region.scalar(original if duration(original) == value.data else _with_unit(value.data), name, *older)
@@ -59,7 +59,7 @@ def emit_timeout(region: Region, limit: Timeout | None) -> Node | None:
         (region.key("connect"), emit_duration(region, limit.connect, "connect")),
         (region.key("read"), emit_duration(region, limit.read, "read")),
         (region.key("total"), total),
-        span=region.place("timeout"),
+        span=region.mapping_span("timeout"),
     )
     return total if total and len(parts.entries) == 1 else parts
 
@@ -81,7 +81,7 @@ def emit_assigns(context: MigrationContext, region: Region, assigns: tuple[Assig
 
 def _assignments(region: Region, assigns: tuple[Assign, ...]) -> MappingNode:
     entries = ((scalar(assign.target, assign.span), _assigned_value(region, assign)) for assign in assigns)
-    return MappingNode(tuple(entries), region.place("set", "set_ctx", "set_iter", "vars"))
+    return MappingNode(tuple(entries), region.mapping_span("set", "set_ctx", "set_iter", "vars"))
 
 
 def _assigned_value(region: Region, assign: Assign) -> Node:

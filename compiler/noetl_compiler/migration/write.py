@@ -124,10 +124,10 @@ def _length(node: Node) -> int:
 def _has_same_value(text: str, value: Json) -> bool:
     """Whether the original text, as a plain scalar, has this value."""
     try:
-        resolved = resolve(text, None, (True, False))
+        resolved_value = resolve(text, None, (True, False))
     except ScalarError:
         return False
-    return bool(text) and type(resolved) is type(value) and resolved == value
+    return bool(text) and type(resolved_value) is type(value) and resolved_value == value
 
 
 class _Emitter(Emitter):
@@ -146,9 +146,9 @@ class _Emitter(Emitter):
         return hints if text.lstrip("\n").startswith(" ") else hints.lstrip("123456789")
 
     def write_folded(self, text: str) -> None:
-        unlimited, self.best_width = self.best_width, _FOLD_AT
+        original_width, self.best_width = self.best_width, _FOLD_AT
         super().write_folded(text)
-        self.best_width = unlimited
+        self.best_width = original_width
 
     def choose_scalar_style(self) -> Any:
         style: Any = super().choose_scalar_style()

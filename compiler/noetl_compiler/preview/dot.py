@@ -52,5 +52,5 @@ def _edge(arrow: Arrow, ids: dict[str, str]) -> str:
 
 
 def _quote(*rows: str) -> str:
-    escaped = (printable_line(row).replace("\\", "\\\\").replace('"', '\\"') for row in rows)
-    return '"' + "\\n".join(escaped) + '"'
+    escaped_rows = (printable_line(row).replace("\\", "\\\\").replace('"', '\\"') for row in rows)
+    return '"' + "\\n".join(escaped_rows) + '"'

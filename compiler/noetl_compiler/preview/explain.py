@@ -95,9 +95,9 @@ class _Explanation:
         self._around, self._before = around, before
 
     def line(self) -> Line:
-        place = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
+        position = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
         parts = (self._origin, self._arrival, self._entering_lines, self._loop, self._tasks, self._ending, self._edges)
-        return Line(f"{self._step.name}  {place}", [line for part in parts for line in part()])
+        return Line(f"{self._step.name}  {position}", [line for part in parts for line in part()])
 
     def _origin(self) -> Iterator[Line]:
         graph, step = self._graph, self._step
@@ -143,10 +143,10 @@ class _Explanation:
             return
         line = self._at(loop_in_words(loop), loop)
         if loop.frame is None:
-            hosted = "child workflows noetl.loop, one for a few hundred items, which keeps histories short"
+            host = "child workflows noetl.loop, one for a few hundred items, which keeps histories short"
         else:
-            hosted = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
-        line.below.append(Line(hosted))
+            host = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
+        line.below.append(Line(host))
         if loop.enter is not None and not loop.end:
             line.below += [Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
             line.below.append(Line("an iteration ends when its routes have ended, and counts as in flight until then"))
@@ -208,9 +208,9 @@ class _Explanation:
     def _edge(self, arc: Arc, moment: Moment) -> Line:
         arc_test = arc_condition(arc, moment)
         when = condition(arc.when)
-        why = ", as its condition does not read the outcome" if arc.on == boundary(arc.when) == "ok" else ""
+        reason = ", as its condition does not read the outcome" if arc.on == boundary(arc.when) == "ok" else ""
         line = self._at(f"-> {arc.to} {when}".rstrip(), arc)
-        line.below = [Line(f"{_BOUNDARIES[arc_test.on]}{why}"), *map(Line, _sets(arc.set))]
+        line.below = [Line(f"{_BOUNDARIES[arc_test.on]}{reason}"), *map(Line, _sets(arc.set))]
         return line
 
     def _otherwise(self) -> Iterator[Line]:

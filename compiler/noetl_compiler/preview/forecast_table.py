@@ -25,13 +25,13 @@ class Table(NamedTuple):
     head: Cells
     steps: list[Cells]
     whole: list[Cells]
-    assumed: str
+    assumptions: str
     warnings: tuple[str, ...]
 
 
 def forecast_cells(forecast: Forecast) -> Table:
     """Return the cells of the table, for a terminal or an HTML page."""
-    steps = [_row(step) for step in forecast.steps if step.most.calls or step.most.children or step.assumed]
+    steps = [_row(step) for step in forecast.steps if step.upper.calls or step.upper.children or step.assumptions]
     return Table(_TITLES, steps, _whole(forecast), _ASSUMPTIONS, tuple(map(printable_line, forecast.warnings)))
 
 
@@ -42,23 +42,23 @@ def forecast_table(forecast: Forecast) -> str:
     widths = [max(columns(row[column]) for row in rows) for column in range(len(_TITLES))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "-" * len(lines[0].rstrip()))
-    return "\n".join([*lines, table.assumed, *(f"warning: {warning}" for warning in table.warnings)])
+    return "\n".join([*lines, table.assumptions, *(f"warning: {warning}" for warning in table.warnings)])
 
 
 def _row(step: StepForecast) -> Cells:
     items = f"{step.items:,}" if step.items else ""
-    retried = f"{step.actions_with_retries:,}"
-    return _cells(printable_line(step.step), items, step.most, _size(step.bytes), retried, "; ".join(step.assumed))
+    actions = f"{step.actions_with_retries:,}"
+    return _cells(printable_line(step.step), items, step.upper, _size(step.bytes), actions, "; ".join(step.assumptions))
 
 
 def _whole(forecast: Forecast) -> list[Cells]:
-    most = _cells("in all", "", forecast.most, _size(forecast.bytes), f"{forecast.actions_with_retries:,}", "")
-    if forecast.least == forecast.most:
-        return [most]
-    return [("in all, at most", *most[1:]), _cells("in all, at least", "", forecast.least, "", "", "")]
+    upper_row = _cells("in all", "", forecast.upper, _size(forecast.bytes), f"{forecast.actions_with_retries:,}", "")
+    if forecast.lower == forecast.upper:
+        return [upper_row]
+    return [("in all, at most", *upper_row[1:]), _cells("in all, at least", "", forecast.lower, "", "", "")]
 
 
-def _cells(name: str, items: str, amount: Amount, size: str, retried: str, notes: str) -> Cells:
+def _cells(name: str, items: str, amount: Amount, size: str, actions: str, notes: str) -> Cells:
     children = f"{amount.children:,}" if amount.children else ""
     runs = f"{amount.workflow_runs:,}" if amount.workflow_runs else ""
     return (
@@ -70,7 +70,7 @@ def _cells(name: str, items: str, amount: Amount, size: str, retried: str, notes
         f"{amount.events:,}",
         size,
         f"{amount.actions:,}",
-        retried,
+        actions,
         notes,
     )
 

@@ -75,19 +75,19 @@ def path_data(curve: Curve) -> str:
 
 
 def _curved_path(points: list[Point]) -> str:
-    drawn = "M{:g} {:g}".format(*points[0])
+    path = "M{:g} {:g}".format(*points[0])
     for (x1, y1), (x2, y2) in pairwise(points):
         middle = (y1 + y2) / 2
-        drawn += f"V{y2:g}" if x1 == x2 else f"C{x1:g} {middle:g} {x2:g} {middle:g} {x2:g} {y2:g}"
-    return drawn
+        path += f"V{y2:g}" if x1 == x2 else f"C{x1:g} {middle:g} {x2:g} {middle:g} {x2:g} {y2:g}"
+    return path
 
 
 def _cornered_path(points: list[Point]) -> str:
-    drawn = "M{:g} {:g}".format(*points[0])
+    path = "M{:g} {:g}".format(*points[0])
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
         (x1, y1), (x2, y2) = _near(corner, before), _near(corner, after)
-        drawn += f"L{x1:g} {y1:g}Q{corner[0]:g} {corner[1]:g} {x2:g} {y2:g}"
-    return drawn + "L{:g} {:g}".format(*points[-1])
+        path += f"L{x1:g} {y1:g}Q{corner[0]:g} {corner[1]:g} {x2:g} {y2:g}"
+    return path + "L{:g} {:g}".format(*points[-1])
 
 
 def _near(corner: Point, other: Point) -> Point:

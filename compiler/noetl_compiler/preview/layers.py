@@ -37,8 +37,8 @@ def lay_out(
 
     ``labels`` has the size of each arrow's label, 0 by 0 for none.
     """
-    back = _back_edges(list(sizes), arrows)
-    forward = [index for index in range(len(arrows)) if index not in back]
+    back_edges = _back_edges(list(sizes), arrows)
+    forward = [index for index in range(len(arrows)) if index not in back_edges]
     depths = _depths(list(sizes), [arrows[index] for index in forward])
     nodes = {name: Node(Box(name, *size), 2 * depths[name]) for name, size in sizes.items()}
     trunks: dict[_Trunk, Node] = {}
@@ -47,7 +47,7 @@ def lay_out(
     _sort(rows)
     assign_x_coordinates(rows)
     curves = [_curve(arrows[index], chain) for index, chain in zip(forward, chains, strict=True)]
-    curves += route_back_edges([(arrows[index], labels[index]) for index in sorted(back)], nodes, rows)
+    curves += route_back_edges([(arrows[index], labels[index]) for index in sorted(back_edges)], nodes, rows)
     return [node.box for node in nodes.values()], curves
 
 
@@ -56,7 +56,7 @@ def _back_edges(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
     leaving: dict[str, list[tuple[int, str]]] = {name: [] for name in names}
     for index, arrow in enumerate(arrows):
         leaving[arrow.start].append((index, arrow.end))
-    back: set[int] = set()
+    back_edges: set[int] = set()
     state: dict[str, str] = {}
     for first in names:
         path = [(first, iter(leaving[first]))] if first not in state else []
@@ -68,27 +68,27 @@ def _back_edges(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
                 state[name] = "done"
                 path.pop()
             elif state.get(end) == "open":
-                back.add(index)
+                back_edges.add(index)
             elif end not in state:
                 state[end] = "open"
                 path.append((end, iter(leaving[end])))
-    return back
+    return back_edges
 
 
 def _depths(names: list[str], forward: Sequence[Arrow]) -> dict[str, int]:
     """Return the length of the longest path to each step, visiting steps in topological order."""
     depths = dict.fromkeys(names, 0)
-    unvisited = dict.fromkeys(names, 0)
+    unvisited_names = dict.fromkeys(names, 0)
     leaving: dict[str, list[str]] = {name: [] for name in names}
     for arrow in forward:
-        unvisited[arrow.end] += 1
+        unvisited_names[arrow.end] += 1
         leaving[arrow.start].append(arrow.end)
-    ready = [name for name in names if not unvisited[name]]
+    ready = [name for name in names if not unvisited_names[name]]
     for name in ready:
         for end in leaving[name]:
             depths[end] = max(depths[end], depths[name] + 1)
-            unvisited[end] -= 1
-            ready += [end] if not unvisited[end] else []
+            unvisited_names[end] -= 1
+            ready += [end] if not unvisited_names[end] else []
     return depths
 
 

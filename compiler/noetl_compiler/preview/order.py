@@ -17,8 +17,8 @@ def reading_order(graph: Graph) -> list[Step]:
 
 def unreached_steps(graph: Graph) -> list[str]:
     """Return the steps that no edge reaches. The final step is always reachable, by a failure if nothing else."""
-    reached = set(_reached_steps(graph))
-    return [name for name in graph.steps if name not in reached and name != graph.final]
+    reached_names = set(_reached_steps(graph))
+    return [name for name in graph.steps if name not in reached_names and name != graph.final]
 
 
 def can_fall_to_final(graph: Graph, step: Step) -> bool:
@@ -32,13 +32,13 @@ def can_fall_to_final(graph: Graph, step: Step) -> bool:
 
 def _reached_steps(graph: Graph) -> list[str]:
     order: list[str] = []
-    seen: set[str] = set()
+    visited_steps: set[str] = set()
     waiting = [graph.entry]
     while waiting:
         name = waiting.pop(0)
-        if name in seen or name not in graph.steps:
+        if name in visited_steps or name not in graph.steps:
             continue
-        seen.add(name)
+        visited_steps.add(name)
         order.append(name)
         step = graph.steps[name]
         region = step.loop.region if step.loop else ()

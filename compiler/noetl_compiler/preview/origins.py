@@ -19,8 +19,8 @@ class KeyPathLookup:
 
     def __init__(self, root: Node | None = None) -> None:
         self._keys: dict[tuple[int, int], str] = {}
-        for keys, place in _places(root, "") if root is not None else ():
-            self._keys.setdefault(place, keys)
+        for keys, path in _places(root, "") if root is not None else ():
+            self._keys.setdefault(path, keys)
 
     def of(self, span: Span, step: Span) -> str:
         """Return the line and, if known, the key path relative to the step."""

@@ -59,18 +59,21 @@ def truncate(text: str, longest: int) -> str:
 
 
 def condition(when: Template | None) -> str:
-    """``when status == 'error'``; "" without a condition."""
+    """Return text such as ``when status == 'error'``; "" without a condition."""
     return f"when {strip_braces(when.source)}" if when else ""
 
 
 def condition_in_words(condition: Condition) -> str:
     """Return a condition without its test of the outcome: ``on 429/5xx when attempt < 3``."""
-    cause, rest = condition.cause and f"on {condition.cause}", condition.remainder and f"when {condition.remainder}"
-    return f"{cause} {rest}".strip()
+    cause, remainder = (
+        condition.cause and f"on {condition.cause}",
+        condition.remainder and f"when {condition.remainder}",
+    )
+    return f"{cause} {remainder}".strip()
 
 
 def rule_in_words(rule: Rule) -> str:
-    """``retry: up to 3 calls, 0.5 s doubling, at most 60 s, on 429/5xx``."""
+    """Return text such as ``retry: up to 3 calls, 0.5 s doubling, at most 60 s, on 429/5xx``."""
     condition = read_condition(rule.when, rule.on)
     details = [
         _calls(rule),
@@ -95,10 +98,16 @@ def rule_in_words(rule: Rule) -> str:
 
 
 def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
-    """Return ``set a, b`` for the names that an edge sets, and ``pass c`` for the arguments that it passes."""
+    """Return text such as ``set a, b`` for the names that an edge sets, and ``pass c`` for the arguments that it
+    passes.
+    """
     names = [assign.target for assign in assigns if not assign.target.startswith(PASSED)]
-    passed = [name for assign in assigns if assign.target.startswith(PASSED) for name in mapping_of(assign.value)]
-    return [f"{verb} {', '.join(assigned)}" for verb, assigned in (("set", names), ("pass", passed)) if assigned]
+    passed_names = [name for assign in assigns if assign.target.startswith(PASSED) for name in mapping_of(assign.value)]
+    return [
+        f"{verb} {', '.join(assigned_names)}"
+        for verb, assigned_names in (("set", names), ("pass", passed_names))
+        if assigned_names
+    ]
 
 
 _ADDITIONS = {
@@ -110,7 +119,7 @@ _ADDITIONS = {
 
 
 def assign_in_words(assign: Assign) -> str:
-    """``set ctx.a = 1``, ``add 1 to ctx.a``."""
+    """Return text such as ``set ctx.a = 1``, ``add 1 to ctx.a``."""
     for mark, words in _ADDITIONS.items():
         if assign.target.endswith(mark):
             return words.format(value_text(assign.value), assign.target.removesuffix(mark))
@@ -118,14 +127,14 @@ def assign_in_words(assign: Assign) -> str:
 
 
 def circuit_in_words(circuit: Circuit) -> str:
-    """``after 5 failures within 60 s calls fail immediately, probed after 30 s``."""
+    """Return text such as ``after 5 failures within 60 s calls fail immediately, probed after 30 s``."""
     window = f" within {seconds(circuit.window)}" if circuit.window else ""
     probe = f", probed after {seconds(circuit.probe)}" if circuit.probe else ""
     return f"after {value_text(circuit.failures)} failures{window} calls fail immediately{probe}"
 
 
 def limit_in_words(limit: Timeout) -> str:
-    """``at most 30 s a call, 5 s to connect``; "" without limits."""
+    """Return text such as ``at most 30 s a call, 5 s to connect``; "" without limits."""
     parts = [
         f"{seconds(value)} {scope}"
         for value, scope in ((limit.total, "a call"), (limit.connect, "to connect"), (limit.read, "to read"))
@@ -164,7 +173,7 @@ def _delay(rule: Rule) -> list[str]:
 
 
 def seconds(value: Value) -> str:
-    """``30 s``."""
+    """Return text such as ``30 s``."""
     return f"{value.data:g} s" if isinstance(value.data, int | float) else f"{value_text(value)} s"
 
 
@@ -182,7 +191,7 @@ def _leaves(data: Json, path: str) -> list[str]:
 
 
 def loop_in_words(loop: Loop) -> str:
-    """``for each endpoint in workload.endpoints: parallel, up to 2 at once``."""
+    """Return text such as ``for each endpoint in workload.endpoints: parallel, up to 2 at once``."""
     source = value_text(loop.collection) if loop.collection else "rows claimed from " + _kind(loop)
     details = [
         loop.mode,
@@ -200,7 +209,7 @@ def loop_in_words(loop: Loop) -> str:
 
 
 def _frame_in_words(frame: Frame) -> str:
-    """``framed: 1000 items an activity, 16 at once, for at most 60 s``."""
+    """Return text such as ``framed: 1000 items an activity, 16 at once, for at most 60 s``."""
     parts = [
         f"framed: {value_text(frame.max_rows)} items an activity" if frame.max_rows else "framed",
         f"{value_text(frame.row_concurrency)} at once" if frame.row_concurrency else "",
@@ -215,7 +224,9 @@ def _kind(loop: Loop) -> str:
 
 
 def sink_in_words(sink: Sink) -> str:
-    """``insert into postgres table etl_page, after every call``; ``send to http https://..., after every call``."""
+    """Return text such as ``insert into postgres table etl_page, after every call``; ``send to http https://..., after
+    every call``.
+    """
     frequency = "after every call" if sink.level == "attempt" else "once, at the end"
     guard_text = guard_in_words(sink.guard) if sink.guard else ""
     return f"{_destination(sink)}, {frequency}{guard_text and f', {guard_text}'}"
@@ -230,7 +241,9 @@ def _destination(sink: Sink) -> str:
 
 
 def guard_in_words(guard: Guard, moment: Moment = "call") -> str:
-    """``on error, on 429/5xx, unless error.code == 'quota'``; "" for a guard that matches every success."""
+    """Return text such as ``on error, on 429/5xx, unless error.code == 'quota'``; "" for a guard that matches every
+    success.
+    """
     condition = read_condition(guard.when, guard.on, moment)
     outcome = {"ok": "", "error": "" if condition.cause else "on error", "any": "on success or error"}[condition.on]
     exceptions = " or ".join(_exception(unless, guard.on) for unless in guard.unless)

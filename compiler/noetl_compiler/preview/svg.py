@@ -55,9 +55,9 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KIN
     """Return an ``<svg>`` element, without a trailing newline. ``links``: step -> URL for its box."""
     steps = reading_order(graph)
     texts = {step.name: _rows(step, tools) for step in steps}
-    drawn = [arrow for step in steps for arrow in arrows(graph, step)]
+    drawn_arrows = [arrow for step in steps for arrow in arrows(graph, step)]
     sizes = {name: _size(name, rows) for name, rows in texts.items()}
-    boxes, curves = lay_out(sizes, drawn, [_label_size(arrow) for arrow in drawn])
+    boxes, curves = lay_out(sizes, drawn_arrows, [_label_size(arrow) for arrow in drawn_arrows])
     around = region_boxes(graph, boxes)
     name = _escape(graph.source.name)
     return "\n".join(

@@ -26,8 +26,8 @@ def tree(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
     lines = [row for line in heading(graph) for row in draw(Line(line), width=width)]
     for step in reading_order(graph):
         loops = [loop for name in around[step.name] if (loop := graph.steps[name].loop)]
-        mark = "added" if step.injected else "unreachable" if step.name in unreached_names else ""
-        marks = ", ".join(filter(None, [mark, f"each {loops[0].element}" if loops else ""]))
+        label = "added" if step.injected else "unreachable" if step.name in unreached_names else ""
+        marks = ", ".join(filter(None, [label, f"each {loops[0].element}" if loops else ""]))
         margin = "    " * len(loops)
         lines += ["", *draw(_step(graph, step, marks, tools), margin, margin, width)]
     guarantee_lines = guarantee_table(graph, tools)

@@ -47,11 +47,11 @@ def _pieces(token: str, width: int) -> Iterator[str]:
 
 
 def _fill_lines(parts: Iterable[str], width: int) -> list[str]:
-    lines, used = [""], 0
+    lines, line_width = [""], 0
     for part in parts:
-        if lines[-1] and used + columns(part) > width:
+        if lines[-1] and line_width + columns(part) > width:
             lines.append("")
-            used, part = 0, part.lstrip()
+            line_width, part = 0, part.lstrip()
         lines[-1] += part
-        used += columns(part)
+        line_width += columns(part)
     return lines

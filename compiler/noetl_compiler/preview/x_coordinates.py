@@ -53,14 +53,14 @@ def _pull(node: Node, neighbours: Sequence[Node]) -> tuple[float, float]:
     return sum(places) / len(places), max(node.pull, strongest)
 
 
-def _settle(row: Row, preferred: Sequence[float], weights: Sequence[float]) -> None:
+def _settle(row: Row, preferred_places: Sequence[float], weights: Sequence[float]) -> None:
     """Place the nodes of a row as near to the wanted positions as their order and distances allow."""
     if not row:
         return
     offsets = list(accumulate((_distance(left, right) for left, right in pairwise(row)), initial=0.0))
     pools: list[tuple[float, float, int]] = []
-    for place, offset, weight in zip(preferred, offsets, weights, strict=True):
-        pools.append((place - offset, weight, 1))
+    for preferred_place, offset, weight in zip(preferred_places, offsets, weights, strict=True):
+        pools.append((preferred_place - offset, weight, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             pools.append(_pool(pools.pop(), pools.pop()))
     places = [mean for mean, _, count in pools for _ in range(count)]

@@ -38,9 +38,9 @@ MAX_ENTRIES = 100_000
 """The entries of one mapping or sequence."""
 
 MAX_DENSE_NODES = 100_000
-"""Up to this number, nodes may have any length. Beyond it, there must be CHARS_A_NODE characters of text for each."""
+"""Up to this number, nodes may have any length. Beyond it, there must be CHARS_PER_NODE characters of text for each."""
 
-CHARS_A_NODE = 6
+CHARS_PER_NODE = 6
 """Real playbooks have at least 6.5, on average 9."""
 
 MAX_REPEATED_NODES = 100_000
@@ -75,7 +75,7 @@ class Budget:
         self._nodes = self._chars = self._repeated_nodes = self._repeated_chars = self._merged = 0
 
     @property
-    def used(self) -> Size:
+    def used_size(self) -> Size:
         """The size of everything so far, with aliases expanded."""
         return Size(self._nodes + self._repeated_nodes, self._chars + self._repeated_chars)
 
@@ -87,23 +87,23 @@ class Budget:
             return ""
         if self._nodes > MAX_NODES:
             return f"there are more than {MAX_NODES:,} nodes"
-        if self._nodes > MAX_DENSE_NODES + offset // CHARS_A_NODE:
-            return f"{self._nodes:,} nodes up to here have fewer than {CHARS_A_NODE} characters each"
+        if self._nodes > MAX_DENSE_NODES + offset // CHARS_PER_NODE:
+            return f"{self._nodes:,} nodes up to here have fewer than {CHARS_PER_NODE} characters each"
         return ""
 
     def add_collection(self, depth: int, offset: int) -> str:
         """Add a mapping or a sequence inside ``depth`` others."""
         return TOO_MANY_LEVELS if depth >= MAX_DEPTH else self.add_scalar(0, offset)
 
-    def add_alias(self, repeated: Size, depth: int) -> str:
+    def add_alias(self, repeated_size: Size, depth: int) -> str:
         """Add an alias inside ``depth`` collections."""
-        self._repeated_nodes += repeated.nodes
-        self._repeated_chars += repeated.chars
+        self._repeated_nodes += repeated_size.nodes
+        self._repeated_chars += repeated_size.chars
         if self._repeated_nodes > MAX_REPEATED_NODES:
             return f"the aliases repeat more than {MAX_REPEATED_NODES:,} nodes"
         if self._repeated_chars > MAX_REPEATED_CHARS:
             return f"the aliases repeat more than {MAX_REPEATED_CHARS:,} characters"
-        if depth + repeated.height > MAX_DEPTH:
+        if depth + repeated_size.height > MAX_DEPTH:
             return f"with the aliases written out there are more than {MAX_DEPTH} levels"
         return ""
 

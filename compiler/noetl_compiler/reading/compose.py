@@ -166,13 +166,13 @@ class Composer:
             self._report(Code.UNSUPPORTED_YAML, span, message, "remove the tag")
         if event.anchor or event.tag:
             span = self._without_properties(event, span)
-        opened = _OpenCollection(span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
+        open_collection = _OpenCollection(span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
         if event.anchor:
-            opened.anchor, opened.before = event.anchor, self._budget.used
+            open_collection.anchor, open_collection.before = event.anchor, self._budget.used_size
             self._anchors[event.anchor] = None
         if excess := self._budget.add_collection(len(self._stack), offset):
             self._refuse(excess, span)
-        self._stack.append(opened)
+        self._stack.append(open_collection)
 
     def _end_collection(self, event: yaml.CollectionEndEvent) -> None:
         collection, last = self._stack.pop(), self._span_of(event)
@@ -187,7 +187,7 @@ class Composer:
             node = MappingNode(tuple(entries.values()), span)
         if collection.anchor and collection.before:
             self._anchors[collection.anchor] = _Anchor(
-                node, self._budget.used.since(collection.before, collection.height)
+                node, self._budget.used_size.since(collection.before, collection.height)
             )
         self._add_node(node, span, collection.height)
 
@@ -259,15 +259,15 @@ class Composer:
 
     def _merge(self, parent: _OpenCollection, node: Node) -> None:
         """Merge ``<<``: the first of several mappings takes precedence, and the mapping's own keys over all of them."""
-        for merged in node.items if isinstance(node, SequenceNode) else (node,):
-            if isinstance(merged, MappingNode):
-                if excess := self._budget.add_merge(len(merged.entries)):
-                    self._refuse(excess, merged.span)
-                for key, value in merged.entries:
+        for merged_node in node.items if isinstance(node, SequenceNode) else (node,):
+            if isinstance(merged_node, MappingNode):
+                if excess := self._budget.add_merge(len(merged_node.entries)):
+                    self._refuse(excess, merged_node.span)
+                for key, value in merged_node.entries:
                     parent.merged.setdefault(key.text, (key, value))
             else:
                 hint = 'write "<<: *anchor" or "<<: [*one, *two]"'
-                self._report(Code.UNSUPPORTED_YAML, merged.span, 'the merge key "<<" needs a mapping', hint)
+                self._report(Code.UNSUPPORTED_YAML, merged_node.span, 'the merge key "<<" needs a mapping', hint)
 
     def _refuse(self, excess: str, span: Span) -> NoReturn:
         hint = "keep data in a file, a table or a request, not in the playbook"

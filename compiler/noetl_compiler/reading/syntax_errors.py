@@ -60,8 +60,8 @@ def syntax_error(source: SourceFile, error: yaml.YAMLError) -> Diagnostic:
     """Return a diagnostic with the likely cause of a parser error."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _error(source, 0, str(error).splitlines()[0])
-    mark = error.problem_mark or error.context_mark
-    offset = mark.index if mark else 0
+    position = error.problem_mark or error.context_mark
+    offset = position.index if position else 0
     problem = ": ".join(part for part in (error.context, error.problem) if part)
     if _TOO_DEEP in problem:
         return _error(source, offset, TOO_MANY_LEVELS, code=Code.BUDGET_EXCEEDED)

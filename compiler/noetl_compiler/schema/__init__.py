@@ -74,9 +74,9 @@ def json_schema(dialect: Dialect = "v10", kinds: ToolKinds = KNOWN_KINDS) -> Sch
     }
 
 
-def _head(what: str, file: str) -> Schema:
+def _head(description: str, file: str) -> Schema:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": f"https://noetl.io/schema/{file}.json",
-        "title": f"NoETL playbook ({what})",
+        "title": f"NoETL playbook ({description})",
     }

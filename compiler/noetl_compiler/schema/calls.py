@@ -70,27 +70,27 @@ class Calls(msgspec.Struct, frozen=True):
         fields = self.kinds.tool(kind).field_names
         return (replace(INPUT, older=tuple(name for name in INPUT.older if name not in fields)),)
 
-    def flat(self, kind: str, name: str, head: tuple[Property, ...], borrowed: tuple[Model, ...] = ()) -> Model:
-        """Return a call whose fields are beside the keys of ``borrowed``. ``head`` are the properties kind and name."""
+    def flat_call(self, kind: str, name: str, head: tuple[Property, ...], included: tuple[Model, ...] = ()) -> Model:
+        """Return a call whose fields are beside the keys of ``included``. ``head`` are the properties kind and name."""
         settings = () if any(head_property.name == "spec" for head_property in head) else (_settings_property(_SPEC),)
-        return self._model(kind, name, (*head, *settings), borrowed)
+        return self._model(kind, name, (*head, *settings), included)
 
-    def nested(self, kind: str, name: str, head: tuple[Property, ...]) -> Model:
+    def nested_call(self, kind: str, name: str, head: tuple[Property, ...]) -> Model:
         """Return a call in its own mapping, whose fields may also be in ``spec``."""
         model = self._model(kind, name, head, ())
         names = words(*dict.fromkeys((*model.names, *_SPEC_WORDS)))
         spec = _SPEC if model.open else {"allOf": [_SPEC], "propertyNames": names}
         return replace(model, properties=(*head, _settings_property(spec)), inside=("spec", *model.inside))
 
-    def _model(self, kind: str, name: str, properties: tuple[Property, ...], borrowed: tuple[Model, ...]) -> Model:
+    def _model(self, kind: str, name: str, properties: tuple[Property, ...], included: tuple[Model, ...]) -> Model:
         tool = self.kinds.tool(kind)
         return Model(
             name,
             tool.summary,
             properties,
-            borrowed=(*borrowed, CALL, self.fields(kind)),
+            included=(*included, CALL, self.fields(kind)),
             needs=_required_groups(tool),
-            inside=INPUT.names if self.binds and tool.bound else (),
+            inside=INPUT.names if self.binds and tool.bound_fields else (),
             open=tool.fields is None,
         )
 
@@ -100,7 +100,7 @@ def _settings_property(spec: Schema) -> Property:
 
 
 def _required_groups(tool: ToolDescription) -> tuple[tuple[str, ...], ...]:
-    return tuple((*group, *(old for old, new in tool.renamed.items() if new in group)) for group in tool.needs)
+    return tuple((*group, *(old for old, new in tool.renamed_fields.items() if new in group)) for group in tool.needs)
 
 
 def by_kind(models: Iterable[tuple[str, Model]], *keys: str) -> list[Json]:

@@ -61,7 +61,7 @@ _STEP = Model(
 def _flat_step(kind: str, calls: Calls) -> tuple[str, Model]:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
     head = (kind_property, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
-    return kind, calls.flat(kind, f"{kind}_step", head, (_STEP,))
+    return kind, calls.flat_call(kind, f"{kind}_step", head, (_STEP,))
 
 
 _IS_FLAT: Schema = {"required": ["tool"], "properties": {"tool": {"type": "string"}}}
@@ -81,7 +81,7 @@ def steps(calls: Calls) -> Models:
                 Property("tool", _TOOL, any_of(ref("tool_with_loop"), ref("tool"))),
                 Property("spec", _ABOUT_SPEC, ref("step_spec")),
             ),
-            borrowed=(_STEP,),
+            included=(_STEP,),
         ),
         Model(
             "tool_with_loop",

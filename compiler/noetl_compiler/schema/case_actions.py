@@ -183,6 +183,6 @@ def case_actions(calls: Calls) -> Models:
 
 def _run_sink(kind: str, calls: Calls) -> tuple[str, Model]:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
-    return kind, calls.flat(
+    return kind, calls.flat_call(
         kind, f"{kind}_sink", (kind_property, Property("name", "The name of this task.", NAME, ("label",)))
     )

@@ -34,22 +34,22 @@ def field_value(field: ToolField) -> Schema:
 
 
 def _type_schema(field: ToolField) -> Schema:
-    allowed: list[Json] = list(dict.fromkeys((*(_TYPES[name] for name in field.types), "string")))
+    allowed_types: list[Json] = list(dict.fromkeys((*(_TYPES[name] for name in field.types), "string")))
     if field.choices:
         words = "|".join(_case_insensitive(word) if field.ignores_case else re.escape(word) for word in field.choices)
-        return _string_schema(allowed, [f"^({words})$"], f"one of {', '.join(field.choices)}")
+        return _string_schema(allowed_types, [f"^({words})$"], f"one of {', '.join(field.choices)}")
     if not field.types:
         return {}
     if "text" in field.types:
-        return {"type": allowed}
-    written = [_PATTERNS[name] for name in field.types if name in _PATTERNS]
-    return _string_schema(allowed, written, " or ".join(_TYPE_NAMES[name] for name in field.types))
+        return {"type": allowed_types}
+    field_patterns = [_PATTERNS[name] for name in field.types if name in _PATTERNS]
+    return _string_schema(allowed_types, field_patterns, " or ".join(_TYPE_NAMES[name] for name in field.types))
 
 
-def _string_schema(allowed: list[Json], patterns: list[str], expected: str) -> Schema:
+def _string_schema(allowed_types: list[Json], patterns: list[str], expected: str) -> Schema:
     """Return a schema in which strings must match a pattern or be a template; other types are not restricted."""
     return {
-        "type": allowed,
+        "type": allowed_types,
         "pattern": "|".join([*patterns, TEMPLATE]),
         "patternErrorMessage": f"expected {expected}, or a template",
     }

@@ -75,8 +75,8 @@ def value_of_type(value: ValueType) -> Schema:
         case Below(name, marks):
             return _ref_if_has(name, marks) if marks else values.ref(name)
         case ListOf(item, least):
-            listed = values.list_of(value_of_type(item))
-            return {**listed, "minItems": least} if least else listed
+            list_schema = values.list_of(value_of_type(item))
+            return {**list_schema, "minItems": least} if least else list_schema
         case Either(types):
             return values.any_of(*map(value_of_type, types))
         case Range(least, most, whole):

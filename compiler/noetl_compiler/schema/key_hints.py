@@ -30,22 +30,22 @@ class KeyPaths:
         """The names of all keys, without those of unsupported kinds."""
         return [_last_name(path) for path in (*self.running, *self.constructs)]
 
-    def hint(self, name: str, known: Sequence[str], parent: str = "") -> str:
+    def hint(self, name: str, known_names: Sequence[str], parent: str = "") -> str:
         """Return the hint for an unknown key below the path ``parent``; "" if no key is similar.
 
-        ``known`` are the keys allowed there.
+        ``known_names`` are the keys allowed there.
         """
         if name in self.kinds:
             return f"try {name}"
         if path := self._path_to(name, parent):
             return f"try {path}"
-        if not known:
+        if not known_names:
             return "it has no keys"
-        if hint := nearest(name, known):
+        if hint := nearest(name, known_names):
             return hint
         if similar := most_similar(name, self.names):
             return f'did you mean "{self._path_to(similar, parent)}"?'
-        return nearest_or_all(name, known, "keys are") or nearest(name, known, _FAR)
+        return nearest_or_all(name, known_names, "keys are") or nearest(name, known_names, _FAR)
 
     def _path_to(self, name: str, parent: str) -> str:
         """Return the shortest path to a key, preferably below ``parent``; "" if there is none."""
@@ -69,17 +69,17 @@ def paths_below(
 ) -> tuple[str, ...]:
     """Return a path to every key below the models of each start, the shortest first; each mapping is entered once."""
     paths: list[str] = []
-    waiting, entered = list(starts.items()), set[str]()
-    for path, models in waiting:
+    queue, visited_names = list(starts.items()), set[str]()
+    for path, models in queue:
         for key in _properties(models):
             paths.append(f"{path}.{key.name}")
-            inner = [model for model in models_in(key.value) if model.name not in entered]
-            entered.update(model.name for model in inner)
-            waiting.append((paths[-1], inner))
+            inner = [model for model in models_in(key.value) if model.name not in visited_names]
+            visited_names.update(model.name for model in inner)
+            queue.append((paths[-1], inner))
     return tuple(paths)
 
 
 def _properties(models: Sequence[Model]) -> Iterator[Property]:
     for model in models:
         yield from (key for key in model.properties if not key.deprecated)
-        yield from _properties(model.borrowed)
+        yield from _properties(model.included)

@@ -18,10 +18,10 @@ _REF = "#/definitions/"
 class KeysBelow(NamedTuple):
     """The keys that a mapping may have.
 
-    ``known`` are keys of the language. ``is_open``: the mapping has only names that the author chooses.
+    ``known_keys`` are keys of the language. ``is_open``: the mapping has only names that the author chooses.
     """
 
-    known: frozenset[str] = frozenset()
+    known_keys: frozenset[str] = frozenset()
     is_open: bool = False
 
 
@@ -40,16 +40,16 @@ def _all_keys() -> frozenset[str]:
 
 @cache
 def _keys_below(key: str) -> KeysBelow:
-    known: set[str] = set()
+    known_keys: set[str] = set()
     is_open = False
     for dialect in DIALECTS:
         models = models_of(dialect)
         models_by_name = {model.name: model for model in models}
         for property_ in _properties(models):
             if key in property_.names:
-                known |= _names(property_.value, models_by_name)
+                known_keys |= _names(property_.value, models_by_name)
                 is_open = is_open or "object" in _types(property_.value)
-    return KeysBelow(frozenset(known), is_open and not known)
+    return KeysBelow(frozenset(known_keys), is_open and not known_keys)
 
 
 def _properties(models: Models) -> Iterator[Property]:
@@ -59,13 +59,13 @@ def _properties(models: Models) -> Iterator[Property]:
 def _names(value: Json, models: Mapping[str, Model | Shape]) -> set[str]:
     """Return the keys of the models to which a value refers, also through choices and lists."""
     names: set[str] = set()
-    seen: set[str] = set()
+    visited_names: set[str] = set()
     waiting = list(_refs(value))
     while waiting:
         name = waiting.pop()
-        if name in seen or name not in models:
+        if name in visited_names or name not in models:
             continue
-        seen.add(name)
+        visited_names.add(name)
         model = models[name]
         names.update(model.names if isinstance(model, Model) else ())
         waiting += _refs(model.rules if isinstance(model, Model) else model.value)

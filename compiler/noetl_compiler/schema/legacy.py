@@ -41,7 +41,7 @@ _INPUT = Property("input", "Names and values for the next steps.", NAMES, older=
 def _flat_step(kind: str, calls: Calls) -> tuple[str, Model]:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",), required=True)
     head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_INPUT,))}.get(kind, ())
-    return kind, calls.flat(kind, f"{kind}_step", (kind_property, *head), (_STEP,))
+    return kind, calls.flat_call(kind, f"{kind}_step", (kind_property, *head), (_STEP,))
 
 
 _NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"const": None}, older=("type",))
@@ -61,14 +61,14 @@ def steps(calls: Calls) -> Models:
             "bare_step",
             "A step that calls nothing and only routes.",
             (_NO_TOOL, _INPUT),
-            borrowed=(_STEP,),
+            included=(_STEP,),
         ),
-        replace(calls.flat("noop", "store_step", (_NO_TOOL,), (_STEP,)), needs=(("sink",),)),
+        replace(calls.flat_call("noop", "store_step", (_NO_TOOL,), (_STEP,)), needs=(("sink",),)),
         Model(
             "nested_step",
             "A step whose tasks are written as in newer dialects.",
             (Property("tool", STEP.about_of("tool"), ref("tool"), required=True),),
-            borrowed=(_STEP,),
+            included=(_STEP,),
         ),
         Model(
             "step",

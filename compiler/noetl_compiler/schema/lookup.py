@@ -35,15 +35,15 @@ _TYPES: Mapping[str, str] = {
 
 
 class UnknownPathError(LookupError):
-    """The key is unknown; the message names the nearest."""
+    """The key is unknown. The message names the most similar key, if there is one."""
 
 
 class KeyEntry(NamedTuple):
     """The description of a key, a construct or a tool kind.
 
-    ``value`` describes its values, "" for a construct. ``choices`` are the allowed words with their meanings, ``older``
-    the older names of the key. ``keys`` are the keys of its mapping with their meanings; for a tool kind, ``shared``
-    are the keys that every call has. ``default`` is that of a tool's field, if any. ``tool`` is set for a tool kind.
+    ``value`` describes its values, "" for a construct. ``choices`` are the allowed words with their meanings. ``keys``
+    are the keys of its mapping with their meanings; for a tool kind, ``shared_keys`` are those that every call has.
+    ``default`` is that of a tool's field, if any. ``tool`` is set for a tool kind.
     """
 
     path: str
@@ -51,21 +51,21 @@ class KeyEntry(NamedTuple):
     value: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     examples: tuple[Json, ...] = ()
-    older: tuple[str, ...] = ()
+    older_names: tuple[str, ...] = ()
     is_required: bool = False
     keys: tuple[tuple[str, str], ...] = ()
-    shared: tuple[tuple[str, str], ...] = ()
+    shared_keys: tuple[tuple[str, str], ...] = ()
     default: Json = None
     tool: ToolDescription | None = None
 
 
 def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
     """Return the entry of a dotted path in the current dialect. Raises UnknownPathError."""
-    first, *rest = path.strip(".").split(".")
+    first, *remaining_names = path.strip(".").split(".")
     tables = _tables(kinds)
-    models, key = tables.start(first)
+    models, key = tables.models_at_start(first)
     path_so_far = first
-    for name in rest:
+    for name in remaining_names:
         key = _find_key(models, name)
         if key is None:
             raise UnknownPathError(tables.unknown_message(name, _names(models), path_so_far))
@@ -116,7 +116,7 @@ class _Tables:
             name: definition for name, definition in self._definitions.items() if isinstance(definition, Model)
         }
 
-    def start(self, name: str) -> tuple[Sequence[Model], Property | None]:
+    def models_at_start(self, name: str) -> tuple[Sequence[Model], Property | None]:
         """Return the models at the start of a path: of a construct or tool kind, or of a key, with that key."""
         if name in CONSTRUCTS:
             return self._models_named(name), None
@@ -128,21 +128,21 @@ class _Tables:
             return self.models_in(key.value), key
         if name in self._models:
             return [self._models[name]], None
-        known = [*CONSTRUCTS, *self._kinds.names, *self._models, *self._paths.names]
-        raise UnknownPathError(self.unknown_message(name, known))
+        known_names = [*CONSTRUCTS, *self._kinds.names, *self._models, *self._paths.names]
+        raise UnknownPathError(self.unknown_message(name, known_names))
 
     def entry_of_kind(self, kind: str) -> KeyEntry:
         """Return the entry of a tool kind, whose keys are separate from those of every call."""
         model, tool = self._models[f"{kind}_task"], self._kinds.tool(kind)
-        *shared, own = model.borrowed
-        every_call = replace(model, borrowed=tuple(shared))
-        own_keys, shared_keys = tuple(_keys_with_meanings([own])), tuple(_keys_with_meanings([every_call]))
-        return KeyEntry(kind, tool.summary, keys=own_keys, shared=shared_keys, tool=tool)
+        *shared_models, own_model = model.included
+        every_call = replace(model, included=tuple(shared_models))
+        own_keys, shared_keys = tuple(_keys_with_meanings([own_model])), tuple(_keys_with_meanings([every_call]))
+        return KeyEntry(kind, tool.summary, keys=own_keys, shared_keys=shared_keys, tool=tool)
 
-    def unknown_message(self, name: str, known: Sequence[str], parent: str = "") -> str:
+    def unknown_message(self, name: str, known_names: Sequence[str], parent: str = "") -> str:
         """Return the message for an unknown key, with the path where it belongs or the nearest key."""
-        hint, where = self._paths.hint(name, known, parent), f'in "{parent}"' if parent else "of a playbook"
-        return f'unknown key "{name}" {where}{f": {hint}" if hint else ""}'
+        hint, location = self._paths.hint(name, known_names, parent), f'in "{parent}"' if parent else "of a playbook"
+        return f'unknown key "{name}" {location}{f": {hint}" if hint else ""}'
 
     @cached_property
     def _paths(self) -> KeyPaths:
@@ -156,18 +156,18 @@ class _Tables:
     def models_in(self, value: Schema) -> list[Model]:
         """Return the models of a value, or of the items of a list."""
         models: dict[str, Model] = {}
-        waiting, seen = [value], set[str]()
-        while waiting:
-            schema = waiting.pop(0)
+        queue, visited_names = [value], set[str]()
+        while queue:
+            schema = queue.pop(0)
             name = str(schema.get("$ref", "")).rpartition("/")[2]
-            if name and name not in seen:
-                seen.add(name)
-                named = self._definitions[name]
-                if isinstance(named, Shape):
-                    waiting.insert(0, named.value)
+            if name and name not in visited_names:
+                visited_names.add(name)
+                definition = self._definitions[name]
+                if isinstance(definition, Shape):
+                    queue.insert(0, definition.value)
                 else:
                     models |= {model.name: model for model in self._models_named(name)}
-            waiting += _parts(schema)
+            queue += _parts(schema)
         return list(models.values())
 
     def describe_values(self, value: Schema) -> str:
@@ -179,13 +179,13 @@ class _Tables:
         if name != "task":
             return [self._models[name]]
         noop = self._models["noop_task"]
-        return [self._models["task"], replace(noop, borrowed=noop.borrowed[:-1])]
+        return [self._models["task"], replace(noop, included=noop.included[:-1])]
 
 
 def _properties(models: Iterable[Model]) -> Iterator[Property]:
     for model in models:
         yield from model.properties
-        yield from _properties(model.borrowed)
+        yield from _properties(model.included)
 
 
 def _find_key(models: Iterable[Model], name: str) -> Property | None:
@@ -198,10 +198,10 @@ def _names(models: Iterable[Model]) -> list[str]:
 
 def _keys_with_meanings(models: Iterable[Model]) -> Iterator[tuple[str, str]]:
     """Yield the name and meaning of each key; if several models have a key, that of the first."""
-    seen = set[str]()
+    visited_names = set[str]()
     for key in _properties(models):
-        if key.name not in seen and not key.deprecated:
-            seen.add(key.name)
+        if key.name not in visited_names and not key.deprecated:
+            visited_names.add(key.name)
             yield key.name, key.about
 
 

@@ -1,4 +1,4 @@
-"""Merges the schemas of all dialects to one, for folders with playbooks of several dialects.
+"""Merges the schemas of all dialects into one, for folders with playbooks of several dialects.
 
 A playbook is valid if one dialect accepts it. Equivalent definitions are merged: those with the same text whose
 references lead to equivalent definitions. They are found as in the minimisation of automata: definitions are first
@@ -29,7 +29,7 @@ def merge_dialects(schemas: Mapping[str, Schema]) -> Schema:
         for dialect, definitions_of_dialect in schemas.items()
         for name, definition in definitions_of_dialect.items()
     }
-    names = _merged_names(_classes(texts))
+    names = _merged_names(_equivalence_classes(texts))
     definitions = {names[key]: _rename_references(text, key[0], names) for key, text in texts.items()}
     choices = ({"$ref": f"#/definitions/{names[dialect, 'playbook']}"} for dialect in schemas)
     return {"anyOf": list(choices), "definitions": definitions}
@@ -40,31 +40,33 @@ def _rename_references(text: str, dialect: str, names: Mapping[_Key, str]) -> Sc
     return schema
 
 
-def _classes(texts: Mapping[_Key, str]) -> dict[_Key, int]:
+def _equivalence_classes(texts: Mapping[_Key, str]) -> dict[_Key, int]:
     """Return the number of the class of each definition; equivalent definitions have the same."""
-    numbers, class_count = _number_equal(dict(texts)), 0
-    while class_count < (class_count := len(set(numbers.values()))):
-        numbers = _number_equal(
-            {
-                key: (numbers[key], *(numbers[key[0], name] for name in _REFERENCE.findall(text)))
-                for key, text in texts.items()
-            }
-        )
-    return numbers
+    numbers = _number_classes(texts)
+    while True:
+        labels = {
+            key: (numbers[key], *(numbers[key[0], name] for name in _REFERENCE.findall(text)))
+            for key, text in texts.items()
+        }
+        refined_numbers = _number_classes(labels)
+        if len(set(refined_numbers.values())) == len(set(numbers.values())):
+            return numbers
+        numbers = refined_numbers
 
 
-def _number_equal(marks: Mapping[_Key, object]) -> dict[_Key, int]:
-    known: dict[object, int] = {}
-    return {key: known.setdefault(mark, len(known)) for key, mark in marks.items()}
+def _number_classes(labels: Mapping[_Key, object]) -> dict[_Key, int]:
+    """Number the definitions from 0, with the same number for equal labels."""
+    number_of_label: dict[object, int] = {}
+    return {key: number_of_label.setdefault(label, len(number_of_label)) for key, label in labels.items()}
 
 
 def _merged_names(classes: Mapping[_Key, int]) -> dict[_Key, str]:
     """Return the new name of each definition; a name that several classes have gets the prefix of a dialect."""
-    first: dict[tuple[str, int], str] = {}
+    first_dialects: dict[tuple[str, int], str] = {}
     for (dialect, name), number in classes.items():
-        first.setdefault((name, number), dialect)
-    ambiguous_names = {name for name, _ in first if sum(name == other for other, _ in first) > 1}
+        first_dialects.setdefault((name, number), dialect)
+    ambiguous_names = {name for name, _ in first_dialects if sum(name == other for other, _ in first_dialects) > 1}
     return {
-        key: f"{first[key[1], number]}_{key[1]}" if key[1] in ambiguous_names else key[1]
+        key: f"{first_dialects[key[1], number]}_{key[1]}" if key[1] in ambiguous_names else key[1]
         for key, number in classes.items()
     }

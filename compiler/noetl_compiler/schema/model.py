@@ -35,15 +35,15 @@ class Property(msgspec.Struct, frozen=True):
         return (self.name, *self.older)
 
 
-def without_effect(name: str, why: str) -> Property:
+def without_effect(name: str, reason: str) -> Property:
     """Return a key that the compiler ignores with a warning."""
-    return Property(name, f"Has no effect: {why}.", deprecated=True)
+    return Property(name, f"Has no effect: {reason}.", deprecated=True)
 
 
 class Model(msgspec.Struct, frozen=True):
     """A mapping of a playbook.
 
-    ``borrowed`` are models whose properties are allowed here too. Of each group of keys in ``needs``, one is required,
+    ``included`` are models whose properties are allowed here too. Of each group of keys in ``needs``, one is required,
     here or in one of the mappings ``inside``. Unknown keys are errors unless the model is ``open``. ``rules`` are
     further keywords of JSON Schema.
     """
@@ -51,7 +51,7 @@ class Model(msgspec.Struct, frozen=True):
     name: str
     about: str
     properties: tuple[Property, ...]
-    borrowed: tuple[Model, ...] = ()
+    included: tuple[Model, ...] = ()
     needs: tuple[tuple[str, ...], ...] = ()
     open: bool = False
     inside: tuple[str, ...] = ()
@@ -60,8 +60,8 @@ class Model(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """All keys that are allowed here, with their older names."""
-        own = (name for key in self.properties for name in key.names)
-        return tuple(dict.fromkeys((*own, *(name for model in self.borrowed for name in model.names))))
+        own_names = (name for key in self.properties for name in key.names)
+        return tuple(dict.fromkeys((*own_names, *(name for model in self.included for name in model.names))))
 
 
 class Shape(msgspec.Struct, frozen=True):

@@ -40,7 +40,7 @@ _IS_FORK: Schema = {"required": ["then"], "not": {"required": ["step"]}}
 _IS_CHOICE: Schema = {**has("when", "then", "else"), "not": {"required": ["step"]}}
 
 _ROUTES: Models = (
-    *(model_of(one) for one in tables.ROUTES if one is not tables.TARGET),
+    *(model_of(construct) for construct in tables.ROUTES if construct is not tables.TARGET),
     Shape(
         "next",
         any_of(

@@ -14,10 +14,10 @@ from noetl_compiler.schema.shapes import JUMPS_NEED_TO, OTHERWISE_VERDICT, SHAPE
 
 __all__ = ["SHARED", "STEP_SPECS"]
 
-_RULES = {one.name: JUMPS_NEED_TO for one in (ACTION, EVAL_RULE)}
+_RULES = {construct.name: JUMPS_NEED_TO for construct in (ACTION, EVAL_RULE)}
 
 SHARED: Models = (
-    *(model_of(one, _RULES.get(one.name)) for one in (*ROOT, *LOOPS, *POLICIES, *RESULTS, *SINKS)),
+    *(model_of(construct, _RULES.get(construct.name)) for construct in (*ROOT, *LOOPS, *POLICIES, *RESULTS, *SINKS)),
     *SHAPES,
 )
 

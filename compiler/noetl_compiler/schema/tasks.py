@@ -20,11 +20,17 @@ _LABELLED: Schema = {"additionalProperties": ref("task")}
 def tasks(calls: Calls) -> Models:
     """Return the models of ``tool`` for the calls of a dialect."""
     kinds = tuple((kind, _task(kind, calls)) for kind in calls.kinds.names)
-    chosen = Property("kind", "The kind of tool to call.", calls.kinds.words, older=("type",), required=True)
+    kind_choice = Property("kind", "The kind of tool to call.", calls.kinds.words, older=("type",), required=True)
     return (
         *map(calls.fields, calls.kinds.names),
         *(model for _, model in kinds),
-        Model("task", "One call of a tool.", (chosen,), open=True, rules={"allOf": by_kind(kinds, *chosen.names)}),
+        Model(
+            "task",
+            "One call of a tool.",
+            (kind_choice,),
+            open=True,
+            rules={"allOf": by_kind(kinds, *kind_choice.names)},
+        ),
         *map(model_of, CALLS),
         Shape("item", {"type": "object", "if": _IS_LABELLED, "then": _LABELLED, "else": ref("task")}),
         Shape("tool", any_of(ref("item"), list_of(ref("item")))),
@@ -33,5 +39,5 @@ def tasks(calls: Calls) -> Models:
 
 def _task(kind: str, calls: Calls) -> Model:
     kind_property = Property("kind", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",))
-    named = {"workbook": (CALLED, _LABEL), "secrets": (_LABEL,)}.get(kind, (_NAME,))
-    return calls.nested(kind, f"{kind}_task", (kind_property, *named))
+    name_properties = {"workbook": (CALLED, _LABEL), "secrets": (_LABEL,)}.get(kind, (_NAME,))
+    return calls.nested_call(kind, f"{kind}_task", (kind_property, *name_properties))

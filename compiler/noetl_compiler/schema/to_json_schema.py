@@ -19,17 +19,17 @@ def definitions(models: Models, usual: Collection[str]) -> Schema:
 
 def _properties(model: Model, usual: Collection[str]) -> Schema:
     """Return every property under each of its names."""
-    rendered: Schema = {}
+    schema: Schema = {}
     for key in model.properties:
-        rendered[key.name] = _property(key, key.about, deprecated=key.deprecated and key.name not in usual)
+        schema[key.name] = _property(key, key.about, deprecated=key.deprecated and key.name not in usual)
         for name in key.older:
-            rendered[name] = _older(key, name, usual)
-    return rendered
+            schema[name] = _older(key, name, usual)
+    return schema
 
 
-def _borrowed_keys(model: Model) -> Schema:
+def _included_keys(model: Model) -> Schema:
     """Return the keys of borrowed models, which are allowed here and described there."""
-    return {name: True for lender in model.borrowed for name in lender.names}
+    return {name: True for included_model in model.included for name in included_model.names}
 
 
 def _older(key: Property, name: str, usual: Collection[str]) -> Schema:
@@ -40,8 +40,8 @@ def _older(key: Property, name: str, usual: Collection[str]) -> Schema:
 
 def _property(key: Property, about: str, *, deprecated: bool) -> Schema:
     value = key.value if key.required else _or_null(key.value)
-    hidden: Schema = {"deprecated": True, "doNotSuggest": True} if deprecated else {}
-    return {"description": about, **hidden, **_snippet(key, about), **value}
+    editor_flags: Schema = {"deprecated": True, "doNotSuggest": True} if deprecated else {}
+    return {"description": about, **editor_flags, **_snippet(key, about), **value}
 
 
 def _snippet(key: Property, about: str) -> Schema:
@@ -67,13 +67,13 @@ def _mapping(model: Model, usual: Collection[str]) -> Schema:
     required: list[Json] = [key.name for key in model.properties if key.required and not key.older]
     groups = [key.names for key in model.properties if key.required and key.older]
     needs = [_need_schema(group, model) for group in (*groups, *model.needs)]
-    borrowed: list[Json] = [{"$ref": f"#/definitions/{lender.name}"} for lender in model.borrowed]
-    constraints: list[Json] = [*borrowed, *needs, *_list(model.rules.get("allOf", []))]
+    included: list[Json] = [{"$ref": f"#/definitions/{included_model.name}"} for included_model in model.included]
+    constraints: list[Json] = [*included, *needs, *_list(model.rules.get("allOf", []))]
     return {
         "description": model.about,
         "type": "object",
         **({"required": required} if required else {}),
-        "properties": {**_borrowed_keys(model), **_properties(model, usual)},
+        "properties": {**_included_keys(model), **_properties(model, usual)},
         **({} if model.open else {"additionalProperties": False}),
         **model.rules,
         **({"allOf": constraints} if constraints else {}),

@@ -42,12 +42,18 @@ class ToolKinds:
     def fields(self, kind: str) -> tuple[Property, ...]:
         """Return the fields of a kind with their older names; a kind that accepts any field has none."""
         tool = self._of[kind]
-        older = {new: tuple(old for old, name in tool.renamed.items() if name == new) for new in tool.renamed.values()}
+        older = {
+            new: tuple(old for old, name in tool.renamed_fields.items() if name == new)
+            for new in tool.renamed_fields.values()
+        }
         kind_properties = (
             Property(name, field.about, field_value(field), older.get(name, ()), deprecated=field.is_rare)
             for name, field in (tool.fields or {}).items()
         )
-        return (*kind_properties, *(without_effect(name, "the tool does not know it") for name in sorted(tool.ignored)))
+        return (
+            *kind_properties,
+            *(without_effect(name, "the tool does not know it") for name in sorted(tool.ignored_fields)),
+        )
 
     def is_supported(self, kind: str) -> bool:
         """Whether a run may call it. Tasks of the workbook are part of the graph of their caller."""

@@ -66,9 +66,9 @@ _SINKS = properties(sink_and_save(STEP_SPEC.about_of("sink")))
 
 _NOT_FLAT = ("cursor", "policy", "frame", "distribution")
 _ITERATED = tuple(
-    replace(one, older=tuple(name for name in one.older if name != "as"))
-    for one in properties(LOOP_KEYS)
-    if one.name not in _NOT_FLAT
+    replace(loop_key, older=tuple(name for name in loop_key.older if name != "as"))
+    for loop_key in properties(LOOP_KEYS)
+    if loop_key.name not in _NOT_FLAT
 )
 _ITERATES = any_of(
     *({"required": [key], "properties": {key: {"enum": ["iterator", "loop"]}}} for key in ("type", "tool"))
@@ -109,28 +109,28 @@ def steps(calls: Calls) -> Models:
                 *_SINKS,
                 without_effect("enumerate", "the index of an iteration is always available as loop.index"),
             ),
-            borrowed=(_STEP,),
+            included=(_STEP,),
             needs=(("collection", "in", "items", "data", "loop"),),
         ),
         Model(
             "call_step",
             "Calls something by its name.",
             (Property("type", "What kind of step this is.", form.words), _CALL, INPUT),
-            borrowed=(_STEP,),
+            included=(_STEP,),
         ),
         Model(
             "nested_step",
             "A step whose tasks are written as in newer dialects.",
             (Property("tool", STEP.about_of("tool"), ref("tool"), required=True), INPUT),
-            borrowed=(_STEP,),
+            included=(_STEP,),
         ),
         Model(
             "region_step",
             "Runs the steps from here to the one with its end_loop once for each item.",
             (Property("loop", "The items, and the name of each.", ref("loop"), required=True), INPUT, *_SINKS),
-            borrowed=(_STEP,),
+            included=(_STEP,),
         ),
-        Model("bare_step", "A step that calls nothing and only routes.", (INPUT,), borrowed=(_STEP,)),
+        Model("bare_step", "A step that calls nothing and only routes.", (INPUT,), included=(_STEP,)),
         Model(
             "step",
             "A step: it calls something, and follows the routes in next.",

@@ -39,7 +39,7 @@ class Form(msgspec.Struct, frozen=True):
     @property
     def words(self) -> Schema:
         """The schema of the kinds that can be called, with their older names."""
-        older = {word: f'An older word for "{kind}".' for kind, spelled in _OLDER_WORDS.items() for word in spelled}
+        older = {word: f'An older word for "{kind}".' for kind, spellings in _OLDER_WORDS.items() for word in spellings}
         return described_words(
             {**self.calls.kinds.meanings, **older, **dict.fromkeys(_SAVES, "Only stores something.")}
         )
@@ -68,24 +68,34 @@ class Form(msgspec.Struct, frozen=True):
     def _model(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
         kind_property = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
-        named = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
-        bound = (INPUT,) if kind in PSEUDO_KINDS else ()
-        own = () if self.around else RETURN_AND_ON_ERROR
-        return self.calls.flat(kind, f"{kind}_{self.name}", (*kind_property, *named, *bound, *own), self.around)
+        name_properties = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
+        input_properties = (INPUT,) if kind in PSEUDO_KINDS else ()
+        own_properties = () if self.around else RETURN_AND_ON_ERROR
+        return self.calls.flat_call(
+            kind,
+            f"{kind}_{self.name}",
+            (*kind_property, *name_properties, *input_properties, *own_properties),
+            self.around,
+        )
 
     def _saving_model(self) -> Model:
         kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
         kind_property = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
-        flat = properties(one for one in SINK_KEYS if FLAT_KEYS.issuperset(one.names))
-        nested = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
+        flat_properties = properties(sink_key for sink_key in SINK_KEYS if FLAT_KEYS.issuperset(sink_key.names))
+        save_property = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
-        own = () if self.around else RETURN_AND_ON_ERROR
-        return Model(f"saving_{self.name}", about, (*kind_property, _NAME, nested, *flat, *own), self.around)
+        own_properties = () if self.around else RETURN_AND_ON_ERROR
+        return Model(
+            f"saving_{self.name}",
+            about,
+            (*kind_property, _NAME, save_property, *flat_properties, *own_properties),
+            self.around,
+        )
 
     def _only_saves(self) -> Schema:
-        marked: Schema = {"allOf": [_has_kind(self.keys, V1_MARKS), has(*_SAVES)]}
-        unnamed: Schema = {"allOf": [has(*_SAVES), {"not": has(*self.keys, "path", "name", "task")}]}
-        return any_of(_has_kind(self.keys, _SAVES), marked, unnamed)
+        marked_save: Schema = {"allOf": [_has_kind(self.keys, V1_MARKS), has(*_SAVES)]}
+        save_without_name: Schema = {"allOf": [has(*_SAVES), {"not": has(*self.keys, "path", "name", "task")}]}
+        return any_of(_has_kind(self.keys, _SAVES), marked_save, save_without_name)
 
 
 def _has_kind(keys: tuple[str, ...], kinds: tuple[str, ...]) -> Schema:
@@ -99,15 +109,15 @@ _HAS_STORE = any_of(
 
 def nested_calls(calls: Calls) -> Models:
     """Return the models of calls in a mapping of their own."""
-    nested = Form("call", V1_KIND_KEYS, calls)
+    form = Form("call", V1_KIND_KEYS, calls)
     return (
-        *nested.models(),
+        *form.models(),
         Model(
             "call_of_kind",
             "What is called.",
-            tuple(Property(key, "The kind of what is called.", nested.words) for key in nested.keys),
+            tuple(Property(key, "The kind of what is called.", form.words) for key in form.keys),
             open=True,
-            rules=nested.choice(ref("workbook_call")),
+            rules=form.choice(ref("workbook_call")),
         ),
         Shape("called", any_of(NAME, ref("call_of_kind"))),
         Shape("saved", {"type": "object", "if": _HAS_STORE, "then": ref("sink")}),

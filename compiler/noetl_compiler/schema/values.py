@@ -99,9 +99,9 @@ def ref(name: str) -> Schema:
     return {"$ref": f"#/definitions/{name}"}
 
 
-def words(*allowed: str) -> Schema:
+def words(*choices: str) -> Schema:
     """Return the schema of a value that must be one of these words."""
-    return {"enum": list(allowed)}
+    return {"enum": list(choices)}
 
 
 def described_words(meanings: Mapping[str, str]) -> Schema:
@@ -109,9 +109,9 @@ def described_words(meanings: Mapping[str, str]) -> Schema:
     return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
 
 
-def open_words(*known: str) -> Schema:
-    """The schema of any text, for which editors propose these words."""
-    return {**NAME, "examples": list(known)}
+def open_words(*known_words: str) -> Schema:
+    """Return the schema of any text, for which editors propose these words."""
+    return {**NAME, "examples": list(known_words)}
 
 
 def any_of(*values: Schema) -> Schema:
@@ -140,7 +140,7 @@ def has(*keys: str) -> Schema:
 
 def first_of(*cases: tuple[Schema, Schema], otherwise: Schema) -> Schema:
     """Return a schema that applies the value of the first case whose test matches, or ``otherwise``."""
-    chosen = otherwise
+    branch = otherwise
     for test, value in reversed(cases):
-        chosen = {"if": test, "then": value, "else": chosen}
-    return chosen
+        branch = {"if": test, "then": value, "else": branch}
+    return branch

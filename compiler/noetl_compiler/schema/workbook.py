@@ -47,13 +47,13 @@ def workbook(calls: Calls) -> Models:
 def _task(kind: str, calls: Calls) -> Model:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
     head = (_LABEL, kind_property, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
-    return replace(calls.flat(kind, f"{kind}_workbook_task", head), needs=())
+    return replace(calls.flat_call(kind, f"{kind}_workbook_task", head), needs=())
 
 
 def _incomplete_task(kinds: ToolKinds) -> Schema:
     """Return the schema of a task without the required fields of its tool, which is valid until a step calls it."""
-    needed = sorted({name for kind in kinds.names for group in kinds.tool(kind).needs for name in group})
-    return {"type": "object", "required": ["kind"], "not": has(*needed)}
+    required_names = sorted({name for kind in kinds.names for group in kinds.tool(kind).needs for name in group})
+    return {"type": "object", "required": ["kind"], "not": has(*required_names)}
 
 
 def _workbook_models(incomplete_task: Schema) -> Models:

@@ -22,7 +22,7 @@ __all__ = [
     "MAX_NODES",
     "MAX_NODES_PASSED_ON",
     "MAX_STEPS",
-    "NODES_A_CONTAINER",
+    "NODES_PER_CONTAINER",
     "TOO_MANY_BITS",
     "BudgetExceededError",
     "NotDataError",
@@ -42,29 +42,29 @@ MAX_NODES_PASSED_ON = 8_000_000
 
 MAX_BITS = 10_000
 
-NODES_A_CONTAINER = 32
+NODES_PER_CONTAINER = 32
 """The cost of creating a container, relative to copying one of its items."""
 
-_UNITS_A_STEP, _UNITS_A_NODE_PASSED_ON = 10, 2
+_UNITS_PER_STEP, _UNITS_PER_NODE_PASSED_ON = 10, 2
 """Charges are counted in units, which are integers, so that sums do not depend on their order. A character costs one.
 """
 
-_NODES_A_CREATED_NODE = MAX_NODES_PASSED_ON // MAX_NODES
+_NODES_PER_CREATED_NODE = MAX_NODES_PASSED_ON // MAX_NODES
 
-_WORD, _BITS_A_STEP = 64, 15
-_SQUARED_BITS_A_STEP = 30_000
+_WORD, _BITS_PER_STEP = 64, 15
+_SQUARED_BITS_PER_STEP = 30_000
 """Converting an integer between binary and decimal takes time in proportion to the square of its length."""
 
-_STEPS_A_DEEP_READ, _STEPS_A_CONTAINER, _STEPS_AN_ITEM = 130, 20, 3
-_STEPS_A_FLOAT, _STEPS_NOT_CACHED = 7, 100
-_CHARS_A_STEP_OUTSIDE_ASCII = 2
+_STEPS_PER_DEEP_READ, _STEPS_PER_CONTAINER, _STEPS_PER_ITEM = 130, 20, 3
+_STEPS_PER_FLOAT, _STEPS_NOT_CACHED = 7, 100
+_CHARS_PER_STEP_OUTSIDE_ASCII = 2
 """Filters that compare strings convert their case, which is slow where one letter becomes several."""
 
 _CONTAINERS = frozenset({list, tuple, dict})
 _NO_ITEMS: dict[str, Any] = {}
 _VIEWS: frozenset[type] = frozenset({type(_NO_ITEMS.keys()), type(_NO_ITEMS.values()), type(_NO_ITEMS.items())})
 _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
-_STEPS_A_RENDERING, _STEPS_A_MISSING_NAME, _CHARS_A_STEP_OF_SOURCE = 200, 500, 16
+_STEPS_PER_RENDERING, _STEPS_PER_MISSING_NAME, _CHARS_PER_STEP_OF_SOURCE = 200, 500, 16
 
 
 class NotDataError(TypeError):
@@ -111,32 +111,32 @@ class RenderBudget:
 
     def __init__(self) -> None:
         self.is_passing_on = False
-        self._units = MAX_STEPS * _UNITS_A_STEP
+        self._units = MAX_STEPS * _UNITS_PER_STEP
         self._chars = MAX_CHARS
         self._nodes = MAX_NODES_PASSED_ON
         self._weights: dict[int, _Weight] = {}
 
     def charge_start(self, source: str) -> None:
         """Charge the fixed cost of rendering a template."""
-        self.charge_steps(_STEPS_A_RENDERING + len(source) // _CHARS_A_STEP_OF_SOURCE)
+        self.charge_steps(_STEPS_PER_RENDERING + len(source) // _CHARS_PER_STEP_OF_SOURCE)
 
     def charge_missing_name(self) -> None:
         """Charge for the search of the undefined name. It follows the rendering, so it is never refused."""
-        self._units -= _STEPS_A_MISSING_NAME * _UNITS_A_STEP
+        self._units -= _STEPS_PER_MISSING_NAME * _UNITS_PER_STEP
 
     def work(self) -> int:
-        """The work charged so far, in steps.
+        """Return the work charged so far, in steps.
 
         An exceeded budget counts as fully used, because the excess depends on which containers of the scope are the
         same object, which may differ in a replay.
         """
         if min(self._units, self._chars, self._nodes) < 0:
             return MAX_STEPS
-        return MAX_STEPS - self._units // _UNITS_A_STEP
+        return MAX_STEPS - self._units // _UNITS_PER_STEP
 
     def charge_steps(self, count: int = 1) -> None:
         """Charge for work."""
-        self._units -= count * _UNITS_A_STEP
+        self._units -= count * _UNITS_PER_STEP
         if self._units < 0:
             raise BudgetExceededError(f"the template takes more than {MAX_STEPS:,} steps")
 
@@ -151,12 +151,12 @@ class RenderBudget:
 
     def charge_nodes(self, count: int) -> None:
         """Charge for nodes of the rendered data."""
-        count *= 1 if self.is_passing_on else _NODES_A_CREATED_NODE
+        count *= 1 if self.is_passing_on else _NODES_PER_CREATED_NODE
         self._nodes -= count
         if self._nodes < 0:
             limit = MAX_NODES_PASSED_ON if self.is_passing_on else MAX_NODES
             raise BudgetExceededError(f"the template yields more than {limit:,} values")
-        self._units -= count * _UNITS_A_NODE_PASSED_ON
+        self._units -= count * _UNITS_PER_NODE_PASSED_ON
         if self._units < 0:
             self.charge_steps(0)
 
@@ -169,13 +169,13 @@ class RenderBudget:
         """Charge for computing an integer of ``bits`` bits."""
         if bits > _WORD:
             self.check_bits(bits)
-            self.charge_steps(bits // _BITS_A_STEP)
+            self.charge_steps(bits // _BITS_PER_STEP)
 
     def charge_digits(self, bits: int) -> None:
         """Charge for writing or reading an integer of ``bits`` bits in decimal."""
         if bits > _WORD:
             self.charge_long_integer(bits)
-            self.charge_steps(bits * bits // _SQUARED_BITS_A_STEP)
+            self.charge_steps(bits * bits // _SQUARED_BITS_PER_STEP)
 
     def charge_read(self, value: Any) -> None:
         """Charge for an operation that reads ``value`` once, but not its nested values."""
@@ -197,10 +197,10 @@ class RenderBudget:
             self.check_bits(value.bit_length())
         elif kind in _CONTAINERS:
             times = max(1, times)
-            self.charge_steps(_STEPS_A_DEEP_READ)
-            known = self._weights.get(id(value))
-            if known is not None:
-                self._charge_known(known, times)
+            self.charge_steps(_STEPS_PER_DEEP_READ)
+            cached_weight = self._weights.get(id(value))
+            if cached_weight is not None:
+                self._charge_weight(cached_weight, times)
                 return
             weight = self._charge_container(value, times)
             if weight.steps > _STEPS_NOT_CACHED:
@@ -209,11 +209,11 @@ class RenderBudget:
             self.charge_steps(len(value))
             self.charge_deep_read(list(value), times)
         elif kind is range:
-            self.charge_steps(_STEPS_AN_ITEM * len(value) * times)
+            self.charge_steps(_STEPS_PER_ITEM * len(value) * times)
 
-    def _charge_known(self, known: _Weight, times: int) -> None:
-        self.charge_steps(known.steps * times)
-        self.charge_chars(known.chars * times)
+    def _charge_weight(self, cached_weight: _Weight, times: int) -> None:
+        self.charge_steps(cached_weight.steps * times)
+        self.charge_chars(cached_weight.chars * times)
 
     def _charge_container(self, container: Any, times: int) -> _Weight:
         """Charge for a container level by level, each before its items are read, and return its weight.
@@ -224,15 +224,15 @@ class RenderBudget:
         level: list[Any] = [container]
         while level:
             count = sum([2 * len(inner) if inner.__class__ is dict else len(inner) for inner in level])
-            self.charge_steps(_STEPS_AN_ITEM * count * times)
-            steps += _STEPS_AN_ITEM * count
+            self.charge_steps(_STEPS_PER_ITEM * count * times)
+            steps += _STEPS_PER_ITEM * count
             inner_containers: list[Any] = []
             for items in _children_of(level):
                 kinds = set(map(type, items))
-                charged = self._charge_items(items, kinds, times)
-                steps, chars = steps + charged[0], chars + charged[1]
+                charged_amounts = self._charge_items(items, kinds, times)
+                steps, chars = steps + charged_amounts[0], chars + charged_amounts[1]
                 if inner_kinds := kinds & _CONTAINERS:
-                    container_steps = _STEPS_A_CONTAINER * sum(
+                    container_steps = _STEPS_PER_CONTAINER * sum(
                         [countOf(map(type, items), kind) for kind in inner_kinds]
                     )
                     self.charge_steps(container_steps * times)
@@ -240,12 +240,12 @@ class RenderBudget:
                     inner_containers += [item for item in items if item.__class__ in _CONTAINERS]
             level = []
             for item in inner_containers:
-                known = self._weights.get(id(item))
-                if known is None:
+                cached_weight = self._weights.get(id(item))
+                if cached_weight is None:
                     level.append(item)
                 else:
-                    self._charge_known(known, times)
-                    steps, chars = steps + known.steps, chars + known.chars
+                    self._charge_weight(cached_weight, times)
+                    steps, chars = steps + cached_weight.steps, chars + cached_weight.chars
         return _Weight(container, steps, chars)
 
     def _charge_items(self, items: Collection[Any], kinds: set[type], times: int) -> tuple[int, int]:
@@ -255,15 +255,15 @@ class RenderBudget:
         """
         steps = chars = 0
         if float in kinds:
-            steps = _STEPS_A_FLOAT * countOf(map(type, items), float)
+            steps = _STEPS_PER_FLOAT * countOf(map(type, items), float)
             self.charge_steps(steps * times)
         if str in kinds:
             strings = _items_of_kind(str, items, kinds)
             chars = sum(map(len, strings))
             self.charge_chars(chars * times)
             if not all(map(str.isascii, strings)):
-                steps += chars // _CHARS_A_STEP_OUTSIDE_ASCII
-                self.charge_steps(chars * times // _CHARS_A_STEP_OUTSIDE_ASCII)
+                steps += chars // _CHARS_PER_STEP_OUTSIDE_ASCII
+                self.charge_steps(chars * times // _CHARS_PER_STEP_OUTSIDE_ASCII)
                 check_text("".join(strings))
         if int in kinds:
             numbers = _items_of_kind(int, items, kinds)

@@ -16,7 +16,7 @@ from jinja2 import nodes
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.locate import Role, find_word
-from noetl_compiler.templating.paths import Applied
+from noetl_compiler.templating.paths import Application
 from noetl_compiler.templating.sandbox import ENVIRONMENT, METHODS
 
 __all__ = ["TemplateProblem", "may_access_internals", "name_problems"]
@@ -80,15 +80,15 @@ class TemplateProblem(NamedTuple):
     forbidden: bool = False
 
 
-def name_problems(source: str, tree: nodes.Template, applied: Iterable[Applied]) -> Iterator[TemplateProblem]:
+def name_problems(source: str, tree: nodes.Template, applications: Iterable[Application]) -> Iterator[TemplateProblem]:
     """Yield the problems of the calls, filters, tests and attributes in a tree, in no particular order."""
-    bound = _names_bound_in(tree) if "{%" in source else frozenset[str]()
-    for node in applied:
+    bound_names = _names_bound_in(tree) if "{%" in source else frozenset[str]()
+    for node in applications:
         match node:
-            case nodes.Call(node=nodes.Name(name=name)) if name not in bound:
+            case nodes.Call(node=nodes.Name(name=name)) if name not in bound_names:
                 yield from _function_problems(source, name, node.lineno)
-            case nodes.Call(node=nodes.Getattr() as called) if not _is_jinja_object(called.node):
-                yield from _method_problems(source, called)
+            case nodes.Call(node=nodes.Getattr() as method) if not _is_jinja_object(method.node):
+                yield from _method_problems(source, method)
             case nodes.Filter():
                 yield from _filter_or_test_problems(source, node.name, "filter", node.lineno)
                 yield from _string_argument_problems(source, node)
@@ -107,8 +107,8 @@ def may_access_internals(source: str) -> bool:
 
 def _names_bound_in(tree: nodes.Template) -> frozenset[str]:
     """Return the names that the template defines: its macros and variables. Only statements define names."""
-    stored = (node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
-    return frozenset({*stored, *(macro.name for macro in tree.find_all(nodes.Macro))})
+    assigned_names = (node.name for node in tree.find_all(nodes.Name) if node.ctx != "load")
+    return frozenset({*assigned_names, *(macro.name for macro in tree.find_all(nodes.Macro))})
 
 
 def _function_problems(source: str, name: str, line: int) -> Iterator[TemplateProblem]:
@@ -119,10 +119,10 @@ def _function_problems(source: str, name: str, line: int) -> Iterator[TemplatePr
         yield TemplateProblem(f'unknown function "{name}"', _replacement_hint(name, _SUGGESTED_FUNCTIONS), *span)
 
 
-def _method_problems(source: str, called: nodes.Getattr) -> Iterator[TemplateProblem]:
-    name = called.attr
-    span = find_word(source, name, "method", called.lineno)
-    is_clock = name == "now" or (name == "time" and isinstance(called.node, nodes.Name) and called.node.name == "time")
+def _method_problems(source: str, method: nodes.Getattr) -> Iterator[TemplateProblem]:
+    name = method.attr
+    span = find_word(source, name, "method", method.lineno)
+    is_clock = name == "now" or (name == "time" and isinstance(method.node, nodes.Name) and method.node.name == "time")
     if hint := _CLOCK_HINT if is_clock else _nondeterminism_hint(name):
         yield _nondeterminism(f"{name}()", hint, span)
     elif name not in METHODS and not name.startswith("__"):
@@ -132,14 +132,14 @@ def _method_problems(source: str, called: nodes.Getattr) -> Iterator[TemplatePro
 def _filter_or_test_problems(
     source: str, name: str, kind: Role, line: int, role: Role | None = None
 ) -> Iterator[TemplateProblem]:
-    known = FILTERS if kind == "filter" else TESTS
-    if name in known:
+    known_names = FILTERS if kind == "filter" else TESTS
+    if name in known_names:
         return
     span = find_word(source, name, role or kind, line)
     if hint := _nondeterminism_hint(name):
         yield _nondeterminism(name, hint, span)
     else:
-        suggestions = [candidate for candidate in known if " " not in candidate]
+        suggestions = [candidate for candidate in known_names if " " not in candidate]
         yield TemplateProblem(f'unknown {kind} "{name}"', _replacement_hint(name, suggestions), *span)
 
 
@@ -191,10 +191,10 @@ def _nondeterminism(name: str, hint: str, span: tuple[int, int]) -> TemplateProb
     return TemplateProblem(f'"{name}" is not deterministic, so a replay could differ', hint, *span, forbidden=True)
 
 
-def _replacement_hint(name: str, known: Collection[str]) -> str:
+def _replacement_hint(name: str, known_names: Collection[str]) -> str:
     if name in _REPLACEMENTS:
         return _REPLACEMENTS[name] or f"write | {_FILTER_NAMES.get(name, name)}"
-    return nearest(name, known, _SIMILARITY)
+    return nearest(name, known_names, _SIMILARITY)
 
 
 _FILTER_NAMES = {"sorted": "sort", "reversed": "reverse"}

@@ -25,14 +25,14 @@ _MAX_SHALLOW_CHARS = 150
 class TemplateFacts(NamedTuple):
     """The result of the static analysis of a template.
 
-    ``reads``: the sorted dotted paths of the scope that it names. ``tested``: those that it only tests for existence.
+    ``reads``: the sorted dotted paths of the scope that it names. ``tested_paths``: those tested for existence.
     ``needs``: those that must be defined; empty if the template has problems. ``truths`` and ``non_boolean`` describe
     the template as a condition: its known results, and results that are not boolean. All are empty for plain text.
     """
 
     problems: tuple[TemplateProblem, ...] = ()
     reads: tuple[str, ...] = ()
-    tested: tuple[str, ...] = ()
+    tested_paths: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     truths: Truths = NO_TRUTHS
     non_boolean: tuple[NonBoolean, ...] = ()
@@ -92,21 +92,26 @@ def _examine_simple(source: str) -> TemplateFacts | None:
 
 def _merge_facts(facts: Sequence[TemplateFacts]) -> TemplateFacts:
     reads = tuple(sorted({path for part in facts for path in part.reads}))
-    tested = tuple(sorted({path for part in facts for path in part.tested}))
-    return TemplateFacts((), reads, tested, unguarded_paths(reads, tested))
+    tested_paths = tuple(sorted({path for part in facts for path in part.tested_paths}))
+    return TemplateFacts((), reads, tested_paths, unguarded_paths(reads, tested_paths))
 
 
 def _examine_parsed(source: str) -> TemplateFacts:
     tree = parse_template(source)
-    reads, tested, applied = collect_paths(tree)
-    problems = tuple(sorted(name_problems(source, tree, applied), key=_offsets))
+    reads, tested_paths, applications = collect_paths(tree)
+    problems = tuple(sorted(name_problems(source, tree, applications), key=_offsets))
     if not problems and _may_be_too_deep(source):
         compile_template(source)
     if problems:
-        return TemplateFacts(problems, reads, tested)
+        return TemplateFacts(problems, reads, tested_paths)
     expression = lone_expression(tree)
     return TemplateFacts(
-        (), reads, tested, unguarded_paths(reads, tested), truths_of(source, expression), non_boolean(expression)
+        (),
+        reads,
+        tested_paths,
+        unguarded_paths(reads, tested_paths),
+        truths_of(source, expression),
+        non_boolean(expression),
     )
 
 

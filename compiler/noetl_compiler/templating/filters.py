@@ -52,7 +52,7 @@ TO_STRING, CONCATENATE, COUNT_ITEMS = "to string", "concatenate parts", "count i
 CONTAINS, CHARGE_VALUE, CHARGE_BODY = "contained in", "charge value", "charge body"
 FALSE_IF_UNDEFINED = "false if undefined"
 
-_STEPS_A_STRING, _STEPS_A_TRUTH_TEST = 13, 8
+_STEPS_PER_STRING, _STEPS_PER_TRUTH_TEST = 13, 8
 _WEIGHT_OF_JSON, _WEIGHT_OF_INDENTED_JSON = 2, 15
 _MAX_DIGITS = 300
 
@@ -97,7 +97,7 @@ def _with_charges(name: str, function: Any) -> Any:
     charge = _charge_function(name)
 
     @pass_context
-    def charged(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def charge_and_call(context: Any, value: Any, /, *args: Any, **kwargs: Any) -> Any:
         budget: RenderBudget = context.budget
         budget.charge_steps(steps)
         if steps_per_item:
@@ -119,7 +119,7 @@ def _with_charges(name: str, function: Any) -> Any:
             budget.charge_deep_read(result)
         return result
 
-    return charged
+    return charge_and_call
 
 
 def _charge_iteration(value: Any, budget: RenderBudget, steps: int) -> Any:
@@ -173,7 +173,7 @@ def _sum(context: Any, iterable: Iterable[Any], attribute: str | int | None = No
 
 @pass_context
 def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
-    """JSON with sorted keys, escaped for quotes and HTML as by Jinja's own filter."""
+    """Return JSON with sorted keys, escaped for quotes and HTML as by Jinja's own filter."""
     text = _to_json(context, value, indent, sort_keys=True)
     for char in "<>&'":
         text = text.replace(char, f"\\u{ord(char):04x}")
@@ -235,7 +235,7 @@ def _escape(context: Any, value: Any) -> str:
 @pass_context
 def _to_string(context: Any, value: Any, static: int = 0) -> str:
     budget: RenderBudget = context.budget
-    budget.charge_steps(_STEPS_A_STRING)
+    budget.charge_steps(_STEPS_PER_STRING)
     if static:
         budget.charge_chars(static)
     return to_text(value, budget)
@@ -243,13 +243,13 @@ def _to_string(context: Any, value: Any, static: int = 0) -> str:
 
 @pass_context
 def _concatenate(context: Any, parts: list[Any]) -> str:
-    context.budget.charge_steps(_STEPS_A_STRING * (len(parts) + 1))
+    context.budget.charge_steps(_STEPS_PER_STRING * (len(parts) + 1))
     return "".join([to_text(part, context.budget) for part in parts])
 
 
 @pass_context
 def _contains(context: Any, container: Any, item: Any) -> bool:
-    """``item in container``."""
+    """Evaluate ``item in container``."""
     context.budget.charge_deep_read(item)
     context.budget.charge_deep_read(container)
     charge_search(context.budget, item, container)
@@ -296,7 +296,7 @@ def _charge_body(context: Any, nothing: str, work: int) -> str:
 
 @pass_context
 def _false_if_undefined(context: Any, value: Any) -> Any:
-    context.budget.charge_steps(_STEPS_A_TRUTH_TEST)
+    context.budget.charge_steps(_STEPS_PER_TRUTH_TEST)
     return False if isinstance(value, Undefined) else value
 
 

@@ -20,18 +20,21 @@ __all__ = ["FormatMethod", "format_percent", "steps_of_float"]
 _CONVERSION = re.compile(r"%(?:\([^()]*\))?[#0\- +]*(\d{0,4})(?:\.(\d{0,4}))?[a-zA-Z%]")
 _DIGITS = re.compile(r"\d+")
 _MAX_WIDTH = 9999
-_STEPS_A_CONVERSION, _STEPS_AN_EXTREME_FLOAT = 140, 700
+_STEPS_PER_CONVERSION, _STEPS_PER_EXTREME_FLOAT = 140, 700
 
 
 def format_percent(budget: RenderBudget, text: str, arguments: Any) -> str:
-    """Evaluate ``text % arguments``, charged in advance. Raises BudgetExceededError for widths over four digits."""
+    """Evaluate ``text % arguments``, charged in advance.
+
+    Raises BudgetExceededError for a width over four digits, and for a ``%`` that no conversion follows.
+    """
     budget.charge_read(text)
     position = text.find("%")
     while position >= 0:
         conversion = _CONVERSION.match(text, position)
         if not conversion:
             raise BudgetExceededError('a "%" is not followed by a format with a width of at most four digits')
-        budget.charge_steps(_STEPS_A_CONVERSION)
+        budget.charge_steps(_STEPS_PER_CONVERSION)
         budget.charge_chars(sum(int(width) for width in conversion.groups() if width))
         position = text.find("%", conversion.end())
     result: str = text % _convert_arguments(budget, arguments)
@@ -41,10 +44,9 @@ def format_percent(budget: RenderBudget, text: str, arguments: Any) -> str:
 
 def _convert_arguments(budget: RenderBudget, arguments: Any) -> Any:
     """Convert arguments other than text and numbers to text."""
-    kind = arguments.__class__
-    if issubclass(kind, tuple):
+    if isinstance(arguments, tuple):
         return tuple(_convert_argument(budget, item) for item in arguments)
-    if issubclass(kind, Mapping):
+    if isinstance(arguments, Mapping):
         return {key: _convert_argument(budget, item) for key, item in arguments.items()}
     return _convert_argument(budget, arguments)
 
@@ -56,7 +58,7 @@ def _convert_argument(budget: RenderBudget, value: Any) -> Any:
 
 
 def _charge_number(budget: RenderBudget, value: Any) -> None:
-    """Charge for the digits of a number. A float may have hundreds, too."""
+    """Charge for the digits of a number. A float may have hundreds."""
     if type(value) is int:
         budget.charge_digits(value.bit_length())
     elif type(value) is float:
@@ -64,8 +66,8 @@ def _charge_number(budget: RenderBudget, value: Any) -> None:
 
 
 def steps_of_float(number: float) -> int:
-    """Return the steps that rounding or writing a float takes: many if it is very large or very small."""
-    return 0 if number == 0 or 1e-9 < abs(number) < 1e16 else _STEPS_AN_EXTREME_FLOAT
+    """Return the steps for rounding or formatting a float, which takes long if it is very large or very small."""
+    return 0 if number == 0 or 1e-9 < abs(number) < 1e16 else _STEPS_PER_EXTREME_FLOAT
 
 
 class FormatMethod:
@@ -95,7 +97,7 @@ class _Formatter(SandboxedFormatter):
         self._budget = budget
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        """Apply ``!r`` or ``!s`` to the data of a value."""
+        """Convert a value as ``!r``, ``!s`` or ``!a`` says, without running its methods."""
         self._budget.charge_deep_read(value)
         if conversion in ("r", "a") and isinstance(value, str | int | float | bool | None):
             return super().convert_field(value, conversion)
@@ -107,7 +109,7 @@ class _Formatter(SandboxedFormatter):
             if len(digits) > 4:
                 raise BudgetExceededError(f"a width in a format is larger than {_MAX_WIDTH:,}")
             self._budget.charge_chars(int(digits))
-        self._budget.charge_steps(_STEPS_A_CONVERSION)
+        self._budget.charge_steps(_STEPS_PER_CONVERSION)
         _charge_number(self._budget, value)
         if "," in format_spec or "_" in format_spec:  # Python formats grouped digits twice
             _charge_number(self._budget, value)

@@ -16,8 +16,8 @@ __all__ = ["LONE_VALUE", "add_charges"]
 LONE_VALUE = "lone_expression_value"
 """The variable to which a rewritten template assigns the value of its lone expression."""
 
-_STEPS_A_PASS, _STEPS_A_NODE, _STEPS_A_LOOKUP, _STEPS_A_LITERAL = 14, 2, 7, 40
-_STEPS_A_LOOP_VALUE, _STEPS_A_MACRO, _STEPS_A_NAMESPACE, _STEPS_A_BUFFER = 45, 100, 15, 30
+_STEPS_PER_PASS, _STEPS_PER_NODE, _STEPS_PER_LOOKUP, _STEPS_PER_LITERAL = 14, 2, 7, 40
+_STEPS_PER_LOOP_VALUE, _STEPS_PER_MACRO, _STEPS_PER_NAMESPACE, _STEPS_PER_BUFFER = 45, 100, 15, 30
 """The cost of nodes in one pass through a body. Filters and calls charge their own costs."""
 
 _FORBIDDEN_NODES = (nodes.Block, nodes.Extends, nodes.FromImport, nodes.Import, nodes.Include)
@@ -77,7 +77,7 @@ class _ChargeInserter(NodeTransformer):
         return self._charge_calls(node)
 
     def _charge_calls(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
-        work = nodes.Const(_STEPS_A_MACRO + _steps_of_pass(node))
+        work = nodes.Const(_STEPS_PER_MACRO + _steps_of_pass(node))
         self._visit_repeated(node)
         node.body.insert(0, nodes.Output([self._apply_filter(nodes.Const(""), CHARGE_BODY, work)]))
         return node
@@ -178,21 +178,21 @@ class _ChargeInserter(NodeTransformer):
 
 def _steps_of_pass(node: nodes.Node) -> int:
     """Return the steps of one pass through a body: the sum of the costs of its nodes."""
-    return _STEPS_A_PASS + sum(map(_steps_of, node.find_all((nodes.Expr, nodes.Stmt))))
+    return _STEPS_PER_PASS + sum(map(_steps_of, node.find_all((nodes.Expr, nodes.Stmt))))
 
 
 def _steps_of(node: nodes.Node) -> int:
     if isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name) and node.node.name == "loop":
-        return _STEPS_A_LOOP_VALUE
+        return _STEPS_PER_LOOP_VALUE
     if isinstance(node, nodes.Getattr | nodes.Getitem):
-        return _STEPS_A_LOOKUP
+        return _STEPS_PER_LOOKUP
     if isinstance(node, nodes.AssignBlock | nodes.FilterBlock):
-        return _STEPS_A_BUFFER
+        return _STEPS_PER_BUFFER
     if isinstance(node, nodes.NSRef):
-        return _STEPS_A_NAMESPACE
+        return _STEPS_PER_NAMESPACE
     if isinstance(node, nodes.Literal) and not isinstance(node, nodes.Const | nodes.TemplateData):
-        return _STEPS_A_LITERAL
-    return _STEPS_A_NODE
+        return _STEPS_PER_LITERAL
+    return _STEPS_PER_NODE
 
 
 def _is_constant(node: nodes.Node) -> bool:

@@ -51,8 +51,8 @@ def find_word(source: str, word: str, role: Role, line: int = 1) -> tuple[int, i
 
 def find_path(source: str, path: str) -> tuple[int, int]:
     """Return start and end of the first use of a dotted path: ``a.b``, ``a['b']``."""
-    head, *rest = path.split(".")
-    patterns = (rf"\s*(?:\.\s*{re.escape(name)}\b|\[\s*['\"]{re.escape(name)}['\"]\s*\])" for name in rest)
+    head, *remaining_names = path.split(".")
+    patterns = (rf"\s*(?:\.\s*{re.escape(name)}\b|\[\s*['\"]{re.escape(name)}['\"]\s*\])" for name in remaining_names)
     return _find(source, rf"(?<![\w.])({re.escape(head)}\b{''.join(patterns)})", max(0, source.find(head)))
 
 

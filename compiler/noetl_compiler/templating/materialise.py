@@ -19,14 +19,14 @@ from jinja2.runtime import Undefined
 
 from noetl_compiler.gc_pause import CollectorPause
 from noetl_compiler.graph import Json
-from noetl_compiler.templating.budget import NODES_A_CONTAINER, NotDataError, RenderBudget, check_number, check_text
+from noetl_compiler.templating.budget import NODES_PER_CONTAINER, NotDataError, RenderBudget, check_number, check_text
 
 __all__ = ["materialise", "to_text"]
 
 _MAX_DEPTH = 200
-_CHARS_A_STEP, _STEPS_A_CONTAINER_AS_TEXT = 10, 100
-_STEPS_A_FLOAT_AS_TEXT, _STEPS_A_SCALAR_AS_TEXT = 15, 50
-_NODES_ONE_BY_ONE, _NODES_AN_ITEM_ONE_BY_ONE = 100, 25
+_CHARS_PER_STEP, _STEPS_PER_CONTAINER_AS_TEXT = 10, 100
+_STEPS_PER_FLOAT_AS_TEXT, _STEPS_PER_SCALAR_AS_TEXT = 15, 50
+_NODES_ONE_BY_ONE, _NODES_PER_ITEM_ONE_BY_ONE = 100, 25
 _SMALLEST, _LARGEST = -(2**63), 2**63
 _STRING_BY_PYTHON = (int, float, datetime.date, datetime.time, decimal.Decimal, Undefined)
 _LEAVES = frozenset({str, int, float, bool, type(None)})
@@ -67,12 +67,12 @@ def to_text(value: Any, budget: RenderBudget) -> str:
             budget.charge_digits(value.bit_length())
         return str(value)
     if value is None or isinstance(value, _STRING_BY_PYTHON):
-        budget.charge_steps(_STEPS_A_FLOAT_AS_TEXT if value.__class__ is float else _STEPS_A_SCALAR_AS_TEXT)
+        budget.charge_steps(_STEPS_PER_FLOAT_AS_TEXT if value.__class__ is float else _STEPS_PER_SCALAR_AS_TEXT)
         return str(value)
-    budget.charge_steps(_STEPS_A_CONTAINER_AS_TEXT)
+    budget.charge_steps(_STEPS_PER_CONTAINER_AS_TEXT)
     budget.charge_deep_read(value, 2)
     text = str(materialise(value, budget))
-    budget.charge_steps(len(text) // _CHARS_A_STEP)
+    budget.charge_steps(len(text) // _CHARS_PER_STEP)
     budget.charge_chars(len(text))
     return text
 
@@ -82,7 +82,7 @@ def _copy_container(value: Any, budget: RenderBudget, depth: int) -> Json:
     with CollectorPause():
         if value.__class__ is not tuple and _is_plain(value, budget, depth):
             return msgspec.to_builtins(value)
-    budget.charge_nodes(_NODES_ONE_BY_ONE + _NODES_AN_ITEM_ONE_BY_ONE * len(value))
+    budget.charge_nodes(_NODES_ONE_BY_ONE + _NODES_PER_ITEM_ONE_BY_ONE * len(value))
     if value.__class__ is not dict:
         return [materialise(item, budget, depth + 1) for item in value]
     return {_text_key(key): materialise(item, budget, depth + 1) for key, item in value.items()}
@@ -99,7 +99,7 @@ def _is_plain(value: Any, budget: RenderBudget, depth: int) -> bool:
     while level:
         if depth > _MAX_DEPTH:
             raise NotDataError(f"the value is nested deeper than {_MAX_DEPTH} levels")
-        budget.charge_nodes(sum(map(len, level)) + NODES_A_CONTAINER * len(level))
+        budget.charge_nodes(sum(map(len, level)) + NODES_PER_CONTAINER * len(level))
         if dict in kinds and not _has_text_keys(level, kinds):
             return False
         items = _values_of(level, kinds)

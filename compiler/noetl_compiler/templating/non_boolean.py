@@ -12,9 +12,11 @@ _ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes
 
 
 class NonBoolean(NamedTuple):
-    """A value that is not boolean. ``what`` describes it; ``text`` is the string if it is one of several constants."""
+    """A value that is not boolean. ``description`` is for people; ``text`` is the string if it is one of several
+    constants.
+    """
 
-    what: str
+    description: str
     text: str = ""
 
 

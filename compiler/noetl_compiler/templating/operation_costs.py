@@ -36,7 +36,7 @@ _STEPS_OF = {
     **dict.fromkeys(("dictsort", "items", "list"), 200),
     **dict.fromkeys(("map", "reject", "rejectattr", "select", "selectattr"), 150),
 }
-_STEPS_AN_ITEM = {
+_STEPS_PER_ITEM = {
     **dict.fromkeys(("batch", "join", "max", "min", "slice"), 25),
     **dict.fromkeys(("map", "reject", "select", "sum"), 35),
     **dict.fromkeys(("rejectattr", "selectattr"), 35),
@@ -46,17 +46,17 @@ _STEPS_AN_ITEM = {
 _CHARS_PER_INSPECTED_CHAR = 60
 """The cost of splitting text into words, or of inspecting each character, relative to copying it."""
 
-_STEPS_A_PART, _STEPS_A_LINE, _CHARS_A_STEP_OF_CASE = 5, 100, 5
+_STEPS_PER_PART, _STEPS_PER_LINE, _CHARS_PER_STEP_OF_CASE = 5, 100, 5
 """Steps for each part of a split text and for each wrapped line, and characters whose case is mapped in one step."""
 
-_STEPS_A_BRACKET, _STEPS_A_SEPARATOR, _CHARS_A_STEP_OF_JSON = 20, 6, 5
-_STEPS_NO_DIGITS, _SQUARED_DIGITS_A_STEP = 130, 4_000
-_STEPS_AN_ATTRIBUTE = 25
+_STEPS_PER_BRACKET, _STEPS_PER_SEPARATOR, _CHARS_PER_STEP_OF_JSON = 20, 6, 5
+_STEPS_NO_DIGITS, _SQUARED_DIGITS_PER_STEP = 130, 4_000
+_STEPS_PER_ATTRIBUTE = 25
 _SHORT_TEXT, _SHORT_NEEDLE, _SHORT_TEXT_FOR_SHORT_NEEDLE = 2_500, 100, 30_000
 """Lengths up to which Python searches a text by trying every position, at a cost of up to the product of both lengths.
 It also does so for any search from the end. Other searches cost about as much as reading the text."""
 
-_COMPARISONS_A_STEP, _STRIP_COMPARISONS_A_STEP = 50, 800
+_COMPARISONS_PER_STEP, _STRIP_COMPARISONS_PER_STEP = 50, 800
 _SEARCHING = frozenset({"count", "find", "index", "partition", "replace", "split"})
 _SEARCHING_FROM_END = frozenset({"rfind", "rindex", "rpartition", "rsplit"})
 _STRIPPING = frozenset({"lstrip", "rstrip", "strip"})
@@ -71,7 +71,7 @@ def steps_of(name: str) -> int:
 
 def steps_an_item(name: str) -> int:
     """Return the steps per item of a filter that iterates over its input, 0 for any other."""
-    return _STEPS_AN_ITEM.get(name, 0)
+    return _STEPS_PER_ITEM.get(name, 0)
 
 
 _KEYWORD_ONLY = 9
@@ -89,7 +89,7 @@ def steps_of_attribute(position: int, args: tuple[Any, ...], kwargs: dict[str, A
     attribute = kwargs.get("attribute", args[position] if len(args) > position else None)
     if not isinstance(attribute, str):
         return 0
-    return _STEPS_AN_ATTRIBUTE * (1 + attribute.count(".") + attribute.count(","))
+    return _STEPS_PER_ATTRIBUTE * (1 + attribute.count(".") + attribute.count(","))
 
 
 def _charge_batch(budget: RenderBudget, _items: Any, count: Any, _fill: Any = None) -> None:
@@ -113,25 +113,25 @@ def charge_search(budget: RenderBudget, needle: Any, text: Any) -> None:
     if isinstance(needle, str) and isinstance(text, str):
         text_length, needle_length = len(text), len(needle)
         if text_length < _SHORT_TEXT or (needle_length < _SHORT_NEEDLE and text_length < _SHORT_TEXT_FOR_SHORT_NEEDLE):
-            budget.charge_steps(text_length * needle_length // _COMPARISONS_A_STEP)
+            budget.charge_steps(text_length * needle_length // _COMPARISONS_PER_STEP)
 
 
 def _charge_search_from_end(budget: RenderBudget, needle: str, text: str) -> None:
-    budget.charge_steps(len(text) * len(needle) // _COMPARISONS_A_STEP)
+    budget.charge_steps(len(text) * len(needle) // _COMPARISONS_PER_STEP)
 
 
 def _charge_from_json(budget: RenderBudget, text: Any) -> None:
     if isinstance(text, str):
-        budget.charge_steps(_STEPS_A_BRACKET * (text.count("[") + text.count("{")))
+        budget.charge_steps(_STEPS_PER_BRACKET * (text.count("[") + text.count("{")))
         budget.charge_steps(
-            _STEPS_A_SEPARATOR * (text.count(",") + text.count(":")) + len(text) // _CHARS_A_STEP_OF_JSON
+            _STEPS_PER_SEPARATOR * (text.count(",") + text.count(":")) + len(text) // _CHARS_PER_STEP_OF_JSON
         )
 
 
 def _charge_trim(budget: RenderBudget, text: Any, chars: Any = None) -> None:
     if chars:
         budget.charge_steps(
-            len(str(text)) // _CHARS_A_STEP_OF_CASE + len(str(text)) * len(str(chars)) // _STRIP_COMPARISONS_A_STEP
+            len(str(text)) // _CHARS_PER_STEP_OF_CASE + len(str(text)) * len(str(chars)) // _STRIP_COMPARISONS_PER_STEP
         )
 
 
@@ -147,10 +147,10 @@ def _charge_round(budget: RenderBudget, number: Any, precision: Any = 0, _method
         budget.charge_steps(steps_of_float(number))
 
 
-def _charge_number(budget: RenderBudget, value: Any, *_rest: Any, **_named: Any) -> None:
+def _charge_number(budget: RenderBudget, value: Any, *_args: Any, **_kwargs: Any) -> None:
     """Charge for reading a number: conversion to binary takes time in proportion to the square of the digits."""
     if isinstance(value, str):
-        budget.charge_steps(len(value) * len(value) // _SQUARED_DIGITS_A_STEP)
+        budget.charge_steps(len(value) * len(value) // _SQUARED_DIGITS_PER_STEP)
         if not value.isdigit():
             budget.charge_steps(_STEPS_NO_DIGITS)
     elif isinstance(value, float):
@@ -163,7 +163,7 @@ def _charge_case_mapping(budget: RenderBudget, text: Any) -> None:
         budget.charge_steps(2 * len(text))
 
 
-def _charge_words(budget: RenderBudget, text: Any, *_rest: Any) -> None:
+def _charge_words(budget: RenderBudget, text: Any, *_args: Any) -> None:
     budget.charge_chars(_CHARS_PER_INSPECTED_CHAR * len(str(text)))
 
 
@@ -174,7 +174,7 @@ def _charge_wordwrap(
     string = str(text)
     longest, line = max(map(len, string.split()), default=0), max(1, _size_of(width))
     budget.charge_chars(_CHARS_PER_INSPECTED_CHAR * len(string) + longest * longest // (2 * line))
-    budget.charge_steps(_STEPS_A_LINE * (len(string) // line))
+    budget.charge_steps(_STEPS_PER_LINE * (len(string) // line))
     budget.charge_chars((len(string) // line + _count_lines(string) + 1) * _size_of(wrapstring or "\n"))
 
 
@@ -214,13 +214,13 @@ def charge_text_method(budget: RenderBudget, name: str, text: str, args: tuple[A
         case "replace", (str(old), str(new), *_):
             budget.charge_chars(text.count(old) * len(new))
         case "split" | "rsplit", (str(separator), *_) if separator:
-            budget.charge_steps(_STEPS_A_PART * text.count(separator))
+            budget.charge_steps(_STEPS_PER_PART * text.count(separator))
         case "split" | "rsplit", _:
-            budget.charge_steps(_STEPS_A_PART * (len(text) // 2))
+            budget.charge_steps(_STEPS_PER_PART * (len(text) // 2))
         case "splitlines", _:
-            budget.charge_steps(_STEPS_A_PART * _count_lines(text))
+            budget.charge_steps(_STEPS_PER_PART * _count_lines(text))
         case "title" | "encode" | "swapcase" | "casefold" | "capitalize" | "lower" | "upper", _:
-            budget.charge_steps(len(text) // _CHARS_A_STEP_OF_CASE)
+            budget.charge_steps(len(text) // _CHARS_PER_STEP_OF_CASE)
             _charge_case_mapping(budget, text)
         case _:
             pass

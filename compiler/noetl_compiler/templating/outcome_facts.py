@@ -67,15 +67,15 @@ def truths_of(source: str, expression: nodes.Expr | None) -> Truths:
     """Return the truths of a template, given its only expression."""
     if expression is None or not (may_depend_on_outcome(source) or expression.find(nodes.Name) is None):
         return NO_TRUTHS
-    return Truths(*(truth(expression, known) for known in _CASES))
+    return Truths(*(truth(expression, known_values) for known_values in _CASES))
 
 
 def truths_of_path(path: str) -> Truths:
     """Return the truths of a template that is just a path, such as ``{{ success }}``."""
     if not may_depend_on_outcome(path):
         return NO_TRUTHS
-    name, *rest = path.split(".")
+    name, *remaining_names = path.split(".")
     expression: nodes.Expr = nodes.Name(name, "load")
-    for part in rest:
+    for part in remaining_names:
         expression = nodes.Getattr(expression, part, "load")
     return truths_of(path, expression)

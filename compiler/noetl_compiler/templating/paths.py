@@ -19,7 +19,7 @@ from noetl_compiler.templating.materialise import materialise
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
 __all__ = [
-    "Applied",
+    "Application",
     "TemplatePaths",
     "collect_paths",
     "compared_paths",
@@ -29,7 +29,7 @@ __all__ = [
     "unguarded_paths",
 ]
 
-Applied: TypeAlias = nodes.Call | nodes.Filter | nodes.Test
+Application: TypeAlias = nodes.Call | nodes.Filter | nodes.Test
 
 _EXISTENCE_TESTS = frozenset({"defined", "undefined", "default", "d"})
 _GLOBALS = frozenset(str(name) for name in ENVIRONMENT.globals)
@@ -48,8 +48,8 @@ class TemplatePaths(NamedTuple):
     """
 
     reads: tuple[str, ...]
-    tested: tuple[str, ...]
-    applied: tuple[Applied, ...]
+    tested_paths: tuple[str, ...]
+    applications: tuple[Application, ...]
 
 
 def lone_path(source: str) -> str | None:
@@ -77,21 +77,21 @@ def _begins_in_scope(path: str) -> bool:
 def collect_paths(tree: nodes.Template) -> TemplatePaths:
     """Collect paths, calls, filters and tests in one walk. Jinja's slow analysis is used only for statements."""
     paths: set[str] = set()
-    applied: list[Applied] = []
+    applications: list[Application] = []
     pending: list[nodes.Node] = [tree]
     while pending:
         node = pending.pop()
-        if isinstance(node, Applied):
-            applied.append(node)
+        if isinstance(node, Application):
+            applications.append(node)
         path, remaining = _path_ending_at(node)
         if path:
             paths.add(path)
         pending += remaining
-    hidden: set[str] = set(_GLOBALS)
+    unread_names: set[str] = set(_GLOBALS)
     if not all(isinstance(node, nodes.Output) for node in tree.body):
-        hidden |= {path.partition(".")[0] for path in paths} - _undeclared_names(tree)
-    reads = tuple(sorted(path for path in paths if path.partition(".")[0] not in hidden))
-    return TemplatePaths(reads, tuple(sorted(_tested_paths(applied))), tuple(applied))
+        unread_names |= {path.partition(".")[0] for path in paths} - _undeclared_names(tree)
+    reads = tuple(sorted(path for path in paths if path.partition(".")[0] not in unread_names))
+    return TemplatePaths(reads, tuple(sorted(_tested_paths(applications))), tuple(applications))
 
 
 def _undeclared_names(tree: nodes.Template) -> set[str]:
@@ -102,17 +102,17 @@ def _undeclared_names(tree: nodes.Template) -> set[str]:
     return analysis.undeclared_identifiers
 
 
-def unguarded_paths(reads: Iterable[str], tested: Iterable[str]) -> tuple[str, ...]:
+def unguarded_paths(reads: Iterable[str], tested_paths: Iterable[str]) -> tuple[str, ...]:
     """Return the paths that are read without a test that they, an ancestor or a descendant exists."""
-    guards = set(tested)
+    guards = set(tested_paths)
     if not guards:
         return tuple(reads)
     above = {ancestor for path in guards for ancestor in _with_ancestors(path)}
     return tuple(path for path in reads if path not in above and guards.isdisjoint(_with_ancestors(path)))
 
 
-def _tested_paths(applied: Iterable[Applied]) -> set[str]:
-    tests = (node for node in applied if not isinstance(node, nodes.Call) and node.name in _EXISTENCE_TESTS)
+def _tested_paths(applications: Iterable[Application]) -> set[str]:
+    tests = (node for node in applications if not isinstance(node, nodes.Call) and node.name in _EXISTENCE_TESTS)
     return {path for node in tests if node.node is not None and (path := _path_ending_at(node.node)[0])}
 
 
@@ -166,14 +166,14 @@ def project(scope: Mapping[str, Any], paths: Sequence[str], budget: RenderBudget
     """
     budget.is_passing_on = True
     result: dict[str, Json] = {}
-    covered: set[str] = set()
+    covered_paths: set[str] = set()
     for path in sorted(set(paths)):
         parts = path.split(".")
-        if any(".".join(parts[:count]) in covered for count in range(1, len(parts))):
+        if any(".".join(parts[:count]) in covered_paths for count in range(1, len(parts))):
             continue
-        defined, value = follow_path(scope, parts)
-        if defined == len(parts):
-            covered.add(path)
+        depth, value = follow_path(scope, parts)
+        if depth == len(parts):
+            covered_paths.add(path)
             _set_at(result, parts, _materialise_part(path, value, budget))
     return result
 

@@ -39,9 +39,9 @@ from noetl_compiler.templating.undefined import UndefinedNameError
 __all__ = ["ENVIRONMENT", "ScopeContext"]
 
 _CALL_COST, _ARGUMENT_COST = 130, 20
-_STEPS_A_MISSING_VALUE, _STEPS_A_SLOW_LOOKUP, _STEPS_A_NAMESPACE = 70, 220, 25
-_STEPS_A_PART, _STEPS_A_DIRECTIVE = 25, 30
-_BINOP_COST, _BITS_A_STEP_OF_DIVISION = 10, 8
+_STEPS_PER_MISSING_VALUE, _STEPS_PER_SLOW_LOOKUP, _STEPS_PER_NAMESPACE = 70, 220, 25
+_STEPS_PER_PART, _STEPS_PER_DIRECTIVE = 25, 30
+_BINOP_COST, _BITS_PER_STEP_OF_DIVISION = 10, 8
 _NUMBERS = frozenset({bool, float, int})
 _ENCODINGS = frozenset({"ascii", "cp1252", "iso-8859-1", "latin-1", "latin1", "utf-16", "utf-8", "utf8"})
 """Allowed encodings. Others are much slower than copying a text, or do not encode text."""
@@ -96,9 +96,9 @@ class Missing(StrictUndefined):
         name: str | None = None,
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
-        _charge_lookup(_STEPS_A_MISSING_VALUE)
-        raised: Any = partial(UndefinedNameError, str(name)) if exc is UndefinedError else exc
-        super().__init__(hint, obj, name, raised)
+        _charge_lookup(_STEPS_PER_MISSING_VALUE)
+        exception_type: Any = partial(UndefinedNameError, str(name)) if exc is UndefinedError else exc
+        super().__init__(hint, obj, name, exception_type)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -144,7 +144,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if kind is dict and attribute in obj:
             return obj[attribute]
         if kind is Namespace and not attribute.startswith("_"):
-            _charge_lookup(_STEPS_A_NAMESPACE)
+            _charge_lookup(_STEPS_PER_NAMESPACE)
             try:
                 return getattr(obj, attribute)
             except AttributeError:
@@ -159,7 +159,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             return FormatMethod(self, obj, attribute)
         if attribute in _METHODS_OF_TYPE.get(kind, ()):
             return getattr(obj, attribute)
-        _charge_lookup(_STEPS_A_SLOW_LOOKUP)
+        _charge_lookup(_STEPS_PER_SLOW_LOOKUP)
         return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -223,7 +223,7 @@ def _charge_method(budget: RenderBudget, method: types.BuiltinMethodType, args: 
     if not isinstance(owner, str):
         budget.charge_deep_read(owner)
         if isinstance(owner, datetime.date) and args and isinstance(args[0], str):
-            budget.charge_steps(_STEPS_A_DIRECTIVE * len(args[0]))
+            budget.charge_steps(_STEPS_PER_DIRECTIVE * len(args[0]))
         return args
     budget.charge_read(owner)
     if method.__name__ == "join" and len(args) == 1:
@@ -242,7 +242,7 @@ def _check_encoding(name: str = "utf-8", *_errors: str) -> None:
 def _join_items(budget: RenderBudget, separator: str, items: Iterable[Any]) -> list[str]:
     parts: list[str] = []
     for item in items:
-        budget.charge_steps(_STEPS_A_PART)
+        budget.charge_steps(_STEPS_PER_PART)
         parts.append(to_text(item, budget))
     budget.charge_chars(len(separator) * len(parts))
     return parts
@@ -270,7 +270,7 @@ def _charge_power(budget: RenderBudget, left: Any, right: Any) -> None:
 
 def _charge_divide(budget: RenderBudget, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        budget.charge_steps(left.bit_length() // _BITS_A_STEP_OF_DIVISION)
+        budget.charge_steps(left.bit_length() // _BITS_PER_STEP_OF_DIVISION)
 
 
 _CHARGE = {

@@ -36,7 +36,7 @@ class TemplateUse(msgspec.Struct, frozen=True):
     """A template and where it is used. ``step`` is None in the workload and in tasks of the workbook."""
 
     template: Template
-    place: RenderedAt
+    rendered_at: RenderedAt
     step: Step | None = None
     task: Task | None = None
     is_predicate: bool = False
@@ -84,12 +84,12 @@ def _uses_of_task(step: Step | None, task: Task) -> Iterator[TemplateUse]:
     yield from _uses_in(RenderedAt.OUTCOME, step, task, task.guard, task.policy, task.sinks, task.set)
 
 
-def _uses_in(place: RenderedAt, step: Step | None, task: Task | None, *parts: object) -> Iterator[TemplateUse]:
+def _uses_in(rendered_at: RenderedAt, step: Step | None, task: Task | None, *parts: object) -> Iterator[TemplateUse]:
     templates: list[tuple[Template, bool]] = []
     for part in filter(None, parts):
         _collect(part, templates)
     for template, is_predicate in templates:
-        yield TemplateUse(template, place, step, task, is_predicate)
+        yield TemplateUse(template, rendered_at, step, task, is_predicate)
 
 
 def _collect(part: Any, templates: list[tuple[Template, bool]]) -> None:

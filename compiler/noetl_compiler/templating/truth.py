@@ -60,25 +60,25 @@ def string_constants(source: str) -> tuple[str, ...]:
     return tuple(constant.value for constant in constants if isinstance(constant.value, str))
 
 
-def truth(node: nodes.Expr, known: Known) -> bool | None:
+def truth(node: nodes.Expr, known_values: Known) -> bool | None:
     """Evaluate a condition: True, False, or None if it depends on something unknown."""
     match node:
         case nodes.And():
-            return _both(truth(node.left, known), truth(node.right, known))
+            return _both(truth(node.left, known_values), truth(node.right, known_values))
         case nodes.Or():
-            return _either(truth(node.left, known), truth(node.right, known))
+            return _either(truth(node.left, known_values), truth(node.right, known_values))
         case nodes.Not():
-            inner = truth(node.node, known)
+            inner = truth(node.node, known_values)
             return None if inner is None else not inner
         case nodes.Test() if node.name in ("defined", "undefined"):
-            return _test_defined(node, known)
+            return _test_defined(node, known_values)
         case nodes.Test() if node.name == "none":
-            value = _value(node.node, known)
+            value = _value(node.node, known_values)
             return None if value is _UNKNOWN else value is None
         case nodes.Compare():
-            return _compare(node, known)
+            return _compare(node, known_values)
         case _:
-            value = _value(node, known)
+            value = _value(node, known_values)
             return None if value in (_UNKNOWN, PRESENT) else value is not ABSENT and bool(value)
 
 
@@ -94,15 +94,15 @@ def _either(left: bool | None, right: bool | None) -> bool | None:
     return None if left is None or right is None else False
 
 
-def _test_defined(node: nodes.Test, known: Known) -> bool | None:
-    value = _value(node.node, known)
+def _test_defined(node: nodes.Test, known_values: Known) -> bool | None:
+    value = _value(node.node, known_values)
     if value is _UNKNOWN:
         return None
     return (value is not ABSENT) == (node.name == "defined")
 
 
-def _compare(node: nodes.Compare, known: Known) -> bool | None:
-    values = [_value(part, known) for part in (node.expr, *(operand.expr for operand in node.ops))]
+def _compare(node: nodes.Compare, known_values: Known) -> bool | None:
+    values = [_value(part, known_values) for part in (node.expr, *(operand.expr for operand in node.ops))]
     if ABSENT in values:
         return False
     compare = _COMPARISONS.get(node.ops[0].op) if len(node.ops) == 1 else None
@@ -137,23 +137,23 @@ _COMPARISONS: Mapping[str, Callable[[object, object], bool | None]] = MappingPro
 )
 
 
-def _value(node: nodes.Expr, known: Known) -> object:
+def _value(node: nodes.Expr, known_values: Known) -> object:
     """Return a constant, a list of constants as a tuple, the known value of a path, or ``_UNKNOWN``."""
     match node:
         case nodes.Const():
             return node.value
         case nodes.List() | nodes.Tuple():
-            items = tuple(_value(item, known) for item in node.items)
+            items = tuple(_value(item, known_values) for item in node.items)
             return _UNKNOWN if _UNKNOWN in items else items
         case _:
-            return _value_of_path(_path(node), known)
+            return _value_of_path(_path(node), known_values)
 
 
-def _value_of_path(path: tuple[str, ...], known: Known) -> object:
-    if ".".join(path) in known:
-        return known[".".join(path)]
+def _value_of_path(path: tuple[str, ...], known_values: Known) -> object:
+    if ".".join(path) in known_values:
+        return known_values[".".join(path)]
     paths_above = (".".join(path[:length]) for length in range(1, len(path)))
-    return ABSENT if any(known.get(path_above) is ABSENT for path_above in paths_above) else _UNKNOWN
+    return ABSENT if any(known_values.get(path_above) is ABSENT for path_above in paths_above) else _UNKNOWN
 
 
 def _path(node: nodes.Node) -> tuple[str, ...]:

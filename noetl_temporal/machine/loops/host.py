@@ -14,7 +14,7 @@ from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
-from noetl_temporal.machine.journal import RESULT_BYTES, Journal
+from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names
 from noetl_temporal.machine.scope import Beside, Chain, LazyNames
 from noetl_temporal.machine.state import Iteration, LoopState
@@ -112,7 +112,7 @@ class IterationHost:
             "iteration",
             "COMPLETED",
             parent=self.parent_id,
-            context={"set": {target: abridge(value, RESULT_BYTES) for target, value in values}},
+            context={"set": {target: abridge(value, VALUE_BYTES) for target, value in values}},
             targets=[target for target, _ in values],
             **self.meta,
         )

@@ -20,7 +20,7 @@ from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at
-from noetl_temporal.machine.journal import RESULT_BYTES, Journal
+from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.records import later
 from noetl_temporal.machine.regions.machine import RegionMachine
@@ -111,7 +111,7 @@ class Iterations(Engine[LoopState, Iteration]):
             "iteration",
             "STARTED",
             parent=self.input.event_id,
-            context={"element": abridge(self._element(position, row), RESULT_BYTES)},
+            context={"element": abridge(self._element(position, row), VALUE_BYTES)},
             meta=iteration_ids(self.input, index),
         )
         state.runs[iteration.id] = iteration

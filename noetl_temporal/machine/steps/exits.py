@@ -178,13 +178,12 @@ def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, J
     if not step.is_synthetic or step.name != execution.graph.final:
         return logged_result(end.outcome, meta)
     records = {name: record for name, record in execution.state.records.items() if name != step.name}
-    return {
-        "status": "aggregated",
-        "results": combined_results(
-            {name: record.outcome for name, record in records.items() if record.status == "completed"}
-        ),
-        "failed_steps": [name for name, record in records.items() if record.status == "failed"],
-    }
+    completed = {name: record.outcome for name, record in records.items() if record.status == "completed"}
+    results, left_out = combined_results(completed)
+    if left_out:
+        meta["left_out"] = {"results": left_out}
+    failed = [name for name, record in records.items() if record.status == "failed"]
+    return {"status": "aggregated", "results": results, "failed_steps": failed}
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:

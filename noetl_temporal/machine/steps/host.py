@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from noetl_compiler.graph import Json, Span, Step
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import LeaseRenewal
-from noetl_temporal.machine.journal import RESULT_BYTES
+from noetl_temporal.machine.journal import VALUE_BYTES
 from noetl_temporal.machine.names import assign, playbook_scope
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import StepRun
@@ -86,7 +86,7 @@ class StepHost:
             "step",
             "COMPLETED",
             parent=self.parent_id,
-            context={"vars": large_values.abridged_values(self._state, targets, RESULT_BYTES)},
+            context={"vars": large_values.abridged_values(self._state, targets, VALUE_BYTES)},
             targets=targets,
             **self.meta,
         )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json
+from noetl_temporal.machine.call import PlainOutcome
+from noetl_temporal.machine.names import LOOP
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.stored import stored_in, whole_result, with_result
 from noetl_temporal.machine.tally import StepTally, add_tallies
 
 __all__ = ["result_of", "summary_of", "tally_of"]
 
 
-def result_of(execution: Execution) -> Json:
-    """Return the first of these that exists:
+def result_of(execution: Execution) -> PlainOutcome:
+    """Return the first of these that exists, as an outcome with nothing but a result:
 
     1. the result of the step that the caller requested, unless that is the final step;
     2. the result of the final step;
@@ -21,14 +23,16 @@ def result_of(execution: Execution) -> Json:
     records = execution.state.records
     requested_record = records.get(execution.state.return_step)
     if requested_record is not None and execution.state.return_step != execution.graph.final:
-        return whole_result(requested_record.outcome)
+        return _load_result(requested_record)
     final = records.get(execution.graph.final)
-    result = None if final is None else _result_of(final)
-    if result is not None:
+    result = {} if final is None else _result_of(final)
+    if result.get("result") is not None:
         return result
     predecessors = dict.fromkeys(_skip_router(execution, name) for name in execution.state.leads)
     results = {name: _result_of(records[name]) for name in predecessors if name in records}
-    return next(iter(results.values())) if len(results) == 1 else results or None
+    if len(results) == 1:
+        return next(iter(results.values()))
+    return {"result": {name: outcome.get("result") for name, outcome in results.items()} or None}
 
 
 def _skip_router(execution: Execution, name: str) -> str:
@@ -39,10 +43,20 @@ def _skip_router(execution: Execution, name: str) -> str:
     return next((step.name for step in steps.values() if any(arc.to == name for arc in step.route.arcs)), name)
 
 
-def _result_of(record: StepRecord) -> Json:
+def _result_of(record: StepRecord) -> PlainOutcome:
     """Return the result of a step. The response of a failed call is not a result."""
     error: dict[str, Json] = record.outcome.get("error") or {}
-    return None if record.status == "failed" and error.get("status") is not None else whole_result(record.outcome)
+    return {} if record.status == "failed" and error.get("status") is not None else _load_result(record)
+
+
+def _load_result(record: StepRecord) -> PlainOutcome:
+    """Return the result of a step, loaded, and the row of the log that has it: of stored results of a loop, the row has
+    only the size. Raises NotLoaded, TemplateFailure.
+    """
+    outcome = record.outcome
+    loaded = with_result({}, whole_result(outcome))
+    has_row = "row" in outcome and not (record.kind == LOOP and stored_in(outcome) is not None)
+    return {**loaded, "row": outcome["row"]} if has_row else loaded
 
 
 def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:

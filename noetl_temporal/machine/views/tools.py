@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tools import SQL_KINDS
@@ -25,22 +25,26 @@ def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None)
 
 
 def _map_view(kind: str, result: Mapping[str, Json], extra: Mapping[str, Any] | None) -> ResultView:
-    if kind == "http" and "status_code" in result:
+    if _is_http(kind, result):
         return HttpView(result, extra)
     if kind in SQL_KINDS and "rows" in result:
         return RowsView(result, extra)
     return ResultView(result, extra)
 
 
+def _is_http(kind: str, result: Json) -> TypeGuard[Mapping[str, Json]]:
+    return kind == "http" and isinstance(result, Mapping) and "status_code" in result
+
+
 def response_view(kind: str, result: Json) -> Any:
     """Return the variable ``response`` of pagination: the body of an HTTP response, or the result of another tool."""
-    if kind == "http" and isinstance(result, dict) and "status_code" in result:
-        return body_view(cast("dict[str, Json]", result))
+    if _is_http(kind, result):
+        return body_view(result)
     return result_view(kind, result)
 
 
 def call_view(kind: str, result: Json) -> Any:
     """Return the whole result of a tool: ``response`` in profiles whose outcome is that of the call."""
-    if kind == "http" and isinstance(result, dict) and "status_code" in result:
-        return CallView(cast("dict[str, Json]", result))
+    if _is_http(kind, result):
+        return CallView(result)
     return result_view(kind, result)

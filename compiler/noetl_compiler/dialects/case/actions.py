@@ -86,7 +86,7 @@ def _read_action(fields: Fields, actions: Actions, kind: str, context: ParseCont
         actions.tasks += tuple(replace(task, span=name.span) for task in _read_named_task(name, tool, context, labels))
     assignments, collect = read_collect_action(fields)
     actions.set, actions.collect = (*actions.set, *assignments), collect or actions.collect
-    fields.ignore("log", why="the event log records what a run did")
+    fields.ignore("log", reason="the event log records what a run did")
     for key, body in fields.take_remaining(None):
         actions.tasks += _read_named_task(key, body, context, labels)
     fields.close(_KEYS)

@@ -96,7 +96,7 @@ def _read_changes(fields: Fields, kind: str) -> Repeat:
 
 def _config_fields(tool: ToolDescription | None) -> frozenset[str]:
     """Return the configuration fields of a tool; all other names are arguments of the call."""
-    return tool.accepted if tool else _CONFIG_FIELDS
+    return tool.accepted_fields if tool else _CONFIG_FIELDS
 
 
 def _value(entries: tuple[tuple[ScalarNode, Node], ...], span: Span) -> Value | None:

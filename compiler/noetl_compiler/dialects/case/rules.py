@@ -214,5 +214,7 @@ def _with_exclusions(rule: CaseRule, earlier_rules: list[CaseRule], subject: Sub
         for earlier in earlier_rules
         if earlier.phase == rule.phase and set(earlier.boundaries) & set(rule.boundaries)
     )
-    excluded = (earlier for earlier in overlapping if rule.boundaries != ("error",) or earlier.actions.repeat is None)
-    return replace(rule, unless=tuple(earlier.when for earlier in excluded if earlier.when is not None))
+    excluding_rules = (
+        earlier for earlier in overlapping if rule.boundaries != ("error",) or earlier.actions.repeat is None
+    )
+    return replace(rule, unless=tuple(earlier.when for earlier in excluding_rules if earlier.when is not None))

@@ -86,7 +86,7 @@ def _with_loop_of_tool(fields: Fields) -> Fields:
     fields.report.warning(Code.DEPRECATED_FORM, loop_entries[0][0].span, message, "move it beside the tool")
     tool_without_loop = MappingNode(tuple(entry for entry in tool.entries if entry not in loop_entries), tool.span)
     entries = ((key, tool_without_loop if key.text == "tool" else node) for key, node in fields.node.entries)
-    step_fields = Fields(MappingNode((*entries, *loop_entries), fields.span), fields.report, fields.place)
+    step_fields = Fields(MappingNode((*entries, *loop_entries), fields.span), fields.report, fields.description)
     step_fields.node_of("step")
     return step_fields
 
@@ -100,7 +100,7 @@ def _read_spec(fields: Fields) -> _Spec:
         spec.choice("on_error", CASE_ON_ERROR) or "fail",
         read_step_spec(spec),
     )
-    spec.ignore("eval_mode", why="each event of a step is evaluated once, when it happens")
+    spec.ignore("eval_mode", reason="each event of a step is evaluated once, when it happens")
     spec.close()
     return step_spec
 

@@ -30,7 +30,7 @@ def with_case_sinks(root: MappingNode) -> MappingNode:
     workflow = root.get("workflow")
     if not isinstance(workflow, SequenceNode):
         return root
-    steps = tuple(added for step in workflow.items for added in _step_and_stores(step))
+    steps = tuple(expanded_step for step in workflow.items for expanded_step in _step_and_stores(step))
     return _with_value(root, "workflow", replace(workflow, items=steps)) if len(steps) > len(workflow.items) else root
 
 

@@ -32,7 +32,7 @@ def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
     if not isinstance(node, ScalarNode):
         return tasks
     if not tasks:
-        fields.ignore("on_error", why="a step without a call cannot fail")
+        fields.ignore("on_error", reason="a step without a call cannot fail")
     continues = fields.choice("on_error", V1_ON_ERROR) == "continue"
     return tuple(_with_rules(task, (Rule(graph.Rule("continue", node.span, "error")),) * continues) for task in tasks)
 

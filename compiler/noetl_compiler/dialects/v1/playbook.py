@@ -50,11 +50,11 @@ def convert_playbook(playbook: Playbook) -> Playbook:
 
 def _steps_for_workbook_tasks(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[Step]:
     """Yield a step for each workbook task that is the target of an edge."""
-    known = {step.name.text for step in playbook.steps}
+    known_names = {step.name.text for step in playbook.steps}
     for arc in (arc for step in playbook.steps for arc in arcs_of(step)):
         name = arc.to
-        if name.text in workbook and name.text not in known:
-            known.add(name.text)
+        if name.text in workbook and name.text not in known_names:
+            known_names.add(name.text)
             task = Task(name, Name("workbook", name.span), name.span, workbook=name)
             yield Step(name, name.span, tasks=(task,))
 
@@ -74,7 +74,7 @@ def _loops_with_read_results(playbook: Playbook) -> frozenset[str]:
 
 def _is_result_of_end(use: TemplateUse, loop: str) -> bool:
     ends = use.step.ends if use.step is not None else None
-    return use.place is RenderedAt.AFTER and ends is not None and ends.text == loop
+    return use.rendered_at is RenderedAt.AFTER and ends is not None and ends.text == loop
 
 
 def _with_arguments_in_ctx(step: Step, names: frozenset[str]) -> Step:
@@ -112,17 +112,19 @@ def _with_tool_fields(task: Task, workbook: Mapping[str, Task]) -> Task:
     kind = KINDS.get(called_task.kind.text, ToolDescription())
     own_fields = mapping_of(called_task.config).keys() | mapping_of(task.config).keys()
     commands = {name for group in kind.needs for name in group}
-    moved = (kind.bound - (commands if own_fields & commands else set())) & mapping_of(task.input).keys()
-    if not moved:
+    moved_names = (kind.bound_fields - (commands if own_fields & commands else set())) & mapping_of(task.input).keys()
+    if not moved_names:
         return task
-    config = overlay(select_names(task.input, moved), task.config)
-    return replace(task, config=config, input=without_names(task.input, moved) if task.workbook is None else task.input)
+    config = overlay(select_names(task.input, moved_names), task.config)
+    return replace(
+        task, config=config, input=without_names(task.input, moved_names) if task.workbook is None else task.input
+    )
 
 
 def _resolve_call(task: Task, workbook: Mapping[str, Task]) -> Task:
     """Follow calls of workbook tasks to the task that is finally called."""
-    seen: set[str] = set()
-    while task.workbook is not None and task.workbook.text in workbook and task.workbook.text not in seen:
-        seen.add(task.workbook.text)
+    visited_tasks: set[str] = set()
+    while task.workbook is not None and task.workbook.text in workbook and task.workbook.text not in visited_tasks:
+        visited_tasks.add(task.workbook.text)
         task = workbook[task.workbook.text]
     return task

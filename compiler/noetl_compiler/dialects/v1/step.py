@@ -91,12 +91,12 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
 
 def _read_result(fields: Fields) -> Node | None:
     """Read ``result``, or ``return``, which may also be the name of a step: of the called playbook, if it calls one."""
-    returned, kind = fields.node.get("return"), fields.node.get("type")
-    is_name = isinstance(returned, ScalarNode) and returned.text.isidentifier()
+    return_node, kind = fields.node.get("return"), fields.node.get("type")
+    is_name = isinstance(return_node, ScalarNode) and return_node.text.isidentifier()
     if is_name and isinstance(kind, ScalarNode) and kind.text in _PLAYBOOKS:
         return fields.node_of("result")
     node = fields.node_of("result", "return")
-    if isinstance(node, ScalarNode) and node is returned and is_name:
+    if isinstance(node, ScalarNode) and node is return_node and is_name:
         text = f"{{{{ {node.text} }}}}"
         return replace(node, text=text, value=text, expressions=(node.span,))
     return node
@@ -136,7 +136,7 @@ def _read_iterator(fields: Fields, name: Name, context: ParseContext) -> _Body:
     data_entries = () if loop else _collection_from_data(fields)
     if loop is None:
         loop = read_loop(MappingNode((*data_entries, *fields.take_remaining(_LOOP_KEYS)), fields.span), context.report)
-    fields.ignore("enumerate", why="the index of an iteration is always available as loop.index")
+    fields.ignore("enumerate", reason="the index of an iteration is always available as loop.index")
     tasks = read_iterated(fields, name, loop.element.text if loop else "item", context)
     fields.node_of("name")
     sinks = read_sinks(fields, context.report, "attempt")

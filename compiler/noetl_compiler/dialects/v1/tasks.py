@@ -50,15 +50,15 @@ def _read_iterated_task(node: Node, step: Name, context: ParseContext) -> tuple[
     return _read_nested(node, "the task of an iterator", step, context)
 
 
-def _workbook_call(called: Name) -> Task:
-    return Task(called, Name("workbook", called.span), called.span, workbook=called)
+def _workbook_call(called_name: Name) -> Task:
+    return Task(called_name, Name("workbook", called_name.span), called_name.span, workbook=called_name)
 
 
-def _read_nested(node: Node, place: str, step: Name, context: ParseContext) -> tuple[Task, ...]:
+def _read_nested(node: Node, description: str, step: Name, context: ParseContext) -> tuple[Task, ...]:
     if not isinstance(node, MappingNode):
-        context.report.error(Code.WRONG_TYPE, node.span, f"{place} must be a mapping, not {kind_of(node)}")
+        context.report.error(Code.WRONG_TYPE, node.span, f"{description} must be a mapping, not {kind_of(node)}")
         return ()
-    fields = Fields(node, context.report, place)
+    fields = Fields(node, context.report, description)
     kind = fields.name(*V1_KIND_KEYS) or _infer_kind(fields)
     tasks = read_flat(fields, kind, step, context)
     tasks = with_outcome(tasks, fields)
