@@ -230,10 +230,10 @@ MUTATIONS = (
     Mutation("22c: what a chunk gives back runs", looping, "take_report", wrapped_by(_loses_the_rest)),
     Mutation("22c: chunks of a sequential loop run in order", looping, "take_report", wrapped_by(_gives_the_rest_last)),
     Mutation("22c: chunks share max_in_flight", chunks, "_free_share", replaced_by(_whole_share)),
-    Mutation("22d: no segment is forgotten", activity, "resumed", replaced_by(_forgets_older_segments)),
-    Mutation("22d: no named item is called again", activity, "resumed", replaced_by(_forgets_all_segments)),
-    Mutation("22d: no named call is made again", activity, "resumed", replaced_by(_makes_the_last_call_again)),
-    Mutation("22d: calls in flight go on", activity, "resumed", replaced_by(_forgets_calls_in_flight)),
+    Mutation("22d: no segment is forgotten", activity, "read_progress", replaced_by(_forgets_older_segments)),
+    Mutation("22d: no named item is called again", activity, "read_progress", replaced_by(_forgets_all_segments)),
+    Mutation("22d: no named call is made again", activity, "read_progress", replaced_by(_makes_the_last_call_again)),
+    Mutation("22d: calls in flight go on", activity, "read_progress", replaced_by(_forgets_calls_in_flight)),
     Mutation("22d: nothing begins while the store is away", SegmentWriter, "is_behind", replaced_by(property(_no))),
     Mutation(
         "26a: attempts that only the ledger knows count", CallLog, "add_unrecorded_attempts", replaced_by(_nothing)
