@@ -134,7 +134,7 @@ def _count_of(value: Value | None, scope: Mapping[str, Any], default: int) -> in
     found = None if value is None else templates.render(value, scope)
     if value is None or found is None:
         return default
-    return quantities.count(found, "attempts", _place(value))
+    return quantities.count(found, "attempts", _place(value), minimum=1)
 
 
 def _seconds_of(value: Value | None, what: str, scope: Mapping[str, Any]) -> float | None:

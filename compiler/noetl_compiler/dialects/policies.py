@@ -162,7 +162,7 @@ def _read_action(fields: ConstructFields, when: Template | None, default_root: s
         action or "fail",
         fields.span,
         when=when,
-        attempts=fields.amount("attempts") or (Value(defaults.ATTEMPTS) if is_retry else None),
+        attempts=fields.count("attempts") or (Value(defaults.ATTEMPTS) if is_retry else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
         multiplier=fields.number("multiplier") or defaults.MULTIPLIER,
         delay=delay or (Value(defaults.DELAY) if is_retry and signal is None else None),
