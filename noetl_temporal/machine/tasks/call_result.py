@@ -45,10 +45,11 @@ def attempt_outcome(report: ToolReport, task_row: int) -> PlainOutcome:
 
 
 def rule_failure(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
-    """Return the failure of a rule, with its span."""
+    """Return the failure of a rule, with the span of its condition or of the rule."""
     rules = task.policy.rules if task.policy else ()
-    span = rules[failed.rule].span if failed.rule is not None else task.span
-    return templates.TemplateFailure(failed.message, span)
+    rule = rules[failed.rule] if failed.rule is not None else task
+    when = rule.when if isinstance(rule, Rule) and failed.in_condition else None
+    return templates.TemplateFailure(failed.message, when.span if when is not None else rule.span)
 
 
 def ruling_of(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> Ruling:
