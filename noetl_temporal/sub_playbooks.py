@@ -185,7 +185,7 @@ class SubPlaybooks:
             )
         except WorkflowAlreadyStartedError:
             return
-        child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        child.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _start_awaited(
         self, call: ToolCall, workflow_id: str, run_input: RunInput, playbook: PinnedPlaybook

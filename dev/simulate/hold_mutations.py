@@ -20,15 +20,15 @@ def _none(*_: Any) -> set[str]:
     return set()
 
 
-def _answers_though_paused(answered: Any, self: Any, wait: Any, answer: Any) -> None:
+def _answers_though_paused(on_answer: Any, self: Any, wait: Any, answer: Any) -> None:
     pause, self.state.pause = self.state.pause, None
-    answered(self, wait, answer)
+    on_answer(self, wait, answer)
     self.state.pause = pause
 
 
-def _forgets_decisions(answered: Any, self: Any, wait: Any, answer: Any) -> None:
+def _forgets_decisions(on_answer: Any, self: Any, wait: Any, answer: Any) -> None:
     if answer.decision is None:
-        answered(self, wait, answer)
+        on_answer(self, wait, answer)
 
 
 HOLD_MUTATIONS = (

@@ -113,6 +113,6 @@ def skip_command(execution: int | str, step: str | None, is_all: bool, data: str
 
 def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:
     """Send a decision about held step runs, which returns the id of one, or the number of all."""
-    execution_id, decided = send_request(execution, request, if_ended=_RERUN)
-    held = decided if isinstance(decided, str) else f"{decided:,} held step run{'s' * (decided != 1)}"
+    execution_id, count_or_id = send_request(execution, request, if_ended=_RERUN)
+    held = count_or_id if isinstance(count_or_id, str) else f"{count_or_id:,} held step run{'s' * (count_or_id != 1)}"
     click.echo(f"run {execution_id}: {verb} {held}")

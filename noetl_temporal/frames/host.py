@@ -251,13 +251,13 @@ class FrameHost:
         match command:
             case StoreValues():
                 try:
-                    kept = await retry_until_done(
+                    references = await retry_until_done(
                         "results cannot be stored", lambda: store_values(values, command.values)
                     )
                 except LookupError as error:
                     self._add_fact(ValuesStored(now(), command.id, error=f"values cannot be stored: {error}"))
                 else:
-                    self._add_fact(ValuesStored(now(), command.id, tuple(kept)))
+                    self._add_fact(ValuesStored(now(), command.id, tuple(references)))
             case LoadValue():
                 try:
                     text = await retry_until_done(

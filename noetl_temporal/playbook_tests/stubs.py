@@ -112,7 +112,7 @@ class StubbedWorld:
 
     def _send_due_request(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> bool:
         """Send the next request that is due, now that the run is idle. Returns whether there was one."""
-        is_busy = any(made.report is None for made in run.calls)
+        is_busy = any(call.report is None for call in run.calls)
         started = (event.node for event in run.events if event.type == "step.started")
         seconds = asyncio.get_running_loop().time()
         self.last = situation_of(machine, started, is_busy=is_busy, seconds=seconds)

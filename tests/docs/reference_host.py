@@ -45,12 +45,12 @@ class Received:
 
     def decision(self, machine: Machine) -> Decided | None:
         """That on the first approval that is open."""
-        wait = next((one for one in machine.state.waits.values() if one.step in self.decisions), None)
+        wait = next((wait_ for wait_ in machine.state.waits.values() if wait_.step in self.decisions), None)
         if wait is None:
             return None
-        decided = Decided(now(), 1_000 + machine.state.ids.last, wait.id, **self.decisions[wait.step])
-        assert decision_problem(machine.state, decided, []) is None
-        return decided
+        decision = Decided(now(), 1_000 + machine.state.ids.last, wait.id, **self.decisions[wait.step])
+        assert decision_problem(machine.state, decision, []) is None
+        return decision
 
 
 NOTHING_RECEIVED = Received({}, {})
@@ -100,11 +100,11 @@ class _RealTools:
             self.deciding = asyncio.create_task(self._decide(machine, receive))
 
     async def _decide(self, machine: Machine, receive: Callable[[Event], None]) -> None:
-        decided: set[str] = set()
+        decided_steps: set[str] = set()
         while machine.state.phase != "ended":
             decision = self.received.decision(machine)
-            if decision is not None and decision.wait_id not in decided:
-                decided.add(decision.wait_id)
+            if decision is not None and decision.wait_id not in decided_steps:
+                decided_steps.add(decision.wait_id)
                 receive(decision)
             await asyncio.sleep(0.001)
 

@@ -74,7 +74,7 @@ def error(message: str = "boom", kind: str = "tool", rule: int | None = None, **
     return ToolReport({"status": "error", "error": failed, **facts}, rule=rule)
 
 
-def lost(message: str = "gone", kind: str = "worker_lost") -> ToolReport:
+def worker_lost(message: str = "gone", kind: str = "worker_lost") -> ToolReport:
     """Return the report that the shell makes for a call whose activity never reported."""
     return msgspec.structs.replace(error(message, kind), is_decided=False)
 
@@ -117,9 +117,9 @@ class Driver:
                 continue
             assert in_flight, "the machine waits for nothing"
             index = self.pick(len(in_flight)) % len(in_flight)
-            happened = in_flight[index]
+            fact_of = in_flight[index]
             del in_flight[index], ids[index]
-            commands = machine.feed(happened(self._tick()))
+            commands = machine.feed(fact_of(self._tick()))
 
     def _tick(self) -> int:
         self.now += 10
@@ -146,22 +146,22 @@ class Driver:
                     in_flight.append(partial(self._loop, chunk_id, input_))
                     ids.append(chunk_id)
                 case Cancel(id_):
-                    self._cancelled(id_, in_flight, ids)
+                    self._cancel_call(id_, in_flight, ids)
                 case StoreValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
                     raise AssertionError(f"the driver has no payload store and answers no waits: {command}")
                 case Finish():
                     return command
         return None
 
-    def _cancelled(self, id_: str, in_flight: deque[Callable[[int], Event]], ids: deque[str]) -> None:
+    def _cancel_call(self, id_: str, in_flight: deque[Callable[[int], Event]], ids: deque[str]) -> None:
         if id_ not in ids:
             return
         index = ids.index(id_)
         if id_.endswith(":delay"):
             del in_flight[index], ids[index]
         elif ":" in id_:
-            cancelled = error("cancelled", "cancelled")
-            in_flight[index] = lambda at: ToolFinished(at, id_, cancelled, cancelled=True)
+            report = error("cancelled", "cancelled")
+            in_flight[index] = lambda at: ToolFinished(at, id_, report, cancelled=True)
 
     def _tool(self, call: ToolCall, at: int) -> Event:
         return ToolFinished(at, call.id, report_of(self.answer(call)))
@@ -196,9 +196,9 @@ __all__ = [
     "Driver",
     "Run",
     "error",
-    "lost",
     "ok",
     "report_of",
     "run_graph",
     "run_text",
+    "worker_lost",
 ]

@@ -66,7 +66,7 @@ class Pair:
         self.down: deque[AnswerWait | PauseChildren] = deque()
         self.calls: dict[str, ToolCall] = {}
         self.parent_timers: dict[str, float] = {}
-        self.emitted: list[DomainEvent] = []
+        self.emitted_events: list[DomainEvent] = []
         self.timers: dict[str, float] = {}
         self.now, self.requests = EPOCH_MS, 0
         self.events: list[str] = []
@@ -91,7 +91,7 @@ class Pair:
             match command:
                 case Emit(event):
                     self.events.append(event.type)
-                    self.emitted.append(event)
+                    self.emitted_events.append(event)
                 case CallTool(call) if chunk:
                     self.calls[call.id] = call
                 case StartTimer() | Cancel():

@@ -70,14 +70,14 @@ def test_a_stored_list_costs_the_machine_the_references_to_its_ranges() -> None:
 """
     graph = compile_or_raise(playbook(text))
     pages = tuple(Part(f"{page:064x}", 0, 10_000) for page in range(ITEMS // 10_000))
-    kept = {"/found": StoredRef(pages, 7 * ITEMS)}
+    references = {"/found": StoredRef(pages, 7 * ITEMS)}
 
-    def begun() -> None:
+    def start_loop() -> None:
         machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
-        machine.feed(Started(EPOCH_MS, {"found": None}, kept=kept))
+        machine.feed(Started(EPOCH_MS, {"found": None}, kept=references))
         progress = machine.state.runs["start#1"].loop
         assert progress is not None
         assert len(progress.ranges) == ITEMS // 2_000 - 1
 
-    begun()
-    assert _peak(begun) < ITEMS
+    start_loop()
+    assert _peak(start_loop) < ITEMS

@@ -16,10 +16,10 @@ from noetl_temporal.machine.waits.wait import Signal, Wait
 from .driver import ok
 from .playbooks import playbook
 
-Made = TypeVar("Made", bound=Command)
+CommandT = TypeVar("CommandT", bound=Command)
 
 
-class Waited:
+class WaitingRun:
     """Feeds facts to the machine of a playbook of these steps; ``snapshots`` restores it before each."""
 
     def __init__(self, steps: str, *, snapshots: bool = False, head: str = "") -> None:
@@ -37,9 +37,9 @@ class Waited:
             state = msgspec.json.decode(msgspec.json.encode(self.machine.snapshot()))
             self.machine = Machine(self.graph, execution_id=7, state=state)
             self.commands += self.machine.feed(Resumed(self.now))
-        made = self.machine.feed(event(self.now, *args, **more))
-        self.commands += made
-        return made
+        commands = self.machine.feed(event(self.now, *args, **more))
+        self.commands += commands
+        return commands
 
     def signal(self, name: str, data: Any = None, key: str | None = None) -> None:
         self.requests += 1
@@ -59,7 +59,7 @@ class Waited:
     def waits(self) -> list[Wait]:
         return list(self.machine.state.waits.values())
 
-    def of(self, kind: type[Made]) -> list[Made]:
+    def of(self, kind: type[CommandT]) -> list[CommandT]:
         return [command for command in self.commands if isinstance(command, kind)]
 
     def types(self, *prefixes: str) -> list[str]:
