@@ -104,7 +104,14 @@ def with_rule_message(do: str, rule: Rule, outcome: PlainOutcome, names: Mapping
     if do != "fail" or (outcome["status"] == "error" and rule.message is None):
         return outcome
     message = templates.render(rule.message, names) if rule.message is not None else None
-    return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))
+    return failed_by_rule(outcome, _reason_of(rule) if message is None else str(message))
+
+
+def _reason_of(rule: Rule) -> str:
+    """Return why the rule failed a success."""
+    if rule.do == "retry":
+        return f"the rule at line {rule.span.line} retries this success, and its attempts are used up"
+    return "the task's policy failed it"
 
 
 def last_page(names: NamesProfile, task: Task, outcome: PlainOutcome) -> Json:
