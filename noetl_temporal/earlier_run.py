@@ -30,8 +30,8 @@ from temporalio.worker import (
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
-from noetl_temporal.machine.events import Earlier
-from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
+from noetl_temporal.machine.facts import Earlier
+from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
@@ -175,7 +175,7 @@ class _Recorder:
             return
         self._starts[step] = problem = problem_before(self._graph, state, step)
         if step == self._step and problem is None:
-            self._facts = facts_before(self._graph, state, step)
+            self._facts = state_before(self._graph, state, step)
 
     @property
     def has_started(self) -> bool:

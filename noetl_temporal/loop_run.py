@@ -11,7 +11,7 @@ from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_compiler.language.words import BranchFailure
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import ChunkInput, ChunkItems
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
 from noetl_temporal.stored_values import reference

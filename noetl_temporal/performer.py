@@ -57,10 +57,10 @@ from noetl_temporal.machine.commands import (
     StartTimer,
     StoreValues,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
-    Event,
+    Fact,
     TimerFired,
     ToolFinished,
     WaitClosed,
@@ -105,7 +105,7 @@ class Performer:
         caller: Caller,
         on_emit: Callable[[Emit], None],
     ) -> None:
-        self.inbox: deque[Event] = deque()
+        self.inbox: deque[Fact] = deque()
         self.finish: Finish | None = None
         self.has_news = False
         self._trail = trail
@@ -125,7 +125,7 @@ class Performer:
         self._pause: PauseNotice | None = None
         self._latest = 0
 
-    def note(self, fact: Event) -> None:
+    def note(self, fact: Fact) -> None:
         """Add a fact to the inbox."""
         self.inbox.append(fact)
         self.has_news = True
@@ -312,7 +312,7 @@ class Performer:
         finally:
             self._chunks.discard(command.chunk_id)
 
-    def is_sender_known(self, fact: Event) -> bool:
+    def is_sender_known(self, fact: Fact) -> bool:
         """Return False for a message of a chunk that this run does not have.
 
         After a reset the server delivers again what the chunks of the former run had sent. A chunk that was replaced
@@ -320,7 +320,7 @@ class Performer:
         """
         return not isinstance(fact, WaitOpened | WaitClosed) or fact.sender in ("", *self._chunk_runs)
 
-    def is_sender_starting(self, fact: Event) -> bool:
+    def is_sender_starting(self, fact: Fact) -> bool:
         """Whether the sender may be a chunk whose start is not known yet: the SDK delivers signals first."""
         return bool(self._starting) and not self.is_sender_known(fact)
 
@@ -380,12 +380,12 @@ class Performer:
         """The workflow id of the chunk or called playbook, once it has started."""
         return own_child_id(id_) if id_ in self._chunks else self._sub_playbooks.running_workflow_id(id_)
 
-    def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
+    def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Fact | None]) -> None:
         """Track a call or loop, whose command carries events."""
         self._started_at[id_] = _workflow_task()
         self._track(id_, task, fact)
 
-    def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
+    def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Fact | None]) -> None:
         self._tasks[id_] = task
 
         def on_done(done: _Task) -> None:
@@ -405,7 +405,7 @@ def _workflow_task() -> int:
     return workflow.info().get_current_history_length()
 
 
-def _tool_fact(call: ToolCall, task: _Task) -> Event:
+def _tool_fact(call: ToolCall, task: _Task) -> Fact:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ToolFinished(now(), call.id, _undecided_report("cancelled", "cancelled"), cancelled=True)
@@ -431,11 +431,11 @@ def _undecided_report(kind: str, message: str) -> ToolReport:
     return ToolReport(error_outcome(kind, message), is_decided=False)
 
 
-def _timer_fact(timer_id: str, task: _Task) -> Event | None:
+def _timer_fact(timer_id: str, task: _Task) -> Fact | None:
     return None if task.cancelled() or task.exception() else TimerFired(now(), timer_id)
 
 
-def _chunk_fact(command: RunChunk, task: _Task) -> Event:
+def _chunk_fact(command: RunChunk, task: _Task) -> Fact:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ChunkFinished(now(), command.chunk_id, ChunkReport("cancelled", stats=_all_skipped(command)))

@@ -17,7 +17,7 @@ from temporalio import workflow
 
 from noetl_temporal.control_requests import ClosedWait, ForwardedAnswer, OpenedWait, PauseNotice
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
-from noetl_temporal.machine.events import WaitClosed
+from noetl_temporal.machine.facts import WaitClosed
 from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL, PAUSE_SIGNAL
 
 __all__ = ["WaitMessages"]

@@ -34,12 +34,12 @@ from typing import Any
 from temporalio import workflow
 
 from noetl_temporal.machine.commands import Finish
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     Continued,
     Decided,
-    Event,
+    Fact,
     HoldRequested,
     LimitReached,
     PauseRequested,
@@ -95,7 +95,7 @@ class WorkflowHost:
         self._limit = limit
         self._on_turn = on_turn
         self._requests: list[str] = []
-        self._updates: list[Event] = []
+        self._updates: list[Fact] = []
         self._request_count = 0
         self._is_cancel_fed = False
         self._is_wait_logged = False
@@ -114,16 +114,16 @@ class WorkflowHost:
         """Request a stop; the second request skips the cleanup."""
         self._requests.append(reason)
 
-    def feed(self, event: Event) -> None:
+    def feed(self, fact: Fact) -> None:
         """Feed one fact and perform what follows from it."""
-        self._performer.perform(self._machine.feed(event))
+        self._performer.perform(self._machine.feed(fact))
 
-    def receive(self, fact: Event) -> None:
+    def receive(self, fact: Fact) -> None:
         """Receive the fact of a message; it is fed with the others."""
         self._request_count += isinstance(fact, _REQUESTS)
         self._performer.note(fact)
 
-    def receive_update(self, fact: Event) -> None:
+    def receive_update(self, fact: Fact) -> None:
         """Receive the fact of an update. It is fed after the facts of all messages of the workflow task: after a reset
         that delivers them again, a replay does not know its place between them.
         """
@@ -132,7 +132,7 @@ class WorkflowHost:
         self._performer.has_news = True
 
     @property
-    def unfed_facts(self) -> list[Event]:
+    def unfed_facts(self) -> list[Fact]:
         """The facts that were not fed to the machine yet."""
         return [*self._performer.inbox, *self._updates]
 

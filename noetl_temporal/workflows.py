@@ -32,7 +32,7 @@ from noetl_temporal.control_requests import (
 from noetl_temporal.controlled_workflow import ControlledWorkflow, pause_fact, refuse
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, join_input
 from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     Decided,
     Resumed,
@@ -280,7 +280,7 @@ class LoopWorkflow:
         while late_answers := [fact for fact in self._host.unfed_facts if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late_answers:
-                for message in self._machine.returned(fact):
+                for message in self._machine.return_answer(fact):
                     self._performer.messages.notify_playbook(message)
             await self._performer.wait_until_recorded()
 

@@ -22,7 +22,7 @@ from noetl_temporal.codec import data_converter, worker_converter
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd
 from noetl_temporal.loop_run import LoopEnd
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
-from noetl_temporal.machine.events import ChunkReport, PayloadRef
+from noetl_temporal.machine.facts import ChunkReport, PayloadRef
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.signed_converter import RefusedValue
 from noetl_temporal.signing import SIGNATURE

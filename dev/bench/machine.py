@@ -32,10 +32,10 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Command, Finish, LoadValue, RunChunk, StoreValues
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     Continued,
-    Event,
+    Fact,
     Started,
     ToolFinished,
     ValueLoaded,
@@ -112,7 +112,7 @@ class Meter:
         self._values = SimulatedValues(random.Random(1))
 
     def drive(self, machine: Machine | LoopMachine, items: int = 0) -> None:
-        in_flight: deque[Callable[[int], Event]] = deque([partial(Started, payload={"items": list(range(items))})])
+        in_flight: deque[Callable[[int], Fact]] = deque([partial(Started, payload={"items": list(range(items))})])
         while in_flight:
             commands = self._feed(machine, in_flight.popleft())
             while machine.has_work:
@@ -128,7 +128,7 @@ class Meter:
         best = min(statistics.mean(window) for window in windows)
         return Cost(len(laps), statistics.mean(laps), sum(laps[:tenth]) / tenth, sum(laps[-tenth:]) / tenth, best)
 
-    def _feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Event]) -> list[Command]:
+    def _feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
         self._now += 1
         event = fact(self._now)
         start = time.thread_time()
@@ -136,7 +136,7 @@ class Meter:
         self.laps.append(time.thread_time() - start)
         return commands
 
-    def _answers(self, commands: Iterable[Command]) -> Iterator[Callable[[int], Event]]:
+    def _answers(self, commands: Iterable[Command]) -> Iterator[Callable[[int], Fact]]:
         for command in commands:
             match command:
                 case CallTool(call):

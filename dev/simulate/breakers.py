@@ -19,8 +19,8 @@ from noetl_temporal.machine.circuit_state import CircuitState, Limits
 from noetl_temporal.machine.circuits import limits_of
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Emit, LoadValue, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import ChunkFinished, ToolFinished
-from noetl_temporal.machine.ids import escaped
+from noetl_temporal.machine.facts import ChunkFinished, ToolFinished
+from noetl_temporal.machine.ids import escape_name
 
 __all__ = ["check_breakers", "has_breakers", "with_breakers"]
 
@@ -152,7 +152,7 @@ def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) ->
             raise Finding("a call is made whose circuit has no limits", label_in_log)
         return
     refused_starts = {event.ends for event in trace.events if REFUSED in str(event.error)}
-    observed_circuit = _circuit_before(trace, f"{step}/{escaped(label)}", limits)
+    observed_circuit = _circuit_before(trace, f"{step}/{escape_name(label)}", limits)
     for number, turn in enumerate(trace.turns):
         _apply_end(observed_circuit, turn.fact, calls)
         for command in turn.commands:
@@ -170,7 +170,7 @@ def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) ->
                 "a change of a circuit is not logged",
                 f"{observed_circuit.expected} of {label_in_log}, in turn {number}",
             )
-    _check_report(trace, f"{step}/{escaped(label)}", observed_circuit)
+    _check_report(trace, f"{step}/{escape_name(label)}", observed_circuit)
 
 
 def _apply_end(observed_circuit: ObservedCircuit, fact: Any, calls: set[str]) -> None:

@@ -14,7 +14,7 @@ from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from noetl_temporal.limits import inline_bytes
 from noetl_temporal.machine import budget
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
-from noetl_temporal.machine.events import ChunkFinished, Continued, ToolFinished
+from noetl_temporal.machine.facts import ChunkFinished, Continued, ToolFinished
 
 __all__ = ["check_budgets"]
 

@@ -19,7 +19,7 @@ from noetl_compiler.graph import Cursor, Loop
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, ClaimLimits
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, LimitReached, ReturnRequested, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, LimitReached, ReturnRequested, ToolFinished
 from noetl_temporal.machine.loops.claims import claim_limits
 from noetl_temporal.machine.loops.items import in_flight
 

@@ -12,7 +12,7 @@ from dev.simulate.world import EXECUTION_ID
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import RunChunk
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import Continued, TimerFired, ToolFinished
+from noetl_temporal.machine.facts import Continued, TimerFired, ToolFinished
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine

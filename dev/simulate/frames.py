@@ -45,7 +45,7 @@ from noetl_temporal import attempt_end, call_log
 from noetl_temporal.frames import activity, segment_writer
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
-from noetl_temporal.machine.events import ChunkReport, Event
+from noetl_temporal.machine.facts import ChunkReport, Fact
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
@@ -119,8 +119,8 @@ class _RecordingMachine(LoopMachine):
         super().__init__(chunk_input, state, limit=limit)
         self._attempt = attempt
 
-    def feed(self, event: Event) -> list[Command]:
-        return self._attempt.feed_and_record(self, event, super().feed)
+    def feed(self, fact: Fact) -> list[Command]:
+        return self._attempt.feed_and_record(self, fact, super().feed)
 
     @property
     def digest(self) -> str:
@@ -177,7 +177,7 @@ class _Attempt:
         return machine
 
     def feed_and_record(
-        self, machine: _RecordingMachine, fact: Event, feed: Callable[[Event], list[Command]]
+        self, machine: _RecordingMachine, fact: Fact, feed: Callable[[Fact], list[Command]]
     ) -> list[Command]:
         """Feed a fact to the machine, and record the turn."""
         self.loop.mark_active()

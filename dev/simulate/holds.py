@@ -8,7 +8,7 @@ from typing import Any
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.stops import PLAYBOOK_TIMER
 from noetl_temporal.machine.commands import AnswerWait, Emit, OpenWait
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     ChunkFinished,

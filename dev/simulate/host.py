@@ -32,12 +32,12 @@ from noetl_temporal.machine.commands import (
     StartTimer,
     StoreValues,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
     Continued,
-    Event,
+    Fact,
     HoldRequested,
     PauseRequested,
     PayloadRef,
@@ -55,7 +55,7 @@ __all__ = ["Host", "HostWorld"]
 
 MAX_COMMAND_BYTES = 1_500_000
 MAX_FEED_SECONDS = 2.0
-FACT: Any = Event
+FACT: Any = Fact
 Make = Callable[[Any], "Machine | LoopMachine"]
 
 
@@ -108,7 +108,7 @@ class Host:
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def feed(self, fact: Event) -> None:
+    def feed(self, fact: Fact) -> None:
         """Feed a fact to the machine and perform its commands."""
         if self.is_over:
             return
@@ -123,7 +123,7 @@ class Host:
             self._perform(command)
         self._after()
 
-    def _commands_for(self, fact: Event) -> list[Command]:
+    def _commands_for(self, fact: Fact) -> list[Command]:
         start = time.process_time()
         try:
             commands = self.machine.feed(fact)

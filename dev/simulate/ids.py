@@ -15,7 +15,7 @@ from dev.simulate.statements import is_statement
 from noetl_temporal.event_ids import DERIVED, IdClock, millisecond_of
 from noetl_temporal.machine.commands import CallTool, Emit
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import ToolFinished
+from noetl_temporal.machine.facts import ToolFinished
 
 __all__ = ["check_ids"]
 

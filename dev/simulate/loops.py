@@ -8,7 +8,7 @@ from typing import Any
 from dev.simulate.run_trace import Finding, RunTrace
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import ChunkFinished
+from noetl_temporal.machine.facts import ChunkFinished
 
 __all__ = ["check_loops"]
 

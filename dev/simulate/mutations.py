@@ -246,7 +246,7 @@ MUTATIONS = (
     Mutation("ids leave room for derived rows", EventIds, "leave_room", replaced_by(_nothing)),
     Mutation("ids stand above those of a loop", EventIds, "rise", replaced_by(_nothing)),
     Mutation("a slot has one loop at a time", loops, "_free_slot", replaced_by(_return_one)),
-    Mutation("names of steps and tasks in ids are escaped", plan, "escaped", replaced_by(str)),
+    Mutation("names of steps and tasks in ids are escaped", plan, "escape_name", replaced_by(str)),
     Mutation("durations are checked", quantities, "seconds", replaced_by(_float)),
     Mutation("counts are checked", quantities, "count", replaced_by(_int)),
     Mutation("what is pending is typed", protocol, "ANSWERED", _allow_all_kinds),

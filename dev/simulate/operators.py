@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dev.simulate.paused_calls import PausedCalls
 from noetl_temporal.machine.control import pause_problem, resume_problem, retry_problem
-from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.facts import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import held_steps
 from noetl_temporal.machine.playbook import Machine
 

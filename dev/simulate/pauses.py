@@ -8,7 +8,7 @@ from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.stops import BEGINS
 from dev.simulate.world import World
 from noetl_temporal.machine.commands import CallTool, Command, Emit, PauseChildren, RunChunk, StartTimer
-from noetl_temporal.machine.events import CancelRequested, PauseRequested, TimerFired, UnpauseRequested
+from noetl_temporal.machine.facts import CancelRequested, PauseRequested, TimerFired, UnpauseRequested
 
 __all__ = ["check_pauses", "check_same_without_pauses"]
 

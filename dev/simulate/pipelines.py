@@ -10,7 +10,7 @@ from dev.simulate.statements import is_statement
 from noetl_compiler.graph import Rule, Task
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, Emit
-from noetl_temporal.machine.events import ToolFinished
+from noetl_temporal.machine.facts import ToolFinished
 
 __all__ = ["check_pipelines"]
 

@@ -14,7 +14,7 @@ from noetl_compiler.graph import Route
 from noetl_temporal.machine import failure_log
 from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, LimitReached, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, ChunkFinished, ChunkReport, LimitReached, ToolFinished
 
 __all__ = ["check_report"]
 

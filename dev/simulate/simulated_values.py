@@ -15,9 +15,9 @@ from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.loops import offload
-from noetl_temporal.machine.stored import assembled, stored_in, with_result
+from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
 
 __all__ = ["SimulatedValues"]
 
@@ -106,7 +106,7 @@ class SimulatedValues:
         stored = stored_in(outcome)
         if stored is None:
             return outcome
-        return with_result(outcome, assembled(stored, self.load(stored)))
+        return with_result(outcome, assemble_result(stored, self.load(stored)))
 
     def with_items(self, chunk_input: ChunkInput) -> ChunkInput:
         """Return the input of a chunk with its items, which are loaded if they are stored."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
     HoldRequested,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
-from noetl_temporal.machine.events import Answered, Decided, Signalled, WaitClosed, WaitOpened
+from noetl_temporal.machine.facts import Answered, Decided, Signalled, WaitClosed, WaitOpened
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Signal

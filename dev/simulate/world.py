@@ -26,7 +26,7 @@ from dev.simulate.waits import Mailbox, People
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import ChunkInput, Finish
-from noetl_temporal.machine.events import ChunkReport, LimitReached, ReturnRequested, Started
+from noetl_temporal.machine.facts import ChunkReport, LimitReached, ReturnRequested, Started
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine

@@ -33,6 +33,6 @@ class HeldStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def held_steps(waits: Iterable[Wait]) -> list[HeldStep]:
-    """Those among the waits of a run, from the oldest on."""
-    found = sorted((wait for wait in waits if wait.kind == "held"), key=lambda wait: wait.age)
-    return [HeldStep(wait.run, wait.step, wait.message, wait.due, wait.iteration) for wait in found]
+    """Return the held steps among the waits of a run, from the oldest on."""
+    held_waits = sorted((wait for wait in waits if wait.kind == "held"), key=lambda wait: wait.age)
+    return [HeldStep(wait.run, wait.step, wait.message, wait.due, wait.iteration) for wait in held_waits]

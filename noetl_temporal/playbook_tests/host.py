@@ -32,12 +32,12 @@ from noetl_temporal.machine.commands import (
     StartTimer,
 )
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     ChunkFinished,
     Continued,
-    Event,
+    Fact,
     PauseRequested,
     Started,
     TimerFired,
@@ -73,7 +73,7 @@ class World(Protocol):
         """Return the playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
-    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
+    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
         """Start sending the requests of people and programs."""
         ...
 
@@ -142,7 +142,7 @@ class _Host:
         self._machine = machine
         self._world = world
         self._run = run
-        self._inbox: asyncio.Queue[Event | BaseException] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Fact | BaseException] = asyncio.Queue()
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._loops: dict[str, _Host] = {}
 
@@ -158,7 +158,7 @@ class _Host:
                 raise event
             commands = self._machine.feed(event)
 
-    def receive(self, fact: Event) -> None:
+    def receive(self, fact: Fact) -> None:
         self._inbox.put_nowait(fact)
 
     def cancel(self) -> None:

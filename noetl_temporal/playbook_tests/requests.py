@@ -21,10 +21,10 @@ from noetl_temporal.machine.control import (
     retry_problem,
     skip_problem,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Decided,
-    Event,
+    Fact,
     PauseRequested,
     RetryRequested,
     Signalled,
@@ -181,7 +181,7 @@ def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, sec
     return Situation(OpenWaits.of(machine.state), frozenset(started), is_busy, seconds)
 
 
-def fact_of(due: DueRequest, machine: Machine, at: int) -> Event:
+def fact_of(due: DueRequest, machine: Machine, at: int) -> Fact:
     """Return the fact of a request. Raises RefusedError with the reason if the run refuses it."""
     number, request, target = due
     state, who = machine.state, (request.by, request.reason)

@@ -8,7 +8,7 @@ from typing import Any
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
-from noetl_temporal.machine.events import CancelRequested, Continued, Resumed, Started, ToolFinished, ValueLoaded
+from noetl_temporal.machine.facts import CancelRequested, Continued, Resumed, Started, ToolFinished, ValueLoaded
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.stored import load_id

@@ -8,7 +8,7 @@ from typing import Any
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, RunChunk
 from noetl_temporal.machine.control import all_held, chosen_held
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
     PauseRequested,

@@ -30,12 +30,12 @@ from noetl_temporal.machine.commands import (
     StoreValues,
 )
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     Continued,
     Earlier,
-    Event,
+    Fact,
     Started,
     TimerFired,
     ToolFinished,
@@ -105,7 +105,7 @@ class Driver:
         return_step: str = "",
         earlier: Earlier | None = None,
     ) -> Finish:
-        in_flight: deque[Callable[[int], Event]] = deque()
+        in_flight: deque[Callable[[int], Fact]] = deque()
         ids: deque[str] = deque()
         commands = machine.feed(Started(self._tick(), payload or {}, return_step, earlier))
         while True:
@@ -126,7 +126,7 @@ class Driver:
         return self.now
 
     def _perform(
-        self, commands: list[Command], in_flight: deque[Callable[[int], Event]], ids: deque[str]
+        self, commands: list[Command], in_flight: deque[Callable[[int], Fact]], ids: deque[str]
     ) -> Finish | None:
         for command in commands:
             match command:
@@ -153,7 +153,7 @@ class Driver:
                     return command
         return None
 
-    def _cancel_call(self, id_: str, in_flight: deque[Callable[[int], Event]], ids: deque[str]) -> None:
+    def _cancel_call(self, id_: str, in_flight: deque[Callable[[int], Fact]], ids: deque[str]) -> None:
         if id_ not in ids:
             return
         index = ids.index(id_)
@@ -163,10 +163,10 @@ class Driver:
             report = error("cancelled", "cancelled")
             in_flight[index] = lambda at: ToolFinished(at, id_, report, cancelled=True)
 
-    def _tool(self, call: ToolCall, at: int) -> Event:
+    def _tool(self, call: ToolCall, at: int) -> Fact:
         return ToolFinished(at, call.id, report_of(self.answer(call)))
 
-    def _loop(self, loop_id: str, input_: Any, at: int) -> Event:
+    def _loop(self, loop_id: str, input_: Any, at: int) -> Fact:
         machine = loop_machine(input_)
         self.drive(machine)
         assert machine.report is not None

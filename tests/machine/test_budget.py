@@ -8,7 +8,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.budget import COMMAND_BYTES, MAX_PENDING
 from noetl_temporal.machine.commands import CallTool, Command, Finish
-from noetl_temporal.machine.events import Continued, Started, ToolFinished
+from noetl_temporal.machine.facts import Continued, Started, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 
 from .driver import ok

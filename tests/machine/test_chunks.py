@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import Cancel, Command, Emit, Finish, RunChunk
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,

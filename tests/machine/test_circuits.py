@@ -13,7 +13,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.circuit_state import CircuitState, Limits
 from noetl_temporal.machine.circuits import call_begins, call_cancelled, call_ended, latest
 from noetl_temporal.machine.commands import CallTool, StartTimer
-from noetl_temporal.machine.events import CancelRequested, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, ToolFinished
 
 from .driver import Run, error, ok, run_text, worker_lost
 from .playbooks import playbook

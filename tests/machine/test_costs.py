@@ -14,7 +14,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine import engine, journal, names
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
-from noetl_temporal.machine.events import Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.facts import Continued, Fact, Started, ToolFinished
 from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -83,7 +83,7 @@ def test_names_of_an_iteration_are_made_once_and_only_for_a_template(monkeypatch
 
 
 def test_names_of_a_playbook_are_not_made_for_steps_without_templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = count_calls(monkeypatch, names, "_reserved")
+    calls = count_calls(monkeypatch, names, "_reserved_names")
     run_text(sequence(5), lambda _: None)
     assert calls == []
 
@@ -130,7 +130,7 @@ def test_holds_without_deadlines_look_at_no_other_item(monkeypatch: pytest.Monke
 
 
 def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = count_calls(monkeypatch, journal, "_encoded")
+    calls = count_calls(monkeypatch, journal, "_encode")
     run_ = run_text(loop(ITEMS), lambda _: None)
     loops = 1
     assert len(calls) == len(run_.events) + len(run_.calls) + loops
@@ -140,7 +140,7 @@ def test_a_command_reports_how_large_it_is() -> None:
     commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
     calls = [command for command in commands if isinstance(command, CallTool)]
     events = [command for command in commands if isinstance(command, Emit)]
-    encode = journal._encoded  # pyright: ignore[reportPrivateUsage]
+    encode = journal._encode  # pyright: ignore[reportPrivateUsage]
     assert [call.size for call in calls] == [len(encode(call.call)) for call in calls]
     assert [event.size for event in events] == [len(encode(event.event)) for event in events]
 
@@ -152,7 +152,7 @@ class Counting:
         self.calls: list[int] = []
         self._now = EPOCH_MS
 
-    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Event]) -> list[Command]:
+    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
         self._now += 1
         count = 0
 

@@ -11,7 +11,7 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, RunChunk
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ReturnRequested,
     Started,

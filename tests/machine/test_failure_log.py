@@ -17,7 +17,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command, Finish, RunChunk
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Continued, Started, ToolFinished
+from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, Continued, Started, ToolFinished
 from noetl_temporal.machine.failure_log import KEPT, MAX_KINDS, OTHER, Failure, FailureCount, FailureLog, format_counts
 from noetl_temporal.machine.failures import MESSAGE_LENGTH
 from noetl_temporal.machine.loops.loop import LoopMachine

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.machine.events import CancelRequested, Event, LimitReached, TimerFired
+from noetl_temporal.machine.facts import CancelRequested, Fact, LimitReached, TimerFired
 from tests.machine.controlled import ControlledRun
 from tests.machine.driver import Run, error, run_text
 from tests.machine.playbooks import playbook, step
@@ -160,7 +160,7 @@ def stop_run(*, snapshots: bool, head: str = "") -> ControlledRun:
 
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.parametrize(("stop", "status"), [(CancelRequested, "cancelled"), (LimitReached, "failed")])
-def test_the_status_of_a_stop_stays(stop: type[Event], status: str, snapshots: bool) -> None:
+def test_the_status_of_a_stop_stays(stop: type[Fact], status: str, snapshots: bool) -> None:
     run = stop_run(snapshots=snapshots)
     run.feed(stop, "enough")
     run.ends(step="start")

@@ -20,7 +20,7 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StoreValues,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     PayloadRef,
     ReturnRequested,

@@ -9,7 +9,7 @@ import pytest
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, StartTimer
 from noetl_temporal.machine.control import RefusedError, chosen_held, retry_problem, skip_problem
-from noetl_temporal.machine.events import CancelRequested, RetryRequested, TimerFired
+from noetl_temporal.machine.facts import CancelRequested, RetryRequested, TimerFired
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
 

@@ -10,7 +10,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, RunChunk
-from noetl_temporal.machine.events import CancelRequested, Started, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, Started, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 

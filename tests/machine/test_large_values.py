@@ -9,7 +9,7 @@ import pytest
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Finish, LoadValue, RunChunk, StoreValues
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
     HoldRequested,

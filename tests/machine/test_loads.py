@@ -14,10 +14,10 @@ from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine import budget
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoadValue, RunChunk
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
-    Event,
+    Fact,
     HoldRequested,
     Resumed,
     Started,
@@ -248,7 +248,7 @@ def test_arrivals_keep_their_values_until_the_budget_is_renewed(monkeypatch: pyt
     steps = [step(f"s{index}", f"s{index + 1}") for index in range(count)]
     last = f"  - step: s{count}\n    {admit}\n    tool: {{kind: noop}}\n"
     machine = Machine(compile_or_raise(playbook("".join(steps) + last)), execution_id=1, limit=STORED_BYTES)
-    now, facts, loads = EPOCH_MS, list[Callable[[int], Event]]([Started]), 0
+    now, facts, loads = EPOCH_MS, list[Callable[[int], Fact]]([Started]), 0
     while (facts or machine.has_work) and loads <= count + 1:
         now += 1
         # Nothing renews the budget but Continued: each load comes when it is spent already.

@@ -15,9 +15,9 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import Part, StoredRef
-from noetl_temporal.machine.events import Started
+from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.loops.chunks import cut
-from noetl_temporal.machine.loops.items import collection_of, selected
+from noetl_temporal.machine.loops.items import collection_of, select_items
 from noetl_temporal.machine.playbook import Machine
 
 from .playbooks import playbook
@@ -54,7 +54,7 @@ def test_a_collection_that_is_taken_whole_is_not_copied(more: str) -> None:
     loop, scope = _loop(more), {"workload": {"found": list(range(ITEMS))}}
 
     def open_loop() -> None:
-        items = selected(loop, scope, collection_of(loop, scope), Budget(INLINE_BYTES))
+        items = select_items(loop, scope, collection_of(loop, scope), Budget(INLINE_BYTES))
         assert items is not None
         cut(items, 16, 16_000_000)
 

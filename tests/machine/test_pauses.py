@@ -8,7 +8,7 @@ from noetl_temporal.control_requests import text_problem
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.control import pause_problem, resume_problem
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     PauseRequested,
     Resumed,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.events import CancelRequested, ReturnRequested, TimerFired
+from noetl_temporal.machine.facts import CancelRequested, ReturnRequested, TimerFired
 
 from .claiming import Claiming, Table, cancel_while_claiming
 from .driver import Run, error, run_text

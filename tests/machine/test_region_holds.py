@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noetl_temporal.machine.commands import OpenWait
 from noetl_temporal.machine.control import RefusedError, chosen_held
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,

@@ -12,9 +12,9 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import references_in
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
+from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState, Stop
 
 from .driver import SECRETS_KEY, Driver, Run, error
@@ -105,7 +105,7 @@ class Recording:
             return
         problem = problem_before(self.graph, state, step)
         if problem is None:
-            self.states[step] = facts_before(self.graph, state, step)
+            self.states[step] = state_before(self.graph, state, step)
         else:
             self.problems[step] = problem
 

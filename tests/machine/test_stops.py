@@ -12,7 +12,7 @@ from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,

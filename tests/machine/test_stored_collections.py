@@ -12,7 +12,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import CallTool, Command, FrameLimits, LoadValue, RunChunk, StoreValues
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
     Continued,

@@ -10,7 +10,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Event, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, Fact, Started, TimerFired, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 
 from .driver import error, ok
@@ -34,7 +34,7 @@ class WatchedRun:
         self.now = EPOCH_MS
         self.commands: list[Command] = []
 
-    def feed(self, event: type[Event], *args: Any, **more: Any) -> list[Command]:
+    def feed(self, event: type[Fact], *args: Any, **more: Any) -> list[Command]:
         self.now += 10
         commands = self.machine.feed(event(self.now, *args, **more))
         self.commands += commands

@@ -8,7 +8,7 @@ import pytest
 
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Cancel, StartTimer
-from noetl_temporal.machine.events import CancelRequested, Decided, Event, Signalled, TimerFired, WaitOpened
+from noetl_temporal.machine.facts import CancelRequested, Decided, Fact, Signalled, TimerFired, WaitOpened
 from noetl_temporal.machine.waits.refusals import (
     KEPT_SIGNALS,
     MAX_REQUESTS,
@@ -294,7 +294,7 @@ def test_a_repeated_request_is_harmless() -> None:
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 
-def refusal_of(run: WaitingRun, name: str, data: Any = None, unfed_facts: list[Event] | None = None) -> str | None:
+def refusal_of(run: WaitingRun, name: str, data: Any = None, unfed_facts: list[Fact] | None = None) -> str | None:
     return signal_problem(run.graph, run.machine.state, Signal(name, data), unfed_facts or [])
 
 

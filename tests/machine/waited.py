@@ -9,7 +9,7 @@ import msgspec
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, StartTimer
-from noetl_temporal.machine.events import Decided, Event, Resumed, Signalled, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.facts import Decided, Fact, Resumed, Signalled, Started, TimerFired, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
@@ -31,7 +31,7 @@ class WaitingRun:
         self.requests = 0
         self.feed(Started, {})
 
-    def feed(self, event: type[Event], *args: Any, **more: Any) -> list[Command]:
+    def feed(self, event: type[Fact], *args: Any, **more: Any) -> list[Command]:
         self.now += 1000
         if self.snapshots and event is not Started:
             state = msgspec.json.decode(msgspec.json.encode(self.machine.snapshot()))

@@ -15,7 +15,7 @@ from temporalio.converter import JSONProtoPayloadConverter
 
 from noetl_temporal.loop_run import LoopEnd
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
-from noetl_temporal.machine.events import ChunkReport, PayloadRef
+from noetl_temporal.machine.facts import ChunkReport, PayloadRef
 from noetl_temporal.mirror.owners import ReadEvent, payload_keys, references
 
 

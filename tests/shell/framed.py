@@ -22,7 +22,7 @@ from noetl_temporal.frames.segments import Segment, read_segment
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
-from noetl_temporal.machine.events import Started
+from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.segment_chain import SegmentChain
 from noetl_temporal.value_store import ValueStore

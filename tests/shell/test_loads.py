@@ -17,7 +17,7 @@ from noetl_temporal import performer, stored_values
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import Cancel, LoadValue
-from noetl_temporal.machine.events import ValueLoaded
+from noetl_temporal.machine.facts import ValueLoaded
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import Trail

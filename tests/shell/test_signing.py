@@ -24,7 +24,7 @@ from noetl_temporal.attempt_details import Details
 from noetl_temporal.codec import data_converter, replay_converter, worker_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.signed_converter import RefusedValue
 from noetl_temporal.signing import SIGNATURE, read_key
 from noetl_temporal.stored_values import reference
