@@ -246,7 +246,6 @@ def problems_of(verdict: TrialResult) -> set[tuple[object, ...]]:
     return {
         (failure.span.line, failure.message, repr(failure.expected), repr(failure.actual))
         for failure in verdict.problems
-        for problem in verdict.problems
     }
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from jinja2.environment import Environment
 from jinja2.sandbox import SandboxedFormatter
@@ -45,9 +45,10 @@ def format_percent(budget: RenderBudget, text: str, arguments: Any) -> str:
 def _convert_arguments(budget: RenderBudget, arguments: Any) -> Any:
     """Convert arguments other than text and numbers to text."""
     if isinstance(arguments, tuple):
-        return tuple(_convert_argument(budget, item) for item in arguments)
+        return tuple(_convert_argument(budget, item) for item in cast("tuple[Any, ...]", arguments))
     if isinstance(arguments, Mapping):
-        return {key: _convert_argument(budget, item) for key, item in arguments.items()}
+        items = cast("Mapping[Any, Any]", arguments).items()
+        return {key: _convert_argument(budget, item) for key, item in items}
     return _convert_argument(budget, arguments)
 
 
