@@ -112,7 +112,7 @@ def skip_command(execution: int | str, step: str | None, is_all: bool, data: str
 
 
 def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:
-    """Send a decision about held step runs, which returns the id of one, or the number of all."""
+    """Send a decision about held steps, which returns the name of one, or the number of all."""
     execution_id, decided = send_request(execution, request, if_ended=_RERUN)
-    held = decided if isinstance(decided, str) else f"{decided:,} held step run{'s' * (decided != 1)}"
+    held = decided if isinstance(decided, str) else f"{decided:,} held step{'s' * (decided != 1)}"
     click.echo(f"run {execution_id}: {verb} {held}")

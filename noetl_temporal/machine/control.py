@@ -11,7 +11,7 @@ import msgspec
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
-from noetl_temporal.machine.held_steps import HeldStep, held_steps
+from noetl_temporal.machine.held_steps import HeldStep, held_steps, unique_names
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
 
@@ -78,9 +78,8 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[E
     named = all_held(graph, state, step, unfed)
     if len(named) == 1:
         return named[0]
-    names = [one.name for one in named]
-    words = [name if names.count(name) == 1 else one.run for one, name in zip(named, names, strict=True)]
-    raise RefusedError(f"{len(named):,} runs of steps are held: name one of {_listed(words)}, or decide about all")
+    names = _listed(unique_names(named))
+    raise RefusedError(f"{len(named):,} steps and items are held: name one of {names}, or decide about all")
 
 
 def all_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> list[HeldStep]:

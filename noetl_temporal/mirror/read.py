@@ -130,8 +130,9 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 class StepSummary(msgspec.Struct, frozen=True):
     """A step over all its runs. ``status`` is PAUSED while one is held, STARTED while one runs, else that of the last.
-    ``duration_seconds`` is the sum of the runs that have ended; where they overlap, at most the time that passed. A step is
-    ``reused`` if only an earlier run has run it, and ``is_waiting`` if it waits for a time, a signal or a person.
+    ``duration_seconds`` is the sum of the runs that have ended; where they overlap, at most the time that passed.
+    A step is ``reused`` if only an earlier run has run it, and ``is_waiting`` if it waits for a time, a signal or a
+    person.
     """
 
     step: str

@@ -86,7 +86,7 @@ async def test_a_thousand_held_items_are_skipped_at_once(site: Site, api: Api, l
     assert f"more steps are held: noetl retry {run} --all, or noetl skip {run} --all --data JSON (990 more)" in told
     refused = site.noetl("retry", run)
     assert refused.returncode == 1
-    assert "1,000 runs of steps are held: name one of '" in refused.stderr
+    assert "1,000 steps and items are held: name one of '" in refused.stderr
     assert "and 990 more, or decide about all" in refused.stderr
     assert len(refused.stderr) < 500
     assert site.noetl("retry", run, "--all", "--step", "tell").stderr.startswith(
@@ -101,7 +101,7 @@ async def test_a_thousand_held_items_are_skipped_at_once(site: Site, api: Api, l
     assert "at most 500 are allowed for 1,000 held steps: skip fewer at a time" in large.stderr
     assert site.noetl("skip", run).returncode == 2
     skipped = site.noetl("skip", run, "--all", "--data", "2")
-    assert skipped.stdout == f"run {run}: skipped 1,000 held runs of steps\n"
+    assert skipped.stdout == f"run {run}: skipped 1,000 held steps\n"
     assert site.noetl("wait", run, "--timeout", "240").returncode == 0
     assert status(site, run)["result"] == 2 * ITEMS
     assert await released(log, run) == {"retry": 1, "skip": ITEMS}
