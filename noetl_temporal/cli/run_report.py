@@ -34,6 +34,8 @@ MOST_FAILURES = 10
 MOST_ITEMS, MOST_CHARACTERS, LINE_CHARACTERS = 20, 500, 100
 """Limits for showing a result: items of a list or an object, characters of a string, characters of a line."""
 
+_FAILURE_FIELDS = ("step", "task", "iteration", "kind", "handled", "file", "line", "col", "message")
+
 STOPPED = ("failed", "cancelled", "timed_out", "terminated")
 """The final statuses of runs that did not complete."""
 
@@ -78,12 +80,12 @@ class RunSummary(msgspec.Struct, frozen=True):
     rerun_from: str = ""
 
     def json(self) -> str:
-        """Return one JSON object; ids are strings. ``failures`` has {step, task, file, line, col, message}, of many
-        failures only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
+        """Return one JSON object; ids are strings. ``failures`` has {step, task, iteration, kind, handled, file, line,
+        col, message}, of many failures only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
         """
         fields = msgspec.to_builtins(self)
         fields["failures"] = [
-            {key: getattr(failure, key) for key in ("step", "task", "file", "line", "col", "message")}
+            {key: getattr(failure, key) for key in _FAILURE_FIELDS}
             for failure in self.failures.kept
         ]
         fields["failure_counts"] = [

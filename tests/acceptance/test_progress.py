@@ -263,7 +263,17 @@ def test_json_has_every_field_and_plain_failures() -> None:
     }
     assert document["execution_id"] == "7", "a number would be rounded by who reads it as a float"
     assert document["failures"] == [
-        {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
+        {
+            "step": "fetch",
+            "task": "page",
+            "iteration": None,
+            "kind": "",
+            "handled": False,
+            "file": "p.yaml",
+            "line": 12,
+            "col": 9,
+            "message": "HTTP 503 [x]",
+        }
     ]
     assert document["failure_counts"] == [{"step": "fetch", "kind": "", "count": 1, "handled": 0}]
 
