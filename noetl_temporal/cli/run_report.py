@@ -81,13 +81,11 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     def json(self) -> str:
         """Return one JSON object; ids are strings. ``failures`` has {step, task, iteration, kind, handled, file, line,
-        col, message}, of many failures only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
+        col, message}, of many failures only the first and the last. ``failure_counts`` counts all: {step, kind, count,
+        handled}.
         """
         fields = msgspec.to_builtins(self)
-        fields["failures"] = [
-            {key: getattr(failure, key) for key in _FAILURE_FIELDS}
-            for failure in self.failures.kept
-        ]
+        fields["failures"] = [{key: getattr(failure, key) for key in _FAILURE_FIELDS} for failure in self.failures.kept]
         fields["failure_counts"] = [
             {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
         ]

@@ -125,6 +125,14 @@ def test_lines_show_starts_retries_and_ends() -> None:
     ]
 
 
+def test_lines_name_the_item_of_a_loop_that_is_retried_or_held() -> None:
+    progress = Progress()
+    progress.feed(row("step.started"))
+    failed = row("task.attempt.failed", step="fetch", iteration=3, retry={"will_retry": True, "attempt_number": 1})
+    assert progress.feed(failed) == "fetch[3] retrying: attempt 1 failed: error"
+    assert progress.feed(row("step.held", iteration=4)) == "fetch[4] held: failed"
+
+
 def test_a_retried_loop_counts_what_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
