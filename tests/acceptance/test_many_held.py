@@ -93,7 +93,7 @@ async def test_a_thousand_held_items_are_skipped_at_once(site: Site, api: Api, l
         f"Error: run {run}: step 'tell' is not held: held are '"
     )
 
-    assert site.noetl("retry", run, "--step", "left[3]").stdout == f"run {run}: retrying each_left/1/3/left#1\n"
+    assert site.noetl("retry", run, "--step", "left[3]").stdout == f"run {run}: retrying left[3]\n"
     assert wait_until(lambda: calls(site, run) == ITEMS + 1)
     assert wait_until(lambda: held(site, run) == ITEMS)
 
