@@ -137,8 +137,8 @@ async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry
     known = await versions(dsn, path) if path.isprintable() else []
     if known:
         raise UnknownPlaybookError(
-            f"the catalog has {path!r} in the versions {', '.join(str(entry.version) for entry in reversed(known))}, "
-            f"but not in version {version}"
+            f"the catalog has no version {version} of {path!r}; it has "
+            f"{', '.join(str(entry.version) for entry in reversed(known))}"
         )
     paths = [record["path"] for record in await _fetch(dsn, "registered_paths")]
     hint = nearest(path, paths) or "`noetl catalog list` shows what it has, `noetl register FILE` adds to it"
