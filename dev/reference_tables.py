@@ -59,21 +59,21 @@ _SHORT = re.compile("|".join(map(re.escape, _WORDS)))
 
 def _keys(argument: str) -> list[str]:
     """The keys below a path; ``but A B`` excludes keys, ``only A B`` lists only these."""
-    path, _, chosen = argument.partition(" ")
-    how, _, names = chosen.partition(" ")
+    path, _, filter_text = argument.partition(" ")
+    mode, _, names = filter_text.partition(" ")
     key_names = [name for name, _ in entry(path).keys]
-    if how == "only":
+    if mode == "only":
         key_names = names.split()
-    elif how == "but":
+    elif mode == "but":
         key_names = [name for name in key_names if name not in names.split()]
     return _table("key", "value", "meaning", rows=(_row(path, name) for name in key_names))
 
 
 def _row(path: str, name: str) -> tuple[str, str, str]:
     key = entry(f"{path}.{name}")
-    required = " (required)" if key.is_required else ""
+    required_suffix = " (required)" if key.is_required else ""
     value = ", ".join(f"`{word}`" for word, _ in key.choices if _is_current(key, word)) or key.value
-    return f"`{name}`{required}", _SHORT.sub(lambda long: _WORDS[long[0]], value), key.about
+    return f"`{name}`{required_suffix}", _SHORT.sub(lambda long: _WORDS[long[0]], value), key.about
 
 
 def _is_current(entry: KeyEntry, word: str) -> bool:
@@ -85,7 +85,7 @@ def _words(path: str) -> list[str]:
     return _table("value", "meaning", rows=((f"`{word}`", about) for word, about in entry(path).choices))
 
 
-def _older(argument: str) -> list[str]:
+def _older_names(argument: str) -> list[str]:
     """Older names of the keys below some paths."""
     return _table("current name", "older names", rows=_with_older(argument.split()))
 
@@ -132,7 +132,7 @@ def _tools(_argument: str) -> list[str]:
     return _table("kind", "what it does", "what it changes outside of the run", rows=rows)
 
 
-def _unsupported(_argument: str) -> list[str]:
+def _unsupported_tools(_argument: str) -> list[str]:
     names = (name for name, kind in KINDS.items() if not kind.has_executor and name not in PSEUDO_KINDS)
     rows = ((f"`{name}`", KINDS[name].summary, _sentence(KINDS[name].unsupported)) for name in names)
     return _table("kind", "what it would do", "why it does not run, and what to use instead", rows=rows)
@@ -218,10 +218,10 @@ _TABLES: Mapping[str, Callable[[str], list[str]]] = {
     "keys": _keys,
     "test_keys": _test_keys,
     "words": _words,
-    "older": _older,
+    "older": _older_names,
     "tools": _tools,
     "results": _results,
-    "unsupported": _unsupported,
+    "unsupported": _unsupported_tools,
     "filters": _filters,
     "tests": _tests,
     "budgets": _budgets,

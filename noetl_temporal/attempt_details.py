@@ -58,8 +58,8 @@ def attempts_in(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
     """Return the attempts that are recorded in the heartbeat details themselves."""
     if not details:
         return ()
-    decoded = msgspec.convert(details[0], Details)
-    return decoded.records if decoded.first is None else (decoded.first, *decoded.records)
+    heartbeat = msgspec.convert(details[0], Details)
+    return heartbeat.records if heartbeat.first is None else (heartbeat.first, *heartbeat.records)
 
 
 def attempt_counts(records: Iterable[AttemptRecord], before: AttemptCounts | None = None) -> AttemptCounts:
@@ -87,8 +87,8 @@ def excess_count(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) ->
 def details_within_limit(details: Details) -> Details:
     """Return the details within the size limit: older records are only counted, the last is shortened if necessary."""
     limit = DETAIL_BYTES - len(msgspec.json.encode(details.first))
-    dropped = excess_count(details.records, limit)
-    records = details.records[dropped:] or tuple(map(shortened_record, details.records[-1:]))
+    excess = excess_count(details.records, limit)
+    records = details.records[excess:] or tuple(map(shortened_record, details.records[-1:]))
     before = attempt_counts(details.records[: len(details.records) - len(records)], details.before)
     return msgspec.structs.replace(details, records=records, before=before)
 

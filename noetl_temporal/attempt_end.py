@@ -14,7 +14,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from noetl_activities.tool import Json
 from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.call_log import CallLog
-from noetl_temporal.encryption_codec import LockedValue, locked_error
+from noetl_temporal.encryption_codec import UndecryptableValue, missing_key_failure
 from noetl_temporal.interruptions import INTERRUPTED
 from noetl_temporal.machine.call import (
     AttemptCounts,
@@ -31,7 +31,7 @@ from noetl_temporal.stored_values import store_large_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
-__all__ = ["AT_ONCE", "LONGEST_DELAY", "AttemptEnd", "end_interrupted", "hand_on_locked_call"]
+__all__ = ["AT_ONCE", "LONGEST_DELAY", "AttemptEnd", "end_interrupted", "hand_on_undecryptable_call"]
 
 LONGEST_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
@@ -39,7 +39,7 @@ LONGEST_DELAY = 365 * 86_400.0
 AT_ONCE = timedelta(milliseconds=1)
 """The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
 
-LOCKED_DELAY = timedelta(seconds=5)
+MISSING_KEY_DELAY = timedelta(seconds=5)
 """How long a call that a worker could not decrypt waits before another attempt."""
 
 READ_RECORDS_SECONDS = 5.0
@@ -58,7 +58,7 @@ class AttemptEnd:
         self._scope = scope
 
     async def conclude(
-        self, outcome: PlainOutcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_taken: bool
+        self, outcome: PlainOutcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_reused: bool
     ) -> ToolReport:
         """Apply the rules to the outcome, and return the report. Raises the error that asks Temporal for another
         attempt.
@@ -78,7 +78,7 @@ class AttemptEnd:
             indeterminate=decision.indeterminate,
             sinks=sinks,
             is_called=is_called,
-            is_taken=is_taken,
+            is_reused=is_reused,
         )
         if decision.do == "retry":
             await self._log.save()
@@ -123,9 +123,11 @@ class AttemptEnd:
         compact = _compact_report(report, self._log.counts)
         if self._values.stays_in_history(compact):
             return compact
-        stored = await retry_until_done("the result cannot be stored", lambda: self._store_large_result(compact))
-        await retry_until_done("the report cannot be stored", lambda: self._values.store(stored))
-        return stored
+        compact_report = await retry_until_done(
+            "the result cannot be stored", lambda: self._store_large_result(compact)
+        )
+        await retry_until_done("the report cannot be stored", lambda: self._values.store(compact_report))
+        return compact_report
 
     def _store_large_result(self, report: ToolReport) -> Awaitable[ToolReport]:
         """Return the report for history. A result of an item stays in one piece: that of the loop refers to it."""
@@ -139,14 +141,14 @@ def _compact_report(report: ToolReport, counts: AttemptCounts) -> ToolReport:
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
 
 
-async def hand_on_locked_call(log: CallLog, locked: LockedValue) -> NoReturn:
+async def hand_on_undecryptable_call(log: CallLog, undecryptable: UndecryptableValue) -> NoReturn:
     """End an attempt of a call that cannot be decrypted here, as if the worker stopped.
 
     Raises the error that makes Temporal run the call again, on any worker.
     """
     log.end(status="shutdown", is_called=False)
     await log.save()
-    raise locked_error(locked, LOCKED_DELAY)
+    raise missing_key_failure(undecryptable, MISSING_KEY_DELAY)
 
 
 async def end_interrupted(log: CallLog, is_called: bool) -> ToolReport:

@@ -68,17 +68,17 @@ class AttemptLog(CallLog):
         If the number has not risen, the activity was reset: Temporal counts from 1 again. The attempt that was running
         then, whose heartbeats Temporal ignores from then on, counts as the first.
         """
-        reported = last_attempt
+        last_reported = last_attempt
         if info.attempt <= last_attempt:
-            reported = 0
+            last_reported = 0
             if self._records and self._records[-1].ended is None:
                 self._records[-1] = msgspec.structs.replace(self._records[-1], status="reset")
-                reported = 1
-        scheduled = int(info.scheduled_time.timestamp() * 1000)
-        for _ in range(info.attempt - 1 - reported):
+                last_reported = 1
+        schedule_time = int(info.scheduled_time.timestamp() * 1000)
+        for _ in range(info.attempt - 1 - last_reported):
             last = self._records[-1] if self._records else None
-            started = (last.ended or last.started) if last else scheduled
-            self._records.append(AttemptRecord(self._next_number, started, "lost"))
+            start_time = (last.ended or last.started) if last else schedule_time
+            self._records.append(AttemptRecord(self._next_number, start_time, "lost"))
 
     @property
     def stop_reason(self) -> AttemptStatus | None:

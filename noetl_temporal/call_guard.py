@@ -21,7 +21,7 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import UnreadValue
 from noetl_temporal.credential_check import CredentialNames
-from noetl_temporal.encryption_codec import LockedValue, locked_error
+from noetl_temporal.encryption_codec import UndecryptableValue, missing_key_failure
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameInput
 from noetl_temporal.heartbeats import beating
 from noetl_temporal.machine.call import ToolCall
@@ -46,10 +46,12 @@ class CallGuard(Interceptor):
 class _GuardedActivity(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:  # noqa: A002
         details = activity.info().heartbeat_details
-        locked = next((argument for argument in (*details, *input.args) if isinstance(argument, LockedValue)), None)
-        if locked is not None and _must_wait(details):
-            await _wait_for_shutdown(locked, details)
-        problem = _problem(input)
+        undecryptable = next(
+            (argument for argument in (*details, *input.args) if isinstance(argument, UndecryptableValue)), None
+        )
+        if undecryptable is not None and _must_wait(details):
+            await _wait_for_shutdown(undecryptable, details)
+        problem = _refusal(input)
         if problem is not None:
             raise ApplicationError(problem, type=REFUSED, non_retryable=True)
         return await super().execute_activity(input)
@@ -58,24 +60,24 @@ class _GuardedActivity(ActivityInboundInterceptor):
 def _must_wait(details: Sequence[Any]) -> bool:
     """Whether the call waits here. Other calls go to another worker, as their log can be read (run_tool.py)."""
     return activity.info().activity_type == FRAME_ACTIVITY or any(
-        isinstance(argument, LockedValue) for argument in details
+        isinstance(argument, UndecryptableValue) for argument in details
     )
 
 
-async def _wait_for_shutdown(locked: LockedValue, details: Sequence[Any]) -> None:
+async def _wait_for_shutdown(undecryptable: UndecryptableValue, details: Sequence[Any]) -> None:
     """Send heartbeats until the worker stops. Raises the error that makes Temporal give the call to another worker."""
     info = activity.info()
-    _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, locked.why)
+    _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, undecryptable.message)
     with beating(lambda: activity.heartbeat(*details), at_once=False):
         await activity.wait_for_worker_shutdown()
-    raise locked_error(locked, AT_ONCE)
+    raise missing_key_failure(undecryptable, AT_ONCE)
 
 
-def _problem(execution: ExecuteActivityInput) -> str | None:
+def _refusal(execution: ExecuteActivityInput) -> str | None:
     match execution.args:
         case [RefusedValue(why)]:
             return why
-        case [ToolCall() | FrameInput() | UnreadValue() | LockedValue() | CredentialNames()]:
+        case [ToolCall() | FrameInput() | UnreadValue() | UndecryptableValue() | CredentialNames()]:
             return None
         case _ if activity.info().is_local:
             return None

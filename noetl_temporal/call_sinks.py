@@ -117,21 +117,21 @@ class CallSinks:
         """Run the sinks in order, until one fails. ``is_in_ledger`` says whether the ledger has the outcome already."""
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
-            started = self._log.now()
+            start = self._log.now()
             is_recorded = is_in_ledger or self._call.store is not None
             entry_json = None if is_recorded else ledger_json(outcome, self._credentials, self._limit, self._log.used)
             work = partial(self._store, sink, outcome, scope, entry_json)
-            stored, failure = await run_with_deadline(work, self._deadline)
+            stored_rows, failure = await run_with_deadline(work, self._deadline)
             if failure is not None:
                 failure = self._name_sink(sink, failure)
-                records.append(_failure_record(sink, started, self._log.now(), failure))
+                records.append(_failure_record(sink, start, self._log.now(), failure))
                 return SinkResults(failure, tuple(records))
-            if stored is None:
+            if stored_rows is None:
                 continue
-            if stored.rival is not None:
-                return await self.perform(self._adopt(stored.rival), scope, is_in_ledger=True)
-            is_in_ledger = is_in_ledger or stored.is_in_ledger
-            records.append(_success_record(sink, started, self._log.now(), stored))
+            if stored_rows.rival is not None:
+                return await self.perform(self._adopt(stored_rows.rival), scope, is_in_ledger=True)
+            is_in_ledger = is_in_ledger or stored_rows.is_in_ledger
+            records.append(_success_record(sink, start, self._log.now(), stored_rows))
         return SinkResults(outcome, tuple(records))
 
     async def _store(
@@ -174,20 +174,20 @@ def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
     return result
 
 
-def _success_record(sink: SinkCall, started: int, ended: int, stored: Stored) -> SinkRecord:
+def _success_record(sink: SinkCall, start: int, end: int, stored_rows: Stored) -> SinkRecord:
     return SinkRecord(
         kind=sink.kind,
         key=sink.key,
         status="ok",
-        started=started,
-        ended=ended,
-        rows=stored.rows,
-        table=stored.table,
-        duplicate=stored.duplicate,
-        warning=stored.warning,
+        started=start,
+        ended=end,
+        rows=stored_rows.rows,
+        table=stored_rows.table,
+        duplicate=stored_rows.duplicate,
+        warning=stored_rows.warning,
     )
 
 
-def _failure_record(sink: SinkCall, started: int, ended: int, failure: PlainOutcome) -> SinkRecord:
+def _failure_record(sink: SinkCall, start: int, end: int, failure: PlainOutcome) -> SinkRecord:
     message = str(failure["error"]["message"])
-    return SinkRecord(sink.kind, sink.key, "error", started, ended, error=message)
+    return SinkRecord(sink.kind, sink.key, "error", start, end, error=message)

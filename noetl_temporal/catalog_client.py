@@ -9,7 +9,14 @@ from pathlib import Path
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.registration import read_candidates
 from noetl_temporal.catalog_runs import errors_of
-from noetl_temporal.catalog_store import CatalogEntry, Registered, entry, newest, register, versions
+from noetl_temporal.catalog_store import (
+    CatalogEntry,
+    RegisteredVersion,
+    get_entry,
+    list_newest,
+    list_versions,
+    register,
+)
 from noetl_temporal.environment import NO_CATALOG
 from noetl_temporal.runs import NoEventLogError
 
@@ -29,7 +36,7 @@ class PlaybookCatalog:
             raise NoEventLogError(NO_CATALOG)
         return self._configured_dsn
 
-    async def register(self, paths: Iterable[str | Path]) -> Sequence[Registered]:
+    async def register(self, paths: Iterable[str | Path]) -> Sequence[RegisteredVersion]:
         """Register playbooks, without moving schedules: see NoetlClient.register."""
         files, dsn = [Path(path) for path in paths], self.dsn
         candidates = await asyncio.to_thread(read_candidates, files, installed_tools())
@@ -41,12 +48,12 @@ class PlaybookCatalog:
 
     async def get(self, path: str, version: int | None = None) -> CatalogEntry:
         """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError."""
-        return await entry(self.dsn, path, version)
+        return await get_entry(self.dsn, path, version)
 
     async def list(self, path: str | None = None) -> Sequence[CatalogEntry]:
         """Return the newest version of each path, or of each with a prefix (``etl/*``)."""
-        return await newest(self.dsn, None if path is None else path.removesuffix("*"))
+        return await list_newest(self.dsn, None if path is None else path.removesuffix("*"))
 
     async def versions(self, path: str) -> Sequence[CatalogEntry]:
         """Return all versions of a path, the newest first."""
-        return await versions(self.dsn, path)
+        return await list_versions(self.dsn, path)

@@ -22,7 +22,7 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import parse_playbook
 from noetl_compiler.pinning import PinningResult, pin_calls
 from noetl_compiler.playbook_set import PlaybookSet
-from noetl_temporal.catalog_store import CatalogEntry, find, newest, split_version
+from noetl_temporal.catalog_store import CatalogEntry, find_entries, list_newest, split_version
 from noetl_temporal.compiling import compile_to_run
 
 __all__ = ["compile_entry", "errors_of", "pin_called_playbooks"]
@@ -55,7 +55,7 @@ async def pin_called_playbooks(dsn: str, entry: CatalogEntry, graph: Graph) -> P
     playbooks: dict[str, CallablePlaybook] = {}
     await _follow(dsn, [entry], playbooks, tools)
     if any(playbook.graph is not None and has_templated_calls(playbook.graph) for playbook in playbooks.values()):
-        await _follow(dsn, await newest(dsn), playbooks, tools)
+        await _follow(dsn, await list_newest(dsn), playbooks, tools)
     return pin_calls(playbooks[entry.name].parsed, PlaybookSet(Path(), playbooks.values()))
 
 
@@ -64,12 +64,15 @@ async def _follow(
 ) -> None:
     """Add the entries and all that they call to ``playbooks``."""
     while new_entries := {entry.name: entry for entry in entries if entry.name not in playbooks}:
-        added = {name: _parse_entry(entry, tools) for name, entry in new_entries.items()}
-        playbooks |= added
-        requested = [
-            version for playbook in added.values() for call in playbook.calls for version in _requested_versions(call)
+        new_playbooks = {name: _parse_entry(entry, tools) for name, entry in new_entries.items()}
+        playbooks |= new_playbooks
+        callees = [
+            version
+            for playbook in new_playbooks.values()
+            for call in playbook.calls
+            for version in _requested_versions(call)
         ]
-        entries = (await find(dsn, requested)).values() if requested else ()
+        entries = (await find_entries(dsn, callees)).values() if callees else ()
 
 
 def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:

@@ -26,21 +26,21 @@ from noetl_temporal.mirror.migrations import migrate
 __all__ = [
     "NEWEST",
     "CatalogEntry",
-    "Registered",
+    "RegisteredVersion",
     "UnknownPlaybookError",
-    "entry",
-    "find",
-    "newest",
+    "find_entries",
+    "get_entry",
+    "list_newest",
+    "list_versions",
     "register",
     "split_version",
-    "versions",
 ]
 
 NEWEST = "latest"
 """The word for the newest version."""
 
-MOST_DIGITS = 9
-"""The most digits of a version: Postgres stores versions as integers."""
+MAX_VERSION_DIGITS = 9
+"""Postgres stores versions as integers of 32 bits."""
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
     path: str
     version: int
     digest: str
-    registered: datetime
+    registered_at: datetime
     file: str
     content: str
 
@@ -70,7 +70,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
         return SourceFile(self.name, self.content)
 
 
-class Registered(NamedTuple):
+class RegisteredVersion(NamedTuple):
     """The result of registering a text.
 
     ``is_new`` unless the text was registered before. ``newest`` is the newest version of the path.
@@ -84,73 +84,72 @@ class Registered(NamedTuple):
 def split_version(text: str) -> tuple[str, int | None]:
     """Return the path and the version of ``path@version``; None without a version, or for ``latest``."""
     path, _, version = text.rpartition("@")
-    if path and version.isdecimal() and len(version) <= MOST_DIGITS:
+    if path and version.isdecimal() and len(version) <= MAX_VERSION_DIGITS:
         return path, int(version)
     return (path, None) if path and version == NEWEST else (text, None)
 
 
-async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[Registered]:
-    """Register all entries in one transaction. Raises DeploymentError."""
+async def register(dsn: str, playbooks: Sequence[Candidate]) -> list[RegisteredVersion]:
+    """Register all playbooks in one transaction. Raises DeploymentError."""
 
-    async def insert(connection: Connection) -> list[Registered]:
+    async def insert(connection: Connection) -> list[RegisteredVersion]:
         async with connection.transaction():
-            for path in sorted(
-                {playbook.graph.source.path for playbook in playbooks}
-            ):  # in one order, or two would block
+            paths = {playbook.graph.source.path for playbook in playbooks}
+            for path in sorted(paths):  # all transactions lock in the same order, which prevents deadlocks
                 await connection.execute(sql.query("lock_path"), path)
             return [await _register(connection, playbook) for playbook in playbooks]
 
     return await _run_or_migrate(dsn, insert)
 
 
-async def _register(connection: Connection, playbook: Candidate) -> Registered:
+async def _register(connection: Connection, playbook: Candidate) -> RegisteredVersion:
     source = playbook.graph.source
     digest = hashlib.sha256(playbook.text.encode()).hexdigest()
     meta = {**msgspec.to_builtins(source), "digest": playbook.graph.digest}
     values = source.path, digest, playbook.text
     existing = await connection.fetchrow(sql.query("registered_text"), *values)
     record = existing
-    for statement in ("register_row", "register_text"):
+    for statement in ("register_row", "register_text"):  # the row of a text that was run, else a new row
         if record is None:
             record = await connection.fetchrow(sql.query(statement), *values, msgspec.json.encode(meta).decode())
-    last = await connection.fetchrow(sql.query("registered"), [source.path], [None])
-    assert record is not None and last is not None  # noqa: S101, PT018 - RETURNING of an insert
-    return Registered(_entry(record), existing is None, last["version"])
+    newest = await connection.fetchrow(sql.query("registered"), [source.path], [None])
+    assert record is not None and newest is not None  # noqa: S101, PT018 - the path has at least this version
+    return RegisteredVersion(_entry(record), existing is None, newest["version"])
 
 
-async def find(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], CatalogEntry]:
+async def find_entries(dsn: str, names: Iterable[tuple[str, int | None]]) -> dict[tuple[str, int | None], CatalogEntry]:
     """Return the registered entries of these paths and versions; None is the newest. Raises DeploymentError."""
     requested = list(dict.fromkeys(names))
     columns = [path for path, _ in requested], [version for _, version in requested]
     entries = [_entry(row) for row in await _fetch(dsn, "registered", *columns)]
     exact = {(entry.path, entry.version): entry for entry in entries}
-    last = {entry.path: entry for entry in sorted(entries, key=lambda entry: entry.version)}
-    by_name = {name: exact.get((name[0], name[1])) if name[1] is not None else last.get(name[0]) for name in requested}
+    newest = {entry.path: entry for entry in sorted(entries, key=lambda entry: entry.version)}
+    by_name = {
+        name: exact.get((name[0], name[1])) if name[1] is not None else newest.get(name[0]) for name in requested
+    }
     return {name: entry for name, entry in by_name.items() if entry is not None}
 
 
-async def entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry:
+async def get_entry(dsn: str, path: str, version: int | None = None) -> CatalogEntry:
     """Return a version of a playbook, the newest unless one is named. Raises UnknownPlaybookError, DeploymentError."""
-    entries = await find(dsn, [(path, version)]) if path.isprintable() else {}
+    entries = await find_entries(dsn, [(path, version)]) if path.isprintable() else {}
     if entries:
         return entries[path, version]
-    known = await versions(dsn, path) if path.isprintable() else []
-    if known:
-        raise UnknownPlaybookError(
-            f"the catalog has no version {version} of {path!r}; it has "
-            f"{', '.join(str(entry.version) for entry in reversed(known))}"
-        )
+    existing = await list_versions(dsn, path) if path.isprintable() else []
+    if existing:
+        versions = ", ".join(str(entry.version) for entry in reversed(existing))
+        raise UnknownPlaybookError(f"the catalog has no version {version} of {path!r}; it has {versions}")
     paths = [record["path"] for record in await _fetch(dsn, "registered_paths")]
     hint = nearest(path, paths) or "`noetl catalog list` shows what it has, `noetl register FILE` adds to it"
     raise UnknownPlaybookError(f"the catalog has no playbook {path!r}: {hint}")
 
 
-async def newest(dsn: str, prefix: str | None = None) -> list[CatalogEntry]:
+async def list_newest(dsn: str, prefix: str | None = None) -> list[CatalogEntry]:
     """Return the newest version of each path, or of each path with this prefix. Raises DeploymentError."""
     return [_entry(row) for row in await _fetch(dsn, "registered_newest", prefix)]
 
 
-async def versions(dsn: str, path: str) -> list[CatalogEntry]:
+async def list_versions(dsn: str, path: str) -> list[CatalogEntry]:
     """Return all versions of a path, the newest first. Raises DeploymentError."""
     return [_entry(row) for row in await _fetch(dsn, "registered_versions", path)]
 

@@ -24,7 +24,7 @@ from temporalio.service import RPCError
 from noetl_activities.tool import tool_names
 from noetl_compiler.graph import Json
 from noetl_temporal.catalog_client import PlaybookCatalog
-from noetl_temporal.catalog_store import CatalogEntry, Registered, UnknownPlaybookError
+from noetl_temporal.catalog_store import CatalogEntry, RegisteredVersion, UnknownPlaybookError
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
@@ -70,7 +70,7 @@ __all__ = [
     "NoetlClient",
     "PayloadError",
     "PlaybookSchedule",
-    "Registered",
+    "RegisteredVersion",
     "Registration",
     "RequestRefusedError",
     "RunHandle",
@@ -88,7 +88,7 @@ class Registration(NamedTuple):
     ``moved`` are the schedules that follow a path and had an older version.
     """
 
-    playbooks: Sequence[Registered]
+    playbooks: Sequence[RegisteredVersion]
     moved: Sequence[MovedSchedule]
 
 
@@ -125,8 +125,8 @@ class NoetlClient(Runs):
 
         Raises CompileError with the errors of all files, ValueError where there is no playbook, NoEventLogError,
         DeploymentError."""
-        registered = await self.catalog.register(paths)
-        return Registration(registered, await self.schedules.follow(registered))
+        playbooks = await self.catalog.register(paths)
+        return Registration(playbooks, await self.schedules.follow(playbooks))
 
     async def submit(
         self,
@@ -155,10 +155,10 @@ class NoetlClient(Runs):
         to another playbook or payload, KeyTakenError before anything has started."""
         request = payload or {}
         check_payload(request, payload_limit(self.temporal.data_converter))
-        prepared = await self._preparation.prepare(playbook, request, content=content, playbooks=playbooks)
+        playbook_input = await self._preparation.prepare(playbook, request, content=content, playbooks=playbooks)
         execution_id = execution_id or new_execution_id()
-        run_input = self._preparation.input(prepared, request, execution_id, queues or {})
-        return await self._start_run(run_input, prepared, execution_timeout, key)
+        run_input = self._preparation.input(playbook_input, request, execution_id, queues or {})
+        return await self._start_run(run_input, playbook_input, execution_timeout, key)
 
     async def _start_run(
         self, run_input: RunInput, playbook: Playbook, execution_timeout: timedelta | None, key: str | None = None
@@ -236,15 +236,15 @@ class NoetlClient(Runs):
             digest_of(run_input.payload),
         )
         new_id = run_input.execution_id
-        claimed = await claim(self.dsn, submission, new_id)
-        if not claimed.is_started:
+        key_claim = await claim(self.dsn, submission, new_id)
+        if not key_claim.is_started:
             with suppress(WorkflowAlreadyStartedError):
-                run_input = msgspec.structs.replace(run_input, execution_id=claimed.execution_id)
+                run_input = msgspec.structs.replace(run_input, execution_id=key_claim.execution_id)
                 await self._start_workflow(run_input, playbook, execution_timeout)
             await record_start(self.dsn, submission)
-        workflow = self._workflow(workflow_id(run_input.path, claimed.execution_id))
-        is_new = claimed.execution_id == new_id
-        return RunHandle(self.temporal, workflow, claimed.execution_id, self.dsn, is_new=is_new)
+        workflow = self._workflow(workflow_id(run_input.path, key_claim.execution_id))
+        is_new = key_claim.execution_id == new_id
+        return RunHandle(self.temporal, workflow, key_claim.execution_id, self.dsn, is_new=is_new)
 
     async def _start_workflow(
         self, run_input: RunInput, playbook: Playbook, execution_timeout: timedelta | None

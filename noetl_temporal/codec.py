@@ -44,9 +44,9 @@ from noetl_temporal.packed_trail import ENCODINGS, PackedTrail, from_payload, to
 from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, DeferringStore, PayloadStore
 from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.shared_part import SharedPart, is_shared, mark
-from noetl_temporal.signed_converter import SignedConverters, place_of
+from noetl_temporal.signed_converter import SignedConverters, signing_context
 from noetl_temporal.signed_failures import ConfidentialFailureConverter, SignedFailureConverter
-from noetl_temporal.signing import PayloadPlace, Signer, place_of_schedule
+from noetl_temporal.signing import Signer, SigningContext, schedule_context
 
 __all__ = [
     "HEADERS",
@@ -73,7 +73,7 @@ NO_STORE = "TMPRL1105"
 SHARED_PARTS = 64
 """The number of shared parts that are cached, the last used: each is in memory once for all workflows that have it."""
 
-PLACED_CONVERTERS = 1_000
+CACHED_CONVERTERS = 1_000
 """The number of cached converters, each for one workflow or activity: the SDK asks for one some ten times a call."""
 
 
@@ -196,7 +196,7 @@ class _DataConverter(DataConverter):
         )
 
     def with_context(self, context: SerializationContext) -> Self:
-        return self if self._is_same_everywhere else cast("Self", _with_place(self, place_of(context)))
+        return self if self._is_same_everywhere else cast("Self", _with_context(self, signing_context(context)))
 
     def with_fields(self, fields: Mapping[str, Any]) -> Self:
         """Return a copy with these fields. dataclasses.replace would create all converters anew in each call."""
@@ -218,14 +218,14 @@ class _DataConverter(DataConverter):
         return self is other
 
 
-@lru_cache(PLACED_CONVERTERS)
-def _with_place(converter: _DataConverter, place: PayloadPlace) -> _DataConverter:
-    signed, codec = _signed_converters(converter), _encryption_codec(converter)
+@lru_cache(CACHED_CONVERTERS)
+def _with_context(converter: _DataConverter, context: SigningContext) -> _DataConverter:
+    signed_converters, codec = _signed_converters(converter), _encryption_codec(converter)
     fields: dict[str, Any] = {}
-    if codec is not None and place.activity:
-        fields["payload_codec"] = codec.lenient()
-    if signed is not None:
-        fields["payload_converter_class"] = signed.at(place)
+    if codec is not None and context.activity:
+        fields["payload_codec"] = codec.for_activities()
+    if signed_converters is not None:
+        fields["payload_converter_class"] = signed_converters.with_context(context)
     return converter.with_fields(fields) if fields else converter
 
 
@@ -297,11 +297,11 @@ def worker_converter(converter: DataConverter) -> DataConverter:
     signatures everywhere. One without encryption keys must notice what is encrypted: the SDK would drop a signal that
     cannot be read.
     """
-    signed = _signed_converters(converter)
+    signed_converters = _signed_converters(converter)
     if converter.payload_codec is None:
         converter = dataclasses.replace(converter, payload_codec=EncryptionCodec(Keyring({}), _is_never_stored))
-    if signed is not None:
-        converter = _with_class(converter, dataclasses.replace(signed, is_strict=True))
+    if signed_converters is not None:
+        converter = _with_class(converter, dataclasses.replace(signed_converters, is_strict=True))
     storage = converter.external_storage
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
@@ -310,14 +310,18 @@ def worker_converter(converter: DataConverter) -> DataConverter:
 
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:
     """Return the converter for the input of a schedule; ``workflow_id`` is without the time that its runs have."""
-    place = place_of_schedule(namespace, workflow_id)
-    return _with_place(converter, place) if isinstance(converter, _DataConverter) else converter
+    context = schedule_context(namespace, workflow_id)
+    return _with_context(converter, context) if isinstance(converter, _DataConverter) else converter
 
 
 def verifying_converter(converter: DataConverter) -> DataConverter:
     """Return the converter for a replay whose facts are used, which verifies everything that a worker verifies."""
-    signed = _signed_converters(converter)
-    return converter if signed is None else _with_class(converter, dataclasses.replace(signed, is_strict=True))
+    signed_converters = _signed_converters(converter)
+    return (
+        converter
+        if signed_converters is None
+        else _with_class(converter, dataclasses.replace(signed_converters, is_strict=True))
+    )
 
 
 def replay_converter(converter: DataConverter) -> DataConverter:

@@ -66,8 +66,8 @@ async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
     if not isinstance(claim, Reference) or storage is None:
         return payload
     claims = [StorageDriverClaim(claim.claim)]
-    [retrieved] = await storage.drivers[0].retrieve(StorageDriverRetrieveContext(), claims)
-    return retrieved
+    [stored_payload] = await storage.drivers[0].retrieve(StorageDriverRetrieveContext(), claims)
+    return stored_payload
 
 
 async def encode_payload(converter: DataConverter, payload: Payload) -> Payload:
@@ -97,8 +97,8 @@ async def serving_codec(
         "/encode": partial(convert_payloads, encode_payload),
     }
     Handler.access = access
-    async with listening(Handler, host, port) as (_, bound):
-        yield f"http://{f'[{host}]' if ':' in host else host}:{bound}"
+    async with listening(Handler, host, port) as (_, bound_port):
+        yield f"http://{f'[{host}]' if ':' in host else host}:{bound_port}"
 
 
 async def _convert_all(payloads: Payloads, convert: Conversion) -> Payloads:

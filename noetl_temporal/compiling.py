@@ -24,8 +24,8 @@ def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credent
     Scripts are fetched with the credentials in the file ``credentials``, or else with those of this process.
     """
     tools = installed_tools()
-    parsed = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
-    return compile_parsed(with_scripts(parsed, request, fetch=partial(_fetch, credentials), to_run=True))
+    result = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
+    return compile_parsed(with_scripts(result, request, fetch=partial(_fetch, credentials), to_run=True))
 
 
 def _fetch(credentials: Path | None, download: Download) -> bytes:

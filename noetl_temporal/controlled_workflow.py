@@ -18,7 +18,7 @@ from noetl_temporal.machine.control import (
     retry_problem,
     skip_problem,
 )
-from noetl_temporal.machine.events import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.facts import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import is_repeated

@@ -105,11 +105,11 @@ def _uses_by_queue(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[s
                 queue = tool_queue(FRAME_KIND) if is_framed else queue_of(task.queue, queues)
                 names = uses.setdefault(queue, {})
                 for name, span in credentials_without_template(graph, task).items():
-                    names.setdefault(name, []).append(_place(graph, span))
+                    names.setdefault(name, []).append(_location_of(graph, span))
     return uses
 
 
-def _place(graph: Graph, span: Span) -> str:
+def _location_of(graph: Graph, span: Span) -> str:
     return f"{graph.source.file}:{span.line}:{span.col}"
 
 

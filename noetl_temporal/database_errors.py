@@ -18,8 +18,8 @@ LOST_CONNECTION_ERRORS = (asyncpg.PostgresConnectionError, asyncpg.OperatorInter
 
 def is_lost_connection(error: BaseException) -> bool:
     """Whether Postgres, or something between, has ended a connection."""
-    ended = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
-    return isinstance(error, ended) or _is_closed(error)
+    disconnects = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
+    return isinstance(error, disconnects) or _is_closed(error)
 
 
 def _is_closed(error: BaseException) -> bool:

@@ -8,8 +8,6 @@ it, and the driver's own messages about its settings are not shown.
 
 from __future__ import annotations
 
-import asyncio
-
 import asyncpg
 
 from noetl_activities.errors import CONNECTION_REFUSED
@@ -21,9 +19,9 @@ __all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "dsn_problem"
 
 CONNECT_SECONDS = 10.0
 
-guard_logins()
+guard_logins()  # on import, so that every connection to the event log is guarded
 
-_FORM = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+_DSN_FORMAT = "postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 class DeploymentError(Exception):
@@ -41,28 +39,28 @@ async def check_postgres(dsn: str) -> None:
 
 
 def dsn_problem(error: DsnError) -> DeploymentError:
-    """Return the problem with the DSN of the event log, with its position."""
-    return DeploymentError(f"NOETL_POSTGRES is not a valid DSN: {error}. Its form is {_FORM}")
+    """Return the error for an invalid DSN of the event log, with its position."""
+    return DeploymentError(f"NOETL_POSTGRES is not a valid DSN: {error}. Its form is {_DSN_FORMAT}")
 
 
 def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
     """Return the error that says why Postgres cannot be used. It never contains the password of the DSN."""
     try:
-        place = dsn_location(dsn) if dsn else ""
+        location = dsn_location(dsn) if dsn else ""
     except DsnError as dsn_error:
         return dsn_problem(dsn_error)
-    server = f"Postgres at {place}" if place else "Postgres"
+    server = f"Postgres at {location}" if location else "Postgres"
     match error:
         case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedColumnError():
             return DeploymentError(f"{server} has no event log of this version ({error}): run `noetl setup`")
-        case TimeoutError() | asyncio.TimeoutError():
+        case TimeoutError():
             reason = f"timed out after {CONNECT_SECONDS:g} s"
         case ConnectionRefusedError():
             reason = CONNECTION_REFUSED
         case asyncpg.InvalidAuthorizationSpecificationError():
             reason = f"the login was refused ({error})"
-        case ValueError() if not isinstance(error, asyncpg.PostgresError):
+        case ValueError():
             reason = "the parameters of the DSN, or the PG* variables of this process, are not known to Postgres"
         case _:
             reason = reason_of(error)
-    return DeploymentError(f"cannot use {server}: {reason}. Check NOETL_POSTGRES: {_FORM}")
+    return DeploymentError(f"cannot use {server}: {reason}. Check NOETL_POSTGRES: {_DSN_FORMAT}")

@@ -30,8 +30,8 @@ from temporalio.worker import (
 from noetl_compiler.diagnostics import nearest_or_all
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
-from noetl_temporal.machine.events import Earlier
-from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
+from noetl_temporal.machine.facts import Earlier
+from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
@@ -81,8 +81,8 @@ class _EarlierRunReader:
     async def read(self) -> EarlierRun:
         runs = await self._run_ids()
         first = await self._workflow(runs[0]).fetch_history()
-        started = first.events[0]
-        run_input, playbook = await self._input(started)
+        start_event = first.events[0]
+        run_input, playbook = await self._input(start_event)
         _check_step(playbook.graph, self._step)
         recorder = _Recorder(playbook.graph, self._step)
         for run in runs:
@@ -97,7 +97,7 @@ class _EarlierRunReader:
                 break
         facts = recorder.result(run_input)
         await self._check_values(facts)
-        secrets_key = started.workflow_execution_started_event_attributes.first_execution_run_id
+        secrets_key = start_event.workflow_execution_started_event_attributes.first_execution_run_id
         return EarlierRun(run_input, playbook, Earlier(self._execution_id, self._step, secrets_key, facts))
 
     async def _run_ids(self) -> list[str]:
@@ -120,8 +120,8 @@ class _EarlierRunReader:
             return event
         raise RequestRefusedError(_GONE)
 
-    async def _input(self, started: HistoryEvent) -> tuple[RunInput, Playbook]:
-        payloads = started.workflow_execution_started_event_attributes.input.payloads
+    async def _input(self, start_event: HistoryEvent) -> tuple[RunInput, Playbook]:
+        payloads = start_event.workflow_execution_started_event_attributes.input.payloads
         context = WorkflowSerializationContext(self._client.namespace, self._workflow_id)
         try:
             converter: DataConverter = self._converter.with_context(context)
@@ -175,7 +175,7 @@ class _Recorder:
             return
         self._starts[step] = problem = problem_before(self._graph, state, step)
         if step == self._step and problem is None:
-            self._facts = facts_before(self._graph, state, step)
+            self._facts = state_before(self._graph, state, step)
 
     @property
     def has_started(self) -> bool:

@@ -1,7 +1,7 @@
 """Encrypts every payload on its way to Temporal: values, headers, memos, details of heartbeats and failures.
 
-What belongs in the payload store passes unchanged: the store encrypts it itself, so its key remains the digest of the
-value, whichever encryption key is used (payload_store.py).
+Values for the payload store are exempt. The store encrypts them itself, so that a value has the same key in the store
+whichever encryption key is used (payload_store.py).
 """
 
 from __future__ import annotations
@@ -21,39 +21,40 @@ from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_en
 from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.machine.call import ToolCall
 
-__all__ = ["EncryptedConverter", "EncryptionCodec", "LockedValue", "locked_error"]
+__all__ = ["EncryptedConverter", "EncryptionCodec", "UndecryptableValue", "missing_key_failure"]
 
 
 @dataclass(frozen=True)
-class LockedValue:
-    """Takes the place of an activity's input, or of the details of its heartbeats, if this process lacks the encryption
-    key. ``why`` is the message. Heartbeats send the same ``payload`` again.
+class UndecryptableValue:
+    """An input of an activity, or a detail of its heartbeats, that this process has no encryption key for.
+
+    ``message`` names the missing key. A heartbeat that contains the value sends ``payload`` unchanged.
     """
 
-    why: str
+    message: str
     payload: Payload
 
 
-def locked_error(locked: LockedValue, delay: timedelta) -> ApplicationError:
+def missing_key_failure(value: UndecryptableValue, delay: timedelta) -> ApplicationError:
     """Return the error that ends an attempt because of a missing key; Temporal repeats the call after the delay."""
-    return ApplicationError(locked.why, type=DecryptionError.__name__, next_retry_delay=delay)
+    return ApplicationError(value.message, type=DecryptionError.__name__, next_retry_delay=delay)
 
 
 class EncryptionCodec(PayloadCodec):
     """Encrypts and decrypts payloads.
 
-    ``passes`` says which payloads are not encrypted here. With ``is_lenient``, payloads without a known key stay
+    ``is_exempt`` decides which payloads are not encrypted here. With ``is_lenient``, payloads without a known key stay
     encrypted.
     """
 
-    def __init__(self, keyring: Keyring, passes: Callable[[Payload], bool], *, is_lenient: bool = False) -> None:
+    def __init__(self, keyring: Keyring, is_exempt: Callable[[Payload], bool], *, is_lenient: bool = False) -> None:
         self.keyring = keyring
-        self._passes = passes
+        self._is_exempt = is_exempt
         self._is_lenient = is_lenient
-        self._lenient = self if is_lenient else EncryptionCodec(keyring, passes, is_lenient=True)
+        self._lenient = self if is_lenient else EncryptionCodec(keyring, is_exempt, is_lenient=True)
 
-    def lenient(self) -> EncryptionCodec:
-        """Return the lenient codec, for activities: the SDK would fail one whose details cannot be decrypted."""
+    def for_activities(self) -> EncryptionCodec:
+        """Return the lenient codec: the SDK would fail an activity whose heartbeat details cannot be decrypted."""
         return self._lenient
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -61,7 +62,7 @@ class EncryptionCodec(PayloadCodec):
         if not self.keyring.ids:
             return list(payloads)
         return [
-            payload if is_encrypted(payload) or self._passes(payload) else self.keyring.encrypt(payload)
+            payload if is_encrypted(payload) or self._is_exempt(payload) else self.keyring.encrypt(payload)
             for payload in payloads
         ]
 
@@ -76,25 +77,25 @@ class EncryptionCodec(PayloadCodec):
 
 
 class EncryptedConverter(EncodingPayloadConverter):
-    """Reads what no codec has decrypted: a ``LockedValue`` for an activity, an error for anything else."""
+    """Converts payloads that no codec has decrypted: to ``UndecryptableValue`` for an activity, else it raises."""
 
     @property
     def encoding(self) -> str:
         return ENCRYPTED.decode()
 
     def to_payload(self, value: Any) -> Payload | None:
-        return value.payload if isinstance(value, LockedValue) else None
+        return value.payload if isinstance(value, UndecryptableValue) else None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         """Raises DecryptionError, so that a workflow task is retried."""
         error = missing_key(payload)
         if type_hint in (ToolCall, FrameInput) or (type_hint is None and not _is_in_workflow()):
-            return LockedValue(str(error), payload)
+            return UndecryptableValue(str(error), payload)
         raise error
 
 
 def _is_in_workflow() -> bool:
-    """Whether this is called in a workflow: these run in threads without the worker's event loop."""
+    """Whether this is called in a workflow: workflows run in threads without the worker's event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -67,11 +67,11 @@ def parse_keys(text: str, source: str) -> dict[str, bytes]:
     return keys
 
 
-def _key(encoded: str, what: str) -> bytes:
+def _key(encoded: str, name: str) -> bytes:
     try:
         key = base64.b64decode(encoded, validate=True)
     except binascii.Error:
         key = b""
     if len(key) != KEY_BYTES:
-        raise DeploymentError(f"{what} is not base64 of {KEY_BYTES} bytes: make one with `openssl rand -base64 32`")
+        raise DeploymentError(f"{name} is not base64 of {KEY_BYTES} bytes: make one with `openssl rand -base64 32`")
     return key

@@ -25,7 +25,7 @@ from temporalio.service import RPCError
 
 from noetl_temporal.http_listener import QuietHandler, listening
 
-__all__ = ["exported_metrics", "free_address", "serving_health"]
+__all__ = ["free_address", "scrape_metrics", "serve_health"]
 
 RESPONSE_SECONDS = 5.0
 
@@ -47,15 +47,16 @@ def free_address() -> str:
 
 
 @asynccontextmanager
-async def serving_health(
+async def serve_health(
     address: tuple[str, int],
     client: Client,
-    served: Callable[[], str],
+    describe_serving: Callable[[], str],
     metrics: Callable[[], Coroutine[Any, Any, str]],
 ) -> AsyncGenerator[int]:
-    """Respond on this host and port while the block runs, and yield the port. ``served`` returns what the process
-    serves now, "" while it stops. ``metrics`` is called on the caller's loop, and may raise OSError. Raises OSError if
-    it cannot listen.
+    """Respond on this host and port while the block runs, and yield the port.
+
+    ``describe_serving`` returns what the process serves now, "" while it stops. ``metrics`` is called on the caller's
+    loop, and may raise OSError. Raises OSError if it cannot listen.
     """
     loop = asyncio.get_running_loop()
 
@@ -69,7 +70,7 @@ async def serving_health(
         return _json(HTTPStatus.OK, {"status": "alive"})
 
     async def readiness_response() -> _Response:
-        description = served()
+        description = describe_serving()
         if not description:
             return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"status": "stopping"})
         try:
@@ -95,8 +96,8 @@ def _json(status: HTTPStatus, fields: dict[str, str | list[str]]) -> _Response:
     return _Response(status, json.dumps(fields).encode())
 
 
-async def exported_metrics(address: str) -> str:
-    """Return the metrics of the SDK's exporter at ``HOST:PORT``. Raises OSError."""
+async def scrape_metrics(address: str) -> str:
+    """Return the metrics that the SDK's exporter serves at ``HOST:PORT``. Raises OSError."""
     return await asyncio.to_thread(_read, address)
 
 

@@ -22,7 +22,7 @@ from noetl_temporal.mirror.follow import Polls
 from noetl_temporal.mirror.payloads import with_plain_values
 from noetl_temporal.mirror.raw import WorkflowRun, links, split_final, split_last_batch
 from noetl_temporal.mirror.read import Event
-from noetl_temporal.mirror.results import ResultsByRow, filled
+from noetl_temporal.mirror.results import ResultsByRow, fill_rows
 from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
@@ -83,7 +83,7 @@ class _Reader:
                 await self.read(link, fold_.state)
 
     async def _put(self, fold_: _Fold, events: Sequence[HistoryEvent]) -> None:
-        for row in filled(await fold_.rows_of(events), self._results):
+        for row in fill_rows(await fold_.rows_of(events), self._results):
             self._rows.put_nowait(row)
 
 

@@ -46,13 +46,13 @@ def _execution_id_at(ms: int, bits: int) -> int:
     return (ms - EPOCH_MS) << RANDOM_BITS | bits
 
 
-def scheduled_execution_id(began: datetime, first_run_id: str) -> int:
+def scheduled_execution_id(start_time: datetime, first_run_id: str) -> int:
     """Return the id of a run that a schedule has started, from the run's first event. So it is the same in the
     workflow, in the mirror, and after a reset, which keeps that event.
     """
     digest = hashlib.sha256(first_run_id.encode()).digest()
     bits = int.from_bytes(digest[:4], "big") >> (32 - RANDOM_BITS)
-    return _execution_id_at((began - _UNIX_EPOCH) // timedelta(milliseconds=1), bits)
+    return _execution_id_at((start_time - _UNIX_EPOCH) // timedelta(milliseconds=1), bits)
 
 
 def called_execution_id(caller: int, key: str) -> int:

@@ -46,9 +46,13 @@ async def run_with_lease(
     if lease is None:
         return await run()
     if lease.outer is not None:
-        own, inner = replace(lease, outer=None), run
+        inner_lease, inner = replace(lease, outer=None), run
         return await run_with_lease(
-            lease.outer, now, credentials, context, lambda: run_with_lease(own, now, credentials, context, inner)
+            lease.outer,
+            now,
+            credentials,
+            context,
+            lambda: run_with_lease(inner_lease, now, credentials, context, inner),
         )
     renewer = _Renewer(lease, now, credentials, context)
     await renewer.check()
@@ -87,7 +91,7 @@ class _Renewer:
         """Renew the lease, with retries until it expires."""
         clock = asyncio.get_running_loop().time
         while True:
-            began, outcome = clock(), await self._renew()
+            start, outcome = clock(), await self._renew()
             if outcome.status == "ok":
                 break
             error = outcome.error or ErrorInfo("tool", "the renewal failed")
@@ -98,7 +102,7 @@ class _Renewer:
             await asyncio.sleep(RETRY_SECONDS)
         if not _has_changed_rows(outcome):
             raise LeaseLostError("the lease of the row has expired, and another claimer has the row")
-        self._held_at = began
+        self._held_at = start
 
     async def _renew(self) -> Outcome:
         from noetl_activities.postgres import TOOL  # its driver is slow to import, and few workers renew leases

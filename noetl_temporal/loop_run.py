@@ -11,7 +11,7 @@ from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_compiler.language.words import BranchFailure
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import ChunkInput, ChunkItems
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
 from noetl_temporal.stored_values import reference
@@ -59,31 +59,31 @@ class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def split_input(chunk_input: ChunkInput) -> tuple[ChunkItems, LoopBody]:
     """Split the input of a chunk into its own part, without items and scope, and the part that all chunks share."""
-    own: dict[str, Any] = {name: getattr(chunk_input, name) for name in ChunkItems.__struct_fields__}
-    own |= {"items": [], "scope": {}}
-    return ChunkItems(**own), LoopBody(
+    fields: dict[str, Any] = {name: getattr(chunk_input, name) for name in ChunkItems.__struct_fields__}
+    fields |= {"items": [], "scope": {}}
+    return ChunkItems(**fields), LoopBody(
         chunk_input.source, chunk_input.step, chunk_input.names, steps=chunk_input.steps, failure=chunk_input.failure
     )
 
 
-def items_and_scope(own: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
+def items_and_scope(chunk: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
     """Return the third and the fourth argument: the values, or references to stored ones, which the caller need not
     load.
     """
-    if own.kept_items is None:
+    if chunk.kept_items is None:
         return items, scope
-    return reference(own.kept_items.key), reference(own.kept_scope) if own.kept_scope else scope
+    return reference(chunk.kept_items.key), reference(chunk.kept_scope) if chunk.kept_scope else scope
 
 
-def join_input(own: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
+def join_input(chunk: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
     """Return the input of a chunk, assembled from all four arguments."""
-    shared = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "failure")}
-    chunk_input = ChunkInput(**msgspec.structs.asdict(own), **shared)
+    body_fields = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "failure")}
+    chunk_input = ChunkInput(**msgspec.structs.asdict(chunk), **body_fields)
     return with_items(chunk_input, items, scope)
 
 
 def with_items(chunk_input: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
     """Return the input with its items and its scope. Stored items are a part of ``items``, the whole stored range."""
     part = chunk_input.kept_items
-    own = items if part is None else items[part.start : part.start + part.count]
-    return msgspec.structs.replace(chunk_input, items=own, scope=scope, kept_items=None, kept_scope="")
+    chunk_items = items if part is None else items[part.start : part.start + part.count]
+    return msgspec.structs.replace(chunk_input, items=chunk_items, scope=scope, kept_items=None, kept_scope="")

@@ -25,20 +25,20 @@ def render_sink(config: Value, scope: Mapping[str, Any], content: Json) -> dict[
     mapping = select_names(config, [_MAPPING])
     if not mapping.templates or pointer("", _MAPPING) in mapping.templates:
         return sink_config(config, scope)
-    rendered = sink_config(without_names(config, [_MAPPING]), scope)
-    return {**rendered, "data": _map_rows(mapping, rendered.get("data"), content, scope)}
+    rendered_config = sink_config(without_names(config, [_MAPPING]), scope)
+    return {**rendered_config, "data": _map_rows(mapping, rendered_config.get("data"), content, scope)}
 
 
 def _map_rows(mapping: Value, data: Json, content: Json, scope: Mapping[str, Any]) -> list[Row]:
     columns = cast("dict[str, Json]", mapping.data[_MAPPING])
-    templated = {name for name in columns if _has_template(mapping, pointer(f"/{_MAPPING}", name))}
-    plain = {name: column for name, column in columns.items() if name not in templated}
+    template_columns = {name for name in columns if _has_template(mapping, pointer(f"/{_MAPPING}", name))}
+    plain = {name: column for name, column in columns.items() if name not in template_columns}
     rows = sink_rows({"data": data}, content)
     fields = sink_rows({"data": data, _MAPPING: plain}, content)
     mapped_rows: list[Row] = []
-    for row, plain_fields in zip(rows, fields, strict=True):
+    for row, row_fields in zip(rows, fields, strict=True):
         values = templates.render(mapping, Chain({ROW: row}, scope))[_MAPPING]
-        mapped_rows.append({name: values[name] if name in templated else plain_fields[name] for name in columns})
+        mapped_rows.append({name: values[name] if name in template_columns else row_fields[name] for name in columns})
     return mapped_rows
 
 

@@ -104,9 +104,9 @@ class _CountedActivity(ActivityInboundInterceptor):
         if info.is_local or isinstance(input.args[0], CredentialNames):
             return await super().execute_activity(input)
         tool = {"tool": tool_kind(info.activity_type)}
-        waited = info.started_time - info.current_attempt_scheduled_time
-        self._meters.queue.record(max(waited, timedelta(0)), tool)  # the clocks of two servers may differ
-        began = time.monotonic()
+        waiting_time = info.started_time - info.current_attempt_scheduled_time
+        self._meters.queue.record(max(waiting_time, timedelta(0)), tool)  # the clocks of two servers may differ
+        start = time.monotonic()
         try:
             report = await super().execute_activity(input)
         except ApplicationError as error:
@@ -114,7 +114,7 @@ class _CountedActivity(ActivityInboundInterceptor):
                 self._meters.retries.add(1, tool)
             raise
         finally:
-            self._meters.seconds.record(timedelta(seconds=time.monotonic() - began), tool)
+            self._meters.seconds.record(timedelta(seconds=time.monotonic() - start), tool)
         if isinstance(report, ToolReport):
             error_info: Mapping[str, Any] = report.outcome.get("error") or {}
             self._meters.calls.add(1, {**tool, "status": report.outcome["status"], "kind": error_info.get("kind", "")})
@@ -145,8 +145,8 @@ def _count_run(execution: ExecuteWorkflowInput, status: str, report: RunReport |
     playbook: Playbook = execution.args[1]
     meter, labels = workflow.metric_meter(), {"path": _PATHS.label(playbook.graph.source.path), "status": status}
     meter.create_counter(RUNS, "Runs that ended, by path and status").add(1, labels)
-    began = workflow.info().workflow_start_time
+    start = workflow.info().workflow_start_time
     if report is not None and report.started:
-        began = datetime.fromtimestamp(report.started / 1000, UTC)
-    duration = workflow.now() - began
+        start = datetime.fromtimestamp(report.started / 1000, UTC)
+    duration = workflow.now() - start
     meter.create_histogram_timedelta(RUN_SECONDS, "Duration of runs, by path and status", "s").record(duration, labels)

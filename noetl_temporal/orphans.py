@@ -46,13 +46,14 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
     """Return the local activity. Every worker of workflows needs it."""
 
     @activity.defn(name=END_ORPHANS)
-    async def terminate_orphans(owned: list[str]) -> int:
-        """Terminate the running children that are neither ``owned`` nor started by this run. Returns their number."""
+    async def terminate_orphans(child_ids: list[str]) -> int:
+        """Terminate the running children that are not in ``child_ids`` and that another run started; return their
+        number."""
         info, count = activity.info(), 0
         parent = (info.workflow_id or "").replace("'", "''")
         query = f"{NOETL_WORKFLOWS} AND {OPEN} AND ParentWorkflowId = '{parent}'"
         async for child in client.list_workflows(query):
-            is_own = child.id in owned or child.raw_info.parent_execution.run_id == info.workflow_run_id
+            is_own = child.id in child_ids or child.raw_info.parent_execution.run_id == info.workflow_run_id
             if is_own or DETACHED_MEMO in await child.memo():
                 continue
             count += await _terminate(client.get_workflow_handle(child.id, run_id=child.run_id))
@@ -72,11 +73,11 @@ async def _terminate(child: WorkflowHandle[Any, Any]) -> bool:
     return True
 
 
-def start_terminating_orphans(owned: Sequence[str]) -> workflow.ActivityHandle[int]:
-    """Start the local activity; ``owned`` are the workflow ids of the children that this run has."""
+def start_terminating_orphans(child_ids: Sequence[str]) -> workflow.ActivityHandle[int]:
+    """Start the local activity; ``child_ids`` are the workflow ids of the children that this run has."""
     return workflow.start_local_activity(
         END_ORPHANS,
-        list(owned),
+        list(child_ids),
         result_type=int,
         start_to_close_timeout=_SECONDS,
         retry_policy=_RETRY,

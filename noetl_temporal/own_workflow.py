@@ -45,4 +45,4 @@ def cancel_child(workflow_id: str) -> None:
     run has continued as new.
     """
     request = asyncio.create_task(workflow.get_external_workflow_handle(workflow_id).cancel())
-    request.add_done_callback(lambda sent: sent.cancelled() or sent.exception())  # it fails if the child has ended
+    request.add_done_callback(lambda task: task.cancelled() or task.exception())  # it fails if the child has ended

@@ -11,15 +11,15 @@ OTHER_PATHS = "(other)"
 
 
 class PathLabels:
-    """Gives each of the first ``most`` paths a label of its own, and all others the same label."""
+    """Gives each of the first ``limit`` paths a label of its own, and all others the same label."""
 
-    def __init__(self, most: int = MOST_PATHS) -> None:
-        self._most = most
-        self._known: set[str] = set()
+    def __init__(self, limit: int = MOST_PATHS) -> None:
+        self._limit = limit
+        self._paths: set[str] = set()
 
     def label(self, path: str) -> str:
         """Return the label of a path, the same in every call."""
-        if path in self._known or len(self._known) < self._most:
-            self._known.add(path)
+        if path in self._paths or len(self._paths) < self._limit:
+            self._paths.add(path)
             return path
         return OTHER_PATHS

@@ -35,12 +35,12 @@ async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) ->
     """Pause the calls in flight in Temporal; return how many were paused. Raises RPCError."""
     total = 0
     for _ in range(_PASSES):
-        paused = 0
+        count = 0
         async for execution, call in _calls_in_flight(client, workflow_id):
             if not call.paused and (not frames_only or call.activity_type.name == activity_type(FRAME_KIND)):
-                paused += await _pause(client, execution, call)
-        total += paused
-        if not paused:
+                count += await _pause(client, execution, call)
+        total += count
+        if not count:
             break
         await asyncio.sleep(_PAUSE)
     return total
@@ -48,11 +48,11 @@ async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) ->
 
 async def unpause_calls(client: Client, workflow_id: str) -> int:
     """Resume the calls that ``pause_calls`` paused; return how many were resumed. Raises RPCError."""
-    unpaused = 0
+    count = 0
     async for execution, call in _calls_in_flight(client, workflow_id):
         if call.paused and call.pause_info.manual.reason == PAUSE_REASON:
-            unpaused += await _unpause(client, execution, call)
-    return unpaused
+            count += await _unpause(client, execution, call)
+    return count
 
 
 async def _pause(client: Client, execution: WorkflowExecution, call: PendingActivityInfo) -> bool:

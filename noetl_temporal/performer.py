@@ -57,10 +57,10 @@ from noetl_temporal.machine.commands import (
     StartTimer,
     StoreValues,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
-    Event,
+    Fact,
     TimerFired,
     ToolFinished,
     WaitClosed,
@@ -105,7 +105,7 @@ class Performer:
         caller: Caller,
         on_emit: Callable[[Emit], None],
     ) -> None:
-        self.inbox: deque[Event] = deque()
+        self.inbox: deque[Fact] = deque()
         self.finish: Finish | None = None
         self.has_news = False
         self._trail = trail
@@ -125,7 +125,7 @@ class Performer:
         self._pause: PauseNotice | None = None
         self._latest = 0
 
-    def note(self, fact: Event) -> None:
+    def note(self, fact: Fact) -> None:
         """Add a fact to the inbox."""
         self.inbox.append(fact)
         self.has_news = True
@@ -156,8 +156,8 @@ class Performer:
 
     def cancel_late(self) -> None:
         """Cancel the calls and loops whose cancel was requested in the workflow task that started them."""
-        late, self._late_cancels = self._late_cancels, []
-        for id_ in late:
+        cancels, self._late_cancels = self._late_cancels, []
+        for id_ in cancels:
             self._cancel_started(id_)
 
     def start(self) -> None:
@@ -221,7 +221,7 @@ class Performer:
         handle = self._start_activity(call.kind, call.id, command.queue, call, ToolReport, text)
         self._track_carrier(call.id, handle, lambda task: _tool_fact(call, task))
 
-    def _start_activity(self, kind: str, id_: str, queue: str, given: Any, returns: type, text: str | None) -> _Task:
+    def _start_activity(self, kind: str, id_: str, queue: str, argument: Any, returns: type, text: str | None) -> _Task:
         """Start an activity; a cancel waits for its end. ``queue`` is symbolic.
 
         Calls for the items of loops have no summary in ``text``, which would be one more payload in each event: their
@@ -229,7 +229,7 @@ class Performer:
         """
         return workflow.start_activity(
             activity_type(kind),
-            given,
+            argument,
             activity_id=id_,
             task_queue=queue_of(queue, self._queues),
             result_type=returns,
@@ -240,22 +240,22 @@ class Performer:
             summary=None if text is None else summary(text),
         )
 
-    def _too_large(self, what: str, size: int) -> str:
-        return f"the {what} has {size:,} bytes, over {self._limit:,}: set NOETL_POSTGRES, to store large values there"
+    def _too_large(self, noun: str, size: int) -> str:
+        return f"the {noun} has {size:,} bytes, over {self._limit:,}: set NOETL_POSTGRES, to store large values there"
 
     # ---- stored values ----------------------------------------------------------------------------------------------
 
     def _store_values(self, command: StoreValues) -> None:
-        began = now()
-        self._track(command.id, start_store(command), lambda task: stored_fact(self._time_of_end(began), command, task))
+        start = now()
+        self._track(command.id, start_store(command), lambda task: stored_fact(self._time_of_end(start), command, task))
 
     def _load_value(self, command: LoadValue) -> None:
-        began = now()
-        self._track(command.id, start_load(command), lambda task: loaded_fact(self._time_of_end(began), command, task))
+        start = now()
+        self._track(command.id, start_load(command), lambda task: loaded_fact(self._time_of_end(start), command, task))
 
-    def _time_of_end(self, began: int) -> int:
+    def _time_of_end(self, start: int) -> int:
         """Return the time of the end of a store or load; no fact is older than those before it."""
-        return max(steady_end(began, now()), self._latest)
+        return max(steady_end(start, now()), self._latest)
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 
@@ -281,19 +281,19 @@ class Performer:
         self._track_carrier(command.chunk_id, task, lambda ended: _chunk_fact(command, ended))
 
     def _start_frame(self, command: RunChunk) -> _Task:
-        given = FrameInput(command.input, limit=self._limit)
-        return self._start_activity(FRAME_KIND, command.chunk_id, FRAME_KIND, given, FrameEnd, command.summary)
+        frame_input = FrameInput(command.input, limit=self._limit)
+        return self._start_activity(FRAME_KIND, command.chunk_id, FRAME_KIND, frame_input, FrameEnd, command.summary)
 
     async def _run_child_workflow(self, command: RunChunk) -> LoopEnd:
         """Run a chunk in a child workflow. After a reset it replaces the child that the former run started."""
         info, input_ = workflow.info(), command.input
-        own, body = split_input(input_)
-        given = LoopRun(own, dict(self._queues), limit=self._limit, depth=self._caller.depth)
+        chunk, body = split_input(input_)
+        loop_run = LoopRun(chunk, dict(self._queues), limit=self._limit, depth=self._caller.depth)
         if any(task.kind == PLAYBOOK for step in (body.step, *body.steps.values()) for task in step.tasks):
             body = msgspec.structs.replace(body, calls=self._caller.calls, caller=self._caller.digest)
         child = await workflow.start_child_workflow(
             LOOP_WORKFLOW,
-            args=[given, body, *items_and_scope(own, input_.items, input_.scope)],
+            args=[loop_run, body, *items_and_scope(chunk, input_.items, input_.scope)],
             id=own_child_id(command.chunk_id),
             id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
             result_type=LoopEnd,
@@ -312,7 +312,7 @@ class Performer:
         finally:
             self._chunks.discard(command.chunk_id)
 
-    def is_sender_known(self, fact: Event) -> bool:
+    def is_sender_known(self, fact: Fact) -> bool:
         """Return False for a message of a chunk that this run does not have.
 
         After a reset the server delivers again what the chunks of the former run had sent. A chunk that was replaced
@@ -320,7 +320,7 @@ class Performer:
         """
         return not isinstance(fact, WaitOpened | WaitClosed) or fact.sender in ("", *self._chunk_runs)
 
-    def is_sender_starting(self, fact: Event) -> bool:
+    def is_sender_starting(self, fact: Fact) -> bool:
         """Whether the sender may be a chunk whose start is not known yet: the SDK delivers signals first."""
         return bool(self._starting) and not self.is_sender_known(fact)
 
@@ -348,8 +348,8 @@ class Performer:
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
         """Terminate the children of the run before a reset, except these chunks and the playbooks that this run waits
         for. The run continues if that fails."""
-        owned = [*map(own_child_id, chunk_ids), *self._sub_playbooks.in_flight]
-        task = start_terminating_orphans(owned)
+        child_ids = [*map(own_child_id, chunk_ids), *self._sub_playbooks.in_flight]
+        task = start_terminating_orphans(child_ids)
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     # ---- ends -----------------------------------------------------------------------------------------------------
@@ -380,12 +380,12 @@ class Performer:
         """The workflow id of the chunk or called playbook, once it has started."""
         return own_child_id(id_) if id_ in self._chunks else self._sub_playbooks.running_workflow_id(id_)
 
-    def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
+    def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Fact | None]) -> None:
         """Track a call or loop, whose command carries events."""
         self._started_at[id_] = _workflow_task()
         self._track(id_, task, fact)
 
-    def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Event | None]) -> None:
+    def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Fact | None]) -> None:
         self._tasks[id_] = task
 
         def on_done(done: _Task) -> None:
@@ -405,7 +405,7 @@ def _workflow_task() -> int:
     return workflow.info().get_current_history_length()
 
 
-def _tool_fact(call: ToolCall, task: _Task) -> Event:
+def _tool_fact(call: ToolCall, task: _Task) -> Fact:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ToolFinished(now(), call.id, _undecided_report("cancelled", "cancelled"), cancelled=True)
@@ -420,8 +420,8 @@ def _report_of(error: BaseException) -> ToolReport:
     """Return the report for an activity that ended without one, with the attempts in its last heartbeat."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
-        lost = _undecided_report("worker_lost", f"no worker finished the call: {cause.message}")
-        return msgspec.structs.replace(lost, attempts=attempts_in(cause.last_heartbeat_details))
+        report = _undecided_report("worker_lost", f"no worker finished the call: {cause.message}")
+        return msgspec.structs.replace(report, attempts=attempts_in(cause.last_heartbeat_details))
     if isinstance(cause, ApplicationError):
         return _undecided_report(str(cause.type or "internal"), cause.message)
     return _undecided_report("internal", str(cause))
@@ -431,20 +431,20 @@ def _undecided_report(kind: str, message: str) -> ToolReport:
     return ToolReport(error_outcome(kind, message), is_decided=False)
 
 
-def _timer_fact(timer_id: str, task: _Task) -> Event | None:
+def _timer_fact(timer_id: str, task: _Task) -> Fact | None:
     return None if task.cancelled() or task.exception() else TimerFired(now(), timer_id)
 
 
-def _chunk_fact(command: RunChunk, task: _Task) -> Event:
+def _chunk_fact(command: RunChunk, task: _Task) -> Fact:
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)):
         return ChunkFinished(now(), command.chunk_id, ChunkReport("cancelled", stats=_all_skipped(command)))
     if error is None:
         return ChunkFinished(now(), command.chunk_id, cast("LoopEnd | FrameEnd", task.result()).report)
     cause = error.cause if isinstance(error, ChildWorkflowError | ActivityError) else error
-    what = "workflow" if command.input.frame is None else "frame"
+    executor = "workflow" if command.input.frame is None else "frame"
     return ChunkFinished(
-        now(), command.chunk_id, _failed_loop_report(command, "loop_lost", f"the loop's {what}: {cause}")
+        now(), command.chunk_id, _failed_loop_report(command, "loop_lost", f"the loop's {executor}: {cause}")
     )
 
 

@@ -12,7 +12,7 @@ __all__ = ["priority_of"]
 
 def priority_of(graph: Graph) -> Priority:
     """Return the priority in the metadata of the playbook. A called playbook inherits unset fields from its caller."""
-    declared = graph.priority
-    if declared is UNSET:
+    priority = graph.priority
+    if priority is UNSET:
         return Priority.default
-    return Priority(declared.number, declared.fairness_key or None, declared.fairness_weight)
+    return Priority(priority.number, priority.fairness_key or None, priority.fairness_weight)

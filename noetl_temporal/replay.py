@@ -84,8 +84,8 @@ async def problem_of(
 def history_in(text: str) -> WorkflowHistory:
     """Return the history in a JSON text of Temporal's CLI or UI. Raises NoHistoryError."""
     try:
-        started: dict[str, Any] = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]
-        return WorkflowHistory.from_json(str(started.get("workflowId", "")), text)
+        attributes: dict[str, Any] = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]
+        return WorkflowHistory.from_json(str(attributes.get("workflowId", "")), text)
     except (ValueError, LookupError, TypeError) as error:
         raise NoHistoryError("not a workflow history: write one with `temporal workflow show --output json`") from error
 
@@ -93,14 +93,14 @@ def history_in(text: str) -> WorkflowHistory:
 async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[WorkflowHistory]:
     """Yield all runs of a workflow and of those that it started, as far as Temporal still has them. Raises RPCError."""
     pending = deque([(workflow_id, (await client.get_workflow_handle(workflow_id).describe()).run_id)])
-    seen = set(pending)
+    run_ids = set(pending)
     while pending:
         history = await _history(client, *pending.popleft())
         if history is None:
             continue
         yield history
-        links = [run for run in _links(history) if run not in seen]
-        seen.update(links)
+        links = [run for run in _links(history) if run not in run_ids]
+        run_ids.update(links)
         pending += links
 
 

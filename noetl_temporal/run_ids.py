@@ -47,8 +47,8 @@ def matching_run(text: str, matches: Matches) -> int | None:
     if not matches:
         return None
     latest = sorted(matches.items(), reverse=True)[:MOST_MATCHES]
-    omitted = [f"  and {len(matches) - len(latest)} more"] if len(matches) > len(latest) else []
-    lines = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in latest), *omitted])
+    more_line = [f"  and {len(matches) - len(latest)} more"] if len(matches) > len(latest) else []
+    lines = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in latest), *more_line])
     raise AmbiguousIdError(f"{len(matches)} runs have an ID that begins with {text!r}: write more of it\n{lines}")
 
 
@@ -67,9 +67,9 @@ async def matches_in_temporal(client: Client, text: str) -> dict[int, str]:
     """Return the runs in Temporal whose ids begin with the text. Raises RPCError."""
     ranges = " OR ".join(f"{EXECUTION_ID.name} BETWEEN {low} AND {high}" for low, high in _ranges(text))
     terms = f"WorkflowId STARTS_WITH {literal(text)}" + (f" OR {ranges}" if ranges else "")
-    listed = client.list_workflows(f"{PLAYBOOKS} AND ({terms})", limit=2 * MOST_MATCHES)
-    matched = await execution_ids(client, [workflow async for workflow in listed])
-    return {id_: workflow.id for id_, workflow in matched}
+    workflows = client.list_workflows(f"{PLAYBOOKS} AND ({terms})", limit=2 * MOST_MATCHES)
+    matches = await execution_ids(client, [workflow async for workflow in workflows])
+    return {id_: workflow.id for id_, workflow in matches}
 
 
 async def matches_in_log(dsn: str, text: str) -> dict[int, str]:

@@ -8,7 +8,7 @@ from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.call import StoredRef
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart

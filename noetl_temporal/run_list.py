@@ -98,15 +98,15 @@ def _column_time(time: datetime | None) -> datetime | None:
 
 
 def _run_in_log(record: asyncpg.Record) -> ListedRun:
-    started, ended = record["start_time"], record["end_time"]
+    start_time, end_time = record["start_time"], record["end_time"]
     return ListedRun(
         execution_id=record["execution_id"],
         workflow_id=record["workflow_id"],
         path=record["path"],
         version=str(record["version"]),
         status=record["status"].lower(),
-        started=started.replace(tzinfo=UTC),
-        ended=ended and ended.replace(tzinfo=UTC),
+        started=start_time.replace(tzinfo=UTC),
+        ended=end_time and end_time.replace(tzinfo=UTC),
         error=record["error"],
         parent_execution_id=record["parent_execution_id"],
         schedule=record["schedule"],
@@ -159,8 +159,8 @@ def _run_in_temporal(execution_id: int, workflow: WorkflowExecution) -> ListedRu
     status = _FROM_TEMPORAL.get(workflow.status) if workflow.status else None
     if status is None:
         return None
-    submitted = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
-    started = submitted if workflow.parent_id is None else workflow.start_time
+    submit_time = datetime.fromtimestamp(millisecond_of(execution_id) / 1000, UTC)
+    start_time = submit_time if workflow.parent_id is None else workflow.start_time
     attributes = workflow.typed_search_attributes
     is_paused_in_temporal = is_paused(workflow.raw_info) or bool(attributes.get(PAUSED))
     if status == "running" and (attributes.get(STATUS) == "paused" or is_paused_in_temporal):
@@ -169,4 +169,6 @@ def _run_in_temporal(execution_id: int, workflow: WorkflowExecution) -> ListedRu
         status = "partial"
     path, version = attributes.get(PATH) or "", attributes.get(VERSION) or ""
     schedule = attributes.get(SCHEDULE)
-    return ListedRun(execution_id, workflow.id, path, version, status, started, workflow.close_time, schedule=schedule)
+    return ListedRun(
+        execution_id, workflow.id, path, version, status, start_time, workflow.close_time, schedule=schedule
+    )

@@ -40,12 +40,12 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, hand_on_locked_call
+from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, hand_on_undecryptable_call
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
 from noetl_temporal.codec import UnreadValue
-from noetl_temporal.encryption_codec import LockedValue
+from noetl_temporal.encryption_codec import UndecryptableValue
 from noetl_temporal.interruptions import run_despite_pause, wait_until_finished
 from noetl_temporal.late_cancel import wait_for_late_cancel
 from noetl_temporal.leases import run_with_lease
@@ -106,14 +106,16 @@ def tool_activity(
     return run
 
 
-async def _read_call(call: ToolCall | UnreadValue | LockedValue, values: ValueStore, log: CallLog) -> ToolCall | str:
+async def _read_call(
+    call: ToolCall | UnreadValue | UndecryptableValue, values: ValueStore, log: CallLog
+) -> ToolCall | str:
     """Return the call, read from the payload store with retries; a message if the store no longer has it. Raises
     ApplicationError if this worker lacks the key with which it is encrypted.
     """
     if isinstance(call, ToolCall):
         return call
-    if isinstance(call, LockedValue):
-        await hand_on_locked_call(log, call)
+    if isinstance(call, UndecryptableValue):
+        await hand_on_undecryptable_call(log, call)
     try:
         return await retry_until_done("the call cannot be read", lambda: values.read(call, ToolCall))
     except LookupError as error:
@@ -151,12 +153,12 @@ class _Context:
 class _CallResult(NamedTuple):
     """The outcome that sinks and rules work on.
 
-    ``is_taken``: the outcome comes from the ledger. ``is_in_ledger``: the ledger has it now. ``is_refused``: the call
+    ``is_reused``: the outcome comes from the ledger. ``is_in_ledger``: the ledger has it now. ``is_refused``: the call
     was not made because of earlier attempts, so another attempt would be refused too.
     """
 
     outcome: PlainOutcome
-    is_taken: bool = False
+    is_reused: bool = False
     is_in_ledger: bool = False
     is_refused: bool = False
 
@@ -227,7 +229,7 @@ class Attempt:
             return await self._result_to_store(self.call.store)
         stored = await self._sinks.stored_outcome()
         if stored.outcome is not None:
-            return _CallResult(stored.outcome, is_taken=True, is_in_ledger=True)
+            return _CallResult(stored.outcome, is_reused=True, is_in_ledger=True)
         if stored.failure is not None:
             return _CallResult(stored.failure)
         refused_outcome = self._refused_outcome()
@@ -248,10 +250,12 @@ class Attempt:
 
     async def _result_to_store(self, outcome: PlainOutcome) -> _CallResult:
         try:
-            loaded = await retry_until_done("the result cannot be read", lambda: load_result(outcome, self.values))
+            stored_outcome = await retry_until_done(
+                "the result cannot be read", lambda: load_result(outcome, self.values)
+            )
         except LookupError as error:
             return _CallResult(refusal("internal", str(error)))
-        return _CallResult(loaded)
+        return _CallResult(stored_outcome)
 
     async def _run_with_lease(self) -> _CallResult:
         return await run_with_lease(self.call.lease, self.log.now(), self.credentials, self._context, self._run_tool)
@@ -288,12 +292,12 @@ class Attempt:
 
     def _refused_outcome(self) -> PlainOutcome | None:
         """Return an error instead of another attempt, if an earlier attempt was lost and must not be repeated."""
-        lost = self.log.earlier.lost
+        lost_count = self.log.earlier.lost
         if self.log.is_in_doubt and not self.call.idempotent:
             message = "an attempt ended before its tool returned: it is unknown whether the call took effect"
             return refusal("unknown_outcome", message)
-        if lost > MAX_LOST:
-            return refusal("worker_lost", f"{lost} workers were lost while running this call")
+        if lost_count > MAX_LOST:
+            return refusal("worker_lost", f"{lost_count} workers were lost while running this call")
         return None
 
     async def _request(self) -> Request:
@@ -317,14 +321,14 @@ class Attempt:
 
     async def _finish(self, result: _CallResult) -> ToolReport:
         outcome = without_secrets(result.outcome, self.credentials)
-        performed = await self._sinks.perform(outcome, self._scope, result.is_in_ledger)
-        outcome = limit_size(without_secrets(performed.outcome, self.credentials), self.values.limit)
+        sink_results = await self._sinks.perform(outcome, self._scope, result.is_in_ledger)
+        outcome = limit_size(without_secrets(sink_results.outcome, self.credentials), self.values.limit)
         return await self._end.conclude(
             outcome,
             may_retry=not result.is_refused,
-            sinks=performed.records,
-            is_called=self.is_called.is_set() and not result.is_taken,
-            is_taken=result.is_taken,
+            sinks=sink_results.records,
+            is_called=self.is_called.is_set() and not result.is_reused,
+            is_reused=result.is_reused,
         )
 
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:

@@ -135,8 +135,8 @@ class Runs:
         while True:
             is_fresh = abs(time.time() - millisecond_of(execution_id) / 1000) < UNLISTED_SECONDS
             try:
-                listed = [workflow async for workflow in self.temporal.list_workflows(query)]
-                for id_, workflow in await execution_ids(self.temporal, listed):
+                workflows = [workflow async for workflow in self.temporal.list_workflows(query)]
+                for id_, workflow in await execution_ids(self.temporal, workflows):
                     if id_ == execution_id:
                         return RunHandle(self.temporal, self._workflow(workflow.id), execution_id, self.dsn)
             except RPCError as error:

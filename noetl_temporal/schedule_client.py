@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from noetl_compiler import CompileError
 from noetl_compiler.graph import Json
-from noetl_temporal.catalog_store import CatalogEntry, Registered
+from noetl_temporal.catalog_store import CatalogEntry, RegisteredVersion
 from noetl_temporal.naming import Overlap
 from noetl_temporal.preparation import Preparation
 from noetl_temporal.schedule_types import (
@@ -117,19 +117,17 @@ class PlaybookSchedules:
         """Delete a schedule; its runs continue."""
         await self._temporal.delete(name)
 
-    async def follow(self, registered: Iterable[Registered]) -> Sequence[MovedSchedule]:
+    async def follow(self, playbooks: Iterable[RegisteredVersion]) -> Sequence[MovedSchedule]:
         """Move the schedules that follow the paths of these playbooks to the newest versions."""
-        moved: dict[str, MovedSchedule] = {}
-        for path in sorted({playbook.entry.path for playbook in registered}):
+        moves: dict[str, MovedSchedule] = {}
+        for path in sorted({playbook.entry.path for playbook in playbooks}):
             entry = await self._preparation.catalog.get(path)
             is_newest = False
-            while (
-                not is_newest
-            ):  # otherwise a client that registers at the same time may be overtaken by an older version
-                moved |= await self._move_schedules(entry)
+            while not is_newest:  # another client may register a newer version meanwhile
+                moves |= await self._move_schedules(entry)
                 moved_to, entry = entry, await self._preparation.catalog.get(path)
                 is_newest = moved_to.version == entry.version
-        return [*moved.values()]
+        return [*moves.values()]
 
     async def _move_schedules(self, entry: CatalogEntry) -> Mapping[str, MovedSchedule]:
         behind = [

@@ -20,14 +20,14 @@ class SegmentChain:
 
     def __init__(self) -> None:
         self.keys: list[str] = []
-        self._seen: set[str] = set()
+        self._read_keys: set[str] = set()
         self._left = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
 
     def follow(self, key: str) -> None:
         """Mark a segment as the next to be read. Raises InflateError if it was read before."""
-        if key in self._seen:
+        if key in self._read_keys:
             raise InflateError(f"segment {key} of the frame refers to itself or a later segment as its predecessor")
-        self._seen.add(key)
+        self._read_keys.add(key)
         self.keys.append(key)
 
     def decompress(self, data: bytes) -> bytes:
@@ -35,6 +35,6 @@ class SegmentChain:
         content = decompress(data)
         self._left -= len(content)
         if self._left < 0:
-            most = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
-            raise InflateError(f"the segments of the frame decompress to over {most:,} bytes in all")
+            limit = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
+            raise InflateError(f"the segments of the frame decompress to over {limit:,} bytes in all")
         return content

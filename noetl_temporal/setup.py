@@ -39,13 +39,13 @@ async def register_search_attributes(client: Client) -> list[str]:
     Raises RefusedError, DeploymentError."""
     try:
         request = ListSearchAttributesRequest(namespace=client.namespace)
-        known = (await client.operator_service.list_search_attributes(request)).custom_attributes
-        _check_types(known)
-        missing = [name for name in SEARCH_ATTRIBUTES if name not in known]
+        existing_types = (await client.operator_service.list_search_attributes(request)).custom_attributes
+        _check_types(existing_types)
+        missing = [name for name in SEARCH_ATTRIBUTES if name not in existing_types]
         if missing:
             types = {name: _NAMES[SEARCH_ATTRIBUTES[name]] for name in missing}
-            added = AddSearchAttributesRequest(search_attributes=types, namespace=client.namespace)
-            await client.operator_service.add_search_attributes(added)
+            add_request = AddSearchAttributesRequest(search_attributes=types, namespace=client.namespace)
+            await client.operator_service.add_search_attributes(add_request)
         await _wait_until_usable(client)
     except RPCError as error:
         if error.status in _REFUSALS:
@@ -54,9 +54,9 @@ async def register_search_attributes(client: Client) -> list[str]:
     return missing
 
 
-def _check_types(known: Mapping[str, int]) -> None:
+def _check_types(existing_types: Mapping[str, int]) -> None:
     for name, type_ in SEARCH_ATTRIBUTES.items():
-        if name in known and known[name] != _NAMES[type_]:
+        if name in existing_types and existing_types[name] != _NAMES[type_]:
             raise DeploymentError(
                 f"the search attribute {name} exists with another type: it must be {type_}; "
                 f"remove it (temporal operator search-attribute remove --name {name}) and run `noetl setup` again"

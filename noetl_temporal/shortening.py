@@ -38,10 +38,10 @@ def truncate(text: str, limit: int) -> str:
 
 def abridge_values(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return the mapping; if it has more than ``limit`` bytes of JSON, with its large values abridged."""
-    abridged = abridge(dict(values), limit)
+    short_values = abridge(dict(values), limit)
     return (
-        abridged
-        if "_truncated" not in abridged
+        short_values
+        if "_truncated" not in short_values
         else {name: abridge(value, limit // 10) for name, value in values.items()}
     )
 

@@ -34,9 +34,9 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.naming import schedule_of
 from noetl_temporal.payload_store import UNREAD
 from noetl_temporal.run_input import RunInput, RunReport
-from noetl_temporal.signing import NOWHERE, SIGNATURE, PayloadPlace, Signer, place_of_schedule
+from noetl_temporal.signing import NO_CONTEXT, SIGNATURE, Signer, SigningContext, schedule_context
 
-__all__ = ["REFUSED", "RefusedValue", "SignedConverter", "SignedConverters", "place_of"]
+__all__ = ["REFUSED", "RefusedValue", "SignedConverter", "SignedConverters", "signing_context"]
 
 REFUSED = "Unsigned"
 """Type of the failure for a refused value."""
@@ -74,35 +74,35 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
     """
 
     def __init__(
-        self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, place: PayloadPlace = NOWHERE
+        self, inner: PayloadConverter, signer: Signer, *, is_strict: bool, context: SigningContext = NO_CONTEXT
     ) -> None:
         self._inner = inner
         self._signer = signer
         self._is_strict = is_strict
-        self._place = place
+        self._context = context
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         """See temporalio.converter.PayloadConverter."""
         payloads = self._inner.to_payloads(values)
         kind = _kind_of(values[0]) if values else None
         if kind is not None:
-            payloads[0].metadata[SIGNATURE] = self._signer.signature(self._place, kind, payloads)
+            payloads[0].metadata[SIGNATURE] = self._signer.signature(self._context, kind, payloads)
         return payloads
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """See temporalio.converter.PayloadConverter. Raises ApplicationError for refused values."""
-        problem = self._problem(payloads, type_hints[0] if type_hints else None)
-        if problem is None:
+        refusal = self._refusal(payloads, type_hints[0] if type_hints else None)
+        if refusal is None:
             return self._inner.from_payloads(payloads, type_hints)
         if type_hints and type_hints[0] in _CALLS:
-            return [RefusedValue(problem)]
-        raise ApplicationError(problem, type=REFUSED, non_retryable=True)
+            return [RefusedValue(refusal)]
+        raise ApplicationError(refusal, type=REFUSED, non_retryable=True)
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return the converter for one workflow or activity."""
-        return type(self)(self._inner, self._signer, is_strict=self._is_strict, place=place_of(context))
+        return type(self)(self._inner, self._signer, is_strict=self._is_strict, context=signing_context(context))
 
-    def _problem(self, payloads: Sequence[Payload], hint: Any) -> str | None:
+    def _refusal(self, payloads: Sequence[Payload], hint: Any) -> str | None:
         """Return why the list is refused; None if it is accepted.
 
         A list with a value that could not be read or decrypted is accepted here and checked when that value is read.
@@ -114,27 +114,27 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
             if payload.metadata.get("encoding") in _UNREADABLE:
                 return None
         for kind in kinds:
-            if self._signer.is_valid(self._place, kind, payloads):
+            if self._signer.is_valid(self._context, kind, payloads):
                 return None
         if kinds == (RunInput.__name__,) and self._is_of_schedule(payloads):
             return None
-        what = kinds[0] if len(kinds) == 1 else "value"
+        kind = kinds[0] if len(kinds) == 1 else "value"
         if SIGNATURE not in payloads[0].metadata:
             return (
-                f"refused: this {_NAMES.get(what, what)} is not signed. Set {SIGNING_KEY_VARIABLE} where you submit "
+                f"refused: this {_NAMES.get(kind, kind)} is not signed. Set {SIGNING_KEY_VARIABLE} where you submit "
                 "it, to the file that the workers use"
             )
         return (
-            f"refused a {what} with a wrong signature: it was changed, or signed for another run or call, or with "
+            f"refused a {kind} with a wrong signature: it was changed, or signed for another run or call, or with "
             f"another key than the one in the file that {SIGNING_KEY_VARIABLE} names here"
         )
 
     def _is_of_schedule(self, payloads: Sequence[Payload]) -> bool:
-        """Whether they are the input of the schedule that has started the workflow."""
-        schedule = schedule_of(self._place.workflow_id)
+        """Whether the payloads are the input of the schedule that has started the workflow."""
+        schedule = schedule_of(self._context.workflow_id)
         if schedule is None:
             return False
-        return self._signer.is_valid(place_of_schedule(self._place.namespace, schedule), RunInput.__name__, payloads)
+        return self._signer.is_valid(schedule_context(self._context.namespace, schedule), RunInput.__name__, payloads)
 
     def _kinds(self, hint: Any) -> Sequence[str]:
         """Return the kinds that the value may have; empty if it need not be signed."""
@@ -142,17 +142,17 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         if kind is not None:
             return (kind,)
         is_untyped = hint is None or hint is Any or hint is object
-        return _UNTYPED if is_untyped and self._is_strict and not self._place.activity.startswith(_LOCAL) else ()
+        return _UNTYPED if is_untyped and self._is_strict and not self._context.activity.startswith(_LOCAL) else ()
 
 
-def place_of(context: SerializationContext) -> PayloadPlace:
-    """Return the place of a context of the SDK."""
+def signing_context(context: SerializationContext) -> SigningContext:
+    """Return the signing context of a context of the SDK."""
     if isinstance(context, ActivitySerializationContext):
         activity = f"{_LOCAL}{context.activity_type}" if context.is_local else f"call {context.activity_id}"
-        return PayloadPlace(context.namespace, context.workflow_id or "", activity)
+        return SigningContext(context.namespace, context.workflow_id or "", activity)
     if isinstance(context, WorkflowSerializationContext):
-        return PayloadPlace(context.namespace, context.workflow_id)
-    return NOWHERE
+        return SigningContext(context.namespace, context.workflow_id)
+    return NO_CONTEXT
 
 
 def _kind_of(value: Any) -> str | None:
@@ -178,18 +178,18 @@ def _kind_of_hint(hint: Any) -> str | None:
 @dataclasses.dataclass(frozen=True)
 class SignedConverters:
     """Makes signed converters: the ``payload_converter_class`` of a data converter, which the SDK calls whenever it
-    copies the data converter. So the place must be stored here.
+    copies the data converter. So the context must be stored here.
     """
 
     inner: Callable[[], PayloadConverter]
     signer: Signer
     is_strict: bool = False
-    place: PayloadPlace = NOWHERE
+    context: SigningContext = NO_CONTEXT
 
     def __call__(self) -> PayloadConverter:
         """Return a converter."""
-        return SignedConverter(self.inner(), self.signer, is_strict=self.is_strict, place=self.place)
+        return SignedConverter(self.inner(), self.signer, is_strict=self.is_strict, context=self.context)
 
-    def at(self, place: PayloadPlace) -> SignedConverters:
-        """Return the converters for another place."""
-        return SignedConverters(self.inner, self.signer, self.is_strict, place)
+    def with_context(self, context: SigningContext) -> SignedConverters:
+        """Return the converters for another context."""
+        return SignedConverters(self.inner, self.signer, self.is_strict, context)

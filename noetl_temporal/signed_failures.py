@@ -66,9 +66,9 @@ class ConfidentialFailureConverter(SignedFailureConverter):
     def _signed_text(self, failure: Failure) -> _SignedText:
         if not is_confidential(failure):
             return super()._signed_text(failure)
-        signed = _SignedText(_digest(failure), failure.message, failure.stack_trace)
+        signed_text = _SignedText(_digest(failure), failure.message, failure.stack_trace)
         hide_texts(failure)
-        return signed
+        return signed_text
 
 
 def _digest(failure: Failure) -> str:
@@ -81,28 +81,28 @@ def _verify(failure: Failure, payload_converter: PayloadConverter) -> Failure | 
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
         return None
     try:
-        signed: _SignedText = payload_converter.from_payload(failure.encoded_attributes, _SignedText)
+        signed_text: _SignedText = payload_converter.from_payload(failure.encoded_attributes, _SignedText)
     except (ApplicationError, KeyError, msgspec.MsgspecError):  # unsigned, missing, or of another type
         return None
-    checked = Failure()
-    checked.CopyFrom(failure)
-    if signed.message is not None:
-        checked.message, checked.stack_trace = signed.message, signed.stack_trace
-    return checked if signed.digest == _digest(checked) else None
+    copy = Failure()
+    copy.CopyFrom(failure)
+    if signed_text.message is not None:
+        copy.message, copy.stack_trace = signed_text.message, signed_text.stack_trace
+    return copy if signed_text.digest == _digest(copy) else None
 
 
 def _without_message(failure: Failure) -> Failure:
-    checked = Failure()
-    checked.CopyFrom(failure)
-    checked.message, checked.stack_trace = _kind(failure), ""
-    checked.ClearField("encoded_attributes")
-    if checked.HasField("application_failure_info"):
-        checked.message = _UNSIGNED_MESSAGE
-        checked.application_failure_info.type = REFUSED
-        checked.application_failure_info.ClearField("details")
-    if checked.HasField("canceled_failure_info"):
-        checked.canceled_failure_info.ClearField("details")
-    return checked
+    copy = Failure()
+    copy.CopyFrom(failure)
+    copy.message, copy.stack_trace = _kind(failure), ""
+    copy.ClearField("encoded_attributes")
+    if copy.HasField("application_failure_info"):
+        copy.message = _UNSIGNED_MESSAGE
+        copy.application_failure_info.type = REFUSED
+        copy.application_failure_info.ClearField("details")
+    if copy.HasField("canceled_failure_info"):
+        copy.canceled_failure_info.ClearField("details")
+    return copy
 
 
 def _kind(failure: Failure) -> str:

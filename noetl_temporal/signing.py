@@ -1,10 +1,10 @@
 """Signatures of payloads in Temporal, with a key that only the processes of a deployment can read.
 
 Temporal's dev server has no login: anyone who can connect to its port can start and complete workflows and activities.
-So workers accept only signed payloads. A signature is 16 bytes of keyed BLAKE2b (RFC 7693), in the metadata of a
-list's first payload. It covers
+So workers accept only signed payloads. A signature is 16 bytes of keyed BLAKE2b (RFC 7693), in the metadata of the
+first payload of a list. It covers
 
-* the place: namespace, workflow id and activity id, so that a signature for one call is invalid in another;
+* the context: namespace, workflow id and activity id, so that a signature for one call is invalid in another;
 * the kind: the type of the first value, so that a result is never accepted as a call;
 * the bytes of every payload in the list, so that arguments cannot be recombined. For a payload in the payload store its
   key is signed, which is the digest of the same bytes.
@@ -31,27 +31,27 @@ from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 
 __all__ = [
-    "NOWHERE",
+    "NO_CONTEXT",
     "SIGNATURE",
-    "PayloadPlace",
     "Signer",
-    "place_of_schedule",
+    "SigningContext",
     "read_key",
+    "schedule_context",
     "signing_key_from_environment",
 ]
 
 SIGNATURE = "noetl-signature"
 """The key of the signature in a payload's metadata."""
 
-KEY_BYTES = 32
-"""The fewest bytes that a key file may have."""
+MIN_KEY_BYTES = 32
+"""The smallest size of a key file."""
 
 _SIGNATURE_BYTES = 16
 _REFERENCE = b"json/protobuf", ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
-class PayloadPlace(NamedTuple):
-    """The place of a list of values. ``activity`` is empty for the inputs and results of a workflow."""
+class SigningContext(NamedTuple):
+    """What a list of payloads belongs to. ``activity`` is empty for the inputs and results of a workflow."""
 
     namespace: str = ""
     workflow_id: str = ""
@@ -61,33 +61,33 @@ class PayloadPlace(NamedTuple):
 _SCHEDULE = "schedule"
 
 
-def place_of_schedule(namespace: str, workflow_id: str) -> PayloadPlace:
-    """Return the place of a schedule's input; ``workflow_id`` is without the time that Temporal appends for each run.
+def schedule_context(namespace: str, workflow_id: str) -> SigningContext:
+    """Return the context of a schedule's input; ``workflow_id`` is without the time that Temporal appends for each run.
 
-    It differs from the place of every run, so a signature for a run is not valid for a schedule.
+    It differs from the context of every run, so a signature for a run is not valid for a schedule.
     """
-    return PayloadPlace(namespace, workflow_id, _SCHEDULE)
+    return SigningContext(namespace, workflow_id, _SCHEDULE)
 
 
-NOWHERE = PayloadPlace()
-"""The place of a value that the SDK converts without a context."""
+NO_CONTEXT = SigningContext()
+"""The context of a value that the SDK converts without one."""
 
 
 class Signer:
-    """Signs and verifies with one key."""
+    """Signs and verifies lists of payloads with one key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = hashlib.blake2b(key, digest_size=hashlib.blake2b.MAX_KEY_SIZE).digest()
 
-    def signature(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bytes:
+    def signature(self, context: SigningContext, kind: str, payloads: Sequence[Payload]) -> bytes:
         """Return the signature of the list, whose first value is of this kind."""
-        text = msgspec.json.encode((*place, kind, [_digest(payload) for payload in payloads]))
-        return hashlib.blake2b(text, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
+        message = msgspec.json.encode((*context, kind, [_digest(payload) for payload in payloads]))
+        return hashlib.blake2b(message, key=self._key, digest_size=_SIGNATURE_BYTES).digest()
 
-    def is_valid(self, place: PayloadPlace, kind: str, payloads: Sequence[Payload]) -> bool:
+    def is_valid(self, context: SigningContext, kind: str, payloads: Sequence[Payload]) -> bool:
         """Whether the list has a valid signature."""
-        carried = payloads[0].metadata.get(SIGNATURE, b"")
-        return hmac.compare_digest(carried, self.signature(place, kind, payloads))
+        signature = payloads[0].metadata.get(SIGNATURE, b"")
+        return hmac.compare_digest(signature, self.signature(context, kind, payloads))
 
 
 def _digest(payload: Payload) -> str:
@@ -99,8 +99,8 @@ def _digest(payload: Payload) -> str:
         key: str = msgspec.json.decode(payload.data)["claimData"]["key"]
         return key
     has_others = len(payload.metadata) > 1
-    bare = Payload(metadata={"encoding": encoding}, data=payload.data) if has_others else payload
-    return hashlib.sha256(bare.SerializeToString(deterministic=True)).hexdigest()
+    without_metadata = Payload(metadata={"encoding": encoding}, data=payload.data) if has_others else payload
+    return hashlib.sha256(without_metadata.SerializeToString(deterministic=True)).hexdigest()
 
 
 def signing_key_from_environment() -> bytes | None:
@@ -118,8 +118,9 @@ def read_key(path: Path) -> bytes:
         raise DeploymentError(f"cannot read {SIGNING_KEY_VARIABLE} ({path}): {error.strerror}") from error
     if mode & stat.S_IRWXO:
         raise DeploymentError(f"{SIGNING_KEY_VARIABLE} ({path}) can be read by others: run `chmod o= {path}`")
-    if len(key) < KEY_BYTES:
+    if len(key) < MIN_KEY_BYTES:
         raise DeploymentError(
-            f"{SIGNING_KEY_VARIABLE} ({path}) has fewer than {KEY_BYTES} bytes: make one with `openssl rand -hex 32`"
+            f"{SIGNING_KEY_VARIABLE} ({path}) has fewer than {MIN_KEY_BYTES} bytes: "
+            "make one with `openssl rand -hex 32`"
         )
     return key

@@ -113,8 +113,8 @@ class Spans:
         self, ids: _SpanIds, parent: _SpanIds | None, name: str, attributes: Mapping[str, Any], links: list[Link]
     ) -> None:
         """Emit the span of the running workflow, which ends now."""
-        began = int(workflow.info().workflow_start_time.timestamp() * 1_000_000_000)
-        span = self._start(ids, parent, name, attributes, SpanKind.INTERNAL, links, began)
+        start = int(workflow.info().workflow_start_time.timestamp() * 1_000_000_000)
+        span = self._start(ids, parent, name, attributes, SpanKind.INTERNAL, links, start)
         if attributes["noetl.status"] == "failed":
             span.set_status(StatusCode.ERROR)
         span.end(workflow.time_ns())
@@ -140,14 +140,14 @@ class Spans:
         attributes: Mapping[str, Any],
         kind: SpanKind,
         links: list[Link] | None = None,
-        began: int | None = None,
+        start: int | None = None,
     ) -> trace.Span:
         context = Context()
         if parent is not None:
             context = trace.set_span_in_context(NonRecordingSpan(self.context(parent)), context)
         token = _next_span.set(ids)
         try:
-            return self._tracer.start_span(name, context, kind, attributes, links, began)
+            return self._tracer.start_span(name, context, kind, attributes, links, start)
         finally:
             _next_span.reset(token)
 

@@ -32,11 +32,11 @@ SOON_MS = 5_000
 database may be unavailable for long."""
 
 
-def steady_end(began: int, ended: int) -> int:
-    """Return the time of the end of a local activity, whose result the workflow receives at ``ended``; all in
+def steady_end(start: int, end: int) -> int:
+    """Return the time of the end of a local activity, whose result the workflow receives at ``end``; all in
     milliseconds since the epoch.
     """
-    return began if ended - began < SOON_MS else ended
+    return start if end - start < SOON_MS else end
 
 
 class _Outbound(WorkflowOutboundInterceptor):

@@ -24,8 +24,8 @@ from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal.limits import PREVIEW_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import LoadValue, StoreValues
-from noetl_temporal.machine.events import PayloadRef, ValueLoaded, ValuesStored
-from noetl_temporal.machine.stored import assembled, stored_in, with_result
+from noetl_temporal.machine.facts import PayloadRef, ValueLoaded, ValuesStored
+from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
 from noetl_temporal.naming import summary
 from noetl_temporal.payload_store import STORE_NAME
 from noetl_temporal.stored_lists import large_lists, store_list
@@ -174,7 +174,7 @@ async def load_result(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome
     if stored is None:
         return outcome
     value = msgspec.json.decode(await load_json(values, stored))
-    return with_result(outcome, assembled(stored, value))
+    return with_result(outcome, assemble_result(stored, value))
 
 
 def reference(key: str) -> RawValue:

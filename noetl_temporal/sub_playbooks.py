@@ -37,7 +37,7 @@ from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook
 from noetl_compiler.language.defaults import MAX_CALL_DEPTH
 from noetl_temporal.ids import called_execution_id
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
-from noetl_temporal.machine.events import Event, ToolFinished
+from noetl_temporal.machine.facts import Fact, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import DETACHED_MEMO, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, PLAYBOOK_WORKFLOW
 from noetl_temporal.own_workflow import cancel_child, child_id_below, now
@@ -185,7 +185,7 @@ class SubPlaybooks:
             )
         except WorkflowAlreadyStartedError:
             return
-        child.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        child.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _start_awaited(
         self, call: ToolCall, workflow_id: str, run_input: RunInput, playbook: PinnedPlaybook
@@ -313,7 +313,7 @@ def _flag(value: Json) -> bool:
     return value.strip().lower() not in _FALSE_STRINGS if isinstance(value, str) else bool(value)
 
 
-def playbook_fact(call: ToolCall, task: asyncio.Task[ToolReport]) -> Event:
+def playbook_fact(call: ToolCall, task: asyncio.Task[ToolReport]) -> Fact:
     """Return the fact for a call that has ended."""
     error = None if task.cancelled() else task.exception()
     if task.cancelled() or (error is not None and is_cancelled_exception(error)) or _was_cancelled(error):

@@ -67,18 +67,18 @@ async def claim(dsn: str, submission: Submission, execution_id: int) -> Claim:
         return await connection.fetchrow(sql.query("claim_key"), *parameters)
 
     try:
-        claimed = await run_on_pool(dsn, insert)
+        record = await run_on_pool(dsn, insert)
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         await migrate(dsn)
-        claimed = await run_on_pool(dsn, insert)
-    assert claimed is not None  # noqa: S101 - RETURNING of an upsert
-    differing = [name for name in ("playbook", "payload") if claimed[name] != getattr(submission, name)]
+        record = await run_on_pool(dsn, insert)
+    assert record is not None  # noqa: S101 - RETURNING of an upsert
+    differing = [name for name in ("playbook", "payload") if record[name] != getattr(submission, name)]
     if differing:
         raise KeyTakenError(
-            f"the key {submission.key!r} of {submission.path} belongs to run {claimed['execution_id']}, which was "
+            f"the key {submission.key!r} of {submission.path} belongs to run {record['execution_id']}, which was "
             f"submitted with another {' and another '.join(differing)}: use another key for another run"
         )
-    return Claim(claimed["execution_id"], claimed["is_started"])
+    return Claim(record["execution_id"], record["is_started"])
 
 
 async def record_start(dsn: str, submission: Submission) -> None:

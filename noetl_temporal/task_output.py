@@ -54,7 +54,7 @@ class _Lines:
     """The text of one stream since the last flush, in pieces: its last line may be unfinished."""
 
     def __init__(self, *pieces: str) -> None:
-        self.began = datetime.now(UTC)
+        self.start_time = datetime.now(UTC)
         self.pieces = list(pieces)
         self.has_line = False
 
@@ -105,9 +105,9 @@ class TaskOutput:
                 await self._flush(is_end=False)
 
     async def _flush(self, *, is_end: bool) -> None:
-        finished = (self._finished_lines(stream, is_end=is_end) for stream in list(self._waiting))
+        finished_lines = (self._finished_lines(stream, is_end=is_end) for stream in list(self._waiting))
         texts = self._within_limit(
-            sorted((text for text in finished if text and text.text), key=lambda text: text.time)
+            sorted((text for text in finished_lines if text and text.text), key=lambda text: text.time)
         )
         if is_end and self._is_dropping and not self._is_full:
             texts.append(PrintedText(datetime.now(UTC), NOTICE_STREAM, _TRUNCATED))
@@ -129,7 +129,7 @@ class TaskOutput:
             if line_end < len(text):
                 self._waiting[stream] = _Lines(text[line_end:])
             text = text[:line_end]
-        return PrintedText(lines.began, stream, storable_text(self._credentials.mask_secrets(text)))
+        return PrintedText(lines.start_time, stream, storable_text(self._credentials.mask_secrets(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
         """Return the texts up to the limit, and then the row that reports the truncation; nothing after that."""
@@ -177,11 +177,16 @@ class TaskOutput:
         lines = printed[:left].splitlines()
         if len(printed) > left:
             lines.append("... (the rest is in noetl.log)" if self._dsn else "... (the rest is omitted)")
-        indented = "".join(f"\n  | {line}" for line in lines)
+        message_lines = "".join(f"\n  | {line}" for line in lines)
         call, attempt = self._call, self._attempts.number
         fields = {"execution_id": call.execution_id, "step": call.step, "iteration": call.iteration, "attempt": attempt}
         _log.info(
-            "execution %s, %s, attempt %d printed:%s", call.execution_id, _name(call), attempt, indented, extra=fields
+            "execution %s, %s, attempt %d printed:%s",
+            call.execution_id,
+            _name(call),
+            attempt,
+            message_lines,
+            extra=fields,
         )
 
 

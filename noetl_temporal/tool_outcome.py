@@ -51,7 +51,7 @@ class Deadline:
 
 
 async def run_with_deadline(
-    run: Callable[[], Awaitable[T]], deadline: Deadline, what: Callable[[], str] = str
+    run: Callable[[], Awaitable[T]], deadline: Deadline, describe_call: Callable[[], str] = str
 ) -> tuple[T | None, PlainOutcome | None]:
     """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out; ``what()`` then names
     the call in the message. Raises only CancelledError.
@@ -61,7 +61,7 @@ async def run_with_deadline(
         async with timer:
             return await run(), None
     except TimeoutError as error:
-        message = timeout_message(what(), deadline.seconds or 0.0)
+        message = timeout_message(describe_call(), deadline.seconds or 0.0)
         return None, refusal("timeout", message if timer.expired() else f"TimeoutError: {error}")
     except FailedError as error:
         return None, plain_outcome(error.outcome)
@@ -79,10 +79,10 @@ def _template_failure(failure: TemplateFailure) -> PlainOutcome:
     return outcome if failure.span is None else {**outcome, "span": msgspec.to_builtins(failure.span)}
 
 
-def timeout_message(what: str, seconds: float) -> str:
-    """Return the message for a call that timed out; ``what`` names the call, if that is known."""
+def timeout_message(subject: str, seconds: float) -> str:
+    """Return the message for a call that timed out; ``subject`` names the call, if that is known."""
     message = f"timed out after {seconds:g} s"
-    return f"{what}: {message}" if what else message
+    return f"{subject}: {message}" if subject else message
 
 
 def refusal(kind: str, message: str) -> PlainOutcome:
@@ -118,11 +118,11 @@ def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOut
     error = outcome.get("error")
     if error is None and not credentials.has_secrets:
         return outcome
-    scrubbed = _scrub_values(outcome, credentials, _ENVELOPE)
+    scrubbed_outcome = _scrub_values(outcome, credentials, _ENVELOPE)
     if error is None:
-        return scrubbed
+        return scrubbed_outcome
     message = credentials.truncate(error["message"][: MAX_MESSAGE_CHARS + TRUNCATION_MARGIN], MAX_MESSAGE_CHARS)
-    return {**scrubbed, "error": _scrub_values({**error, "message": message}, credentials, _FACTS)}
+    return {**scrubbed_outcome, "error": _scrub_values({**error, "message": message}, credentials, _FACTS)}
 
 
 def _scrub_values(values: Mapping[str, Any], credentials: Credentials, but: frozenset[str]) -> dict[str, Any]:

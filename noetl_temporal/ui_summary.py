@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.naming import summary
 
 __all__ = ["UiSummary", "playbook_details", "playbook_summary"]

@@ -59,9 +59,9 @@ def frame_warnings(graph: Graph, calls: PinnedCalls) -> list[str]:
     of a run that is submitted without Postgres.
     """
     frames = (
-        (called.source.file, step.loop.frame.span)
-        for called in calls.closure(graph)
-        for step in called.steps.values()
+        (playbook.source.file, step.loop.frame.span)
+        for playbook in calls.closure(graph)
+        for step in playbook.steps.values()
         if step.loop is not None and step.loop.frame is not None
     )
     return [f"{file}:{span.line}:{span.col}: warning: {NO_STORE}" for file, span in frames]
@@ -82,8 +82,8 @@ def check_calls(
     if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
         message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
         refusals.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
-    called = {playbook.digest for playbook in closure}
-    others = {other.digest: unsupported_uses(other, tools) for other in calls.graphs if other.digest not in called}
+    digests = {playbook.digest for playbook in closure}
+    others = {other.digest: unsupported_uses(other, tools) for other in calls.graphs if other.digest not in digests}
     missing = {digest: problems[0] for digest, problems in others.items() if problems}
     return (replace(calls, problems=missing) if missing else calls), refusals
 
@@ -114,9 +114,9 @@ def _loop_problems(step: Step) -> Iterator[tuple[Span, str]]:
 
 
 def _unknown_tool(kind: str, tools: Collection[str]) -> str:
-    known = KINDS.get(kind)
-    if known is not None and known.unsupported:
-        return f'tool kind "{kind}" is not supported: {known.unsupported}'
+    declared_kind = KINDS.get(kind)
+    if declared_kind is not None and declared_kind.unsupported:
+        return f'tool kind "{kind}" is not supported: {declared_kind.unsupported}'
     return f"there is no tool {kind!r} here: the tools are {', '.join(sorted(tools))}"
 
 

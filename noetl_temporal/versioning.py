@@ -30,9 +30,9 @@ class BuildNameError(ValueError):
 
 def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
     """Return the deployment options of a worker of this build. Raises BuildNameError."""
-    for what, name in (("build", build_id), ("deployment", deployment)):
+    for noun, name in (("build", build_id), ("deployment", deployment)):
         if not name.strip() or name.startswith("__") or len(name.encode()) > _NAME_BYTES:
-            message = f"{name!r} cannot name a {what}: 1 to {_NAME_BYTES} bytes that do not begin with __"
+            message = f"{name!r} cannot name a {noun}: 1 to {_NAME_BYTES} bytes that do not begin with __"
             raise BuildNameError(message)
     if "." in deployment or ":" in deployment:
         raise BuildNameError(f"{deployment!r} cannot name a deployment: Temporal allows neither . nor : in it")

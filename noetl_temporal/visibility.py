@@ -27,11 +27,11 @@ OPEN = "CloseTime IS NULL"
 
 def literal(text: str) -> str:
     """Return the text as a string literal of a filter."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    content = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{content}'"
 
 
-async def execution_ids(client: Client, listed: Iterable[WorkflowExecution]) -> list[tuple[int, WorkflowExecution]]:
+async def execution_ids(client: Client, workflows: Iterable[WorkflowExecution]) -> list[tuple[int, WorkflowExecution]]:
     """Return the workflows that are runs of NoETL, with their execution ids. Lists return numbers as doubles, which are
     not exact, so each workflow is described. Raises RPCError.
     """
@@ -47,6 +47,6 @@ async def execution_ids(client: Client, listed: Iterable[WorkflowExecution]) -> 
                 return None  # removed meanwhile
         return description.typed_search_attributes.get(EXECUTION_ID)
 
-    listed = list(listed)
-    ids = await asyncio.gather(*map(describe, listed))
-    return [(id_, workflow) for id_, workflow in zip(ids, listed, strict=True) if id_ is not None]
+    workflows = list(workflows)
+    ids = await asyncio.gather(*map(describe, workflows))
+    return [(id_, workflow) for id_, workflow in zip(ids, workflows, strict=True) if id_ is not None]

@@ -17,7 +17,7 @@ from temporalio import workflow
 
 from noetl_temporal.control_requests import ClosedWait, ForwardedAnswer, OpenedWait, PauseNotice
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
-from noetl_temporal.machine.events import WaitClosed
+from noetl_temporal.machine.facts import WaitClosed
 from noetl_temporal.naming import ANSWER_SIGNAL, CLOSE_SIGNAL, OPEN_SIGNAL, PAUSE_SIGNAL
 
 __all__ = ["WaitMessages"]
@@ -42,15 +42,15 @@ class WaitMessages:
         if isinstance(command, OpenWait):
             self._send(parent.workflow_id, [command.wait.id], OPEN_SIGNAL, OpenedWait(sender, command.wait))
         else:
-            closed = ClosedWait(sender, command.wait_id, command.is_answered, command.returned, command.request)
-            self._send(parent.workflow_id, [command.wait_id], CLOSE_SIGNAL, closed)
+            closed_wait = ClosedWait(sender, command.wait_id, command.is_answered, command.returned, command.request)
+            self._send(parent.workflow_id, [command.wait_id], CLOSE_SIGNAL, closed_wait)
 
     def send_answer(self, command: AnswerWait, workflow_id: str) -> None:
         """Send an answer from a playbook to a chunk; it is returned if the chunk has ended."""
         outer_ids = [f"{command.chunk_id} {wait_id}" for wait_id in command.wait_ids]
-        undelivered = [WaitClosed(self._now(), wait_id, returned=command.answer.signal) for wait_id in outer_ids]
+        closings = [WaitClosed(self._now(), wait_id, returned=command.answer.signal) for wait_id in outer_ids]
         self._send(
-            workflow_id, command.wait_ids, ANSWER_SIGNAL, ForwardedAnswer(command.wait_ids, command.answer), undelivered
+            workflow_id, command.wait_ids, ANSWER_SIGNAL, ForwardedAnswer(command.wait_ids, command.answer), closings
         )
 
     def send_pause(self, workflow_id: str, notice: PauseNotice) -> None:

@@ -76,13 +76,16 @@ class WorkerOptions:
 
     def _tuner(self, kinds: Sequence[str]) -> WorkerTuner:
         default_slots = MOST_SLOTS if self.slots_by_load else SLOTS
-        most = sum(self.at_once.get(kind, default_slots) for kind in kinds) or SLOTS
+        total_slots = sum(self.at_once.get(kind, default_slots) for kind in kinds) or SLOTS
         if self.slots_by_load:
-            limits = ResourceBasedSlotConfig(min(_LEAST_SLOTS, most), most, _RAMP_DELAY)
+            limits = ResourceBasedSlotConfig(min(_LEAST_SLOTS, total_slots), total_slots, _RAMP_DELAY)
             calls: FixedSizeSlotSupplier | ResourceBasedSlotSupplier = ResourceBasedSlotSupplier(limits, _TARGETS)
         else:
-            calls = FixedSizeSlotSupplier(most)
-        fixed = FixedSizeSlotSupplier(_WORKFLOW_TASKS)
+            calls = FixedSizeSlotSupplier(total_slots)
+        workflow_slots = FixedSizeSlotSupplier(_WORKFLOW_TASKS)
         return WorkerTuner.create_composite(
-            workflow_supplier=fixed, activity_supplier=calls, local_activity_supplier=fixed, nexus_supplier=fixed
+            workflow_supplier=workflow_slots,
+            activity_supplier=calls,
+            local_activity_supplier=workflow_slots,
+            nexus_supplier=workflow_slots,
         )

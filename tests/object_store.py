@@ -25,7 +25,7 @@ from werkzeug.serving import make_server
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-__all__ = ["BUCKET", "KEYS", "PUBLIC", "TOKEN", "ObjectStore", "served"]
+__all__ = ["BUCKET", "KEYS", "PUBLIC", "TOKEN", "ObjectStore", "serve"]
 
 KEYS = {"access_key_id": "AKIDNOETL", "secret_access_key": "store/hush+hush"}
 TOKEN = "google-hush-hush"
@@ -40,7 +40,7 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self._moto: Any = DomainDispatcherApplication(create_backend_app)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for each request
         self._server = make_server("127.0.0.1", 0, self._answer, threaded=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -49,7 +49,7 @@ class ObjectStore:
         """Put an object there, whoever may."""
         self._admin("PUT", f"{bucket}/{key}", content)
 
-    def stored(self, key: str, bucket: str = BUCKET) -> bytes:
+    def stored_object(self, key: str, bucket: str = BUCKET) -> bytes:
         """The content of an object."""
         return self._admin("GET", f"{bucket}/{key}")
 
@@ -69,7 +69,7 @@ class ObjectStore:
         self._admin("PUT", bucket)
 
     def _answer(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        self.asked.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+        self.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
         refusal = self._refusal(environ)
         if refusal is None:
             environ["HTTP_AUTHORIZATION"] = _OF_AWS
@@ -99,7 +99,7 @@ class ObjectStore:
 
 
 @contextmanager
-def served() -> Generator[ObjectStore]:
+def serve() -> Generator[ObjectStore]:
     """A store with empty buckets."""
     store = ObjectStore()
     thread = Thread(target=store.run, daemon=True)

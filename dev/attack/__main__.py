@@ -19,19 +19,19 @@ from dev.attack.runner import Tally, run_class
 from noetl_compiler.printable import printable_line
 
 ATTACKS = 90
-"""Of a class."""
+"""The default number of attacks of a class."""
 
 
 def main() -> int:
-    """The exit status."""
-    given = _arguments()
+    """Return the exit status."""
+    options = _arguments()
     tallies: list[Tally] = []
     print(f"{'class':15} {'tried':>6} {'stopped':>8} {'controls':>9} {'seconds':>8} {'peak MB':>8}")
-    for name in given.classes or CLASSES:
-        tallies.append(run_class(CLASSES[name], given.seed, given.attacks))
+    for name in options.classes or CLASSES:
+        tallies.append(run_class(CLASSES[name], options.seed, options.attacks))
         _print(name, tallies[-1])
-    tried, stopped = sum(tally.tried for tally in tallies), sum(tally.stopped for tally in tallies)
-    print(f"{'in all':15} {tried:6} {stopped:8}")
+    total, total_stopped = sum(tally.tried for tally in tallies), sum(tally.stopped for tally in tallies)
+    print(f"{'in all':15} {total:6} {total_stopped:8}")
     return int(not all(tally.is_fine for tally in tallies))
 
 
@@ -52,8 +52,8 @@ def _print(name: str, tally: Tally) -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m dev.attack", description=(__doc__ or "").split("\n")[0])
-    named = f"of {', '.join(CLASSES)}; may be given several times; all of them by default"
-    parser.add_argument("--class", dest="classes", action="append", choices=CLASSES, metavar="CLASS", help=named)
+    class_help = f"of {', '.join(CLASSES)}; may be given several times; all of them by default"
+    parser.add_argument("--class", dest="classes", action="append", choices=CLASSES, metavar="CLASS", help=class_help)
     parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same attacks")
     parser.add_argument("--attacks", type=int, default=ATTACKS, metavar="N", help="attacks of a class")
     return parser.parse_args()

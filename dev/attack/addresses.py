@@ -24,7 +24,7 @@ NETWORKS_6 = (
     *("::/128", "::1/128", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001:db8::/32", "3fff::/20", "5f00::/16"),
     *("fc00::/7", "fd00:ec2::254/128", "fe80::/10", "fec0::/10", "ff00::/8", "2001:2::/48"),
 )
-CARRIED = (
+EMBEDDED_IPV4 = (
     "::ffff:{v4}",
     "::ffff:0:{v4}",
     "::{v4}",
@@ -32,20 +32,20 @@ CARRIED = (
     "2002:{hex}::",
     "64:ff9b:1::{v4}",
 )
-"""IPv6 that carries IPv4: mapped, translated, compatible, NAT64 twice and 6to4."""
+"""IPv6 addresses with an IPv4 address in them: mapped, translated, compatible, NAT64, 6to4 and local-use NAT64."""
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
-    """In turn IPv4 alone, IPv4 in IPv6 and IPv6."""
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
+    """Yield an IPv4 address, an IPv4 address in an IPv6 address, and an IPv6 address, in turn."""
     for index in range(count):
-        v4 = _one_of(chance, NETWORKS_4)
-        carried = chance.choice(CARRIED).format(v4=v4, hex=f"{int(v4) >> 16:x}:{int(v4) & 0xFFFF:x}")
-        yield _attack((str(v4), carried, str(_one_of(chance, NETWORKS_6)))[index % 3])
+        v4 = _one_of(rng, NETWORKS_4)
+        embedded = rng.choice(EMBEDDED_IPV4).format(v4=v4, hex=f"{int(v4) >> 16:x}:{int(v4) & 0xFFFF:x}")
+        yield _attack((str(v4), embedded, str(_one_of(rng, NETWORKS_6)))[index % 3])
 
 
-def _one_of(chance: random.Random, networks: tuple[str, ...]) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    network = ipaddress.ip_network(chance.choice(networks))
-    return network[chance.randrange(network.num_addresses)]
+def _one_of(rng: random.Random, networks: tuple[str, ...]) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    network = ipaddress.ip_network(rng.choice(networks))
+    return network[rng.randrange(network.num_addresses)]
 
 
 def _attack(address: str) -> Attack:
@@ -55,22 +55,22 @@ def _attack(address: str) -> Attack:
 class _Guard:
     """The guard of a worker whose environment allows nothing."""
 
-    asked = AddressGuard()
+    address_guard = AddressGuard()
 
 
 def _gets_through(address: str) -> bool:
     try:
-        _Guard.asked.check("attack.example", ipaddress.ip_address(address))
+        _Guard.address_guard.check("attack.example", ipaddress.ip_address(address))
     except RefusedError:
         return False
     return True
 
 
-def _unguarded() -> AbstractContextManager[object]:
-    """Everything is allowed."""
-    return patch.object(_Guard, "asked", AddressGuard.from_text("0.0.0.0/0, ::/0"))
+def _disable_guard() -> AbstractContextManager[object]:
+    """Allow all addresses."""
+    return patch.object(_Guard, "address_guard", AddressGuard.from_text("0.0.0.0/0, ::/0"))
 
 
 CLASS = AttackClass(
-    "addresses", _attacks, (_attack("127.0.0.1"), _attack("::ffff:10.1.2.3"), _attack("fd00::1")), _unguarded
+    "addresses", _attacks, (_attack("127.0.0.1"), _attack("::ffff:10.1.2.3"), _attack("fd00::1")), _disable_guard
 )

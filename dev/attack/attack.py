@@ -18,32 +18,33 @@ THROUGH = "got through"
 
 
 class Attack(NamedTuple):
-    """``gets_through`` is False when the guard refused in its own words or did its work. What it raises, a process that
-    ends or takes longer than it may count as getting through.
+    """``gets_through`` is False when the guard refused the attack or made it harmless. An exception, the end of the
+    process and exceeding the time limit count as getting through.
 
     A control has to show its ``effect``: that it gets through, or otherwise the beginning of its message, such
     as the name of an exception that the guard prevents. Whatever else it raises means that the control is broken.
     """
 
-    what: str
+    description: str
     gets_through: Callable[[], bool]
     effect: str = THROUGH
 
 
 def nothing_is_missing() -> str:
-    """The answer of a class that runs on every platform."""
+    """Return that nothing is missing, for a class that runs on every platform."""
     return ""
 
 
 class AttackClass(NamedTuple):
-    """``attacks`` generates so many, ``controls`` get through inside of ``unguarded``. All of them run inside of
-    ``site``, which is entered once in the attacking process: servers, files and processes that they need. Attacks are
-    generated without it. ``missing`` says what this machine lacks to stop them; then none is run.
+    """``attacks`` generates the given number of attacks, ``controls`` get through inside ``disable_guard``. All of them
+    run inside ``site``, which is entered once in the attacking process and has the servers, files and processes that
+    they need. Attacks are generated without it. ``missing`` returns what this machine lacks to stop them; then none
+    is run.
     """
 
     name: str
     attacks: Callable[[random.Random, int], Iterable[Attack]]
     controls: tuple[Attack, ...]
-    unguarded: Callable[[], AbstractContextManager[object]]
+    disable_guard: Callable[[], AbstractContextManager[object]]
     site: Callable[[], AbstractContextManager[object]] = nullcontext
     missing: Callable[[], str] = nothing_is_missing

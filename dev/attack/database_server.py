@@ -47,17 +47,17 @@ def _composite(oid: int, inner: int) -> bytes:
 def deep_types(levels: int) -> Script:
     """Return nested composite types and a value of the outermost."""
     types = [_composite(FIRST + n, FIRST + n - 1 if n else INT4) for n in range(levels)]
-    named = [*range(FIRST + levels - 2, FIRST - 1, -1), INT4]
-    return Script(columns=(("a", FIRST + levels - 1),), types=types, rows=[row(nested(named))])
+    type_ids = [*range(FIRST + levels - 2, FIRST - 1, -1), INT4]
+    return Script(columns=(("a", FIRST + levels - 1),), types=types, rows=[row(nested(type_ids))])
 
 
-def _types(chance: random.Random) -> tuple[str, Script]:
-    levels = chance.randint(MAX_NESTED_TYPES + 1, 60_000)
+def _types(rng: random.Random) -> tuple[str, Script]:
+    levels = rng.randint(MAX_NESTED_TYPES + 1, 60_000)
     return f"{levels} types in each other", deep_types(levels)
 
 
-def _records(chance: random.Random) -> tuple[str, Script]:
-    return _of_records(chance.randint(MAX_RECORDS + 1, 500_000))
+def _records(rng: random.Random) -> tuple[str, Script]:
+    return _of_records(rng.randint(MAX_RECORDS + 1, 500_000))
 
 
 def _of_records(levels: int) -> tuple[str, Script]:
@@ -65,61 +65,61 @@ def _of_records(levels: int) -> tuple[str, Script]:
     return f"{levels} records in each other", Script(columns=(("a", RECORD),), rows=[row(value)])
 
 
-def _json(chance: random.Random) -> tuple[str, Script]:
-    digits, depth = chance.randint(4301, 10**6), chance.randint(10_000, 10**6)
+def _json(rng: random.Random) -> tuple[str, Script]:
+    digits, depth = rng.randint(4301, 10**6), rng.randint(10_000, 10**6)
     texts = (b"9" * digits, b"-" + b"1" * digits, b"[" * depth + b"]" * depth, b'{"a":' * depth, b"{", b"\xff", b"")
-    text = chance.choice(texts)
+    text = rng.choice(texts)
     return f"json of {len(text)} bytes: {text[:9]!r}", Script(columns=(("a", 114),), rows=[row(text)])
 
 
-def _wrong(chance: random.Random) -> tuple[str, Script]:
+def _invalid_value(rng: random.Random) -> tuple[str, Script]:
     """Values that do not match their type."""
-    oid = chance.choice((16, 20, 23, 701, 1043, 1082, 1184, 1186, 2950, 1007, 600, 869, 3904, 1560))
-    value = chance.choice((b"\xff", b"\xff" * 3, b"\x7f\xff\xff\xff" * 5, b"\0" * 9, b"\xff" * 17))
+    oid = rng.choice((16, 20, 23, 701, 1043, 1082, 1184, 1186, 2950, 1007, 600, 869, 3904, 1560))
+    value = rng.choice((b"\xff", b"\xff" * 3, b"\x7f\xff\xff\xff" * 5, b"\0" * 9, b"\xff" * 17))
     if oid == 1043:
         value = b"\xff" + value
     return f"type {oid}, {value!r}", Script(columns=(("a", oid), ("b", oid)), rows=[row(value)])
 
 
-def _error(chance: random.Random) -> tuple[str, Script]:
-    size = chance.randint(LARGE, LARGE + 2**20)
-    kind = chance.choice((b"E", b"N"))
+def _error(rng: random.Random) -> tuple[str, Script]:
+    size = rng.randint(LARGE, LARGE + 2**20)
+    kind = rng.choice((b"E", b"N"))
     body = b"SERROR\0C22000\0M" + b"x" * size + b"\0\0"
     return f"{kind!r} of {size} bytes", Script(rows=[message(kind, body)])
 
 
-def _rows(chance: random.Random) -> tuple[str, Script]:
-    size = chance.randint(2**16, 2**20)
+def _rows(rng: random.Random) -> tuple[str, Script]:
+    size = rng.randint(2**16, 2**20)
     return f"rows of {size} bytes without an end", Script(rows=(row(bytes(size)) for _ in range(LARGE // size + 1)))
 
 
-def _silent(chance: random.Random) -> tuple[str, Script]:
+def _silent(rng: random.Random) -> tuple[str, Script]:
     """Return silence at some statement, or a COPY that never ends."""
-    copy = message(b"G" if chance.random() < 0.5 else b"H", b"\0\0\0")
-    ways = (("begin", None), ("rollback", b""), ("select what", None), ("commit", None), ("", copy), ("", b""))
-    silent_at, ending = chance.choice(ways)
+    copy = message(b"G" if rng.random() < 0.5 else b"H", b"\0\0\0")
+    choices = (("begin", None), ("rollback", b""), ("select what", None), ("commit", None), ("", copy), ("", b""))
+    silent_at, ending = rng.choice(choices)
     return f"silent at {silent_at or 'the end'}, {ending!r}", Script(silent_at=silent_at, ending=ending)
 
 
 Maker = Callable[[random.Random], tuple[str, Script]]
-MAKERS: tuple[Maker, ...] = (_types, _records, _json, _wrong, _error, _rows, _silent)
+MAKERS: tuple[Maker, ...] = (_types, _records, _json, _invalid_value, _error, _rows, _silent)
 
 
-def _place(chance: random.Random) -> Attack:
-    """A socket or a file of the worker's machine."""
-    seven = f"/{chance.randint(1, 999)}"
+def _login_attack(rng: random.Random) -> Attack:
+    """Return a login that uses a socket or a file of the worker's machine."""
+    seven = f"/{rng.randint(1, 999)}"
     hosts = ("/tmp", "/var/run/postgresql", f"/tmp{seven}", f"127.0.0.1,/tmp{seven}", "/")
     files = (_pipe(), "/dev/zero", "/dev/tty", "/proc/self/mem", "/")
-    if chance.random() < 0.5:
-        host = chance.choice(hosts)
+    if rng.random() < 0.5:
+        host = rng.choice(hosts)
         return Attack(f"socket {host}", partial(_connects, {"db_host": host, "db_user": "u"}))
-    file = chance.choice(files)
+    file = rng.choice(files)
     name = "a pipe" if file == _pipe() else file
     return Attack(f"sslrootcert {name} {seven}", partial(_reads, file))
 
 
 def _pipe() -> str:
-    """Nobody writes to it."""
+    """Return the path of a pipe to which nobody writes."""
     path = Path(tempfile.gettempdir(), f"noetl-attack-{os.getpid()}.database.pipe")
     if not path.exists():
         os.mkfifo(path)
@@ -150,11 +150,11 @@ def _gets_through(script: Script) -> bool:
 
 async def _is_obeyed(script: Script) -> bool:
     """Whether the response was accepted, or the call exceeded its timeout. Other exceptions than refusals count too."""
-    began = time.monotonic()
+    start = time.monotonic()
     try:
         outcome = await _call(script)
     except (ToolError, TimeoutError):
-        return time.monotonic() - began > LATE
+        return time.monotonic() - start > LATE
     return outcome.status == "ok" or len(str(outcome)) > LARGE
 
 
@@ -167,22 +167,22 @@ async def _call(script: Script) -> Outcome:
             return await call(TOOL, {"query": STATEMENT}, credentials={"pg": login})
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
-    """All makers in turn, and places."""
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
+    """Yield scripts of all makers and logins, in turn."""
     for index in range(count):
-        place = index % (len(MAKERS) + 1)
-        if place == len(MAKERS):
-            yield _place(chance)
+        number = index % (len(MAKERS) + 1)
+        if number == len(MAKERS):
+            yield _login_attack(rng)
         else:
-            what, script = MAKERS[place](chance)
-            yield Attack(f"{MAKERS[place].__name__.strip('_')}: {what}", partial(_gets_through, script))
+            description, script = MAKERS[number](rng)
+            yield Attack(f"{MAKERS[number].__name__.strip('_')}: {description}", partial(_gets_through, script))
 
 
 def _is_never_exceeded(*_: object) -> bool:
     return False
 
 
-def _unguarded() -> AbstractContextManager[object]:
+def _disable_guard() -> AbstractContextManager[object]:
     guards = ExitStack()
     guards.enter_context(patch.object(RecordWatch, "is_exceeded", _is_never_exceeded))
     guards.enter_context(patch.object(TypeDepths, "is_exceeded", _is_never_exceeded))
@@ -216,5 +216,5 @@ CLASS = AttackClass(
         Attack("an error of 65 MB", _large_error),
         Attack("a COPY without an end", _copy_without_end),
     ),
-    _unguarded,
+    _disable_guard,
 )

@@ -68,46 +68,44 @@ class _Guard:
     is_on = True
 
 
-def _read(chance: random.Random) -> Attack:
-    file = chance.choice(FILES)
-    if chance.random() < 0.3:
-        return _of_sql(chance.choice(COPIERS).format(file))
-    return _of_sql(chance.choice(WRAPPERS).replace("{}", chance.choice(READERS).replace("{}", file)))
+def _read(rng: random.Random) -> Attack:
+    file = rng.choice(FILES)
+    if rng.random() < 0.3:
+        return _sql_attack(rng.choice(COPIERS).format(file))
+    return _sql_attack(rng.choice(WRAPPERS).replace("{}", rng.choice(READERS).replace("{}", file)))
 
 
-def _write(chance: random.Random) -> Attack:
-    return _of_sql(chance.choice(WRITERS).replace("{}", chance.choice(TARGETS)))
+def _write(rng: random.Random) -> Attack:
+    return _sql_attack(rng.choice(WRITERS).replace("{}", rng.choice(TARGETS)))
 
 
-def _known_sql(chance: random.Random) -> Attack:
-    return _of_sql(chance.choice((*READS, *WRITES, *(LOGGED for _ in range(HAS_LANDLOCK)))))
+def _known_sql(rng: random.Random) -> Attack:
+    return _sql_attack(rng.choice((*READS, *WRITES, *(LOGGED for _ in range(HAS_LANDLOCK)))))
 
 
-def _locked_setting(chance: random.Random) -> Attack:
+def _locked_setting(rng: random.Random) -> Attack:
     """A setting or an extension, in other letters too: it must be refused whether it reaches anything or not."""
-    text = chance.choice(LOCKED)
-    if text.startswith("set ") and chance.random() < 0.5:
+    text = rng.choice(LOCKED)
+    if text.startswith("set ") and rng.random() < 0.5:
         name = text.removeprefix("set ")
-        text = chance.choice((f"SET GLOBAL {name}", f"set session {name}", f"pragma {name}", f"  SeT/**/{name}"))
+        text = rng.choice((f"SET GLOBAL {name}", f"set session {name}", f"pragma {name}", f"  SeT/**/{name}"))
     return Attack(text, partial(_is_accepted, text))
 
 
-def _database(chance: random.Random) -> Attack:
-    name = chance.choice(
-        (*DATABASES, *(name for name in (*FILES, *TARGETS) if not name.startswith(("file:", "/proc"))))
-    )
+def _database(rng: random.Random) -> Attack:
+    name = rng.choice((*DATABASES, *(name for name in (*FILES, *TARGETS) if not name.startswith(("file:", "/proc")))))
     return Attack(f"database {name!r}", partial(_gets_through, "create table t as select 1 as a; from t", name))
 
 
-def _of_sql(sql: str) -> Attack:
+def _sql_attack(sql: str) -> Attack:
     return Attack(sql, partial(_gets_through, sql, None))
 
 
 def _gets_through(sql: str, database: str | None) -> bool:
-    """Whether anything from outside was read, or changed."""
+    """Whether a file outside the allowed folders was read or changed."""
     with _files_for_attack() as site:
-        answer = _rows_or_empty(site, sql, database)
-        return SECRET in answer or "secret.csv" in answer or "PATH=" in answer or site.content() != site.before
+        rows = _rows_or_empty(site, sql, database)
+        return SECRET in rows or "secret.csv" in rows or "PATH=" in rows or site.content() != site.before
 
 
 def _is_accepted(sql: str) -> bool:
@@ -116,7 +114,7 @@ def _is_accepted(sql: str) -> bool:
 
 
 def _rows_or_empty(site: Site, sql: str, database: str | None) -> str:
-    """The rows in words; ``""`` where it was refused."""
+    """Return the rows as text, or "" if the call was refused."""
     if not _Guard.is_on:
         return f"done: {plain(site, sql)}"
     config: dict[str, Any] = {"command": site.sql(sql)} | ({"database": site.sql(database)} if database else {})
@@ -133,21 +131,21 @@ def _rows_or_empty(site: Site, sql: str, database: str | None) -> str:
 
 @contextmanager
 def _files_for_attack() -> Generator[Site]:
-    """Files for one attack."""
+    """Create the files for one attack."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as root:
         site = Site(Path(root))
-        named = {HOME_VARIABLE: f"{root}/home", DUCKDB_DIRECTORIES_VARIABLE: str(site.named), "CANARY": SECRET}
-        with patch.dict(os.environ, named):
+        environment = {HOME_VARIABLE: f"{root}/home", DUCKDB_DIRECTORIES_VARIABLE: str(site.named), "CANARY": SECRET}
+        with patch.dict(os.environ, environment):
             yield site
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
     for index in range(count):
-        yield (_read, _write, _known_sql, _locked_setting, _read, _database)[index % 6](chance)
+        yield (_read, _write, _known_sql, _locked_setting, _read, _database)[index % 6](rng)
 
 
-def _unguarded() -> AbstractContextManager[object]:
-    """DuckDB as it is, in this process."""
+def _disable_guard() -> AbstractContextManager[object]:
+    """Use plain DuckDB in this process."""
     return patch.object(_Guard, "is_on", False)
 
 
@@ -155,11 +153,11 @@ CLASS = AttackClass(
     "duckdb",
     _attacks,
     (
-        _of_sql("from read_csv('{folder}/linked/secret.csv')"),
-        _of_sql("copy (select 1) to '{outside}/written'"),
-        _of_sql("attach '{folder}/linked.duckdb' as o (read_only); from o.secret"),
-        _of_sql(LOGGED),
+        _sql_attack("from read_csv('{folder}/linked/secret.csv')"),
+        _sql_attack("copy (select 1) to '{outside}/written'"),
+        _sql_attack("attach '{folder}/linked.duckdb' as o (read_only); from o.secret"),
+        _sql_attack(LOGGED),
         Attack("a setting", partial(_is_accepted, "set temp_directory = '{outside}'")),
     ),
-    _unguarded,
+    _disable_guard,
 )

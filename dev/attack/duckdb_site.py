@@ -30,8 +30,8 @@ class Site:
             folder.mkdir(parents=True)
         for folder in (self.outside, self.beside):
             (folder / "secret.csv").write_text(f"name,value\npassword,{SECRET}\n")
-        with duckdb.connect(str(self.outside / "other.duckdb")) as opened:
-            opened.execute(f"create table secret as select '{SECRET}' as value")
+        with duckdb.connect(str(self.outside / "other.duckdb")) as connection:
+            connection.execute(f"create table secret as select '{SECRET}' as value")
         (self.folder / "own.csv").write_text("a\n1\n")
         (self.named / "shared.csv").write_text("a\n2\n")
         (self.folder / "link.csv").symlink_to(self.outside / "secret.csv")
@@ -130,5 +130,5 @@ LOGGED = "attach '{folder}/logged.duckdb' as o; create table o.t as select 1 as 
 
 def plain(site: Site, sql: str) -> list[Any]:
     """What the same SQL does in a DuckDB without a guard."""
-    with duckdb.connect(str(site.folder / "plain.duckdb")) as opened:
-        return [row for text in site.sql(sql).split("; ") for row in opened.execute(text).fetchall()]
+    with duckdb.connect(str(site.folder / "plain.duckdb")) as connection:
+        return [row for text in site.sql(sql).split("; ") for row in connection.execute(text).fetchall()]

@@ -46,67 +46,67 @@ PIECES = (
 PLAIN = ("name", " ", "\n", "\t", "é", "日本", "error: ", '"', "\\", "x" * 90)
 
 
-def _to_stream(text: str, written: io.BytesIO) -> None:
-    click.echo(text, file=_Guard.stream(_text_stream(written)), color=True)
+def _to_stream(text: str, output: io.BytesIO) -> None:
+    click.echo(text, file=_Guard.stream(_text_stream(output)), color=True)
 
 
-def _to_table(text: str, written: io.BytesIO) -> None:
+def _to_table(text: str, output: io.BytesIO) -> None:
     table = Table()
     table.add_column(text)
     table.add_row(text)
-    _Guard.console(_text_stream(written)).print(table)
+    _Guard.console(_text_stream(output)).print(table)
 
 
-def _to_console(text: str, written: io.BytesIO) -> None:
-    console = _Guard.console(_text_stream(written))
+def _to_console(text: str, output: io.BytesIO) -> None:
+    console = _Guard.console(_text_stream(output))
     console.print(text, soft_wrap=True)
     console.print(Pretty({text: [text]}))
 
 
-def _to_styled(text: str, written: io.BytesIO) -> None:
+def _to_styled(text: str, output: io.BytesIO) -> None:
     line = styled_text((text, "red"), text) if _Guard.is_on else text
-    _Guard.console(_text_stream(written)).print(line, soft_wrap=True)
+    _Guard.console(_text_stream(output)).print(line, soft_wrap=True)
 
 
-def _to_json(text: str, written: io.BytesIO) -> None:
+def _to_json(text: str, output: io.BytesIO) -> None:
     plain = json.dumps({text: text}, ensure_ascii=False)
-    encoded = printable_json(plain) if _Guard.is_on else plain
-    if json.loads(encoded) != json.loads(plain):
+    printed = printable_json(plain) if _Guard.is_on else plain
+    if json.loads(printed) != json.loads(plain):
         raise ValueError("the JSON has another value")
-    written.write(encoded.encode(errors="surrogatepass"))
+    output.write(printed.encode(errors="surrogatepass"))
 
 
-def _to_finding(text: str, written: io.BytesIO) -> None:
+def _to_finding(text: str, output: io.BytesIO) -> None:
     result = compile_text(f"kind: Playbook\nworkflow: [{{step: {json.dumps(text)}}}]\n{text}", file=text)
     rendered = "\n".join(render(diagnostic, result.source) for diagnostic in result.diagnostics)
-    written.write((rendered if _Guard.is_on else text).encode(errors="surrogatepass"))
+    output.write((rendered if _Guard.is_on else text).encode(errors="surrogatepass"))
 
 
-WAYS: tuple[Callable[[str, io.BytesIO], None], ...] = (
+WRITERS: tuple[Callable[[str, io.BytesIO], None], ...] = (
     *(_to_stream, _to_table, _to_console, _to_styled, _to_json, _to_finding),
 )
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
-    """Each piece at least once where there are enough attacks, on all ways in turn."""
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
+    """Yield attacks for all writers in turn, with each piece at least once if there are enough attacks."""
     for index in range(count):
-        parts = [PIECES[index % len(PIECES)], *chance.choices((*PIECES, *PLAIN), k=chance.randint(0, 8))]
-        chance.shuffle(parts)
-        yield _attack("".join(parts), WAYS[index % len(WAYS)])
+        parts = [PIECES[index % len(PIECES)], *rng.choices((*PIECES, *PLAIN), k=rng.randint(0, 8))]
+        rng.shuffle(parts)
+        yield _attack("".join(parts), WRITERS[index % len(WRITERS)])
 
 
-def _attack(text: str, way: Callable[[str, io.BytesIO], None]) -> Attack:
-    return Attack(f"{way.__name__.strip('_')}: {printable(text)[:80]}", partial(_gets_through, text, way))
+def _attack(text: str, write: Callable[[str, io.BytesIO], None]) -> Attack:
+    return Attack(f"{write.__name__.strip('_')}: {printable(text)[:80]}", partial(_gets_through, text, write))
 
 
-def _gets_through(text: str, way: Callable[[str, io.BytesIO], None]) -> bool:
-    written = _KeptBytes()
-    way(text, written)
-    return OBEYED.search(written.getvalue().decode(errors="surrogatepass")) is not None
+def _gets_through(text: str, write: Callable[[str, io.BytesIO], None]) -> bool:
+    output = _KeptBytes()
+    write(text, output)
+    return OBEYED.search(output.getvalue().decode(errors="surrogatepass")) is not None
 
 
-def _text_stream(written: io.BytesIO) -> io.TextIOWrapper:
-    return io.TextIOWrapper(written, encoding="utf-8", errors="surrogatepass", write_through=True)
+def _text_stream(output: io.BytesIO) -> io.TextIOWrapper:
+    return io.TextIOWrapper(output, encoding="utf-8", errors="surrogatepass", write_through=True)
 
 
 class _KeptBytes(io.BytesIO):
@@ -117,26 +117,26 @@ class _KeptBytes(io.BytesIO):
 
 
 class _Guard:
-    """What stands between a command and the terminal."""
+    """The filters between a command and the terminal, while they are on."""
 
     is_on = True
 
     @classmethod
-    def stream(cls, beneath: io.TextIOWrapper) -> io.TextIOWrapper:
-        return PrintableStream(beneath) if cls.is_on else beneath
+    def stream(cls, terminal: io.TextIOWrapper) -> io.TextIOWrapper:
+        return PrintableStream(terminal) if cls.is_on else terminal
 
     @classmethod
-    def console(cls, beneath: io.TextIOWrapper) -> Console:
-        return PrintableConsole(file=beneath) if cls.is_on else Console(file=beneath)
+    def console(cls, terminal: io.TextIOWrapper) -> Console:
+        return PrintableConsole(file=terminal) if cls.is_on else Console(file=terminal)
 
 
-def _unguarded() -> AbstractContextManager[object]:
+def _disable_guard() -> AbstractContextManager[object]:
     return patch.object(_Guard, "is_on", False)
 
 
 CLASS = AttackClass(
     "escapes",
     _attacks,
-    tuple(_attack("\x1b[2J\u202e", way) for way in (_to_stream, _to_table, _to_styled)),
-    _unguarded,
+    tuple(_attack("\x1b[2J\u202e", write) for write in (_to_stream, _to_table, _to_styled)),
+    _disable_guard,
 )

@@ -18,41 +18,42 @@ from noetl_temporal.cli.output import path_below
 __all__ = ["CLASS"]
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
-PLACES = (
+PLAYBOOKS = (
     "metadata: {{name: {}}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]\n",
     "metadata: {{name: x, path: {}}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]\n",
     "metadata: {{name: x}}\nworkflow: [{{step: {}, tool: {{kind: noop}}}}]\n",
     "metadata: {{name: x}}\nworkflow: [{{step: start, tool: [{{name: {}, kind: noop}}]}}]\n",
     "metadata: {{name: x}}\nworkflow: [{{step: start, tool: [{{{}: {{kind: noop}}}}]}}]\n",
 )
-CONTROLS = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0xD800, 0xDFFF)))
+CONTROL_CHARACTERS = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0xD800, 0xDFFF)))
 FOLDER = Path("/srv/out")
 PARTS = ("..", "..", "..", ".", "etc", "passwd", "~", "a", "", " ", "...", "..\\..", "x.yaml")
 
 
-def _name(chance: random.Random) -> Attack:
-    odd = chance.choice(CONTROLS)
-    at = chance.randint(0, 3)
-    text = HEAD + chance.choice(PLACES).format(json.dumps("name"[:at] + odd + "name"[at:]))
-    return Attack(f"U+{ord(odd):04X} in {text.splitlines()[2][:60]}", partial(_compiles, text))
+def _name(rng: random.Random) -> Attack:
+    character = rng.choice(CONTROL_CHARACTERS)
+    position = rng.randint(0, 3)
+    text = HEAD + rng.choice(PLAYBOOKS).format(json.dumps("name"[:position] + character + "name"[position:]))
+    return Attack(f"U+{ord(character):04X} in {text.splitlines()[2][:60]}", partial(_is_accepted, text))
 
 
-def _path(chance: random.Random) -> Attack:
-    path = chance.choice(("", "/", "//", "./")) + "/".join(chance.choices(PARTS, k=chance.randint(1, 12)))
-    return _of_path(path)
+def _path(rng: random.Random) -> Attack:
+    path = rng.choice(("", "/", "//", "./")) + "/".join(rng.choices(PARTS, k=rng.randint(1, 12)))
+    return _path_attack(path)
 
 
-def _of_path(path: str) -> Attack:
+def _path_attack(path: str) -> Attack:
     return Attack(f"path {path}", partial(_leads_out, path))
 
 
 class _Guard:
-    """What reads a playbook and says where a file of that name is written."""
+    """The checks of names and paths, while they are on."""
 
     is_on = True
 
 
-def _compiles(text: str) -> bool:
+def _is_accepted(text: str) -> bool:
+    """Whether the playbook compiles; without the guard, whether control characters are its only errors."""
     result = compile_text(text)
     if _Guard.is_on:
         return result.graph is not None
@@ -61,19 +62,19 @@ def _compiles(text: str) -> bool:
 
 def _leads_out(path: str) -> bool:
     target = path_below(FOLDER, path) if _Guard.is_on else FOLDER / path
-    resolved = Path("/")
+    resolved_path = Path("/")
     for part in target.parts[1:]:
-        resolved = resolved.parent if part == ".." else resolved / part
-    return not resolved.is_relative_to(FOLDER)
+        resolved_path = resolved_path.parent if part == ".." else resolved_path / part
+    return not resolved_path.is_relative_to(FOLDER)
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
     for index in range(count):
-        yield (_name, _path)[index % 2](chance)
+        yield (_name, _path)[index % 2](rng)
 
 
-def _unguarded() -> AbstractContextManager[object]:
-    """Nothing but control characters keeps the playbook from compiling; a path is put to the folder as it is."""
+def _disable_guard() -> AbstractContextManager[object]:
+    """Accept playbooks whose only errors are control characters, and join paths to the folder without a check."""
     return patch.object(_Guard, "is_on", False)
 
 
@@ -81,9 +82,9 @@ CLASS = AttackClass(
     "names",
     _attacks,
     (
-        _of_path("../../etc/passwd"),
-        _of_path("/etc/passwd"),
-        Attack("NUL in a path", partial(_compiles, HEAD + PLACES[1].format('"a\\0b"'))),
+        _path_attack("../../etc/passwd"),
+        _path_attack("/etc/passwd"),
+        Attack("NUL in a path", partial(_is_accepted, HEAD + PLAYBOOKS[1].format('"a\\0b"'))),
     ),
-    _unguarded,
+    _disable_guard,
 )

@@ -25,7 +25,7 @@ from noetl_temporal.stack.owner import owned_stack
 __all__ = ["CLASS"]
 
 SECONDS = 30
-"""Of one statement."""
+"""The timeout of one statement."""
 
 RESET_STATEMENTS = "SET default_transaction_read_only = off; SET search_path = public, pg_catalog"
 """Statements that reset the defaults of an account, which an earlier attack may have changed."""
@@ -70,11 +70,13 @@ class _Stack:
 
     @classmethod
     def password(cls, user: str) -> str:
-        of = cls.addresses
-        return {"playbooks": of.playbooks_password, "reader": of.reader_password}.get(user, of.postgres_password)
+        addresses = cls.addresses
+        return {"playbooks": addresses.playbooks_password, "reader": addresses.reader_password}.get(
+            user, addresses.postgres_password
+        )
 
 
-async def _connected(user: str, database: str, password: str, *, by_socket: bool) -> asyncpg.Connection:
+async def _connect(user: str, database: str, password: str, *, by_socket: bool) -> asyncpg.Connection:
     dsn = _Stack.addresses.postgres if by_socket else _Stack.addresses.postgres_tcp
     return await asyncpg.connect(dsn, user=user, password=password, database=database, command_timeout=SECONDS)
 
@@ -82,8 +84,8 @@ async def _connected(user: str, database: str, password: str, *, by_socket: bool
 async def _is_performed(statement: str, account: str) -> bool:
     """Run the statement beside a session of the owner, which some statements look for."""
     user = account if _Stack.is_guarded else "noetl"
-    owners = await _connected("noetl", "noetl", _Stack.password("noetl"), by_socket=True)
-    attacker = await _connected(user, DATABASES[user], _Stack.password(user), by_socket=True)
+    owner_session = await _connect("noetl", "noetl", _Stack.password("noetl"), by_socket=True)
+    attacker = await _connect(user, DATABASES[user], _Stack.password(user), by_socket=True)
     try:
         await attacker.execute(RESET_STATEMENTS)
         await attacker.execute(statement)
@@ -91,21 +93,21 @@ async def _is_performed(statement: str, account: str) -> bool:
         return False
     finally:
         await attacker.close()
-        await owners.close()
+        await owner_session.close()
     return True
 
 
-def _statement(chance: random.Random) -> Attack:
-    account = chance.choice(("playbooks", "playbooks", "reader"))
+def _statement(rng: random.Random) -> Attack:
+    account = rng.choice(("playbooks", "playbooks", "reader"))
     if account == "reader":
-        own = [statement for statement in (*REFUSED, *OF_THE_LOG) if "reader" not in statement]
-        text, wrapper = chance.choice(own), chance.choice(("plain", "in a block", "after a reset of the role"))
+        statements = [statement for statement in (*REFUSED, *OF_THE_LOG) if "reader" not in statement]
+        text, wrapper = rng.choice(statements), rng.choice(("plain", "in a block", "after a reset of the role"))
     else:
-        text, wrapper = chance.choice(REFUSED), chance.choice(list(WRAPPERS))
-    return _of_statement(text, "plain" if text.startswith(OUTSIDE_TRANSACTION) else wrapper, account)
+        text, wrapper = rng.choice(REFUSED), rng.choice(list(WRAPPERS))
+    return _statement_attack(text, "plain" if text.startswith(OUTSIDE_TRANSACTION) else wrapper, account)
 
 
-def _of_statement(text: str, wrapper: str, account: str) -> Attack:
+def _statement_attack(text: str, wrapper: str, account: str) -> Attack:
     statement = WRAPPERS[wrapper].format(text)
     return Attack(f"{account}, {wrapper}: {text}", partial(_is_performed_by, statement, account))
 
@@ -121,36 +123,41 @@ TARGETS = ("noetl", "playbooks", "postgres", "template1", "template0")
 GUESSES = ("", "noetl", "postgres", "playbooks", "password", "SCRAM-SHA-256$4096:")
 
 
-def _login(chance: random.Random) -> Attack:
+def _login(rng: random.Random) -> Attack:
     """An account with its own password at another's database, or any with a password that is not its own."""
-    by_socket = chance.random() < 0.5
-    if chance.random() < 0.5:
-        user = chance.choice(("playbooks", "reader"))
-        database = chance.choice([target for target in TARGETS if target != DATABASES[user]])
-        return _of_login(user, database, f"@{user}", by_socket)
-    user = chance.choice(USERS)
-    known = by_socket and user in ("playbooks", "reader")  # the kernel authenticates there: a password has no effect
+    by_socket = rng.random() < 0.5
+    if rng.random() < 0.5:
+        user = rng.choice(("playbooks", "reader"))
+        database = rng.choice([target for target in TARGETS if target != DATABASES[user]])
+        return _login_attack(user, database, f"@{user}", by_socket)
+    user = rng.choice(USERS)
+    is_authenticated = by_socket and user in (
+        "playbooks",
+        "reader",
+    )  # the kernel authenticates there: a password has no effect
     password = (
-        f"@{user}" if known else chance.choice((*GUESSES, *(f"@{other}" for other in DATABASES if other != user)))
+        f"@{user}"
+        if is_authenticated
+        else rng.choice((*GUESSES, *(f"@{other}" for other in DATABASES if other != user)))
     )
-    database = chance.choice([target for target in TARGETS if not known or target != DATABASES[user]])
-    return _of_login(user, database, password, by_socket)
+    database = rng.choice([target for target in TARGETS if not is_authenticated or target != DATABASES[user]])
+    return _login_attack(user, database, password, by_socket)
 
 
-def _of_login(user: str, database: str, password: str, by_socket: bool) -> Attack:
-    what = f"{user} at {database} by {'socket' if by_socket else 'TCP'} with the password {password!r}"
-    return Attack(what, partial(_logs_in, user, database, password, by_socket))
+def _login_attack(user: str, database: str, password: str, by_socket: bool) -> Attack:
+    description = f"{user} at {database} by {'socket' if by_socket else 'TCP'} with the password {password!r}"
+    return Attack(description, partial(_logs_in, user, database, password, by_socket))
 
 
 def _logs_in(user: str, database: str, password: str, by_socket: bool) -> bool:
-    """``password`` is a guess, or ``@`` and whose password it is."""
+    """Whether the login succeeds. ``password`` is a guess, or ``@`` and the account whose password it is."""
 
     async def attempt() -> bool:
         name = user if _Stack.is_guarded else "noetl"
-        whose = password.removeprefix("@") if _Stack.is_guarded else "noetl"
-        known = _Stack.password(whose) if password.startswith("@") else password
+        owner = password.removeprefix("@") if _Stack.is_guarded else "noetl"
+        real_password = _Stack.password(owner) if password.startswith("@") else password
         try:
-            connection = await _connected(name, database, known, by_socket=by_socket)
+            connection = await _connect(name, database, real_password, by_socket=by_socket)
         except NO_LOGIN:
             return False
         await connection.close()
@@ -162,33 +169,33 @@ def _logs_in(user: str, database: str, password: str, by_socket: bool) -> bool:
 # ---- what an account does to itself --------------------------------------------------------------------------------
 
 
-def _self_harm(chance: random.Random) -> Attack:
-    account, text = chance.choice(("playbooks", "reader")), chance.choice(SPOILING)
+def _self_harm(rng: random.Random) -> Attack:
+    account, text = rng.choice(("playbooks", "reader")), rng.choice(SPOILING)
     return Attack(f"{account}: {text}", partial(_keeps_others_out, account, text))
 
 
 def _keeps_others_out(account: str, text: str) -> bool:
     async def attempt() -> bool:
-        connection = await _connected(account, DATABASES[account], "", by_socket=True)
+        connection = await _connect(account, DATABASES[account], "", by_socket=True)
         await connection.execute(RESET_STATEMENTS)
         with suppress(asyncpg.InsufficientPrivilegeError, asyncpg.UndefinedObjectError):
             await connection.execute(text)
         await connection.close()
-        following = await _connected(account, DATABASES[account], "", by_socket=True)
-        answer = await following.fetchval("SELECT 7")
+        following = await _connect(account, DATABASES[account], "", by_socket=True)
+        result = await following.fetchval("SELECT 7")
         await following.close()
-        return bool(answer != 7)
+        return bool(result != 7)
 
     return asyncio.run(attempt())
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
     """Of six, one is a login and one does something to itself."""
     for index in range(count):
-        yield {4: _login, 5: _self_harm}.get(index % 6, _statement)(chance)
+        yield {4: _login, 5: _self_harm}.get(index % 6, _statement)(rng)
 
 
-def _unguarded() -> AbstractContextManager[object]:
+def _disable_guard() -> AbstractContextManager[object]:
     return patch.object(_Stack, "is_guarded", False)
 
 
@@ -205,12 +212,12 @@ CLASS = AttackClass(
     "postgres",
     _attacks,
     (
-        _of_statement("SELECT pg_read_file('PG_VERSION')", "in a function", "playbooks"),
-        _of_statement("COPY (SELECT 1) TO PROGRAM 'cat >/dev/null'", "in a block", "playbooks"),
-        _of_statement("SELECT rolpassword FROM pg_authid", "plain", "reader"),
-        _of_statement("SHOW data_directory", "in a trigger", "playbooks"),
-        _of_login("playbooks", "postgres", "@playbooks", by_socket=True),
+        _statement_attack("SELECT pg_read_file('PG_VERSION')", "in a function", "playbooks"),
+        _statement_attack("COPY (SELECT 1) TO PROGRAM 'cat >/dev/null'", "in a block", "playbooks"),
+        _statement_attack("SELECT rolpassword FROM pg_authid", "plain", "reader"),
+        _statement_attack("SHOW data_directory", "in a trigger", "playbooks"),
+        _login_attack("playbooks", "postgres", "@playbooks", by_socket=True),
     ),
-    _unguarded,
+    _disable_guard,
     _site,
 )

@@ -50,16 +50,16 @@ def message(kind: bytes, body: bytes = b"") -> bytes:
 
 
 def row(*values: bytes | None) -> bytes:
-    """The message with a row of these values, None for NULL."""
+    """Return the message with a row of these values, None for NULL."""
     fields = (b"\xff\xff\xff\xff" if value is None else struct.pack("!I", len(value)) + value for value in values)
     return message(b"D", struct.pack("!H", len(values)) + b"".join(fields))
 
 
 def nested(types: Iterable[int]) -> bytes:
-    """A record in a record in a record: of each the type of its only field, the outermost first."""
-    named = list(types)
+    """Return nested records; ``types`` are those of their only fields, the outermost first."""
+    type_ids = list(types)
     size, parts = 4, [bytes(4)]
-    for oid in reversed(named):
+    for oid in reversed(type_ids):
         parts.append(struct.pack("!III", 1, oid, size))
         size += 12
     return b"".join(reversed(parts))
@@ -67,7 +67,7 @@ def nested(types: Iterable[int]) -> bytes:
 
 @contextlib.asynccontextmanager
 async def serving_postgres(script: Script) -> AsyncGenerator[int]:
-    """Its port on loopback."""
+    """Serve on loopback and yield the port."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _Session(script, reader, writer).serve()
@@ -77,29 +77,29 @@ async def serving_postgres(script: Script) -> AsyncGenerator[int]:
 
 
 class _Session:
-    """One connection."""
+    """A connection of a client."""
 
     def __init__(self, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._script, self._reader, self._writer = script, reader, writer
         self._statement = ""
-        self._given = ""
+        self._parameters = ""
 
     async def serve(self) -> None:
-        """Log anybody in, then answer until the client leaves."""
-        if not await self._begin():
+        """Accept any login, then respond until the client disconnects."""
+        if not await self._negotiate():
             return
-        facts = {"server_version": "10.0", "client_encoding": "UTF8", "integer_datetimes": "on", "TimeZone": "UTC"}
-        settings = (message(b"S", f"{name}\0{value}\0".encode()) for name, value in facts.items())
+        parameters = {"server_version": "10.0", "client_encoding": "UTF8", "integer_datetimes": "on", "TimeZone": "UTC"}
+        settings = (message(b"S", f"{name}\0{value}\0".encode()) for name, value in parameters.items())
         self._writer.write(message(b"R", bytes(4)) + b"".join(settings) + message(b"K", bytes(8)) + READY)
         while True:
             kind, length = _HEADER.unpack(await self._reader.readexactly(_HEADER.size))
             body = await self._reader.readexactly(length - 4)
             if kind == b"X":
                 return
-            await self._answer(kind, body)
+            await self._respond(kind, body)
             await self._writer.drain()
 
-    async def _begin(self) -> bool:
+    async def _negotiate(self) -> bool:
         while True:
             length = int.from_bytes(await self._reader.readexactly(4), "big")
             request_code = int.from_bytes((await self._reader.readexactly(length - 4))[:4], "big")
@@ -109,25 +109,25 @@ class _Session:
                 return True
             self._writer.write(b"N")
 
-    async def _answer(self, kind: bytes, body: bytes) -> None:
+    async def _respond(self, kind: bytes, body: bytes) -> None:
         if kind in (b"P", b"Q"):
             self._statement = body.split(b"\0")[kind == b"P"].decode()
         script = self._script
         if script.silent_at and self._statement.lower().startswith(script.silent_at):
             await asyncio.Event().wait()
         if kind == b"B":
-            self._given = body.decode("latin-1")
+            self._parameters = body.decode("latin-1")
         if kind == b"E":
-            await self._executed()
+            await self._execute()
         elif kind == b"D":
-            self._writer.write(self._described())
+            self._writer.write(self._description())
         elif kind == b"Q":
             self._writer.write(message(b"C", self._statement.split(";")[0].split()[0].upper().encode() + b"\0") + READY)
         else:
-            known = {b"P": message(b"1"), b"B": message(b"2"), b"C": message(b"3"), b"S": READY}
-            self._writer.write(known.get(kind, b""))
+            responses = {b"P": message(b"1"), b"B": message(b"2"), b"C": message(b"3"), b"S": READY}
+            self._writer.write(responses.get(kind, b""))
 
-    def _described(self) -> bytes:
+    def _description(self) -> bytes:
         parameters = 2 if "t.typname = $1" in self._statement else 0
         types = struct.pack("!H", parameters) + struct.pack("!I", 19) * parameters
         if "typeinfo_tree" in self._statement:
@@ -145,10 +145,10 @@ class _Session:
             return _DESCRIBED
         return self._script.columns if self._statement == STATEMENT else ()
 
-    async def _executed(self) -> None:
+    async def _execute(self) -> None:
         script, ending = self._script, message(b"C", b"SELECT 1\0")
         if "t.typname = $1" in self._statement:
-            matching_oid = next(oid for name, oid in _OIDS.items() if f"\0{chr(len(name))}{name}\0" in self._given)
+            matching_oid = next(oid for name, oid in _OIDS.items() if f"\0{chr(len(name))}{name}\0" in self._parameters)
             self._writer.write(row(struct.pack("!I", matching_oid), bytes(4), b"b"))
         elif "typeinfo_tree" in self._statement:
             self._writer.writelines(script.types)

@@ -14,7 +14,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def accepting(talk: Talk) -> AsyncGenerator[int]:
-    """The port on loopback of a server that leaves each connection to ``talk``, and ends those that are left."""
+    """Serve on loopback and yield the port. ``talk`` handles each connection; open ones are ended at the end."""
     running: set[asyncio.Task[None]] = set()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,7 +39,7 @@ async def accepting(talk: Talk) -> AsyncGenerator[int]:
 
 @contextlib.asynccontextmanager
 async def serving(answer: Answer) -> AsyncGenerator[str]:
-    """The address of a server on loopback that reads the head of a request and leaves the rest to ``answer``."""
+    """Serve on loopback and yield the address. The server reads the head of a request, and ``answer`` responds."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -50,7 +50,7 @@ async def serving(answer: Answer) -> AsyncGenerator[str]:
 
 
 def answering(body: bytes, *headers: str, status: str = "200 OK") -> Answer:
-    """Answer with these headers and this body."""
+    """Return an answer with these headers and this body."""
 
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(head(f"Content-Length: {len(body)}", *headers, status=status) + body)

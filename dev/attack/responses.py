@@ -27,33 +27,33 @@ __all__ = ["CLASS"]
 
 SECRET = "canary-4711"
 CREDENTIAL = {"thing": {"type": "api_key", "header_name": "X-Thing", "api_key": SECRET}}
-PATIENCE = 0.5
-"""Seconds that a call may take whose server is slow."""
+SLOW_LIMIT = 0.5
+"""The timeout in seconds of a call whose server is slow."""
 
 DRIPPING = 4.0
 """Seconds after which a slow response is complete, and one without an end has ended."""
 
 LARGE = 17 * 2**20
-"""Bytes that no call may have."""
+"""A size in bytes above the limit of a response."""
 
 
 class Response(NamedTuple):
     """The response of a server, and the check whether the call accepted it."""
 
-    what: str
+    description: str
     answer: Answer
     is_obeyed: Callable[[Outcome], bool]
     limit: float = 30.0
 
 
 def _is_ok(outcome: Outcome) -> bool:
-    """It should have been an error."""
+    """Whether the call succeeded, although it should have failed."""
     return outcome.status == "ok"
 
 
 # ---- charsets and encodings ----------------------------------------------------------------------------------------
 
-CODED = {
+ENCODED = {
     "punycode": b"mnchen-3ya",
     "idna": b"xn--mnchen-3ya",
     "utf-7": b"+ZeVnLA-",
@@ -66,13 +66,11 @@ CODED = {
 SPELLINGS = ("text/plain; charset={}", 'text/plain; charset="{}"', "text/plain; CHARSET={}; x=1", "a/b;charset= {}")
 
 
-def _charset(chance: random.Random) -> Response:
-    codec = chance.choice(list(CODED))
-    named = chance.choice((codec, codec.upper(), codec.replace("_", "-")))
-    body = (
-        CODED[codec] if chance.random() < 0.8 else b"a" * (size := chance.randint(5, 200) * 1000) + b"-" + b"b" * size
-    )
-    kind = chance.choice(SPELLINGS).format(named)
+def _charset(rng: random.Random) -> Response:
+    codec = rng.choice(list(ENCODED))
+    codec_name = rng.choice((codec, codec.upper(), codec.replace("_", "-")))
+    body = ENCODED[codec] if rng.random() < 0.8 else b"a" * (size := rng.randint(5, 200) * 1000) + b"-" + b"b" * size
+    kind = rng.choice(SPELLINGS).format(codec_name)
     return Response(
         f"{kind}, {len(body)} bytes", answering(body, f"Content-Type: {kind}"), partial(_reads, codec, body)
     )
@@ -84,13 +82,13 @@ def _reads(codec: str, body: bytes, outcome: Outcome) -> bool:
     return data != body.decode() if len(body) > 1000 else bool(data == body.decode(codec))
 
 
-def _layers(chance: random.Random) -> Response:
-    """Encodings on top of each other."""
-    layers = [chance.choice(("gzip", "deflate", "x-gzip")) for _ in range(chance.randint(2, 5))]
-    return _layered(layers, chance.choice((", ", ",", " , identity, ")), chance.randint(2**20, 2**22))
+def _layers(rng: random.Random) -> Response:
+    """Return a response with nested encodings."""
+    layers = [rng.choice(("gzip", "deflate", "x-gzip")) for _ in range(rng.randint(2, 5))]
+    return _layered_response(layers, rng.choice((", ", ",", " , identity, ")), rng.randint(2**20, 2**22))
 
 
-def _layered(layers: list[str], separator: str, size: int) -> Response:
+def _layered_response(layers: list[str], separator: str, size: int) -> Response:
     body = bytes(size)
     for layer in layers:
         body = zlib.compress(body, 9) if layer == "deflate" else gzip.compress(body, 9)
@@ -102,19 +100,21 @@ def _has(size: int, outcome: Outcome) -> bool:
     return outcome.status == "ok" and len(outcome.result["data"]) >= size
 
 
-def _bomb(chance: random.Random) -> Response:
-    size, name = chance.randint(LARGE, 4 * LARGE), chance.choice(("gzip", "deflate", "X-Gzip", "raw deflate"))
+def _bomb(rng: random.Random) -> Response:
+    size, name = rng.randint(LARGE, 4 * LARGE), rng.choice(("gzip", "deflate", "X-Gzip", "raw deflate"))
     body = gzip.compress(bytes(size), 9) if "gzip" in name.lower() else zlib.compress(bytes(size), 9)
-    packed = body[2:-4] if name == "raw deflate" else body
+    payload = body[2:-4] if name == "raw deflate" else body
     header = f"Content-Encoding: {name.removeprefix('raw ')}"
-    return Response(f"{name} of {size} zeros", answering(packed, header), _is_ok)
+    return Response(f"{name} of {size} zeros", answering(payload, header), _is_ok)
 
 
 # ---- without an end, or slow ---------------------------------------------------------------------------------------
 
 
-async def _repeated(writer: asyncio.StreamWriter, *, start: bytes, piece: bytes, pause: float, end: bytes) -> None:
-    """Pieces for a while, and then an end that makes a whole of it."""
+async def _write_repeatedly(
+    writer: asyncio.StreamWriter, *, start: bytes, piece: bytes, pause: float, end: bytes
+) -> None:
+    """Write pieces for a while, and then the end of a complete response."""
     writer.write(start)
     for _ in range(int(DRIPPING / pause) if pause else LARGE * 2 // len(piece)):
         writer.write(piece)
@@ -137,12 +137,12 @@ PIECES: dict[str, tuple[bytes, bytes, bytes]] = {
 """What comes slowly: the beginning, a piece and the end."""
 
 
-def _slow(chance: random.Random) -> Response:
-    what = chance.choice(list(PIECES))
-    start, piece, end = PIECES[what]
-    pause = chance.choice((0.02, 0.05, 0.1, 0.3))
-    answer = partial(_repeated, start=start, piece=piece, pause=pause, end=end)
-    return Response(f"{what} a piece every {pause} s", answer, _is_late, PATIENCE)
+def _slow(rng: random.Random) -> Response:
+    part = rng.choice(list(PIECES))
+    start, piece, end = PIECES[part]
+    pause = rng.choice((0.02, 0.05, 0.1, 0.3))
+    respond = partial(_write_repeatedly, start=start, piece=piece, pause=pause, end=end)
+    return Response(f"{part} a piece every {pause} s", respond, _is_late, SLOW_LIMIT)
 
 
 def _is_late(outcome: Outcome) -> bool:
@@ -158,36 +158,36 @@ ENDLESS: dict[str, tuple[bytes, bytes, bytes]] = {
 }
 
 
-def _endless(chance: random.Random) -> Response:
-    what = chance.choice(list(ENDLESS))
-    start, piece, end = ENDLESS[what]
-    more = chance.randint(1, 99)
-    answer = partial(_repeated, start=start, piece=piece * (1 + more % 3), pause=0.0, end=end)
-    return Response(f"{what} without an end, {more}", answer, _is_ok)
+def _endless(rng: random.Random) -> Response:
+    part = rng.choice(list(ENDLESS))
+    start, piece, end = ENDLESS[part]
+    more = rng.randint(1, 99)
+    respond = partial(_write_repeatedly, start=start, piece=piece * (1 + more % 3), pause=0.0, end=end)
+    return Response(f"{part} without an end, {more}", respond, _is_ok)
 
 
 # ---- JSON and waits ------------------------------------------------------------------------------------------------
 
 
-def _json(chance: random.Random) -> Response:
-    if chance.random() < 0.5:
-        opening, closing = chance.choice((("[", "]"), ('{"a":', "}"), ('[{"a":[', "]}]"), ("[[],[1,", "]]")))
-        depth = chance.choice((101, 700, 900, 5_000, 100_000))
+def _json(rng: random.Random) -> Response:
+    if rng.random() < 0.5:
+        opening, closing = rng.choice((("[", "]"), ('{"a":', "}"), ('[{"a":[', "]}]"), ("[[],[1,", "]]")))
+        depth = rng.choice((101, 700, 900, 5_000, 100_000))
         text = opening * depth + "1" + closing * depth
     else:
-        piece = chance.choice(("[],", "{},", "1,", '"",', "[[]],", '{"":0},', '",",'))
-        text = "[" + piece * chance.randint(1_000_001, 1_500_000) + "1]"
-    kind = chance.choice(("application/json", "text/json; charset=utf-8", "application/vnd.x+json", "Application/JSON"))
+        piece = rng.choice(("[],", "{},", "1,", '"",', "[[]],", '{"":0},', '",",'))
+        text = "[" + piece * rng.randint(1_000_001, 1_500_000) + "1]"
+    kind = rng.choice(("application/json", "text/json; charset=utf-8", "application/vnd.x+json", "Application/JSON"))
     return Response(
         f"{kind}: {text[:20]}, {len(text)} bytes", answering(text.encode(), f"Content-Type: {kind}"), _is_ok
     )
 
 
-def _wait(chance: random.Random) -> Response:
-    number, status = chance.randint(10**5, 10**18), chance.choice(("429 Slow", "503 Busy"))
+def _wait(rng: random.Random) -> Response:
+    number, status = rng.randint(10**5, 10**18), rng.choice(("429 Slow", "503 Busy"))
     numbers = (str(number), f"{number}.5", "9" * 5_000, "1e9", "Infinity", "-1", "nan", "0x7fffffff", "\xd9\xa3")
-    date = chance.choice(("31 Dec 9999 23:59:59", f"31 Dec {number} 23:59:59", "01 Jan 0001 00:00:00"))
-    header = chance.choice((*numbers, f"Fri, {date} {chance.choice(('GMT', '-0000', '', '-2359', '+2359'))}"))
+    date = rng.choice(("31 Dec 9999 23:59:59", f"31 Dec {number} 23:59:59", "01 Jan 0001 00:00:00"))
+    header = rng.choice((*numbers, f"Fri, {date} {rng.choice(('GMT', '-0000', '', '-2359', '+2359'))}"))
     return _waiting(header, status)
 
 
@@ -203,23 +203,23 @@ MAKERS: tuple[Callable[[random.Random], Response], ...] = (_charset, _layers, _b
 
 
 class _Guard:
-    """What makes the call."""
+    """The http tool while it is on, else httpx."""
 
     is_on = True
 
 
-def _attack(made: Response, kind: str) -> Attack:
-    return Attack(f"{kind}: {made.what}", lambda: asyncio.run(_gets_through(made)))
+def _attack(response: Response, kind: str) -> Attack:
+    return Attack(f"{kind}: {response.description}", lambda: asyncio.run(_gets_through(response)))
 
 
-async def _gets_through(made: Response) -> bool:
-    async with serving(made.answer) as url:
-        outcome = await _call(url, made.limit)
-    return outcome is not None and made.is_obeyed(outcome)
+async def _gets_through(response: Response) -> bool:
+    async with serving(response.answer) as url:
+        outcome = await _call(url, response.limit)
+    return outcome is not None and response.is_obeyed(outcome)
 
 
 async def _call(url: str, limit: float, credentials: dict[str, dict[str, Any]] | None = None) -> Outcome | None:
-    """None where the call was refused."""
+    """Make the call; None if it was refused."""
     if not _Guard.is_on:
         return await plain_call(url, {"X-Thing": SECRET} if credentials else {})
     try:
@@ -234,17 +234,17 @@ HOSTS = (
     *("127.0.0.1", "localhost", "LOCALHOST", "127.1", "0x7f.1", "0x7f000001", "2130706433", "017700000001", "[::1]"),
     *("[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "127.0.0.2", "0.0.0.0", "user@127.0.0.1", "a:b@localhost", "0"),
 )
-"""Of this machine: an attack that is not stopped reaches our own server."""
+"""Names of this machine: an attack that is not stopped reaches our own server."""
 
 SCHEMES = ("file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "data:text/plain,x", "unix:///tmp/x", "//")
 STATUSES = ("301 Moved", "302 Found", "303 Other", "307 Again", "308 Moved")
 
 
-def _redirect(chance: random.Random) -> Attack:
-    status, way = chance.choice(STATUSES), chance.choice(("port", "scheme", "secret", "round", "cookie"))
-    host = chance.choice(HOSTS)
+def _redirect(rng: random.Random) -> Attack:
+    status, way = rng.choice(STATUSES), rng.choice(("port", "scheme", "secret", "round", "cookie"))
+    host = rng.choice(HOSTS)
     if way == "scheme":
-        target = chance.choice(SCHEMES)
+        target = rng.choice(SCHEMES)
         return Attack(f"redirect {status}: {target}", lambda: asyncio.run(_is_followed(status, target)))
     if way == "round":
         return Attack(
@@ -255,50 +255,50 @@ def _redirect(chance: random.Random) -> Attack:
 
 async def _is_followed(status: str, target: str) -> bool:
     async with serving(answering(b"", f"Location: {target}", status=status)) as url:
-        outcome = await _call(url, PATIENCE * 10)
+        outcome = await _call(url, SLOW_LIMIT * 10)
     return outcome is not None and _is_ok(outcome)
 
 
 async def _reaches(status: str, host: str, way: str) -> bool:
     """Whether the other server was reached, which is the stack's, or got a secret, when it is not."""
-    async with _recording_server() as (other, seen):
+    async with _recording_server() as (other, heads):
         port = other.rpartition(":")[2]
         sends = answering(b"", f"Location: http://{host}:{port}/", f"Set-Cookie: a={SECRET}", status=status)
         with patch.dict(os.environ, {PORTS_VARIABLE: port if way == "port" else ""}):
             async with serving(sends) as url:
-                await _call(url, PATIENCE * 10, CREDENTIAL if way == "secret" else None)
-    return bool(seen) if way == "port" else any(SECRET in text for text in seen)
+                await _call(url, SLOW_LIMIT * 10, CREDENTIAL if way == "secret" else None)
+    return bool(heads) if way == "port" else any(SECRET in text for text in heads)
 
 
 @asynccontextmanager
 async def _recording_server() -> AsyncGenerator[tuple[str, list[str]]]:
     """A server on all of this machine's loopback addresses that keeps the heads of requests."""
-    seen: list[str] = []
+    heads: list[str] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        seen.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode("latin-1"))
         writer.write(head("Content-Length: 0"))
         writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", seen
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", heads
     finally:
         server.close()
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
-    """All makers in turn, and redirects."""
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
+    """Yield responses of all makers and redirects, in turn."""
     for index in range(count):
-        place = index % (len(MAKERS) + 1)
-        if place == len(MAKERS):
-            yield _redirect(chance)
+        number = index % (len(MAKERS) + 1)
+        if number == len(MAKERS):
+            yield _redirect(rng)
         else:
-            yield _attack(MAKERS[place](chance), MAKERS[place].__name__.strip("_"))
+            yield _attack(MAKERS[number](rng), MAKERS[number].__name__.strip("_"))
 
 
-def _unguarded() -> AbstractContextManager[object]:
-    """httpx as it is, and Python's own readers of what it brings."""
+def _disable_guard() -> AbstractContextManager[object]:
+    """Call with plain httpx and decode with Python."""
     return patch.object(_Guard, "is_on", False)
 
 
@@ -309,9 +309,9 @@ def _site() -> AbstractContextManager[object]:
 
 CONTROLS: dict[str, Callable[[], Response]] = {
     "utf-7": lambda: Response(
-        "", answering(CODED["utf-7"], "Content-Type: a/b; charset=utf-7"), partial(_reads, "utf-7", CODED["utf-7"])
+        "", answering(ENCODED["utf-7"], "Content-Type: a/b; charset=utf-7"), partial(_reads, "utf-7", ENCODED["utf-7"])
     ),
-    "encodings on top of each other": lambda: _layered(["gzip", "deflate"], ", ", 2**20),
+    "encodings on top of each other": lambda: _layered_response(["gzip", "deflate"], ", ", 2**20),
     "a bomb": lambda: _bomb(random.Random(1)),
     "a slow response": lambda: _slow(random.Random(1)),
     "700 levels of JSON": lambda: Response(
@@ -337,6 +337,6 @@ CLASS = AttackClass(
         Attack("a redirect to the stack's port", partial(_redirect_control, "127.0.0.1", "port")),
         Attack("a redirect with a secret", partial(_redirect_control, "localhost", "secret")),
     ),
-    _unguarded,
+    _disable_guard,
     _site,
 )

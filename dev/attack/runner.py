@@ -43,7 +43,7 @@ class _Message(NamedTuple):
     is the expected effect of a control, ``""`` for an attack.
     """
 
-    what: str
+    description: str
     effect: str
     problem: str = ""
     peak_bytes: int = 0
@@ -51,9 +51,9 @@ class _Message(NamedTuple):
 
 @dataclass
 class Tally:
-    """What came of a class. ``through`` says which attacks were not stopped and why, ``held`` which controls were,
-    ``broken`` which controls failed in another way than an attack would, ``missing`` why none was run. ``peak_bytes``
-    is the memory of the largest process: the attacking one, or one that it has started and waited for.
+    """The results of a class. ``through`` lists the attacks that were not stopped, with the reason, ``held`` the
+    controls that were stopped, ``broken`` the controls that failed otherwise than expected. ``missing`` is why none was
+    run. ``peak_bytes`` is the memory of the largest process: the attacking one, or one that it started.
     """
 
     tried: int = 0
@@ -67,7 +67,7 @@ class Tally:
 
     @property
     def stopped(self) -> int:
-        """Attacks."""
+        """Return the number of attacks that were stopped."""
         return self.tried - len(self.through)
 
     @property
@@ -76,100 +76,100 @@ class Tally:
         return bool(self.missing) or (not (self.through or self.held or self.broken) and self.controls > 0)
 
     def add(self, result: _Message) -> None:
-        """One more has ended."""
+        """Count the end of an attack or a control."""
         self.peak_bytes = max(self.peak_bytes, result.peak_bytes)
-        problem = f"{result.what}: {result.problem}"
+        problem = f"{result.description}: {result.problem}"
         if not result.effect:
             self.tried += 1
             self.through += [problem] if result.problem else []
             return
         self.controls += 1
         if not result.problem:
-            self.held.append(result.what)
+            self.held.append(result.description)
         elif not result.problem.startswith(result.effect):
             self.broken.append(f"{problem}, not {result.effect}")
 
 
 class _Order(NamedTuple):
-    attacked: AttackClass
+    attack_class: AttackClass
     seed: int
     number: int
     cpu_seconds: float
 
     def all(self) -> Iterator[tuple[Attack, bool]]:
-        """Each attack and then each control, of which it is said that it is one."""
-        chance = random.Random(f"{self.attacked.name} {self.seed}")
-        yield from ((attack, False) for attack in self.attacked.attacks(chance, self.number))
-        yield from ((attack, True) for attack in self.attacked.controls)
+        """Yield each attack and then each control, and whether it is a control."""
+        rng = random.Random(f"{self.attack_class.name} {self.seed}")
+        yield from ((attack, False) for attack in self.attack_class.attacks(rng, self.number))
+        yield from ((attack, True) for attack in self.attack_class.controls)
 
 
-def run_class(attacked: AttackClass, seed: int, count: int, cpu_seconds: float = CPU_SECONDS) -> Tally:
-    """All attacks of a class, and its controls; none where the machine lacks what stops them."""
-    tally, began = Tally(missing=attacked.missing()), time.monotonic()
+def run_class(attack_class: AttackClass, seed: int, count: int, cpu_seconds: float = CPU_SECONDS) -> Tally:
+    """Run all attacks of a class and its controls, or none if the machine lacks what stops them."""
+    tally, start = Tally(missing=attack_class.missing()), time.monotonic()
     if tally.missing:
         return tally
-    order = _Order(attacked, seed, count, cpu_seconds)
+    order = _Order(attack_class, seed, count, cpu_seconds)
     while not _continue_from(tally.tried + tally.controls, order, tally):
         pass
-    tally.seconds = time.monotonic() - began
+    tally.seconds = time.monotonic() - start
     return tally
 
 
-def _continue_from(first: int, order: _Order, tally: Tally) -> bool:
+def _continue_from(first_index: int, order: _Order, tally: Tally) -> bool:
     """Continue with the attack of that number in a new process; return whether all have run."""
     with tempfile.TemporaryDirectory(prefix="noetl-attack-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # accounts of tasks and of Postgres have theirs below it
-        return _results_of_process(folder, first, order, tally)
+        return _results_of_process(folder, first_index, order, tally)
 
 
-def _results_of_process(folder: str, first: int, order: _Order, tally: Tally) -> bool:
+def _results_of_process(folder: str, first_index: int, order: _Order, tally: Tally) -> bool:
     context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_attack, args=(theirs, order, first, folder))
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_attack, args=(sender, order, first_index, folder))
     process.start()
-    theirs.close()
-    at: _Message | None = None
+    sender.close()
+    last_message: _Message | None = None
     try:
-        while ours.poll(SILENT_SECONDS):
-            result: _Message | None = ours.recv()
-            if result is None:
+        while receiver.poll(SILENT_SECONDS):
+            message: _Message | None = receiver.recv()
+            if message is None:
                 return True
-            if result.peak_bytes:
-                tally.add(result)
-            at = result
-        problem = f"said nothing for {SILENT_SECONDS:g} s"
+            if message.peak_bytes:
+                tally.add(message)
+            last_message = message
+        problem = f"did not respond for {SILENT_SECONDS:g} s"
     except EOFError:
         problem = "ended the process"
     finally:
         process.kill()
         process.join()
-    if at is None or at.peak_bytes:
-        raise RuntimeError(f"{order.attacked.name}: the attacking process {problem} between two attacks")
-    tally.add(at._replace(problem=problem))
+    if last_message is None or last_message.peak_bytes:
+        raise RuntimeError(f"{order.attack_class.name}: the attacking process {problem} between two attacks")
+    tally.add(last_message._replace(problem=problem))
     return False
 
 
 # ---- inside of the process --------------------------------------------------------------------------------------
 
 
-def _attack(pipe: Connection, order: _Order, first: int, folder: str) -> None:
+def _attack(pipe: Connection, order: _Order, first_index: int, folder: str) -> None:
     if sys.platform == "linux":  # macOS does not hold such a limit
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     os.environ["TMPDIR"] = tempfile.tempdir = folder
     signal.signal(signal.SIGVTALRM, _too_slow)
-    with order.attacked.site():
+    with order.attack_class.site():
         for index, (attack, is_control) in enumerate(order.all()):
-            if index >= first:
+            if index >= first_index:
                 _run(pipe, attack, order, is_control)
     pipe.send(None)
 
 
 def _run(pipe: Connection, attack: Attack, order: _Order, is_control: bool) -> None:
-    """What fails before the attack begins, such as the switch of its guard, ends the process between two attacks."""
-    with order.attacked.unguarded() if is_control else nullcontext():
-        begun = _Message(attack.what, attack.effect if is_control else "")
-        pipe.send(begun)
-        pipe.send(begun._replace(problem=_problem(attack, order.cpu_seconds), peak_bytes=_peak_bytes()))
+    """Run an attack. A failure to disable the guard of a control is raised, which ends the process between attacks."""
+    with order.attack_class.disable_guard() if is_control else nullcontext():
+        message = _Message(attack.description, attack.effect if is_control else "")
+        pipe.send(message)
+        pipe.send(message._replace(problem=_problem(attack, order.cpu_seconds), peak_bytes=_peak_bytes()))
 
 
 def _problem(attack: Attack, cpu_seconds: float) -> str:

@@ -22,43 +22,43 @@ __all__ = ["CLASS"]
 CHARACTERS = string.ascii_letters + string.digits + "!#$%&'()*+,-./:;<=>?@[]^_{|}~ é"
 
 
-def _as_it_is(secret: str, _chance: random.Random) -> str:
+def _as_it_is(secret: str, _rng: random.Random) -> str:
     return secret
 
 
-def _in_a_url(secret: str, _chance: random.Random) -> str:
+def _in_a_url(secret: str, _rng: random.Random) -> str:
     return f"https://user:{quote(secret, safe='')}@db.example/?password={quote_plus(secret)}"
 
 
-def _all_percent(secret: str, chance: random.Random) -> str:
-    form = chance.choice(("%{:02x}", "%{:02X}"))
+def _all_percent(secret: str, rng: random.Random) -> str:
+    form = rng.choice(("%{:02x}", "%{:02X}"))
     return "".join(form.format(byte) for byte in secret.encode())
 
 
-def _hex(secret: str, chance: random.Random) -> str:
+def _hex(secret: str, rng: random.Random) -> str:
     digits = secret.encode().hex()
-    return chance.choice((digits, digits.upper()))
+    return rng.choice((digits, digits.upper()))
 
 
-def _in_html(secret: str, chance: random.Random) -> str:
-    escaped = chance.choice((html.escape(secret), "".join(f"&#{ord(char)};" for char in secret)))
-    return f"<p>wrong password: {escaped}</p>"
+def _in_html(secret: str, rng: random.Random) -> str:
+    password = rng.choice((html.escape(secret), "".join(f"&#{ord(char)};" for char in secret)))
+    return f"<p>wrong password: {password}</p>"
 
 
-def _in_json(secret: str, chance: random.Random) -> str:
-    return json.dumps({"password": secret}, ensure_ascii=chance.random() < 0.5)
+def _in_json(secret: str, rng: random.Random) -> str:
+    return json.dumps({"password": secret}, ensure_ascii=rng.random() < 0.5)
 
 
-def _in_base64(secret: str, chance: random.Random) -> str:
-    """At any of the three alignments, in either alphabet, padded or not."""
-    before = "".join(chance.choices(string.ascii_lowercase, k=chance.randint(0, 5)))
-    encode = chance.choice((base64.b64encode, base64.urlsafe_b64encode))
+def _in_base64(secret: str, rng: random.Random) -> str:
+    """Encode with any of the three alignments, in either alphabet, padded or not."""
+    before = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(0, 5)))
+    encode = rng.choice((base64.b64encode, base64.urlsafe_b64encode))
     encoded = encode(f"{before}:{secret}:tail".encode()).decode()
-    return encoded if chance.random() < 0.5 else encoded.rstrip("=")
+    return encoded if rng.random() < 0.5 else encoded.rstrip("=")
 
 
-def _basic_header(secret: str, chance: random.Random) -> str:
-    user = "".join(chance.choices(string.ascii_lowercase, k=chance.randint(1, 9)))
+def _basic_header(secret: str, rng: random.Random) -> str:
+    user = "".join(rng.choices(string.ascii_lowercase, k=rng.randint(1, 9)))
     return "Authorization: Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()
 
 
@@ -67,35 +67,35 @@ FORMS: tuple[Callable[[str, random.Random], str], ...] = (
 )
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
-    """All forms in turn, each at some place of a JSON value."""
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
+    """Yield secrets in all forms in turn, each somewhere in a JSON value."""
     for index in range(count):
         form = FORMS[index % len(FORMS)]
-        secret = "".join(chance.choices(CHARACTERS, k=chance.randint(12, 40))).strip() + "x"
-        yield _attack(form, secret, chance)
+        secret = "".join(rng.choices(CHARACTERS, k=rng.randint(12, 40))).strip() + "x"
+        yield _attack(form, secret, rng)
 
 
-def _attack(form: Callable[[str, random.Random], str], secret: str, chance: random.Random) -> Attack:
-    text = form(secret, chance)
-    value = chance.choice(({"error": text}, {text: 1}, [["a", {"b": f"before {text} after"}]], f"{text}{text}", text))
+def _attack(form: Callable[[str, random.Random], str], secret: str, rng: random.Random) -> Attack:
+    text = form(secret, rng)
+    value = rng.choice(({"error": text}, {text: 1}, [["a", {"b": f"before {text} after"}]], f"{text}{text}", text))
     return Attack(f"{form.__name__.strip('_')}: {text[:70]}", partial(_gets_through, value, secret))
 
 
 class _Guard:
-    """What removes secrets."""
+    """The function that removes secrets."""
 
     scrub: Callable[[Any, Collection[str]], Any] = staticmethod(scrub)
 
 
 def _gets_through(value: Any, secret: str) -> bool:
-    """Whether eight characters on end of the secret, in any of these forms, are left."""
-    left = json.dumps(_Guard.scrub(value, {secret}), ensure_ascii=False)
-    readings = (left, json.loads(json.dumps(left)), *_decoded(left))
+    """Whether eight consecutive characters of the secret are left, in any of these forms."""
+    text = json.dumps(_Guard.scrub(value, {secret}), ensure_ascii=False)
+    readings = (text, json.loads(json.dumps(text)), *_decode(text))
     parts = {secret[at : at + 8] for at in range(len(secret) - 7)}
     return any(part in reading for part in parts for reading in readings)
 
 
-def _decoded(text: str) -> Iterator[str]:
+def _decode(text: str) -> Iterator[str]:
     yield text.replace('\\"', '"').replace("\\\\", "\\")
     yield unquote_plus(text)
     yield html.unescape(text)
@@ -108,17 +108,17 @@ def _decoded(text: str) -> Iterator[str]:
         yield bytes.fromhex(even[: len(even) // 2 * 2]).decode(errors="replace")
 
 
-def _unchanged(value: Any, _secrets: Collection[str]) -> Any:
+def _return_unchanged(value: Any, _secrets: Collection[str]) -> Any:
     return value
 
 
-def _unguarded() -> AbstractContextManager[object]:
-    return patch.object(_Guard, "scrub", staticmethod(_unchanged))
+def _disable_guard() -> AbstractContextManager[object]:
+    return patch.object(_Guard, "scrub", staticmethod(_return_unchanged))
 
 
 CLASS = AttackClass(
     "scrubbing",
     _attacks,
     tuple(_attack(form, "correct horse battery", random.Random(1)) for form in FORMS),
-    _unguarded,
+    _disable_guard,
 )

@@ -42,7 +42,7 @@ NAMES = ("stack.json", "servers.json", "postgres.log", "temporal.log", "postgres
 ANOTHER_UID = 65534
 
 
-class Place(NamedTuple):
+class StackPaths(NamedTuple):
     """``path`` is the file in the stack's folder that is used, ``victim`` and ``absent`` lie outside of it."""
 
     folder: Path
@@ -58,78 +58,78 @@ class Place(NamedTuple):
 # ---- traps ---------------------------------------------------------------------------------------------------------
 
 
-def _forged(place: Place, mode: int = 0o600) -> None:
-    place.path.write_text(place.victim.read_text())
-    place.path.chmod(mode)
+def _forge_file(paths: StackPaths, mode: int = 0o600) -> None:
+    paths.path.write_text(paths.victim.read_text())
+    paths.path.chmod(mode)
 
 
-def _foreign(place: Place) -> None:
-    _forged(place)
-    os.chown(place.path, ANOTHER_UID, -1)
+def _forge_foreign_file(paths: StackPaths) -> None:
+    _forge_file(paths)
+    os.chown(paths.path, ANOTHER_UID, -1)
 
 
-def _in_a_folder_of(mode: int, place: Place) -> None:
-    _forged(place)
-    place.folder.chmod(mode)
+def _in_a_folder_of(mode: int, paths: StackPaths) -> None:
+    _forge_file(paths)
+    paths.folder.chmod(mode)
 
 
-def _in_a_foreign_folder(place: Place) -> None:
-    _forged(place)
-    os.chown(place.folder, ANOTHER_UID, -1)
+def _in_a_foreign_folder(paths: StackPaths) -> None:
+    _forge_file(paths)
+    os.chown(paths.folder, ANOTHER_UID, -1)
 
 
-def _in_a_linked_folder(place: Place) -> None:
-    real = place.folder.with_name("real")
-    place.folder.rename(real)
-    place.folder.symlink_to(real)
-    _forged(place)
+def _in_a_linked_folder(paths: StackPaths) -> None:
+    real = paths.folder.with_name("real")
+    paths.folder.rename(real)
+    paths.folder.symlink_to(real)
+    _forge_file(paths)
 
 
-def _link_to_a_link(place: Place) -> None:
-    between = place.folder.with_name("between")
-    between.symlink_to(place.victim)
-    place.path.symlink_to(between)
+def _link_to_a_link(paths: StackPaths) -> None:
+    between = paths.folder.with_name("between")
+    between.symlink_to(paths.victim)
+    paths.path.symlink_to(between)
 
 
-def _socket(place: Place) -> None:
+def _socket(paths: StackPaths) -> None:
     """Bound relative to its folder, as a socket's path is short."""
-    descriptor = os.open(place.folder, os.O_RDONLY)
+    descriptor = os.open(paths.folder, os.O_RDONLY)
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(f"/proc/self/fd/{descriptor}/{place.path.name}" if Path("/proc/self").exists() else str(place.path))
+        server.bind(f"/proc/self/fd/{descriptor}/{paths.path.name}" if Path("/proc/self").exists() else str(paths.path))
     os.close(descriptor)
 
 
-TRAPS: dict[str, Callable[[Place], object]] = {
-    "a link": lambda place: place.path.symlink_to(place.victim),
-    "a relative link": lambda place: place.path.symlink_to(f"../{place.victim.name}"),
+TRAPS: dict[str, Callable[[StackPaths], object]] = {
+    "a link": lambda paths: paths.path.symlink_to(paths.victim),
+    "a relative link": lambda paths: paths.path.symlink_to(f"../{paths.victim.name}"),
     "a link to a link": _link_to_a_link,
-    "a link to nothing": lambda place: place.path.symlink_to(place.absent),
-    "a link to a device": lambda place: place.path.symlink_to("/dev/zero"),
-    "a link to the environment": lambda place: place.path.symlink_to("/proc/self/environ"),
-    "a hard link": lambda place: place.path.hardlink_to(place.victim),
-    "a pipe": lambda place: os.mkfifo(place.path),
+    "a link to nothing": lambda paths: paths.path.symlink_to(paths.absent),
+    "a link to a device": lambda paths: paths.path.symlink_to("/dev/zero"),
+    "a link to the environment": lambda paths: paths.path.symlink_to("/proc/self/environ"),
+    "a hard link": lambda paths: paths.path.hardlink_to(paths.victim),
+    "a pipe": lambda paths: os.mkfifo(paths.path),
     "a socket": _socket,
-    "a file that the group may write": lambda place: _forged(place, 0o660),
-    "a file that all may write": lambda place: _forged(place, 0o606),
+    "a file that the group may write": lambda paths: _forge_file(paths, 0o660),
+    "a file that all may write": lambda paths: _forge_file(paths, 0o606),
     "a folder that the group may write": partial(_in_a_folder_of, 0o770),
     "a folder that all may write": partial(_in_a_folder_of, 0o1777),
     "a folder that is a link": _in_a_linked_folder,
 }
-FOREIGN: dict[str, Callable[[Place], object]] = {
-    "a file of another user": _foreign,
+FOREIGN: dict[str, Callable[[StackPaths], object]] = {
+    "a file of another user": _forge_foreign_file,
     "a folder of another user": _in_a_foreign_folder,
 }
-"""Only root can lay them."""
+"""Traps that only root can lay."""
 
 
 # ---- uses of files -------------------------------------------------------------------------------------------------
 
 
 class Use(NamedTuple):
-    """What the stack does with a file, and what a program does that trusts its folder. What they read is returned."""
+    """A use of a file by the stack, and by a program that trusts its folder. Both return what they read."""
 
-    guarded: Callable[[Path], object]
-    plain: Callable[[Path], object]
+    with_guard: Callable[[Path], object]
+    without_guard: Callable[[Path], object]
 
 
 def _write_log(path: Path) -> None:
@@ -141,7 +141,7 @@ def _write_plainly(path: Path) -> None:
     path.write_text("written")
 
 
-def _prepared(path: Path) -> str:
+def _prepare(path: Path) -> str:
     """Check the folder, which is refused if it contains a trap."""
     Home(path.parent).prepare()
     return SECRET
@@ -172,7 +172,7 @@ def _write_guarded(path: Path) -> None:
     write_atomically(path, "written")
 
 
-def _replaced(path: Path) -> None:
+def _replace(path: Path) -> None:
     replace_text(path, "written")
 
 
@@ -180,16 +180,16 @@ USES: dict[str, Use] = {
     "read": Use(read_text, Path.read_text),
     "logged to": Use(_write_log, _write_plainly),
     "written": Use(_write_guarded, _write_plainly),
-    "prepared": Use(_prepared, Path.read_text),
+    "prepared": Use(_prepare, Path.read_text),
     "addresses": Use(Addresses.read, Path.read_text),
     "password": Use(_password, Path.read_text),
     "locked": Use(_lock_and_truncate, _truncate),
     "asked for a lock": Use(_is_locked, _open_plainly),
     "processes": Use(recorded_processes, Path.read_text),
-    "a draft replaced": Use(_replaced, _write_plainly),
+    "a draft replaced": Use(_replace, _write_plainly),
 }
-A_PERSONS = ("a draft replaced",)
-"""May lie in a shared folder, and belong to a group: only what leads elsewhere is an attack on it."""
+OF_PEOPLE = ("a draft replaced",)
+"""Uses of files that may be in a shared folder and belong to a group: for these, only links are attacks."""
 
 
 class _Guard:
@@ -203,18 +203,18 @@ def _attack(trap: str, use: str, name: str) -> Attack:
 
 
 def _gets_through(trap: str, use: str, name: str) -> bool:
-    """Whether anything outside of the folder was changed, or believed."""
+    """Whether a file outside the folder was changed, or its content used."""
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root, "stack")
         folder.mkdir(mode=0o700)
-        place = Place(folder, folder / _file_of(use, name), Path(root, "victim"), Path(root, "absent"))
-        place.victim.write_text(NOTE if use == "processes" else ADDRESSES)
-        {**TRAPS, **FOREIGN}[trap](place)
-        before = place.outside()
-        answer: object = ""
+        paths = StackPaths(folder, folder / _file_of(use, name), Path(root, "victim"), Path(root, "absent"))
+        paths.victim.write_text(NOTE if use == "processes" else ADDRESSES)
+        {**TRAPS, **FOREIGN}[trap](paths)
+        before = paths.outside()
+        content: object = ""
         with suppress(UnsafeFileError, StackError):
-            answer = USES[use].guarded(place.path) if _Guard.is_on else USES[use].plain(place.path)
-        return place.outside() != before or SECRET in str(answer)
+            content = USES[use].with_guard(paths.path) if _Guard.is_on else USES[use].without_guard(paths.path)
+        return paths.outside() != before or SECRET in str(content)
 
 
 def _file_of(use: str, name: str) -> str:
@@ -226,57 +226,55 @@ def _file_of(use: str, name: str) -> str:
 PROCESSES = ("this process", "its parent", "init", "all", "its group", "a number", "a text")
 
 
-def _forged_record(chance: random.Random) -> Attack:
+def _forged_record(rng: random.Random) -> Attack:
     """A process record whose process has been replaced, or never existed."""
-    process = chance.choice(PROCESSES)
-    changed = chance.choice((("uid", 4_000_000), ("uid", -1), ("started", "1"), ("marker", "noetl.home=/nowhere")))
-    wanted = chance.choice((True, False, None, "yes"))
-    return Attack(f"a note of {process} with {changed[0]} {changed[1]}, {wanted}", partial(_signals, process, changed))
+    process = rng.choice(PROCESSES)
+    change = rng.choice((("uid", 4_000_000), ("uid", -1), ("started", "1"), ("marker", "noetl.home=/nowhere")))
+    is_service = rng.choice((True, False, None, "yes"))
+    return Attack(f"a note of {process} with {change[0]} {change[1]}, {is_service}", partial(_signals, process, change))
 
 
-def _signals(process: str, changed: tuple[str, object]) -> bool:
-    """Whether a signal would be sent. None is, as one may mean every process there is."""
+def _signals(process: str, change: tuple[str, object]) -> bool:
+    """Whether a signal would be sent. It is not sent, as the process id may mean all processes."""
     pid: Any = {
         "this process": os.getpid(), "its parent": os.getppid(), "init": 1, "all": -1, "its group": 0,
         "a number": 2**70, "a text": "2",
     }[process]  # fmt: skip
-    known = identity(pid) if isinstance(pid, int) and 1 < pid < 2**31 else None
+    known_identity = identity(pid) if isinstance(pid, int) and 1 < pid < 2**31 else None
     record = {"pid": pid, "marker": "python", "service": True}
     record |= {
-        "uid": known.uid if known else os.getuid(),
-        "started": known.started if known else "1",
-        changed[0]: changed[1],
+        "uid": known_identity.uid if known_identity else os.getuid(),
+        "started": known_identity.start_time if known_identity else "1",
+        change[0]: change[1],
     }
-    sent: list[tuple[int, int]] = []
+    signals: list[tuple[int, int]] = []
 
-    def send(pid: int, how: int) -> None:
-        sent.append((pid, how))
+    def send(pid: int, signal_number: int) -> None:
+        signals.append((pid, signal_number))
 
     with tempfile.TemporaryDirectory() as folder, patch.object(os, "kill", send), patch.object(os, "killpg", send):
-        note = Path(folder, "servers.json")
-        write_atomically(note, json.dumps([list(record.values())]))
+        record_file = Path(folder, "servers.json")
+        write_atomically(record_file, json.dumps([list(record.values())]))
         if _Guard.is_on:
-            end_leftovers(note)
+            end_leftovers(record_file)
         else:
-            os.kill(json.loads(note.read_text())[0][0], 9)
-    return bool(sent)
+            os.kill(json.loads(record_file.read_text())[0][0], 9)
+    return bool(signals)
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
-    """A fifth of them are notes; of the others each trap in turn."""
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
+    """Yield a process record as each fifth attack, and the traps in turn."""
     traps = [*TRAPS, *(FOREIGN if os.geteuid() == 0 else ())]
     for index in range(count):
         if index % 5 == 4:
-            yield _forged_record(chance)
+            yield _forged_record(rng)
             continue
         trap = traps[index % len(traps)]
         others = trap.startswith(("a file", "a folder"))
-        yield _attack(
-            trap, chance.choice([use for use in USES if not (others and use in A_PERSONS)]), chance.choice(NAMES)
-        )
+        yield _attack(trap, rng.choice([use for use in USES if not (others and use in OF_PEOPLE)]), rng.choice(NAMES))
 
 
-def _unguarded() -> AbstractContextManager[object]:
+def _disable_guard() -> AbstractContextManager[object]:
     return patch.object(_Guard, "is_on", False)
 
 
@@ -292,5 +290,5 @@ CLASS = AttackClass(
         _attack("a folder that is a link", "password", "postgres.password"),
         Attack("a note of all processes", partial(_signals, "all", ("uid", 0))),
     ),
-    _unguarded,
+    _disable_guard,
 )

@@ -32,8 +32,8 @@ os._exit(0)
 """Code that writes to the descriptor of the report before the real report."""
 
 
-class Answer(NamedTuple):
-    """``start``, then ``piece`` so many ``times``, then ``end``."""
+class Report(NamedTuple):
+    """The text of a report: ``start``, ``piece`` repeated ``times`` times, and ``end``."""
 
     start: str
     piece: str
@@ -44,55 +44,55 @@ class Answer(NamedTuple):
 RESULT = '{"ok": true, "result": '
 
 
-def _dense(chance: random.Random) -> Answer:
-    piece = chance.choice(("[],", "{},", "0,", '"",', "[[]],"))
-    times = chance.randint(python.MAX_VALUES + 1, 60_000_000 // len(piece))
-    return Answer(f"{RESULT}[", piece, times, "0]}")
+def _dense(rng: random.Random) -> Report:
+    piece = rng.choice(("[],", "{},", "0,", '"",', "[[]],"))
+    times = rng.randint(python.MAX_VALUES + 1, 60_000_000 // len(piece))
+    return Report(f"{RESULT}[", piece, times, "0]}")
 
 
-def _large(chance: random.Random) -> Answer:
-    return Answer(f'{RESULT}"', "x", chance.randint(65, 99) * 2**20, '"}')
+def _large(rng: random.Random) -> Report:
+    return Report(f'{RESULT}"', "x", rng.randint(65, 99) * 2**20, '"}')
 
 
-def _deep(chance: random.Random) -> Answer:
-    return Answer(RESULT, chance.choice(("[", '{"a":', '[{"a":[')), chance.randint(2_000, 200_000), "")
+def _deep(rng: random.Random) -> Report:
+    return Report(RESULT, rng.choice(("[", '{"a":', '[{"a":[')), rng.randint(2_000, 200_000), "")
 
 
-def _closed(chance: random.Random) -> Answer:
-    """Of as many levels as may be counted, and whole."""
-    depth = chance.randint(10_000, 200_000)
-    return Answer(f"{RESULT}{'[' * depth}", "]", depth, "}")
+def _deep_valid_report(rng: random.Random) -> Report:
+    """Return a valid report with deep lists."""
+    depth = rng.randint(10_000, 200_000)
+    return Report(f"{RESULT}{'[' * depth}", "]", depth, "}")
 
 
-def _wrong(chance: random.Random) -> Answer:
-    digits = "9" * chance.randint(4301, 9999)
-    failed = '{"ok": false, "type": %s, "message": %s, "traceback": %s}'
-    wrong = chance.choice(
+def _invalid_report(rng: random.Random) -> Report:
+    digits = "9" * rng.randint(4301, 9999)
+    failure = '{"ok": false, "type": %s, "message": %s, "traceback": %s}'
+    text = rng.choice(
         (
             *("", "[]", "1", "null", '"ok"', "{", "{}", '{"ok": true}', '{"ok": 1, "result": 1}', '{"ok": "true"}'),
-            *(failed % ("1", '"a"', '"b"'), failed % ('"a"', "null", '"b"'), failed % ('"a"', '"b"', "[]")),
+            *(failure % ("1", '"a"', '"b"'), failure % ('"a"', "null", '"b"'), failure % ('"a"', '"b"', "[]")),
             *(f"{RESULT}{digits}}}", f"{RESULT}1}}{RESULT}2}}", '{"ok": false, "too_deep": 1}', "\xff\xfe", "\x80"),
             *('{"ok": false}', '{"ok": null, "result": 1}', '{"result": 1}', "\0"),
         )
     )
-    return Answer(wrong, " ", chance.randint(0, 9999), "")
+    return Report(text, " ", rng.randint(0, 9999), "")
 
 
-MAKERS: tuple[Callable[[random.Random], Answer], ...] = (_dense, _deep, _wrong, _large, _closed)
+MAKERS: tuple[Callable[[random.Random], Report], ...] = (_dense, _deep, _invalid_report, _large, _deep_valid_report)
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
     for index in range(count):
         make = MAKERS[index % len(MAKERS)]
-        made = make(chance)
-        name = f"{made.start[:40]}, {made.times} times {made.piece}"
-        yield Attack(f"{make.__name__.strip('_')}: {name}", partial(_gets_through, made))
+        report = make(rng)
+        name = f"{report.start[:40]}, {report.times} times {report.piece}"
+        yield Attack(f"{make.__name__.strip('_')}: {name}", partial(_gets_through, report))
 
 
-def _gets_through(made: Answer) -> bool:
+def _gets_through(report: Report) -> bool:
     """Whether the report is accepted as a result. Exceptions other than refusals count as well."""
     try:
-        outcome = asyncio.run(call(TOOL, {"code": WRITES}, given=made._asdict()))
+        outcome = asyncio.run(call(TOOL, {"code": WRITES}, given=report._asdict()))
         json.dumps(outcome.result)
     except ToolError:
         return False
@@ -103,8 +103,8 @@ def _is_within(*_: object) -> bool:
     return False
 
 
-def _unguarded() -> AbstractContextManager[object]:
-    """Without a limit on values and on bytes."""
+def _disable_guard() -> AbstractContextManager[object]:
+    """Remove the limits on values and bytes."""
     guards = ExitStack()
     guards.enter_context(patch.object(python, "has_more_values", _is_within))
     guards.enter_context(patch.object(processes, "_MAX_RESPONSE", 2**30))
@@ -115,8 +115,8 @@ CLASS = AttackClass(
     "task_answers",
     _attacks,
     (
-        Attack("five million lists", partial(_gets_through, Answer(f"{RESULT}[", "[],", 5_000_000, "0]}"))),
-        Attack("a text of 65 MB", partial(_gets_through, Answer(f'{RESULT}"', "x", 65 * 2**20, '"}'))),
+        Attack("five million lists", partial(_gets_through, Report(f"{RESULT}[", "[],", 5_000_000, "0]}"))),
+        Attack("a text of 65 MB", partial(_gets_through, Report(f'{RESULT}"', "x", 65 * 2**20, '"}'))),
     ),
-    _unguarded,
+    _disable_guard,
 )

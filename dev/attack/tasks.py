@@ -126,8 +126,8 @@ class Target(NamedTuple):
     folder: Path
     secret: Path
 
-    def given(self, victim: str) -> dict[str, Any]:
-        """The names that an attack uses; the secret is made anew, as an attack may remove it."""
+    def names(self, victim: str) -> dict[str, Any]:
+        """The names that an attack uses; the secret is written again, as an attack may remove it."""
         self.secret.write_text(SECRET)
         pid = {"the worker": os.getpid(), "the supervisor": 0}.get(victim, self.victim)
         return {
@@ -147,21 +147,19 @@ class _Site:
     is_confined = True
 
 
-def _attack(way: str, what: str, code: str, victim: str = "") -> Attack:
-    return Attack(f"{what} {victim} {way}", partial(_gets_through, way, code, victim))
+def _attack(way: str, description: str, code: str, victim: str = "") -> Attack:
+    return Attack(f"{description} {victim} {way}", partial(_gets_through, way, code, victim))
 
 
 def _gets_through(way: str, code: str, victim: str) -> bool:
-    """Whether the code did what it wanted."""
-    given = _Site.target.given(victim)
+    """Whether the code got the access that it tried to get."""
+    names = _Site.target.names(victim)
     if victim == "the supervisor":
         code = f"victim = supervisor\n{code}"
-    answer = _value_of_said(
-        f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": given}
-    )
-    if answer != THROUGH and answer not in REFUSALS:
-        raise ValueError(f"this is no refusal: {answer}")
-    return answer == THROUGH
+    said = _value_of_said(f"given['supervisor'] = os.getppid()\n{HARNESS}{WAYS[way]}", {"attack": code, "given": names})
+    if said != THROUGH and said not in REFUSALS:
+        raise ValueError(f"this is no refusal: {said}")
+    return said == THROUGH
 
 
 def _value_of_said(code: str, given: dict[str, Any]) -> str:
@@ -174,24 +172,24 @@ def _value_of_said(code: str, given: dict[str, Any]) -> str:
     return outcome.error.code or outcome.error.message if outcome.error else str(outcome.result)
 
 
-def _leaving(what: str, number: int) -> Attack:
-    return Attack(f"leaves {what} {number}", partial(_stays, LEFT[what], number))
+def _leaving_attack(description: str, number: int) -> Attack:
+    return Attack(f"leaves {description} {number}", partial(_leaves_process, LEFT[description], number))
 
 
-def _stays(code: str, number: int) -> bool:
+def _leaves_process(code: str, number: int) -> bool:
     """Whether a process is left when the call has ended."""
     mark = f"noetl-left-{os.getpid()}-{number}"
-    answer = _value_of_said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
-    processes = list(_marked(mark.encode()))
+    said = _value_of_said(f"{LEAVE}{code}\nsaid = 'left'", {"mark": mark})
+    processes = list(_processes_with_mark(mark.encode()))
     for pid in processes:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    if answer != "left":
-        raise ValueError(f"it left nothing: {answer}")
+    if said != "left":
+        raise ValueError(f"it left nothing: {said}")
     return bool(processes)
 
 
-def _marked(mark: bytes) -> Iterator[int]:
+def _processes_with_mark(mark: bytes) -> Iterator[int]:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if (process / "cmdline").read_bytes().startswith(mark):
@@ -199,35 +197,35 @@ def _marked(mark: bytes) -> Iterator[int]:
 
 
 @functools.cache
-def _held() -> str:
-    """What keeps tasks from what, on this machine."""
+def _isolation() -> str:
+    """Return the description of the isolation of tasks on this machine."""
     return asyncio.run(describe_isolation())
 
 
 def _missing() -> str:
-    return "" if "landlock" in _held() else _held()
+    return "" if "landlock" in _isolation() else _isolation()
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
     """Processes, files, sockets and what is left behind, in turn. Without a kernel's list of ports or sockets, these
     are left out, as the worker says of them that they are not held.
     """
-    connects = CONNECTS if "TCP ports by list" in _held() else {}
-    sockets = SOCKETS if "sockets by list" in _held() else {}
+    connects = CONNECTS if "TCP ports by list" in _isolation() else {}
+    sockets = SOCKETS if "sockets by list" in _isolation() else {}
     for index in range(count):
-        way = chance.choice(list(WAYS))
+        way = rng.choice(list(WAYS))
         if index % 4 == 0:
-            what = chance.choice(list(PROCESSES))
-            yield _attack(way, what, PROCESSES[what], chance.choice(VICTIMS))
+            name = rng.choice(list(PROCESSES))
+            yield _attack(way, name, PROCESSES[name], rng.choice(VICTIMS))
         elif index % 4 == 3:
-            yield _leaving(chance.choice(list(LEFT)), chance.randrange(10**6))
+            yield _leaving_attack(rng.choice(list(LEFT)), rng.randrange(10**6))
         else:
             table = ({**connects, **sockets} or FILES) if index % 4 == 1 else FILES
-            what = chance.choice(list(table))
-            yield _attack(way, what, table[what])
+            name = rng.choice(list(table))
+            yield _attack(way, name, table[name])
 
 
-def _unguarded() -> AbstractContextManager[object]:
+def _disable_guard() -> AbstractContextManager[object]:
     """The same code in a process of the worker's account."""
     return patch.object(_Site, "is_confined", False)
 
@@ -240,13 +238,13 @@ def _site() -> Generator[None]:
     (folder / "own").mkdir()
     (folder / "own").chmod(0o777)
     (folder / "private").mkdir(mode=0o700)
-    with ExitStack() as held:
-        server = held.enter_context(socket.create_server(("127.0.0.1", 0)))
-        unix = held.enter_context(socket.socket(socket.AF_UNIX))
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unix = stack.enter_context(socket.socket(socket.AF_UNIX))
         unix.bind(str(folder / "socket"))
         (folder / "socket").chmod(0o777)
         unix.listen()
-        victim = held.enter_context(
+        victim = stack.enter_context(
             subprocess.Popen(
                 [sys.executable, "-c", "input()"],
                 stdin=subprocess.PIPE,
@@ -254,10 +252,10 @@ def _site() -> Generator[None]:
                 env={**os.environ, "NOETL_CREDENTIAL_PG": SECRET},
             )
         )
-        held.callback(victim.kill)
+        stack.callback(victim.kill)
         target = Target(victim.pid, server.getsockname()[1], folder, folder / "private/credentials.yaml")
-        held.enter_context(patch.object(_Site, "target", target, create=True))
-        held.enter_context(patch.dict(os.environ, {DIRECTORIES_VARIABLE: str(folder / "own")}))
+        stack.enter_context(patch.object(_Site, "target", target, create=True))
+        stack.enter_context(patch.dict(os.environ, {DIRECTORIES_VARIABLE: str(folder / "own")}))
         yield
 
 
@@ -270,10 +268,10 @@ CLASS = AttackClass(
         _attack("in a program", "overwritten", FILES["overwritten"]),
         _attack("in a thread", "TCP", CONNECTS["TCP"]),
         _attack("in a session", "a Unix socket", SOCKETS["a Unix socket"]),
-        _leaving("a session", 1),
-        _leaving("forked twice", 2),
+        _leaving_attack("a session", 1),
+        _leaving_attack("forked twice", 2),
     ),
-    _unguarded,
+    _disable_guard,
     _site,
     _missing,
 )

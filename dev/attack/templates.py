@@ -55,10 +55,10 @@ ENDLESS = (
 )
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
     """A quarter of them works without end."""
-    endless = [code.replace("N", str(chance.randint(8, 12))) for code in chance.choices(ENDLESS, k=count // 4)]
-    ways = chance.sample(list(product(OBJECTS, ROUTES, FRAMES)), count - len(endless))
+    endless = [code.replace("N", str(rng.randint(8, 12))) for code in rng.choices(ENDLESS, k=count // 4)]
+    ways = rng.sample(list(product(OBJECTS, ROUTES, FRAMES)), count - len(endless))
     reaching = [frame.format(route.format(target)) for target, route, frame in ways]
     for source in (*endless, *reaching):
         yield _attack(source)
@@ -86,7 +86,7 @@ def _plainly(source: str, scope: Mapping[str, Json]) -> Json:
     return Environment().from_string(source).render(scope)
 
 
-def _unguarded() -> AbstractContextManager[object]:
+def _disable_guard() -> AbstractContextManager[object]:
     """Plain Jinja."""
     return patch.object(_Guard, "render", staticmethod(_plainly))
 
@@ -99,5 +99,5 @@ CLASS = AttackClass(
         _attack("{{ '{0.__class__}'.format(1) }}"),
         _attack("{{ rows | map(attribute='__class__') | list }}"),
     ),
-    _unguarded,
+    _disable_guard,
 )

@@ -15,20 +15,20 @@ __all__ = ["EXECUTION", "Context", "call"]
 
 EXECUTION = "42"
 SECONDS = 60.0
-"""Far more than any call takes that is stopped."""
+"""The time limit, far above the duration of a call that is stopped."""
 
 
 class Context:
-    """What a tool may ask, over these credentials by name."""
+    """The context of a call, with these credentials by name."""
 
     attempt = 1
 
-    def __init__(self, named: Mapping[str, Mapping[str, Json]]) -> None:
-        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
+    def __init__(self, credentials: Mapping[str, Mapping[str, Json]]) -> None:
+        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in credentials.items()}
         self._credentials = Credentials(CredentialSource(environment=environment))
 
     def heartbeat(self) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
@@ -40,7 +40,7 @@ class Context:
         return self._credentials.truncate(text, limit)
 
     def output(self, stream: OutputStream, text: str) -> None:
-        """Nobody reads it."""
+        """Do nothing."""
 
 
 async def call(
@@ -51,10 +51,12 @@ async def call(
     limit: float | None = None,
     credentials: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Outcome:
-    """One call, with the first of the credentials. Raises ToolError where it is refused, TimeoutError where it takes
-    far too long.
+    """Call the tool with the first of the credentials. Raises ToolError if the call is refused, TimeoutError if it
+    takes far too long.
     """
-    named = credentials or {}
-    made = Request(tool.spec.kind, config, given or {}, next(iter(named), None), limit, execution_id=EXECUTION)
+    credentials_by_name = credentials or {}
+    request = Request(
+        tool.spec.kind, config, given or {}, next(iter(credentials_by_name), None), limit, execution_id=EXECUTION
+    )
     async with asyncio.timeout(SECONDS):
-        return await tool.run(made, Context(named))
+        return await tool.run(request, Context(credentials_by_name))

@@ -24,60 +24,60 @@ workflow:
     tool: {kind: noop}
 workload:
   a: """
-GROWN = 10_000_000
-"""Characters that a text of some hundred may grow to where nothing bounds it."""
+GROWTH_LIMIT = 10_000_000
+"""The length in characters from which a text that was loaded counts as having grown."""
 
-_ran: list[str] = []
-
-
-def run(what: str) -> None:
-    """What a tag calls that runs code."""
-    _ran.append(what)
+_executed_tags: list[str] = []
 
 
-def _aliases(chance: random.Random) -> str:
-    width, levels = chance.randint(8, 14), chance.randint(7, 40)
-    listed = (f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels))
-    return "{a0: &a0 [x, x], " + ", ".join(listed) + "}"
+def run(description: str) -> None:
+    """Record that a tag has run code."""
+    _executed_tags.append(description)
 
 
-def _merges(chance: random.Random) -> str:
-    keys, times = chance.randint(200, 1000), chance.randint(1000, 9999)
+def _aliases(rng: random.Random) -> str:
+    width, levels = rng.randint(8, 14), rng.randint(7, 40)
+    lists = (f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels))
+    return "{a0: &a0 [x, x], " + ", ".join(lists) + "}"
+
+
+def _merges(rng: random.Random) -> str:
+    keys, times = rng.randint(200, 1000), rng.randint(1000, 9999)
     return "{m: &m {" + ",".join(f"k{n}: 1" for n in range(keys)) + "}, b: {<<: [" + "*m," * times + "]}}"
 
 
-def _nested_merges(chance: random.Random) -> str:
-    depth, keys = chance.randint(50, 90), chance.randint(5_000, 90_000)
+def _nested_merges(rng: random.Random) -> str:
+    depth, keys = rng.randint(50, 90), rng.randint(5_000, 90_000)
     return "{<<: " * depth + "{" + ",".join(f"k{n}: 1" for n in range(keys)) + "}" * (depth + 1)
 
 
-def _text_aliases(chance: random.Random) -> str:
-    times = chance.randint(30, 3000)
+def _text_aliases(rng: random.Random) -> str:
+    times = rng.randint(30, 3000)
     return "[&t " + "x" * (3_000_000 // times + 1000) * 10 + ", " + "*t," * times + "]"
 
 
-def _self_alias(chance: random.Random) -> str:
-    return "&s [" + "[" * (depth := chance.randint(0, 50)) + "*s" + "]" * depth + "]"
+def _self_alias(rng: random.Random) -> str:
+    return "&s [" + "[" * (depth := rng.randint(0, 50)) + "*s" + "]" * depth + "]"
 
 
-def _deep(chance: random.Random) -> str:
-    opening, closing = chance.choice((("[", "]"), ("{a: ", "}"), ("[{a: ", "}]"), ("- ", ""), ("? ", ""), ("[", "")))
-    depth = chance.randint(101, 400_000)
+def _deep(rng: random.Random) -> str:
+    opening, closing = rng.choice((("[", "]"), ("{a: ", "}"), ("[{a: ", "}]"), ("- ", ""), ("? ", ""), ("[", "")))
+    depth = rng.randint(101, 400_000)
     return opening * depth + closing * depth
 
 
-def _dense(chance: random.Random) -> str:
-    piece = chance.choice(("[],", "{},", "1,", "a,", "'',", "~,"))
-    return "[" + piece * chance.randint(700_000, 1_300_000) + "]"
+def _dense(rng: random.Random) -> str:
+    piece = rng.choice(("[],", "{},", "1,", "a,", "'',", "~,"))
+    return "[" + piece * rng.randint(700_000, 1_300_000) + "]"
 
 
-def _dense_lists(chance: random.Random) -> str:
-    inner = "[" + "[]," * (size := chance.randint(300, 3000)) + "],"
+def _dense_lists(rng: random.Random) -> str:
+    inner = "[" + "[]," * (size := rng.randint(300, 3000)) + "],"
     return "[" + inner * (4_000_000 // (3 * size)) + "]"
 
 
-def _tag(chance: random.Random) -> str:
-    kind = chance.choice(
+def _tag(rng: random.Random) -> str:
+    kind = rng.choice(
         (
             "!!python/object/apply:dev.attack.yaml_texts.run",
             "!!python/object/new:dev.attack.yaml_texts.run",
@@ -91,16 +91,16 @@ def _tag(chance: random.Random) -> str:
             "!<tag:yaml.org,2002:python/object/apply:dev.attack.yaml_texts.run>",
         )
     )
-    return f"{kind} [tag{chance.randrange(1000)}]"
+    return f"{kind} [tag{rng.randrange(1000)}]"
 
 
-def _number(chance: random.Random) -> str:
-    first, digit = chance.choice((("", "9"), ("", "1:"), ("0x", "f"), ("", "1_")))
-    return first + digit * chance.randint(200, 100_000) + "1"
+def _number(rng: random.Random) -> str:
+    prefix, digit = rng.choice((("", "9"), ("", "1:"), ("0x", "f"), ("", "1_")))
+    return prefix + digit * rng.randint(200, 100_000) + "1"
 
 
-def _odd(chance: random.Random) -> str:
-    return chance.choice(
+def _invalid_text(rng: random.Random) -> str:
+    return rng.choice(
         (
             "x\0y",
             "\x1b[2J",
@@ -116,20 +116,32 @@ def _odd(chance: random.Random) -> str:
 
 
 MAKERS: tuple[Callable[[random.Random], str], ...] = (
-    *(_aliases, _merges, _nested_merges, _text_aliases, _self_alias, _deep, _dense, _dense_lists, _tag, _number, _odd),
+    *(
+        _aliases,
+        _merges,
+        _nested_merges,
+        _text_aliases,
+        _self_alias,
+        _deep,
+        _dense,
+        _dense_lists,
+        _tag,
+        _number,
+        _invalid_text,
+    ),
 )
 
 
-def _attacks(chance: random.Random, count: int) -> Iterator[Attack]:
-    """All makers in turn."""
+def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
+    """Yield texts of all makers in turn."""
     for index in range(count):
         make = MAKERS[index % len(MAKERS)]
-        text = make(chance)
+        text = make(rng)
         yield _attack(f"{make.__name__.strip('_')}: {text[:60]}", text)
 
 
-def _attack(what: str, text: str) -> Attack:
-    return Attack(what, partial(_gets_through, text))
+def _attack(description: str, text: str) -> Attack:
+    return Attack(description, partial(_gets_through, text))
 
 
 def _compiles(text: str) -> bool:
@@ -137,22 +149,22 @@ def _compiles(text: str) -> bool:
 
 
 def _loads(text: str) -> bool:
-    """With a loader that trusts its text, written out as a request to a server would be."""
-    return len(json.dumps(yaml.unsafe_load(text))) > GROWN
+    """Whether the text grows when it is loaded by an unsafe loader and written as JSON."""
+    return len(json.dumps(yaml.unsafe_load(text))) > GROWTH_LIMIT
 
 
 class _Guard:
-    """What reads the text; true when it went through."""
+    """The reader of the text, which returns whether the text got through."""
 
     read = staticmethod(_compiles)
 
 
 def _gets_through(text: str) -> bool:
-    _ran.clear()
-    return _Guard.read(text) or bool(_ran)
+    _executed_tags.clear()
+    return _Guard.read(text) or bool(_executed_tags)
 
 
-def _unguarded() -> AbstractContextManager[object]:
+def _disable_guard() -> AbstractContextManager[object]:
     return patch.object(_Guard, "read", staticmethod(_loads))
 
 
@@ -167,5 +179,5 @@ CLASS = AttackClass(
         ),
         _attack("brackets", "[" * 100_000 + "]" * 100_000)._replace(effect="RecursionError"),
     ),
-    _unguarded,
+    _disable_guard,
 )

@@ -96,17 +96,17 @@ def playbook(step: str, count: int, salt: str = "limit") -> str:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """Seconds of processor time."""
+    """Return the seconds of processor time."""
     gc.collect()
-    began = time.process_time()
+    start = time.process_time()
     work()
-    return time.process_time() - began
+    return time.process_time() - start
 
 
 def pairs(rounds: int, ours: Callable[[], float], theirs: Callable[[], float]) -> tuple[float, float]:
     """Return the minimum of each; the sides alternate, so that other load affects both."""
     timings = [(ours(), theirs()) for _ in range(rounds)]
-    return min(own for own, _ in timings), min(other for _, other in timings)
+    return min(our_time for our_time, _ in timings), min(their_time for _, their_time in timings)
 
 
 def compilation(step: str, count: int, rounds: int) -> tuple[float, float]:
@@ -116,7 +116,7 @@ def compilation(step: str, count: int, rounds: int) -> tuple[float, float]:
 
     def ours() -> float:
         text = playbook(step, count, next(salts))
-        return timed(lambda: compiled(text))
+        return timed(lambda: check_compiles(text))
 
     def theirs() -> float:
         salt = next(salts)
@@ -129,7 +129,7 @@ def compilation(step: str, count: int, rounds: int) -> tuple[float, float]:
     return pairs(rounds, ours, theirs)
 
 
-def compiled(text: str) -> None:
+def check_compiles(text: str) -> None:
     result = compile_text(text)
     if result.graph is None:
         raise SystemExit(f"the bench's own playbook does not compile: {result.diagnostics[0]}")
@@ -156,9 +156,9 @@ def process(folder: str, *arguments: str) -> float:
     """Measure seconds of wall time as of an installed program, with its bytecode in the folder."""
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    began = time.perf_counter()
+    start = time.perf_counter()
     subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment)
-    return time.perf_counter() - began
+    return time.perf_counter() - start
 
 
 def processes(*arguments: str) -> tuple[float, float]:

@@ -53,11 +53,11 @@ def result_of(number: int) -> Any:
     return random.Random(number).randbytes(result_bytes // 2).hex() if result_bytes else number
 
 
-def answer(request: Request, _context: ToolContext) -> Any:
+def respond(request: Request, _context: ToolContext) -> Any:
     return result_of(request.config["result"])
 
 
-TOOLS: dict[str, Tool] = {"noop": FakeTool("noop", answer)}
+TOOLS: dict[str, Tool] = {"noop": FakeTool("noop", respond)}
 
 
 @activity.defn(name="bench.same")
@@ -65,7 +65,7 @@ async def same(number: int) -> Any:
     return result_of(number)
 
 
-async def one(index: int, is_ours: bool) -> Any:
+async def execute_call(index: int, is_ours: bool) -> Any:
     """Return the result of a call with the argument of our interpreter, or with the smallest one."""
     if not is_ours:
         return await workflow.execute_activity(same, index, start_to_close_timeout=timedelta(minutes=5))
@@ -91,11 +91,11 @@ async def one(index: int, is_ours: bool) -> Any:
 
 @workflow.defn(name="HandSequence", sandboxed=False)
 class HandSequence:
-    """Its result is that of the last call, as that of a playbook is; the results of all where it is a loop."""
+    """Returns the result of the last call, as a playbook does, or all results as a loop does."""
 
     @workflow.run
     async def run(self, is_ours: bool, is_loop: bool) -> Any:
-        results = [await one(index, is_ours) for index in range(COUNT)]
+        results = [await execute_call(index, is_ours) for index in range(COUNT)]
         return results if is_loop else results[-1]
 
 
@@ -103,12 +103,12 @@ class HandSequence:
 class HandFan:
     @workflow.run
     async def run(self, is_ours: bool, _is_loop: bool) -> list[Any]:
-        return await asyncio.gather(*(one(index, is_ours) for index in range(COUNT)))
+        return await asyncio.gather(*(execute_call(index, is_ours) for index in range(COUNT)))
 
 
 @workflow.defn(name="HandChild", sandboxed=False)
 class HandChild:
-    """A loop has a child workflow of its own. The results of all calls are that of the run, as of a playbook."""
+    """A loop has a child workflow of its own. It returns the results of all calls, as a playbook does."""
 
     @workflow.run
     async def run(self, name: str, is_ours: bool) -> list[Any]:
@@ -214,12 +214,12 @@ def show(by_type: dict[str, list[HistoryEvent]], options: argparse.Namespace) ->
             name: sum((Counter({name_of(event): event.ByteSize()}) for event in events), Counter[str]())
             for name, events in by_type.items()
         }
-        for kind in sorted({kind for sized in sizes.values() for kind in sized}):
-            columns = "".join(f"{sized[kind]:12,}" for sized in sizes.values())
+        for kind in sorted({kind for size_by_type in sizes.values() for kind in size_by_type}):
+            columns = "".join(f"{size_by_type[kind]:12,}" for size_by_type in sizes.values())
             print(f"    {kind.lower():46}{columns}")
     if options.show:
-        last: dict[str, Any] = {name_of(event): event for event in by_type["playbook"]}
-        print("\n".join(in_place(event) for event in last.values()))
+        last_events: dict[str, Any] = {name_of(event): event for event in by_type["playbook"]}
+        print("\n".join(in_place(event) for event in last_events.values()))
 
 
 def main() -> None:

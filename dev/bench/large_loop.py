@@ -87,14 +87,14 @@ async def histories(client: Client, workflow_id: str) -> Histories:
 
 async def longest_task(client: Client, run: WorkflowExecution) -> float:
     """The milliseconds between start and completion of the longest workflow task of a run."""
-    started: dict[int, int] = {}
+    start_times: dict[int, int] = {}
     longest = 0.0
     async for event in client.get_workflow_handle(run.id, run_id=run.run_id).fetch_history_events():
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
-            started[event.event_id] = event.event_time.ToMilliseconds()
+            start_times[event.event_id] = event.event_time.ToMilliseconds()
         elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
-            began = started[event.workflow_task_completed_event_attributes.started_event_id]
-            longest = max(longest, event.event_time.ToMilliseconds() - began)
+            start = start_times[event.workflow_task_completed_event_attributes.started_event_id]
+            longest = max(longest, event.event_time.ToMilliseconds() - start)
     return longest
 
 
@@ -126,7 +126,7 @@ class Rows:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
 
-    async def emptied(self) -> None:
+    async def empty_table(self) -> None:
         """Create the table, or empty it."""
         await self._value(f"create table if not exists {TABLE} (n int); truncate {TABLE}")
 
@@ -154,7 +154,7 @@ async def measure(addresses: Addresses, sizes: list[int], playbooks: list[str], 
             rates: list[float] = []
             for playbook in playbooks:
                 if rows is not None:
-                    await rows.emptied()
+                    await rows.empty_table()
                 rates.append(await measure_one(noetl, addresses, playbook, size))
                 if rows is not None:
                     print(f"{await rows.table_row(size):>130}")
@@ -162,28 +162,28 @@ async def measure(addresses: Addresses, sizes: list[int], playbooks: list[str], 
                 print(f"{size:,} items: {rates[-1] / rates[0]:.1f} times as fast in frames", flush=True)
 
 
-class Ran(NamedTuple):
+class ClientRun(NamedTuple):
     """What the client knows of a run."""
 
     workflow_id: str
     seconds: float
 
 
-def run_as_client(temporal: str, postgres: str, playbook: str, size: int) -> Ran:
+def run_as_client(temporal: str, postgres: str, playbook: str, size: int) -> ClientRun:
     """Submit a run and check its result, in a process of the client's own."""
-    return asyncio.run(_submitted(temporal, postgres, playbook, size))
+    return asyncio.run(_submit(temporal, postgres, playbook, size))
 
 
-async def _submitted(temporal: str, postgres: str, playbook: str, size: int) -> Ran:
+async def _submit(temporal: str, postgres: str, playbook: str, size: int) -> ClientRun:
     noetl = await NoetlClient.connect(temporal, dsn=postgres, tools={"noop": TOOL})
     graph, items = compile_or_raise(playbook), list(range(size))
-    began = time.perf_counter()
+    start = time.perf_counter()
     handle = await noetl.submit(graph, {"items": items})
     report = await handle.result()
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - start
     if report.status != "completed" or report.result != size:
         raise ValueError(f"the playbook {report.status}: {report.failures.kept[:3]}")
-    return Ran(handle.workflow_id, seconds)
+    return ClientRun(handle.workflow_id, seconds)
 
 
 async def measure_one(noetl: NoetlClient, addresses: Addresses, playbook: str, size: int) -> float:
@@ -191,13 +191,13 @@ async def measure_one(noetl: NoetlClient, addresses: Addresses, playbook: str, s
     options, cpu = (addresses.temporal, addresses.postgres, playbook, size), time.process_time()
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as client:
         async with peak_memory() as peak:
-            ran = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *options)
-    seconds, cpu = ran.seconds, time.process_time() - cpu
+            run = await asyncio.get_running_loop().run_in_executor(client, run_as_client, *options)
+    seconds, cpu = run.seconds, time.process_time() - cpu
     await asyncio.sleep(1)
-    measured = await histories(noetl.temporal, ran.workflow_id)
+    measurements = await histories(noetl.temporal, run.workflow_id)
     rate = f"{size / seconds:.0f}", f"{cpu * 1000 / size:.2f}", f"{peak[0] / 1e6:.0f}"
-    columns = f"{measured.workflows:,}", f"{measured.bytes / size:,.0f}", f"{measured.most_events:,}"
-    largest = f"{measured.most_bytes / 1e3:,.0f}", f"{measured.longest_task:,.0f}"
+    columns = f"{measurements.workflows:,}", f"{measurements.bytes / size:,.0f}", f"{measurements.most_events:,}"
+    largest = f"{measurements.most_bytes / 1e3:,.0f}", f"{measurements.longest_task:,.0f}"
     row = f"{size:,}", f"{seconds:.1f}", *rate, *columns, *largest
     print("".join(f"{cell:>13}" for cell in row), flush=True)
     return size / seconds

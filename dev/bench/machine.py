@@ -32,10 +32,10 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Command, Finish, LoadValue, RunChunk, StoreValues
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     Continued,
-    Event,
+    Fact,
     Started,
     ToolFinished,
     ValueLoaded,
@@ -92,19 +92,19 @@ SHAPES: dict[str, tuple[str, int]] = {
 
 
 class Cost(NamedTuple):
-    """Facts fed, and the seconds of one: the mean, that of the first and last tenth, and of the best stretch between
-    these, which is what a machine with nothing else to do would show.
+    """The number of facts, and the seconds of one: the mean of all, of the first and last tenth, and of the best window
+    between these, which approximates an idle computer.
     """
 
     facts: int
     mean: float
-    first: float
-    last: float
+    first_tenth: float
+    last_tenth: float
     best: float
 
 
 class Meter:
-    """Feeds machines, and counts."""
+    """Feeds facts to machines, and measures the seconds of each."""
 
     def __init__(self) -> None:
         self.laps: list[float] = []
@@ -112,7 +112,7 @@ class Meter:
         self._values = SimulatedValues(random.Random(1))
 
     def drive(self, machine: Machine | LoopMachine, items: int = 0) -> None:
-        in_flight: deque[Callable[[int], Event]] = deque([partial(Started, payload={"items": list(range(items))})])
+        in_flight: deque[Callable[[int], Fact]] = deque([partial(Started, payload={"items": list(range(items))})])
         while in_flight:
             commands = self._feed(machine, in_flight.popleft())
             while machine.has_work:
@@ -128,15 +128,15 @@ class Meter:
         best = min(statistics.mean(window) for window in windows)
         return Cost(len(laps), statistics.mean(laps), sum(laps[:tenth]) / tenth, sum(laps[-tenth:]) / tenth, best)
 
-    def _feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Event]) -> list[Command]:
+    def _feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
         self._now += 1
         event = fact(self._now)
-        began = time.thread_time()
+        start = time.thread_time()
         commands = machine.feed(event)
-        self.laps.append(time.thread_time() - began)
+        self.laps.append(time.thread_time() - start)
         return commands
 
-    def _answers(self, commands: Iterable[Command]) -> Iterator[Callable[[int], Event]]:
+    def _answers(self, commands: Iterable[Command]) -> Iterator[Callable[[int], Fact]]:
         for command in commands:
             match command:
                 case CallTool(call):
@@ -158,19 +158,19 @@ class Meter:
 
 def _report(call: ToolCall, at: int) -> ToolReport:
     """Return the report of a successful call: a rule with ``again`` matches until page 3."""
-    again = call.page is not None and call.page < 3
+    is_repeated = call.page is not None and call.page < 3
     attempt = AttemptRecord(1, at, "ok", at + 1, worker="1@bench")
     result = {"data": [call.page]} if call.page else call.config.get("result")
     return ToolReport(
         {"status": "ok", "result": result},
-        rule=0 if again else None,
+        rule=0 if is_repeated else None,
         attempts=(attempt,),
         counts=AttemptCounts(1, 1, 1),
     )
 
 
 @contextmanager
-def profiled(is_wanted: bool) -> Generator[None]:
+def print_profile(is_wanted: bool) -> Generator[None]:
     profile = cProfile.Profile(time.thread_time)
     if is_wanted:
         profile.enable()
@@ -188,12 +188,12 @@ def facts(only: str, is_profiled: bool) -> None:
         if only not in name:
             continue
         meter, machine = Meter(), Machine(compile_or_raise(text), execution_id=1, limit=STORED_BYTES)
-        with profiled(is_profiled):
+        with print_profile(is_profiled):
             meter.drive(machine, items)
         cost = meter.cost()
         print(
             f"{name:34}{cost.facts:9,}{cost.mean * 1e6:12.1f}"
-            f"{cost.first * 1e6:14.1f}{cost.last * 1e6:12.1f}{cost.best * 1e6:8.1f}"
+            f"{cost.first_tenth * 1e6:14.1f}{cost.last_tenth * 1e6:12.1f}{cost.best * 1e6:8.1f}"
         )
 
 
@@ -202,12 +202,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="shapes whose name has this, or 'replay'")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--histories", type=Path)
-    wanted = parser.parse_args()
-    if wanted.only != "replay":
-        facts(wanted.only, wanted.profile)
-    if wanted.only in ("", "replay"):
-        with profiled(wanted.profile):
-            replays(wanted.histories)
+    options = parser.parse_args()
+    if options.only != "replay":
+        facts(options.only, options.profile)
+    if options.only in ("", "replay"):
+        with print_profile(options.profile):
+            replays(options.histories)
 
 
 if __name__ == "__main__":

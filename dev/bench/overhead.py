@@ -47,7 +47,7 @@ async def hand_activity(index: int) -> int:
     return index
 
 
-async def one(index: int) -> int:
+async def call_by_hand(index: int) -> int:
     return await workflow.execute_activity(
         hand_activity,
         index,
@@ -62,7 +62,7 @@ class HandSequence:
 
     @workflow.run
     async def run(self, count: int, _in_flight: int) -> int:
-        return len([await one(index) for index in range(count)])
+        return len([await call_by_hand(index) for index in range(count)])
 
 
 @workflow.defn(name="HandChunk", sandboxed=False)
@@ -71,18 +71,18 @@ class HandChunk:
     async def run(self, count: int, in_flight: int) -> list[int]:
         limit = asyncio.Semaphore(in_flight)
 
-        async def bounded(index: int) -> int:
+        async def limited_call(index: int) -> int:
             async with limit:
-                return await one(index)
+                return await call_by_hand(index)
 
-        return await asyncio.gather(*(bounded(index) for index in range(count)))
+        return await asyncio.gather(*(limited_call(index) for index in range(count)))
 
 
 @workflow.defn(name="HandLoop", sandboxed=False)
 class HandLoop:
     @workflow.run
     async def run(self, count: int, in_flight: int) -> int:
-        sizes = [min(CHUNK, count - first) for first in range(0, count, CHUNK)]
+        sizes = [min(CHUNK, count - start) for start in range(0, count, CHUNK)]
         share = in_flight // min(CHUNKS_IN_FLIGHT, len(sizes))
         limit = asyncio.Semaphore(CHUNKS_IN_FLIGHT)
 
@@ -149,14 +149,14 @@ SHAPES = {
 }
 
 
-def answer(request: Request, _context: ToolContext) -> Any:
+def respond(request: Request, _context: ToolContext) -> Any:
     if request.kind == "noop":
         return request.config["result"]
     params: Any = request.config["params"]
     return {"items": [params["page"]], "page": params["page"], "more": True}
 
 
-TOOLS: dict[str, Tool] = {kind: FakeTool(kind, answer) for kind in ("noop", "http")}
+TOOLS: dict[str, Tool] = {kind: FakeTool(kind, respond) for kind in ("noop", "http")}
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,7 @@ class Cost(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """Each runs a shape and returns the id of its workflow."""
+    """Two functions that run a shape and return the id of its workflow."""
 
     by_hand: Callable[[Shape], Awaitable[str]]
     by_playbook: Callable[[Shape], Awaitable[str]]
@@ -183,10 +183,10 @@ def family() -> Iterator[list[str]]:
             stats[int(path.parent.name)] = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-    known = {os.getpid()}
-    while new := {pid for pid, fields in stats.items() if int(fields[1]) in known} - known:
-        known |= new
-    return (fields for pid, fields in stats.items() if pid in known)
+    pids = {os.getpid()}
+    while new := {pid for pid, fields in stats.items() if int(fields[1]) in pids} - pids:
+        pids |= new
+    return (fields for pid, fields in stats.items() if pid in pids)
 
 
 def cpu_seconds() -> float:
@@ -194,7 +194,7 @@ def cpu_seconds() -> float:
 
 
 async def history_of(client: Client, workflow_id: str) -> tuple[int, int]:
-    """Events and bytes of a workflow and of its children, all their runs."""
+    """Return the events and bytes of all runs of a workflow and its children."""
     query = f"WorkflowId = '{workflow_id}' OR RootWorkflowId = '{workflow_id}'"
     runs = {workflow.run_id: workflow.id async for workflow in client.list_workflows(query)}
     descriptions = [
@@ -205,9 +205,9 @@ async def history_of(client: Client, workflow_id: str) -> tuple[int, int]:
 
 
 async def cost_of(client: Client, run: Callable[[Shape], Awaitable[str]], shape: Shape) -> Cost:
-    cpu, began = cpu_seconds(), time.perf_counter()
+    cpu, start = cpu_seconds(), time.perf_counter()
     workflow_id = await run(shape)
-    seconds, cpu = time.perf_counter() - began, cpu_seconds() - cpu
+    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
     await asyncio.sleep(0.5)  # visibility is written a little later
     return Cost(seconds, cpu, *await history_of(client, workflow_id))
 

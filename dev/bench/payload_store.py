@@ -29,15 +29,15 @@ TITLES = ("", "stored/s", "loaded/s", "loaded again/s")
 
 async def rate(work: Sequence[Callable[[], Awaitable[object]]], at_once: int) -> float:
     """Return how many calls of ``work`` end per second."""
-    free = asyncio.Semaphore(at_once)
+    slots = asyncio.Semaphore(at_once)
 
-    async def one(what: Callable[[], Awaitable[object]]) -> None:
-        async with free:
-            await what()
+    async def limited_call(call: Callable[[], Awaitable[object]]) -> None:
+        async with slots:
+            await call()
 
-    began = time.perf_counter()
-    await asyncio.gather(*map(one, work))
-    return len(work) / (time.perf_counter() - began)
+    start = time.perf_counter()
+    await asyncio.gather(*map(limited_call, work))
+    return len(work) / (time.perf_counter() - start)
 
 
 async def measure(dsn: str, count: int, size: int, at_once: int) -> list[float]:
@@ -51,10 +51,10 @@ async def measure(dsn: str, count: int, size: int, at_once: int) -> list[float]:
     async def load(driver: PayloadStore, claim: StorageDriverClaim) -> None:
         await driver.retrieve(StorageDriverRetrieveContext(), [claim])
 
-    first, second = PayloadStore(dsn), PayloadStore(f"{dsn}?application_name=another{at_once}")
-    stored = await rate([partial(store, first, value) for value in payloads], at_once)
-    loads = [partial(load, second, stored_claim) for stored_claim in claims]
-    return [stored, await rate(loads, at_once), await rate(loads, at_once)]
+    writer, reader = PayloadStore(dsn), PayloadStore(f"{dsn}?application_name=another{at_once}")
+    store_rate = await rate([partial(store, writer, value) for value in payloads], at_once)
+    loads = [partial(load, reader, stored_claim) for stored_claim in claims]
+    return [store_rate, await rate(loads, at_once), await rate(loads, at_once)]
 
 
 async def measure_all(dsn: str, count: int, size: int, at_once: int) -> None:

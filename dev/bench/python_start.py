@@ -55,15 +55,15 @@ async def interpreter() -> None:
 async def milliseconds(work: Callable[[], Awaitable[None]]) -> list[float]:
     times: list[float] = []
     for _ in range(CALLS):
-        begun = time.perf_counter()
+        start = time.perf_counter()
         await work()
-        times.append(1000 * (time.perf_counter() - begun))
+        times.append(1000 * (time.perf_counter() - start))
     return times
 
 
 async def main() -> None:
-    for name, measured in (("call", call), ("interpreter", interpreter)):
-        times = await milliseconds(measured)
+    for name, work in (("call", call), ("interpreter", interpreter)):
+        times = await milliseconds(work)
         print(f"{name:12} least {min(times):6.1f} ms, median {statistics.median(times):6.1f} ms")
 
 

@@ -78,7 +78,7 @@ async def by_hand(client: Client) -> list[WorkflowHistory]:
     return histories
 
 
-async def recorded(address: str) -> list[WorkflowHistory]:
+async def record(address: str) -> list[WorkflowHistory]:
     """Record all runs of both sides. Hand-written workflows use Temporal's own converter."""
     noetl = await NoetlClient.connect(address, tools={"noop": TOOL})
     recorded_histories = await by_hand(await Client.connect(address))
@@ -94,7 +94,7 @@ def long_histories(folder: Path | None) -> list[WorkflowHistory]:
     if folder is not None and (files := sorted(folder.glob("*.json"))):
         return [history_in(file.read_text()) for file in files]
     with tempfile.TemporaryDirectory() as home, owned_stack(Home(Path(home)), "run") as (_, addresses):
-        recorded_histories = asyncio.run(recorded(addresses.temporal))
+        recorded_histories = asyncio.run(record(addresses.temporal))
     if folder is not None:
         for index, history in enumerate(recorded_histories):
             (folder / f"{index}.json").write_text(history.to_json())
@@ -116,19 +116,19 @@ async def replay_by_hand(history: WorkflowHistory) -> None:
 
 
 def seconds_of(run: Replay, histories: Iterable[WorkflowHistory]) -> float:
-    """The processor's seconds in all threads of this process: other processes do not count."""
+    """Return the processor seconds of all threads of this process."""
 
     async def all_of_them() -> float:
-        began = time.process_time()
+        start = time.process_time()
         for history in histories:
             await run(history)
-        return time.process_time() - began
+        return time.process_time() - start
 
     return asyncio.run(all_of_them())
 
 
 def rates(histories: list[WorkflowHistory]) -> list[float]:
-    """Events a second of each: the median of rounds in which all take turns, as the machine is never quiet."""
+    """Return the events per second of each history: the median of rounds in which all take turns."""
     rounds = [
         [
             len(history.events)
@@ -150,9 +150,9 @@ def replays(folder: Path | None) -> None:
             seconds += seconds_of(replay_ours, [history])
         events += len(history.events)
     print(f"{'tests/replay':34}{events:9,}{events / seconds:12,.0f}")
-    histories = [recorded for recorded in long_histories(folder) if len(recorded.events) >= MANY]
+    histories = [record for record in long_histories(folder) if len(record.events) >= MANY]
     hand_rates = rates(histories)
-    hand = {type_of(recorded): rate for recorded, rate in zip(histories, hand_rates, strict=True)}
+    hand = {type_of(record): rate for record, rate in zip(histories, hand_rates, strict=True)}
     for history, rate in zip(histories, hand_rates, strict=True):
         name = name_by_hand(type_of(history))
         ratio = f"{rate / hand[name]:12.2f}" if name else ""

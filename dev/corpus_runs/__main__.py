@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from dev.corpus_runs.copied import copy_corpus
-from dev.corpus_runs.running import Corpus, Ended
+from dev.corpus_runs.running import Corpus, Outcome
 from dev.corpus_runs.table import NOT_RUN, Expected, expected_runs
 from dev.killing.stack import ROOT, Api, Stack, wait_until
 from noetl_temporal.client import NoetlClient
@@ -29,46 +29,46 @@ def main() -> int:
     options = _arguments()
     parts = options.match.split(",")
     expected = expected_runs()
-    chosen = [run for run in expected.values() if run.status != NOT_RUN and any(part in run.file for part in parts)]
+    selected = [run for run in expected.values() if run.status != NOT_RUN and any(part in run.file for part in parts)]
     with tempfile.TemporaryDirectory(prefix="noetl-corpus-") as name, Api() as api:
         folder = Path(name)
         copy_corpus(options.corpus, folder / "corpus", api.url)
         stack = Stack(folder)
         stack.up()
         try:
-            ended = asyncio.run(_run_all(options, chosen, expected, folder / "corpus", stack, api))
+            outcomes = asyncio.run(_run_all(options, selected, expected, folder / "corpus", stack, api))
         finally:
             stack.down()
             wait_until(lambda: stack.home.owner() is None, 60, "the stack is down")
-    different = [run for run in ended if run.differences]
-    print(f"{len(ended) - len(different)} of {len(ended)} playbooks run as the table says")
+    different = [run for run in outcomes if run.differences]
+    print(f"{len(outcomes) - len(different)} of {len(outcomes)} playbooks run as the table says")
     return int(bool(different))
 
 
 async def _run_all(
     options: argparse.Namespace,
-    chosen: list[Expected],
+    selected: list[Expected],
     expected: dict[str, Expected],
     folder: Path,
     stack: Stack,
     api: Api,
-) -> list[Ended]:
+) -> list[Outcome]:
     addresses = stack.addresses
     os.environ[SIGNING_KEY_VARIABLE] = addresses.signing_key_file
     client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres)
     corpus = Corpus(client, folder, addresses.playbooks, api.url, expected, options.limit)
-    ended: list[Ended] = []
-    for wanted in chosen:
-        ended.append(await corpus.compare(wanted))
-        _print(ended[-1], verbose=options.verbose)
-    return ended
+    outcomes: list[Outcome] = []
+    for run in selected:
+        outcomes.append(await corpus.compare(run))
+        _print(outcomes[-1], verbose=options.verbose)
+    return outcomes
 
 
-def _print(run: Ended, *, verbose: bool) -> None:
+def _print(run: Outcome, *, verbose: bool) -> None:
     if run.differences or verbose:
         print(f"{run.file}: {'; '.join(run.differences) or run.status} ({run.seconds:.1f} s)", flush=True)
-        if run.why:
-            print(f"    {run.why}", flush=True)
+        if run.reason:
+            print(f"    {run.reason}", flush=True)
 
 
 def _arguments() -> argparse.Namespace:

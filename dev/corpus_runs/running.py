@@ -18,7 +18,7 @@ from noetl_temporal.client import NoetlClient
 from noetl_temporal.runs import RunOverError
 from noetl_temporal.unsupported import UnsupportedError
 
-__all__ = ["Corpus", "Ended"]
+__all__ = ["Corpus", "Outcome"]
 
 EMPTY = """
 DO $$
@@ -33,13 +33,13 @@ END $$
 """
 
 
-class Ended(NamedTuple):
-    """How a playbook ended, with the reasons, and what differs from the table."""
+class Outcome(NamedTuple):
+    """The outcome of a playbook, with the reason, and its differences from the table."""
 
     file: str
     status: str
     seconds: float
-    why: str
+    reason: str
     differences: list[str]
 
 
@@ -60,34 +60,34 @@ class Corpus:
         self._client, self._folder, self._playbooks, self._api = client, folder, playbooks, api
         self._expected, self._limit = expected, timedelta(seconds=limit)
 
-    async def compare(self, wanted: Expected) -> Ended:
-        """Run it in an empty database, after the one that it needs."""
+    async def compare(self, expected: Expected) -> Outcome:
+        """Run a playbook in an empty database, after the playbook that it needs."""
         async with httpx.AsyncClient() as api:
             (await api.post(f"{self._api}/api/v1/flaky/reset")).raise_for_status()
         database = await asyncpg.connect(self._playbooks)
         try:
             await database.execute(EMPTY)
-            if wanted.after:
-                await self._run(self._expected[wanted.after])
-            began = time.monotonic()
-            status, why = await self._run(wanted)
-            seconds = time.monotonic() - began
-            return Ended(
-                wanted.file,
+            if expected.after:
+                await self._run(self._expected[expected.after])
+            start = time.monotonic()
+            status, reason = await self._run(expected)
+            seconds = time.monotonic() - start
+            return Outcome(
+                expected.file,
                 status,
                 seconds,
-                why,
-                [*differences_in_status(wanted, status), *await differences_in_rows(wanted, database)],
+                reason,
+                [*differences_in_status(expected, status), *await differences_in_rows(expected, database)],
             )
         finally:
             await database.close()
 
-    async def _run(self, wanted: Expected) -> tuple[str, str]:
-        """The status, and what failed."""
-        file = self._folder / wanted.file
-        era = self._folder / wanted.file.partition("/")[0]
+    async def _run(self, expected: Expected) -> tuple[str, str]:
+        """Return the status and the failures."""
+        file = self._folder / expected.file
+        era = self._folder / expected.file.partition("/")[0]
         try:
-            handle = await self._client.submit(file, dict(wanted.settings), playbooks=_playbook_folder(era, file))
+            handle = await self._client.submit(file, dict(expected.settings), playbooks=_playbook_folder(era, file))
         except (CompileError, UnsupportedError) as error:
             return "refused", str(error)
         try:
@@ -106,14 +106,14 @@ def _playbook_folder(era: Path, file: Path) -> Path:
     return file.parent if "path: ./" in file.read_text(encoding="utf-8") else era
 
 
-def differences_in_status(wanted: Expected, status: str) -> list[str]:
-    return [] if status == wanted.status else [f"{status}, not {wanted.status}"]
+def differences_in_status(expected: Expected, status: str) -> list[str]:
+    return [] if status == expected.status else [f"{status}, not {expected.status}"]
 
 
-async def differences_in_rows(wanted: Expected, database: asyncpg.Connection) -> list[str]:
-    """Tables with another number of rows."""
+async def differences_in_rows(expected: Expected, database: asyncpg.Connection) -> list[str]:
+    """Describe the tables with another number of rows."""
     problems: list[str] = []
-    for table, count in wanted.rows.items():
+    for table, count in expected.rows.items():
         try:
             rows: int | None = await database.fetchval(f"SELECT count(*) FROM {table}")
         except asyncpg.UndefinedTableError:

@@ -33,13 +33,13 @@ class Expected(NamedTuple):
 
 
 def expected_runs() -> dict[str, Expected]:
-    """By file, in the order of the table."""
+    """Return the expected runs by file, in the order of the table."""
     with TABLE.open(encoding="utf-8", newline="") as lines:
         rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-        return {row["file"]: _expected(row) for row in rows}
+        return {row["file"]: _expected_run(row) for row in rows}
 
 
-def _expected(row: Mapping[str, str]) -> Expected:
+def _expected_run(row: Mapping[str, str]) -> Expected:
     counts = dict(pair.split("=") for pair in row["rows"].split())
     settings = json.loads(row["settings"] or "{}")
     rows = {table: int(count) for table, count in counts.items()}

@@ -39,21 +39,21 @@ SUBJECTS: dict[str, Subject] = {
 
 def main() -> int:
     """Return the exit status: 1 if there is a finding."""
-    given = _arguments()
+    options = _arguments()
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    make, take, limit = SUBJECTS[given.subject]
-    files = (file for folder in given.seeds for file in sorted(folder.rglob("*.y*ml")))
+    make, process, limit = SUBJECTS[options.subject]
+    files = (file for folder in options.seeds for file in sorted(folder.rglob("*.y*ml")))
     seeds = [file.read_text(encoding="utf-8", errors="replace") for file in files]
-    chance, end = random.Random(given.seed), time.monotonic() + given.minutes * 60
-    given.keep.mkdir(parents=True, exist_ok=True)
+    rng, end = random.Random(options.seed), time.monotonic() + options.minutes * 60
+    options.keep.mkdir(parents=True, exist_ok=True)
     by_name: dict[str, Path] = {}
     cases = 0
     while time.monotonic() < end:
-        case = make(chance, seeds)
+        case = make(rng, seeds)
         cases += 1
-        finding = _finding(take, case, limit)
+        finding = _finding(process, case, limit)
         if finding and finding.splitlines()[-1] not in by_name:
-            file = given.keep / f"{given.subject}-{given.seed}-{len(by_name) + 1}.txt"
+            file = options.keep / f"{options.subject}-{options.seed}-{len(by_name) + 1}.txt"
             file.write_text(case, encoding="utf-8", errors="surrogatepass")
             by_name[finding.splitlines()[-1]] = file
             print(f"{finding}\n{file}\n", flush=True)
@@ -61,15 +61,15 @@ def main() -> int:
     return int(bool(by_name))
 
 
-def _finding(take: Callable[[str], None], case: str, limit: float) -> str:
+def _finding(process: Callable[[str], None], case: str, limit: float) -> str:
     """Return the problem, whose last line names its kind, or the empty string."""
-    began = time.process_time()
+    start = time.process_time()
     try:
-        take(case)
+        process(case)
     except Exception as error:
-        places = traceback.extract_tb(error.__traceback__)
-        return f"{traceback.format_exc()}{type(error).__name__} at {places[-1].filename}:{places[-1].lineno}"
-    seconds = time.process_time() - began
+        frames = traceback.extract_tb(error.__traceback__)
+        return f"{traceback.format_exc()}{type(error).__name__} at {frames[-1].filename}:{frames[-1].lineno}"
+    seconds = time.process_time() - start
     return f"took {seconds:.1f} s\nslow" if seconds > limit else ""
 
 

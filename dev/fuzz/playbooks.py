@@ -45,43 +45,43 @@ Spot = tuple[Any, Any]
 """A mapping or a list, and a key or an index in it."""
 
 
-def mutated_seed(chance: random.Random, seeds: list[str]) -> str:
+def mutated_seed(rng: random.Random, seeds: list[str]) -> str:
     """One of the seeds after one to three changes of its structure."""
     while True:
         try:
-            document: Any = yaml.safe_load(chance.choice(seeds))
+            document: Any = yaml.safe_load(rng.choice(seeds))
         except yaml.YAMLError:
             continue
-        for _ in range(chance.randint(1, 3)):
+        for _ in range(rng.randint(1, 3)):
             spots = list(_spots(document))
             if spots:
-                _change(chance, chance.choice(spots), chance.choice(spots))
+                _change(rng, rng.choice(spots), rng.choice(spots))
         return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
 def _spots(node: Any) -> Iterator[Spot]:
     if isinstance(node, dict):
-        places = list(cast("dict[Any, Any]", node))
+        keys = list(cast("dict[Any, Any]", node))
     else:
-        places = list(range(len(cast("list[Any]", node)))) if isinstance(node, list) else []
-    for place in places:
-        yield node, place
-        yield from _spots(node[place])
+        keys = list(range(len(cast("list[Any]", node)))) if isinstance(node, list) else []
+    for key in keys:
+        yield node, key
+        yield from _spots(node[key])
 
 
-def _change(chance: random.Random, spot: Spot, other: Spot) -> None:
-    holder, place = spot
-    match chance.randrange(4):
+def _change(rng: random.Random, spot: Spot, other: Spot) -> None:
+    holder, key = spot
+    match rng.randrange(4):
         case 0:
-            del holder[place]
+            del holder[key]
         case 1:
-            holder[place] = copy.deepcopy(chance.choice(VALUES))
+            holder[key] = copy.deepcopy(rng.choice(VALUES))
         case 2:
-            holder[place] = copy.deepcopy(other[0][other[1]])
+            holder[key] = copy.deepcopy(other[0][other[1]])
         case _ if isinstance(holder, dict):
-            holder[chance.choice(KEYS)] = copy.deepcopy(cast("Any", holder)[place])
+            holder[rng.choice(KEYS)] = copy.deepcopy(cast("Any", holder)[key])
         case _:
-            holder.append(copy.deepcopy(holder[place]))
+            holder.append(copy.deepcopy(holder[key]))
 
 
 def check_views(text: str) -> None:
@@ -90,13 +90,13 @@ def check_views(text: str) -> None:
     graph = result.graph
     if graph is None:
         return
-    foretold = forecast(graph)
+    cost_forecast = forecast(graph)
     for show in (tree, mermaid, dot, svg):
         show(graph)
-    forecast_table(foretold)
-    page(graph, foretold, result.diagnostics)
+    forecast_table(cost_forecast)
+    page(graph, cost_forecast, result.diagnostics)
     explain(graph, graph.entry)
-    moved = migrate(SourceFile("case.yaml", text))
-    assert not moved.defect, moved.defect
-    if moved.text is not None:
-        assert migrate(SourceFile("case.yaml", moved.text)).text == moved.text, "a migrated playbook migrates on"
+    migrated = migrate(SourceFile("case.yaml", text))
+    assert not migrated.defect, migrated.defect
+    if migrated.text is not None:
+        assert migrate(SourceFile("case.yaml", migrated.text)).text == migrated.text, "a migrated playbook migrates on"

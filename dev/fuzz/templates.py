@@ -59,11 +59,11 @@ METHODS = (
 )
 
 
-def random_template(chance: random.Random, seeds: list[str]) -> str:
+def random_template(rng: random.Random, seeds: list[str]) -> str:
     """Return one expression, a text with two, or a statement around one, sometimes with a piece missing."""
     del seeds
-    left, other = _expression(chance, 5), _expression(chance, 3)
-    text = chance.choice(
+    left, other = _expression(rng, 5), _expression(rng, 3)
+    text = rng.choice(
         (
             f"{{{{ {left} }}}}",
             f"a {{{{ {left} }}}} b {{{{- {other} -}}}}",
@@ -72,36 +72,36 @@ def random_template(chance: random.Random, seeds: list[str]) -> str:
             f"{{% set a = {left} %}}{{{{ a ~ {other} }}}}",
         )
     )
-    if chance.random() < 0.1:
-        cut = chance.randrange(len(text))
-        text = text[:cut] + text[cut + chance.randint(1, 4) :]
+    if rng.random() < 0.1:
+        cut = rng.randrange(len(text))
+        text = text[:cut] + text[cut + rng.randint(1, 4) :]
     return text
 
 
-def _expression(chance: random.Random, depth: int) -> str:
-    if depth == 0 or chance.random() < 0.2:
-        return chance.choice(ATOMS)
-    inner = _expression(chance, depth - 1)
-    match chance.randrange(8):
+def _expression(rng: random.Random, depth: int) -> str:
+    if depth == 0 or rng.random() < 0.2:
+        return rng.choice(ATOMS)
+    inner = _expression(rng, depth - 1)
+    match rng.randrange(8):
         case 0 | 1:
-            return f"({inner} {chance.choice(OPERATORS)} {_expression(chance, depth - 1)})"
+            return f"({inner} {rng.choice(OPERATORS)} {_expression(rng, depth - 1)})"
         case 2 | 3:
-            return f"{inner} | {chance.choice(sorted(FILTERS))}{_arguments(chance, depth)}"
+            return f"{inner} | {rng.choice(sorted(FILTERS))}{_arguments(rng, depth)}"
         case 4:
-            return f"({inner} is {chance.choice(('', 'not '))}{chance.choice(sorted(TESTS))})"
+            return f"({inner} is {rng.choice(('', 'not '))}{rng.choice(sorted(TESTS))})"
         case 5:
-            return inner + chance.choice(METHODS)
+            return inner + rng.choice(METHODS)
         case 6:
-            return f"[{inner}, {_expression(chance, depth - 1)}]"
+            return f"[{inner}, {_expression(rng, depth - 1)}]"
         case _:
-            return f"({inner} if {_expression(chance, depth - 1)} else {chance.choice(ATOMS)})"
+            return f"({inner} if {_expression(rng, depth - 1)} else {rng.choice(ATOMS)})"
 
 
-def _arguments(chance: random.Random, depth: int) -> str:
-    if chance.random() < 0.5:
+def _arguments(rng: random.Random, depth: int) -> str:
+    if rng.random() < 0.5:
         return ""
-    named = chance.choice(("", "attribute=", "width="))
-    return f"({named}{_expression(chance, depth - 1)})"
+    parameter = rng.choice(("", "attribute=", "width="))
+    return f"({parameter}{_expression(rng, depth - 1)})"
 
 
 def check_template(source: str) -> None:

@@ -29,30 +29,30 @@ PIECES = (
 )
 
 
-def mutated_seed(chance: random.Random, seeds: list[str]) -> str:
+def mutated_seed(rng: random.Random, seeds: list[str]) -> str:
     """One of the seeds after one to six changes."""
-    text = chance.choice(seeds)
-    for _ in range(chance.randint(1, 6)):
-        start = chance.randrange(len(text) + 1)
-        end = min(len(text), start + int(chance.expovariate(1 / 20)))
-        text = text[:start] + _replacement(chance, seeds, text[start:end]) + text[end:]
+    text = rng.choice(seeds)
+    for _ in range(rng.randint(1, 6)):
+        start = rng.randrange(len(text) + 1)
+        end = min(len(text), start + int(rng.expovariate(1 / 20)))
+        text = text[:start] + _replacement(rng, seeds, text[start:end]) + text[end:]
     return text
 
 
-def _replacement(chance: random.Random, seeds: list[str], cut: str) -> str:
-    match chance.randrange(5):
+def _replacement(rng: random.Random, seeds: list[str], cut: str) -> str:
+    match rng.randrange(5):
         case 0:
             return ""
         case 1:
-            return cut + chance.choice(PIECES)
+            return cut + rng.choice(PIECES)
         case 2:
-            return cut * chance.choice((2, 3, 50))
+            return cut * rng.choice((2, 3, 50))
         case 3:
-            other = chance.choice(seeds)
-            start = chance.randrange(len(other) + 1)
-            return other[start : start + chance.randint(1, 400)]
+            other = rng.choice(seeds)
+            start = rng.randrange(len(other) + 1)
+            return other[start : start + rng.randint(1, 400)]
         case _:
-            return "".join(chance.choice((char, char, chr(chance.randrange(1, 0x3000)))) for char in cut)
+            return "".join(rng.choice((char, char, chr(rng.randrange(1, 0x3000)))) for char in cut)
 
 
 def check_compiling(text: str) -> None:

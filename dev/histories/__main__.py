@@ -70,20 +70,20 @@ def _batches(names: list[str]) -> Iterator[list[str]]:
         yield list(group)
 
 
-def _workflows(client: NoetlClient, are_served: bool) -> AbstractAsyncContextManager[object]:
-    return workflow_worker(client.temporal) if are_served else nullcontext()
+def _workflows(client: NoetlClient, is_started: bool) -> AbstractAsyncContextManager[object]:
+    return workflow_worker(client.temporal) if is_started else nullcontext()
 
 
 async def _record(client: NoetlClient, source: CredentialSource, name: str, slots: asyncio.Semaphore) -> str:
     async with slots:
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             histories = await asyncio.wait_for(_histories(client, source, name, RECORDINGS[name]), RUN_SECONDS)
         except Exception as error:
             return f"{name}: {type(error).__name__}: {error}"
         remove(name)
         size = write(name, histories)
-    print(f"{name}: {len(histories)} runs, {size:,} bytes, {time.monotonic() - begun:.1f} s", flush=True)
+    print(f"{name}: {len(histories)} runs, {size:,} bytes, {time.monotonic() - start:.1f} s", flush=True)
     return ""
 
 
@@ -95,29 +95,29 @@ async def _histories(
         if recording.script is not None:
             await recording.script(session)
         async with _workflows(client, recording.early):
-            histories = await _closed(session)
+            histories = await _fetch_histories(session)
             report = await (await client.handle(session.handle.workflow_id)).result()
     if report.status != recording.ends:
         raise NotShownError(f"has {report.status}, not {recording.ends}: {report.failures.cause}")
-    seen = [
+    event_types = [
         EventType.Name(event.event_type).removeprefix("EVENT_TYPE_")
         for history in histories
         for event in history.events
     ]
-    if missing := set(recording.shows) - set(seen):
+    if missing := set(recording.shows) - set(event_types):
         raise NotShownError(f"does not show {', '.join(sorted(missing))}")
-    if recording.first and seen.index(recording.first[0]) > seen.index(recording.first[1]):
+    if recording.first and event_types.index(recording.first[0]) > event_types.index(recording.first[1]):
         raise NotShownError(f"has {recording.first[1]} before {recording.first[0]}")
     return histories
 
 
-async def _closed(session: Session) -> list[WorkflowHistory]:
-    """All runs of the playbook and its loops, once all have ended, in the order in which they began."""
+async def _fetch_histories(session: Session) -> list[WorkflowHistory]:
+    """Wait for the end of the playbook and its loops, and return the histories of their runs in the order of start."""
     temporal = session.client.temporal
     await (await session.client.handle(session.handle.workflow_id)).result()
-    mine = f"NoetlExecutionId = {session.handle.execution_id}"
+    query = f"NoetlExecutionId = {session.handle.execution_id}"
     while True:
-        runs = [run async for run in temporal.list_workflows(mine)]
+        runs = [run async for run in temporal.list_workflows(query)]
         if runs and all(run.status != WorkflowExecutionStatus.RUNNING for run in runs):
             break
         await asyncio.sleep(0.05)
@@ -142,12 +142,12 @@ def main() -> int:
         parser.error(f"no recording {', '.join(unknown)}")
     if not names:
         remove("*")
-    begun = time.monotonic()
+    start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         problems = asyncio.run(record(addresses, names or list(RECORDINGS)))
     for line in problems:
         print(f"NOT RECORDED: {line}")
-    print(f"{len(names or RECORDINGS) - len(problems)} recorded in {time.monotonic() - begun:.0f} s")
+    print(f"{len(names or RECORDINGS) - len(problems)} recorded in {time.monotonic() - start:.0f} s")
     return int(bool(problems))
 
 

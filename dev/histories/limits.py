@@ -16,7 +16,7 @@ Limits = Mapping[str, Any]
 """Value by dotted name of a module's constant: ``noetl_temporal.workflow_host.SOFT_EVENTS``."""
 
 active: dict[str, Any] = {}
-"""Those of the history that is recorded or replayed now."""
+"""The limits of the history that is recorded or replayed now."""
 
 
 @contextmanager

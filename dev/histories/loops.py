@@ -8,12 +8,14 @@ from dev.histories.session import Session
 __all__ = ["LOOPS"]
 
 
-def loop(spec: str, more: str = "", message: str = "{{ item }}", rest: str = "", items: str = "[1, 2, 3, 4]") -> str:
+def loop(
+    spec: str, more: str = "", message: str = "{{ item }}", remainder: str = "", items: str = "[1, 2, 3, 4]"
+) -> str:
     return f"""\
   - step: start
     loop: {{in: {items}, iterator: item, spec: {{{spec}}}{more}}}
     tool: {{kind: noop, message: "{message}"}}
-{rest}"""
+{remainder}"""
 
 
 BROKEN = """["a", "broken", "c", "d"]"""
@@ -74,7 +76,7 @@ LOOPS = {
         loop("mode: sequential", ', where: "{{ item != 2 }}", order_by: "{{ -item }}", limit: 2')
     ),
     "loop_with_failures": Recording(loop("mode: parallel", items=BROKEN), ends="failed"),
-    "loop_failures_handled": Recording(loop("mode: sequential", items=BROKEN, rest=REPAIR)),
+    "loop_failures_handled": Recording(loop("mode: sequential", items=BROKEN, remainder=REPAIR)),
     "loop_best_effort": Recording(loop("mode: sequential, policy: {failure: {mode: best_effort}}", items=BROKEN)),
     "loop_fail_fast": Recording(
         loop("mode: parallel, on_error: fail_fast", items='["wait", "wait", "broken", "d"]'),

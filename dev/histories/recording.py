@@ -20,8 +20,8 @@ class Recording:
     """``workflow`` is the steps of a v10 playbook with ``head`` before them, or a whole playbook of any dialect.
 
     ``script`` interferes with the run. ``ends`` is the status of the run's report, ``shows`` the types of events that
-    its histories have to have among them, without ``EVENT_TYPE_``; of ``first`` the one stands before any of the other.
-    A recording that shows something else is refused.
+    its histories have to have among them, without ``EVENT_TYPE_``; the first event of ``first[0]`` precedes
+    the first of ``first[1]``. A recording that shows something else is refused.
     """
 
     workflow: str

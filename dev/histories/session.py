@@ -42,9 +42,9 @@ class Session:
         self.gate = asyncio.Event()
         self._source = source
         self._name = name
-        self._told: list[str] = []
+        self._messages: list[str] = []
         self._rows = [{"id": 1}, {"id": 2}]
-        self._news = asyncio.Condition()
+        self._called = asyncio.Condition()
         self._workers = AsyncExitStack()
         self._handle: RunHandle | None = None
 
@@ -62,9 +62,9 @@ class Session:
     async def schedule(self, graph: Graph) -> None:
         """Start the run by a schedule."""
         schedules, source = TemporalSchedules(self.client.temporal), graph.source
-        given = RunInput(0, source.path, source.version, graph.digest, queues=self.queues, schedule=self._name)
+        run_input = RunInput(0, source.path, source.version, graph.digest, queues=self.queues, schedule=self._name)
         await schedules.add(
-            given,
+            run_input,
             Playbook(graph, ""),
             1,
             ScheduleTimes(cron=("0 0 29 2 *",)),
@@ -92,15 +92,15 @@ class Session:
 
     async def wait_for_calls(self, message: str, count: int = 1) -> None:
         """Wait until tools have been called ``count`` times with this message."""
-        async with self._news:
-            await asyncio.wait_for(self._news.wait_for(lambda: self._told.count(message) >= count), WAIT_SECONDS)
+        async with self._called:
+            await asyncio.wait_for(self._called.wait_for(lambda: self._messages.count(message) >= count), WAIT_SECONDS)
 
     async def wait_for_event(self, kind: str, workflow: WorkflowHandle[Any, Any] | None = None) -> int:
         """Wait until a history, by default the playbook's, has an event of this type; return its id."""
-        wanted = EventType.Value(f"EVENT_TYPE_{kind}")
+        event_type = EventType.Value(f"EVENT_TYPE_{kind}")
         async with asyncio.timeout(WAIT_SECONDS):
             async for event in (workflow or self.handle.workflow).fetch_history_events(wait_new_event=True):
-                if event.event_type == wanted:
+                if event.event_type == event_type:
                     return event.event_id
         raise AssertionError(f"the run has ended without {kind}")
 
@@ -129,7 +129,7 @@ class Session:
     async def start_workers(self) -> None:
         """Start the workers of the tools."""
         for kind, queue in self.queues.items():
-            tool: Tool = FakeTool(kind, self._answer)
+            tool: Tool = FakeTool(kind, self._respond)
             worker = tool_worker(
                 self.client.temporal, tool, self._source, queue=queue, options=WorkerOptions(grace=GRACE)
             )
@@ -139,11 +139,11 @@ class Session:
         """Stop the workers of the tools, and wait for their end."""
         await self._workers.aclose()
 
-    async def _answer(self, request: Request, context: ToolContext) -> Any:
+    async def _respond(self, request: Request, context: ToolContext) -> Any:
         message = request.config.get("message", "")
-        async with self._news:
-            self._told.append(str(message))
-            self._news.notify_all()
+        async with self._called:
+            self._messages.append(str(message))
+            self._called.notify_all()
         if request.kind == "http" or "query" in request.config:
             return _page(request) if request.kind == "http" else self._statement(request)
         match message:

@@ -42,14 +42,14 @@ async def until_waiting(session: Session, *names: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def answer(session: Session) -> None:
+async def answer_waits(session: Session) -> None:
     await until_waiting(session, "start")
     await session.handle.signal("paid", {"amount": 3})
     await until_waiting(session, "review")
     answers = await asyncio.gather(
         session.handle.approve(by="ann", form={"amount": 3}), session.handle.approve(by="bob"), return_exceptions=True
     )
-    assert sum(isinstance(answer, RequestRefusedError) for answer in answers) == 1
+    assert sum(isinstance(response, RequestRefusedError) for response in answers) == 1
 
 
 async def hand_on_signal(session: Session) -> None:
@@ -75,7 +75,9 @@ async def fix(session: Session) -> None:
 
 
 WAITS: dict[str, Recording] = {
-    "wait_answered": Recording(PAID % "1h", script=answer, shows=(*ACCEPTED, "MARKER_RECORDED", "TIMER_CANCELED")),
+    "wait_answered": Recording(
+        PAID % "1h", script=answer_waits, shows=(*ACCEPTED, "MARKER_RECORDED", "TIMER_CANCELED")
+    ),
     "wait_timed_out": Recording(PAID % "10ms", shows=("TIMER_FIRED", "MARKER_RECORDED")),
     "wait_cancelled": Recording(
         PAID % "1h", script=cancel_waiting, ends="cancelled", shows=("TIMER_CANCELED", "MARKER_RECORDED")

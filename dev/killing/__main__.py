@@ -12,9 +12,9 @@
     python -m dev.killing --resets --kills 10                  the run is also reset, just before or after each kill
 
 Runs follow each other until enough kills fell between loop.started and loop.done. Each item must have its row once or
-a recorded failure, and no call that reported may be made again: of a framed item, none that a heartbeat had named
-before a kill. Other calls of frames may be, and are counted. Each claimed row must be acknowledged once, and each
-playbook called once. The exit status is 1 when that does not hold.
+a recorded failure, and no call that reported may be repeated. In a frame, that holds for calls that a heartbeat
+reported as ended before a kill; others may be repeated, and are counted. Each claimed row must be acknowledged
+once, and each playbook called once. The exit status is 1 if this does not hold.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dev.killing import cursor, sub_playbooks
-from dev.killing.named import NamedItems, calls_by_item
+from dev.killing.heartbeat_items import HeartbeatItems, calls_by_item
 from dev.killing.pauses import paused_run
 from dev.killing.playbook import plain_loop
 from dev.killing.resets import has_ended, reset
@@ -57,7 +57,7 @@ class Killing:
 
     def __init__(self, options: argparse.Namespace, stack: Stack, api: Api) -> None:
         self.options, self.stack, self.api = options, stack, api
-        self.chance = random.Random(options.seed)
+        self.rng = random.Random(options.seed)
         self.within: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
         self.resets = 0
@@ -72,23 +72,26 @@ class Killing:
 
     async def run_until_killed(self) -> None:
         """Run playbooks until enough kills fell into a loop, or the time is over."""
-        until = time.monotonic() + self.options.minutes * 60
-        while self.within.total() < self.options.kills and time.monotonic() < until:
-            named = NamedItems(self.api, PROBE)
+        deadline = time.monotonic() + self.options.minutes * 60
+        while self.within.total() < self.options.kills and time.monotonic() < deadline:
+            heartbeat_items = HeartbeatItems(self.api, PROBE)
             run = await self._submit()
             execution_id = run.execution_id
-            kills = await self._kill_during_loop(run, named, until)
+            kills = await self._kill_during_loop(run, heartbeat_items, deadline)
             await self._wait_for_end(run)
-            began, ended = await loop_times(self._dsn, execution_id)
+            loop_start, loop_end = await loop_times(self._dsn, execution_id)
             for part, at in kills:
-                fell = began is not None and began <= at and (ended is None or at <= ended)
-                (self.within if fell else self.outside)[part] += 1
-            verdict = await self._verdict(execution_id, named)
-            verdict.wrong += [f"the log: {what}" for what in await audit_execution(self._dsn, execution_id)]
+                is_within = loop_start is not None and loop_start <= at and (loop_end is None or at <= loop_end)
+                (self.within if is_within else self.outside)[part] += 1
+            verdict = await self._verdict(execution_id, heartbeat_items)
+            verdict.problems += [f"the log: {problem}" for problem in await audit_execution(self._dsn, execution_id)]
             self.verdicts.append(verdict)
-            print(f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.wrong)} wrong", flush=True)
+            print(
+                f"run {execution_id}: {len(kills)} kills, {verdict.status}, {len(verdict.problems)} problems",
+                flush=True,
+            )
 
-    async def _verdict(self, execution_id: int, named: NamedItems) -> Verdict:
+    async def _verdict(self, execution_id: int, heartbeat_items: HeartbeatItems) -> Verdict:
         addresses, items, calls = self.stack.addresses, self.options.items, self.api.calls(PROBE)
         if self.options.sub_playbooks:
             calls_of_item = calls_by_item(calls, execution_id)
@@ -96,7 +99,7 @@ class Killing:
         if self.options.cursor:
             return await cursor.verdict_of_rows(addresses, execution_id, items, calls_by_item(calls, execution_id))
         are_all_logged = not (self.options.framed or self.options.resets)
-        return await verdict_of(addresses, execution_id, items, calls, named, are_all_logged=are_all_logged)
+        return await verdict_of(addresses, execution_id, items, calls, heartbeat_items, are_all_logged=are_all_logged)
 
     @property
     def _dsn(self) -> str:
@@ -110,48 +113,50 @@ class Killing:
             return await client.submit(str(sub_playbooks.write_playbooks(self.stack.folder)), payload)
         return await client.submit(compile_or_raise(self.text), payload, content=self.text)
 
-    async def _kill_during_loop(self, run: RunHandle, named: NamedItems, until: float) -> list[tuple[str, datetime]]:
+    async def _kill_during_loop(
+        self, run: RunHandle, heartbeat_items: HeartbeatItems, deadline: float
+    ) -> list[tuple[str, datetime]]:
         """Kill processes while the loop runs: each part in turn, 2 to 6 s apart."""
         kills: list[tuple[str, datetime]] = []
-        while self.within.total() + len(kills) < self.options.kills and time.monotonic() < until:
-            await asyncio.sleep(self.chance.uniform(*self.options.pause))
-            began, ended = await self._times(run.execution_id)
-            if ended is not None and (not self.options.resets or await self._has_ended(run)):
+        while self.within.total() + len(kills) < self.options.kills and time.monotonic() < deadline:
+            await asyncio.sleep(self.rng.uniform(*self.options.pause))
+            loop_start, loop_end = await self._times(run.execution_id)
+            if loop_end is not None and (not self.options.resets or await self._has_ended(run)):
                 break
-            if began is None:
+            if loop_start is None:
                 continue
             if self.options.framed:
-                await named.read_heartbeats(self.stack, run)
-            part, at = self.chance.choice(self.options.which), datetime.now(UTC)
-            if await self._strike(run, part):
+                await heartbeat_items.read_heartbeats(self.stack, run)
+            part, at = self.rng.choice(self.options.which), datetime.now(UTC)
+            if await self._disturb(run, part):
                 kills.append((part, at))
         return kills
 
-    async def _strike(self, run: RunHandle, part: str) -> bool:
+    async def _disturb(self, run: RunHandle, part: str) -> bool:
         """Kill the part, or freeze it, or kill it while the run is paused; return False if it is not running."""
         if self.options.freeze:
-            return await asyncio.to_thread(self.stack.freeze, part, self.chance.uniform(*FROZEN_SECONDS))
+            return await asyncio.to_thread(self.stack.freeze, part, self.rng.uniform(*FROZEN_SECONDS))
         if self.options.resets:
-            return await self._strike_and_reset(run, part)
+            return await self._kill_and_reset(run, part)
         if not self.options.pauses:
             return self.stack.kill(part)
-        async with paused_run(run, self.chance) as is_paused:
+        async with paused_run(run, self.rng) as is_paused:
             return is_paused and self.stack.kill(part)
 
-    async def _strike_and_reset(self, run: RunHandle, part: str) -> bool:
+    async def _kill_and_reset(self, run: RunHandle, part: str) -> bool:
         """Reset the run at about the time of the kill, in any order."""
-        is_reset_first, is_struck = self.chance.random() < 0.5, False
+        is_reset_first, is_killed = self.rng.random() < 0.5, False
         if is_reset_first:
             await self._reset(run)
-            await asyncio.sleep(self.chance.uniform(0, 0.5))
-        is_struck = self.stack.kill(part)
+            await asyncio.sleep(self.rng.uniform(0, 0.5))
+        is_killed = self.stack.kill(part)
         if not is_reset_first:
             await self._reset(run)
-        return is_struck
+        return is_killed
 
     async def _reset(self, run: RunHandle) -> None:
         client = await NoetlClient.connect(self.stack.addresses.temporal, dsn=self._dsn)
-        self.resets += await reset(client, run.workflow_id, self.chance)
+        self.resets += await reset(client, run.workflow_id, self.rng)
 
     async def _times(self, execution_id: int) -> tuple[datetime | None, datetime | None]:
         try:
@@ -175,7 +180,9 @@ class Killing:
 
     def print_table(self) -> int:
         """Print the results; return the number of problems."""
-        wrong = [f"run {verdict.execution_id}: {what}" for verdict in self.verdicts for what in verdict.wrong]
+        problems = [
+            f"run {verdict.execution_id}: {problem}" for verdict in self.verdicts for problem in verdict.problems
+        ]
         print(f"\n{'part':10} {'in a loop':>10} {'outside':>8}")
         for part in self.options.which:
             print(f"{part:10} {self.within[part]:10} {self.outside[part]:8}")
@@ -184,12 +191,12 @@ class Killing:
             print(f"{self.resets} resets\n")
         print(
             f"{'run':20} {'status':10} {'items':>6} {'rows':>6} {'failed':>6} {'calls':>6} {'lost':>5}"
-            f" {'named':>6} {'again':>6} {'wrong':>6}"
+            f" {'ended':>6} {'repeated':>8} {'problems':>8}"
         )
         for verdict in self.verdicts:
             counts = (
-                f"{verdict.rows:6} {verdict.failed:6} {verdict.calls:6} {verdict.lost:5}"
-                f" {verdict.named:6} {verdict.again:6} {len(verdict.wrong):6}"
+                f"{verdict.rows:6} {verdict.failed:6} {verdict.calls:6} {verdict.lost_attempts:5}"
+                f" {verdict.ended_items:6} {verdict.repeated_calls:8} {len(verdict.problems):8}"
             )
             print(f"{verdict.execution_id:20} {verdict.status:10} {self.options.items:6} {counts}")
         totals = Counter[str]()
@@ -197,14 +204,18 @@ class Killing:
             totals.update(verdict.failures)
         print(
             "\n".join(
-                ["", *(f"{count:5} items failed: {why[:100]}" for why, count in totals.most_common(5)), *wrong[:20]]
+                [
+                    "",
+                    *(f"{count:5} items failed: {reason[:100]}" for reason, count in totals.most_common(5)),
+                    *problems[:20],
+                ]
             )
         )
-        return len(wrong)
+        return len(problems)
 
 
 def main() -> int:
-    """Exit status."""
+    """Return the exit status."""
     options = _arguments()
     with tempfile.TemporaryDirectory(prefix="noetl-killing-") as folder, Api() as api:
         stack = Stack(Path(folder))
@@ -214,26 +225,33 @@ def main() -> int:
             with stack.spare_worker() if options.freeze else nullcontext():
                 asyncio.run(killing.run_until_killed())
         finally:
-            wrong = killing.print_table()
+            problems = killing.print_table()
             stack.down()
             wait_until(lambda: stack.home.owner() is None, 60, "the stack is down")
-    return int(bool(wrong))
+    return int(bool(problems))
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m dev.killing", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--kills", type=int, default=200, help="how many must fall into a loop")
-    parser.add_argument("--items", type=int, default=2000, help="of each loop")
+    parser.add_argument("--kills", type=int, default=200, help="number of kills during loops")
+    parser.add_argument("--items", type=int, default=2000, help="items of each loop")
     parser.add_argument("--which", type=lambda text: text.split(","), default=list(PARTS), help=", ".join(PARTS))
-    parser.add_argument("--minutes", type=float, default=60.0, help="no kill and no new run after these")
-    parser.add_argument("--pause", type=float, nargs=2, default=(2.0, 6.0), metavar="S", help="between two kills")
+    parser.add_argument("--minutes", type=float, default=60.0, help="start no run and kill nothing after this time")
+    parser.add_argument(
+        "--pause",
+        type=float,
+        nargs=2,
+        default=(2.0, 6.0),
+        metavar="S",
+        help="minimum and maximum of seconds between kills",
+    )
     parser.add_argument("--framed", action="store_true", help="run the items in frames")
     parser.add_argument("--cursor", action="store_true", help="claim the items as rows of a table")
     parser.add_argument("--steps", action="store_true", help="with --cursor: each row runs several steps")
     parser.add_argument("--sub-playbooks", action="store_true", help="call a playbook for each item")
     parser.add_argument("--pauses", action="store_true", help="pause the run, kill, and resume it")
     parser.add_argument("--resets", action="store_true", help="reset the run at about the moment of each kill")
-    parser.add_argument("--freeze", action="store_true", help="freeze a worker past its leases, and let it go on")
+    parser.add_argument("--freeze", action="store_true", help="freeze a worker past its leases, and let it continue")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.freeze:

@@ -67,25 +67,27 @@ def cursor_loop(lease_seconds: int, *, over_steps: bool) -> str:
 
 async def verdict_of_rows(addresses: Addresses, execution_id: int, items: int, calls: Counter[int]) -> Verdict:
     """Check a run; ``calls`` has the number of calls of each row."""
-    acks = await _fetched(addresses.playbooks, "SELECT item, status FROM killed_acks WHERE run = $1", execution_id)
-    status = await _fetched(
+    acks = await _fetch(addresses.playbooks, "SELECT item, status FROM killed_acks WHERE run = $1", execution_id)
+    status = await _fetch(
         addresses.postgres, "SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id
     )
     counts = Counter(int(row["item"]) for row in acks)
-    failed = sum(row["status"] == "error" for row in acks)
-    verdict = Verdict(execution_id, str(status[0]["status"]), counts.total(), failed, calls.total())
-    errors = await _fetched(
+    count_of_failed = sum(row["status"] == "error" for row in acks)
+    verdict = Verdict(execution_id, str(status[0]["status"]), counts.total(), count_of_failed, calls.total())
+    errors = await _fetch(
         addresses.postgres,
         "SELECT error FROM noetl.event WHERE execution_id = $1 AND event_type = 'loop.iteration.failed'"
         f" {NOT_SUPERSEDED}",
         execution_id,
     )
     verdict.failures = Counter(str(row["error"]) for row in errors)
-    verdict.wrong = [f"row {item} was acknowledged {counts[item]} times" for item in range(items) if counts[item] != 1]
+    verdict.problems = [
+        f"row {item} was acknowledged {counts[item]} times" for item in range(items) if counts[item] != 1
+    ]
     return verdict
 
 
-async def _fetched(dsn: str, sql: str, execution_id: int) -> list[asyncpg.Record]:
+async def _fetch(dsn: str, sql: str, execution_id: int) -> list[asyncpg.Record]:
     connection = await asyncpg.connect(dsn)
     try:
         return await connection.fetch(sql, execution_id)

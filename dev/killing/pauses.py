@@ -14,41 +14,41 @@ from noetl_temporal.request_sending import NoAnswerError, RequestRefusedError
 
 __all__ = ["paused_run"]
 
-AGAIN_SECONDS = 1.0
+RETRY_SECONDS = 1.0
 TRIES = 120
 
 
 @asynccontextmanager
-async def paused_run(run: RunHandle, chance: random.Random) -> AsyncGenerator[bool]:
+async def paused_run(run: RunHandle, rng: random.Random) -> AsyncGenerator[bool]:
     """Pause the run for the block, sometimes with its calls, and sometimes with a concurrent resume.
 
     Yields False if it cannot be paused, for example because it has ended.
     """
     try:
-        await _pause(run, chance)
+        await _pause(run, rng)
     except (RequestRefusedError, RPCError, OSError) as error:
         print(f"not paused: {error}"[:120], flush=True)
         yield False
         await _resume(run)  # a request without an answer may have been accepted later
         return
-    await asyncio.sleep(chance.uniform(0.5, 2))
+    await asyncio.sleep(rng.uniform(0.5, 2))
     try:
         yield True
     finally:
-        await asyncio.sleep(chance.uniform(0.5, 2))
+        await asyncio.sleep(rng.uniform(0.5, 2))
         await _resume(run)
 
 
-async def _pause(run: RunHandle, chance: random.Random) -> None:
-    pause = run.pause(by="killing", now=chance.random() < 0.5)
-    if chance.random() < 0.7:
+async def _pause(run: RunHandle, rng: random.Random) -> None:
+    pause = run.pause(by="killing", now=rng.random() < 0.5)
+    if rng.random() < 0.7:
         await pause
         return
-    paused_, resumed = await asyncio.gather(pause, run.resume(by="killing"), return_exceptions=True)
-    if isinstance(paused_, BaseException):
-        raise paused_
-    if isinstance(resumed, BaseException) and not isinstance(resumed, RequestRefusedError):
-        raise resumed
+    pause_result, resume_result = await asyncio.gather(pause, run.resume(by="killing"), return_exceptions=True)
+    if isinstance(pause_result, BaseException):
+        raise pause_result
+    if isinstance(resume_result, BaseException) and not isinstance(resume_result, RequestRefusedError):
+        raise resume_result
 
 
 async def _resume(run: RunHandle) -> None:
@@ -57,11 +57,11 @@ async def _resume(run: RunHandle) -> None:
         try:
             await asyncio.wait_for(run.resume(by="killing"), 30)
         except NoAnswerError:
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         except RequestRefusedError:
             return
         except (RPCError, OSError, TimeoutError):
-            await asyncio.sleep(AGAIN_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         else:
             return
     raise TimeoutError(f"run {run.execution_id} cannot be resumed")

@@ -19,15 +19,15 @@ __all__ = ["has_ended", "reset"]
 TIMEOUT_SECONDS = 20
 
 
-async def reset(client: NoetlClient, workflow_id: str, chance: random.Random) -> bool:
+async def reset(client: NoetlClient, workflow_id: str, rng: random.Random) -> bool:
     """Reset the current run to any workflow task, as ``temporal workflow reset`` does; False if it cannot be."""
     handle = client.temporal.get_workflow_handle(workflow_id)
     try:
-        described = await handle.describe()
-        if described.status is not WorkflowExecutionStatus.RUNNING:
+        description = await handle.describe()
+        if description.status is not WorkflowExecutionStatus.RUNNING:
             return False
-        run_id = described.run_id
-        points = await _tasks(client.temporal.get_workflow_handle(workflow_id, run_id=run_id))
+        run_id = description.run_id
+        points = await _completed_tasks(client.temporal.get_workflow_handle(workflow_id, run_id=run_id))
         if not points:  # the worker has not responded since the last reset
             return False
         request = ResetWorkflowExecutionRequest(
@@ -35,7 +35,7 @@ async def reset(client: NoetlClient, workflow_id: str, chance: random.Random) ->
             workflow_execution=ExecutionName(workflow_id=workflow_id, run_id=run_id),
             reason="killing",
             request_id=uuid.uuid4().hex,
-            workflow_task_finish_event_id=chance.choice(points),
+            workflow_task_finish_event_id=rng.choice(points),
             reset_reapply_type=ResetReapplyType.RESET_REAPPLY_TYPE_ALL_ELIGIBLE,
         )
         await client.temporal.workflow_service.reset_workflow_execution(request)
@@ -45,13 +45,13 @@ async def reset(client: NoetlClient, workflow_id: str, chance: random.Random) ->
     return True
 
 
-async def _tasks(handle: WorkflowHandle[Any, Any]) -> list[int]:
+async def _completed_tasks(handle: WorkflowHandle[Any, Any]) -> list[int]:
     """Return the ids of the events that completed the workflow tasks of a run."""
     history = await handle.fetch_history()
-    return [one.event_id for one in history.events if one.HasField("workflow_task_completed_event_attributes")]
+    return [event.event_id for event in history.events if event.HasField("workflow_task_completed_event_attributes")]
 
 
 async def has_ended(client: NoetlClient, workflow_id: str) -> bool:
     """Whether the current run has ended."""
-    described = await client.temporal.get_workflow_handle(workflow_id).describe()
-    return described.status is not WorkflowExecutionStatus.RUNNING
+    description = await client.temporal.get_workflow_handle(workflow_id).describe()
+    return description.status is not WorkflowExecutionStatus.RUNNING

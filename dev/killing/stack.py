@@ -31,21 +31,21 @@ PARTS = {
 }
 """The marker in the command line of each part, as recorded in servers.json."""
 
-OWNED = ("postgres", "temporal")
+REQUIRED_SERVERS = ("postgres", "temporal")
 """Without these the stack ends, and ``noetl dev up`` starts it again."""
 
 
-def wait_until(holds: Callable[[], object], seconds: float, what: str) -> None:
-    """Raises TimeoutError."""
+def wait_until(holds: Callable[[], object], seconds: float, condition: str) -> None:
+    """Wait until the condition holds. Raises TimeoutError."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"after {seconds:g} s still not: {what}")
+            raise TimeoutError(f"not true after {seconds:g} s: {condition}")
         time.sleep(0.1)
 
 
 class Stack:
-    """In ``folder``."""
+    """The stack of the folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Stack:
         return addresses
 
     def up(self) -> None:
-        """Start it; in three attempts, since another stack may take a port at the same time."""
+        """Start the stack, in up to three attempts, since another stack may take a port at the same time."""
         for attempt in range(3):
             completed = self._noetl("dev", "up")
             if completed.returncode == 0:
@@ -70,7 +70,7 @@ class Stack:
             time.sleep(1)
 
     def down(self) -> None:
-        """Stop it and all its processes."""
+        """Stop the stack and all its processes."""
         self._noetl("dev", "down")
 
     def kill(self, part: str) -> bool:
@@ -79,7 +79,7 @@ class Stack:
         if pid is None:
             return False
         os.kill(pid, signal.SIGKILL)
-        if part in OWNED:
+        if part in REQUIRED_SERVERS:
             wait_until(lambda: self.home.owner() is None, 60, "the stack has ended with one of its servers")
             self.up()
         return True
@@ -137,7 +137,7 @@ class Api:
     def __enter__(self) -> Api:
         command = [sys.executable, str(ROOT / "dev/testserver.py"), "--port", self.url.rpartition(":")[2]]
         self._process = subprocess.Popen(command)
-        wait_until(lambda: self._answers("/health"), 30, "the HTTP service answers")
+        wait_until(lambda: self._json("/health"), 30, "the HTTP service answers")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -146,12 +146,12 @@ class Api:
 
     def calls(self, path: str) -> dict[str, int]:
         """Return the number of requests for each query string."""
-        answer = self._answers("/__calls")
-        return dict(answer["calls"][path]["queries"]) if answer and path in answer["calls"] else {}
+        counts = self._json("/__calls")
+        return dict(counts["calls"][path]["queries"]) if counts and path in counts["calls"] else {}
 
-    def _answers(self, path: str) -> Any:
+    def _json(self, path: str) -> Any:
         try:
-            with urllib.request.urlopen(self.url + path, timeout=5) as answer:
-                return json.load(answer)
+            with urllib.request.urlopen(self.url + path, timeout=5) as response:
+                return json.load(response)
         except (OSError, ValueError):
             return None

@@ -54,19 +54,21 @@ async def verdict_of_calls(addresses: Addresses, execution_id: int, items: int, 
     try:
         status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
         children = await connection.fetch(CHILDREN, execution_id)
-        failed = await connection.fetch(FAILED, execution_id)
-        again = await connection.fetch(AGAIN, execution_id)
+        failed_items = await connection.fetch(FAILED, execution_id)
+        repeated_runs = await connection.fetch(REPEATED_RUNS, execution_id)
     finally:
         await connection.close()
-    failures = {row["item"]: str(row["error"]) for row in failed}
+    failures = {row["item"]: str(row["error"]) for row in failed_items}
     verdict = Verdict(execution_id, str(status), rows.total(), len(failures), calls.total())
     verdict.failures = Counter(failures.values())
-    verdict.wrong = [f"item {item} has {rows[item]} rows" for item in range(items) if rows[item] > 1]
-    verdict.wrong += [f"item {item} was lost" for item in range(items) if not rows[item] and item not in failures]
-    verdict.wrong += [f"run {row['execution_id']} called again after its call had reported" for row in again]
+    verdict.problems = [f"item {item} has {rows[item]} rows" for item in range(items) if rows[item] > 1]
+    verdict.problems += [f"item {item} was lost" for item in range(items) if not rows[item] and item not in failures]
+    verdict.problems += [f"run {row['execution_id']} called again after its call had reported" for row in repeated_runs]
     if len(children) != items:
-        verdict.wrong.append(f"{items} items made {len(children)} runs of the called playbook")
-    verdict.wrong += [f"run {row['execution_id']} is {row['status']}" for row in children if row["status"] not in ENDED]
+        verdict.problems.append(f"{items} items made {len(children)} runs of the called playbook")
+    verdict.problems += [
+        f"run {row['execution_id']} is {row['status']}" for row in children if row["status"] not in ENDED
+    ]
     return verdict
 
 
@@ -76,7 +78,7 @@ FAILED = (
     "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
     f" WHERE execution_id = $1 AND event_type = 'loop.iteration.failed' {NOT_SUPERSEDED}"
 )
-AGAIN = (
+REPEATED_RUNS = (
     "SELECT execution_id FROM noetl.event WHERE event_type = 'task.attempt.done'"
     " AND execution_id IN (SELECT execution_id FROM noetl.execution WHERE parent_execution_id = $1)"
     " AND event_id NOT IN (SELECT event_id FROM noetl.superseded_events(execution_id))"

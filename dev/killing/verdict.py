@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import asyncpg
 
-from dev.killing.named import NamedItems, calls_by_item
+from dev.killing.heartbeat_items import HeartbeatItems, calls_by_item
 from noetl_temporal.stack.addresses import Addresses
 
 __all__ = ["NOT_SUPERSEDED", "Verdict", "loop_times", "stored_rows", "verdict_of"]
@@ -21,9 +21,9 @@ NOT_SUPERSEDED = "AND event_id NOT IN (SELECT event_id FROM noetl.superseded_eve
 
 @dataclass
 class Verdict:
-    """Of one run. ``named`` items had ended by a heartbeat before some kill; ``again`` are calls of frames that the log
-    does not know, since they were begun after the last heartbeat. ``wrong`` says what must not be; each entry names an
-    item.
+    """The results of one run. ``ended_items`` counts the items that a heartbeat reported as ended before some kill,
+    ``repeated_calls`` the calls of frames that are not in the log, because they began after the last heartbeat. Each of
+    ``problems`` names an item.
     """
 
     execution_id: int
@@ -31,11 +31,11 @@ class Verdict:
     rows: int = 0
     failed: int = 0
     calls: int = 0
-    lost: int = 0
-    named: int = 0
-    again: int = 0
+    lost_attempts: int = 0
+    ended_items: int = 0
+    repeated_calls: int = 0
     failures: Counter[str] = field(default_factory=Counter[str])
-    wrong: list[str] = field(default_factory=list[str])
+    problems: list[str] = field(default_factory=list[str])
 
 
 async def loop_times(dsn: str, execution_id: int) -> tuple[datetime | None, datetime | None]:
@@ -58,56 +58,56 @@ async def verdict_of(
     execution_id: int,
     items: int,
     calls: dict[str, int],
-    named: NamedItems,
+    heartbeat_items: HeartbeatItems,
     *,
     are_all_logged: bool,
 ) -> Verdict:
     """``calls``: query string -> how often the service was called. ``are_all_logged``: the log has each of them, which
     it need not have of framed items, nor of calls that were in progress when a reset terminated their workflow.
     """
-    stored = await stored_rows(addresses.playbooks, execution_id)
+    rows = await stored_rows(addresses.playbooks, execution_id)
     connection = await asyncpg.connect(addresses.postgres)
     try:
         status = await connection.fetchval("SELECT status FROM noetl.execution WHERE execution_id = $1", execution_id)
-        failed = await _failed(connection, execution_id)
+        reasons = await _reasons_of_failures(connection, execution_id)
         attempts = await _attempts(connection, execution_id, "")
-        standing = await _attempts(connection, execution_id, NOT_SUPERSEDED)
+        effective_attempts = await _attempts(connection, execution_id, NOT_SUPERSEDED)
     finally:
         await connection.close()
     calls_of_item = calls_by_item(calls, execution_id)
-    lost = sum(count for (_, how), count in attempts.items() if how not in REPORTED)
+    lost_attempts = sum(count for (_, outcome), count in attempts.items() if outcome not in REPORTED)
     verdict = Verdict(
         execution_id,
         str(status),
-        stored.total(),
-        len(failed),
+        rows.total(),
+        len(reasons),
         calls_of_item.total(),
-        lost,
-        failures=Counter(failed.values()),
+        lost_attempts,
+        failures=Counter(reasons.values()),
     )
     for item in range(items):
-        verdict.wrong += _problems_of_item(item, stored, failed, standing)
-        unknown = calls_of_item[item] - sum(count for (of, _), count in attempts.items() if of == item)
-        verdict.again += max(0, unknown) * (not are_all_logged)
+        verdict.problems += _problems_of_item(item, rows, reasons, effective_attempts)
+        unknown = calls_of_item[item] - sum(count for (number, _), count in attempts.items() if number == item)
+        verdict.repeated_calls += max(0, unknown) * (not are_all_logged)
         if unknown > 0 and are_all_logged:
-            verdict.wrong.append(
+            verdict.problems.append(
                 f"item {item} was called {calls_of_item[item]} times, {unknown} more than the log has attempts"
             )
-        if calls_of_item[item] > named.calls.get(item, calls_of_item[item]):
-            verdict.wrong.append(f"item {item} was called again after a heartbeat had named it")
-    verdict.named = len(named.calls)
+        if calls_of_item[item] > heartbeat_items.calls.get(item, calls_of_item[item]):
+            verdict.problems.append(f"item {item} was called again after a heartbeat had reported its end")
+    verdict.ended_items = len(heartbeat_items.calls)
     return verdict
 
 
 def _problems_of_item(
-    item: int, stored: Counter[int], failed: dict[int, str], standing: Counter[tuple[int, str]]
+    item: int, rows: Counter[int], reasons: dict[int, str], effective_attempts: Counter[tuple[int, str]]
 ) -> list[str]:
     problems: list[str] = []
-    if stored[item] > 1:
-        problems.append(f"item {item} has {stored[item]} rows")
-    if stored[item] == 0 and item not in failed:
+    if rows[item] > 1:
+        problems.append(f"item {item} has {rows[item]} rows")
+    if rows[item] == 0 and item not in reasons:
         problems.append(f"item {item} has no row and no recorded failure")
-    if standing[item, "ok"] > 1:
+    if effective_attempts[item, "ok"] > 1:
         problems.append(f"item {item} was called again after it had reported")
     return problems
 
@@ -122,7 +122,7 @@ async def stored_rows(dsn: str, execution_id: int) -> Counter[int]:
     return Counter(row["item"] for row in rows)
 
 
-async def _failed(connection: asyncpg.Connection, execution_id: int) -> dict[int, str]:
+async def _reasons_of_failures(connection: asyncpg.Connection, execution_id: int) -> dict[int, str]:
     """Return the reason of each failed item."""
     rows = await connection.fetch(
         "SELECT (meta->>'iteration')::int AS item, error FROM noetl.event"
@@ -132,12 +132,13 @@ async def _failed(connection: asyncpg.Connection, execution_id: int) -> dict[int
     return {row["item"]: str(row["error"]) for row in rows}
 
 
-async def _attempts(connection: asyncpg.Connection, execution_id: int, which: str) -> Counter[tuple[int, str]]:
-    """(item, how it ended) -> attempts: ok, or the kind of its error (worker_lost among them)."""
+async def _attempts(connection: asyncpg.Connection, execution_id: int, condition: str) -> Counter[tuple[int, str]]:
+    """Return the number of attempts by item and outcome: ok, or the kind of the error (including worker_lost)."""
     rows = await connection.fetch(
         "SELECT (meta->>'iteration')::int AS item, event_type, COALESCE(meta->'error'->>'kind', error, '') AS kind"
         " FROM noetl.event WHERE execution_id = $1"
-        f" AND event_type IN ('task.attempt.done', 'task.attempt.failed') AND meta->>'iteration' IS NOT NULL {which}",
+        " AND event_type IN ('task.attempt.done', 'task.attempt.failed')"
+        f" AND meta->>'iteration' IS NOT NULL {condition}",
         execution_id,
     )
     return Counter(

@@ -15,37 +15,37 @@ from noetl_temporal.machine.tasks import breaker
 __all__ = ["BREAKER_MUTATIONS"]
 
 
-def _refuses_nothing(begins: Any, *given: Any) -> Any:
-    return begins(*given)._replace(refused="")
+def _refuses_nothing(call_begins: Any, *arguments: Any) -> Any:
+    return call_begins(*arguments)._replace(refused="")
 
 
-def _many_probes(begins: Any, state: Any, *given: Any) -> Any:
-    return begins(replace(state, probing=""), *given)
+def _many_probes(call_begins: Any, state: Any, *arguments: Any) -> Any:
+    return call_begins(replace(state, probing=""), *arguments)
 
 
-def _probes_at_once(begins: Any, state: Any, limits: Any, *given: Any) -> Any:
-    return begins(state, replace(limits, probe=0 if limits.probe else limits.probe), *given)
+def _probes_at_once(call_begins: Any, state: Any, limits: Any, *arguments: Any) -> Any:
+    return call_begins(state, replace(limits, probe=0 if limits.probe else limits.probe), *arguments)
 
 
-def _never_opens(_: Any, state: Any, *given: Any, failed: bool) -> Any:
-    del given, failed
+def _never_opens(_: Any, state: Any, *arguments: Any, failed: bool) -> Any:
+    del arguments, failed
     return state, ""
 
 
-def _without_window(ended: Any, state: Any, *given: Any, failed: bool) -> Any:
-    return ended(replace(state, limits=replace(state.limits, window=10**12)), *given, failed=failed)
+def _without_window(call_ended: Any, state: Any, *arguments: Any, failed: bool) -> Any:
+    return call_ended(replace(state, limits=replace(state.limits, window=10**12)), *arguments, failed=failed)
 
 
-def _counts_what_began_before(ended: Any, state: Any, call: Any, at: Any, *, failed: bool) -> Any:
-    return ended(replace(state, probing=call) if state.opened else state, call, at, failed=failed)
+def _counts_what_began_before(call_ended: Any, state: Any, call: Any, at: Any, *, failed: bool) -> Any:
+    return call_ended(replace(state, probing=call) if state.opened else state, call, at, failed=failed)
 
 
 def _keeps_the_probe(state: Any, _: Any) -> Any:
     return state
 
 
-def _forgets_what_chunks_knew(known: Any, _: Any) -> Any:
-    return known
+def _forgets_what_chunks_knew(circuits: Any, _: Any) -> Any:
+    return circuits
 
 
 def _snapshot_without_circuits(self: Any) -> Any:

@@ -14,7 +14,7 @@ from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from noetl_temporal.limits import inline_bytes
 from noetl_temporal.machine import budget
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
-from noetl_temporal.machine.events import ChunkFinished, Continued, ToolFinished
+from noetl_temporal.machine.facts import ChunkFinished, Continued, ToolFinished
 
 __all__ = ["check_budgets"]
 
@@ -39,20 +39,20 @@ def _check_in_flight(trace: MachineTrace) -> None:
 
 
 def _check_calls_begun(trace: MachineTrace) -> None:
-    most, begun = budget.MAX_WORK // budget.CALL_WORK + 1, 0
+    limit, count = budget.MAX_WORK // budget.CALL_WORK + 1, 0
     for number, turn in enumerate(trace.turns):
-        if turn.anew or isinstance(turn.fact, Continued):
-            begun = 0
-        begun += sum(isinstance(command, CallTool) for command in turn.commands)
-        if begun > most:
-            raise Finding("a workflow task begins too many calls", f"{begun} of {most}, in turn {number}")
+        if turn.is_restored or isinstance(turn.fact, Continued):
+            count = 0
+        count += sum(isinstance(command, CallTool) for command in turn.commands)
+        if count > limit:
+            raise Finding("a workflow task begins too many calls", f"{count} of {limit}, in turn {number}")
 
 
 def _check_command_bytes(trace: MachineTrace, inline: int) -> None:
     """Check that no call or chunk begins after the bytes are spent."""
     size, is_spent = 0, False
     for number, turn in enumerate(trace.turns):
-        if turn.anew or isinstance(turn.fact, Continued):
+        if turn.is_restored or isinstance(turn.fact, Continued):
             size, is_spent = 0, False
         for command in turn.commands:
             begins = isinstance(command, CallTool | RunChunk)

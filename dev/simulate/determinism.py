@@ -12,7 +12,7 @@ from dev.simulate.world import EXECUTION_ID
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import RunChunk
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import Continued, TimerFired, ToolFinished
+from noetl_temporal.machine.facts import Continued, TimerFired, ToolFinished
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
@@ -34,7 +34,7 @@ def check_determinism(run_trace: RunTrace) -> None:
 
 def _new_machine(run_trace: RunTrace, trace: MachineTrace, state: Any = None) -> Machine | LoopMachine:
     if trace.name:
-        return loop_machine(trace.given, state, limit=run_trace.store.limit)
+        return loop_machine(trace.chunk_input, state, limit=run_trace.store.limit)
     return Machine(run_trace.graph, execution_id=EXECUTION_ID, state=state, limit=run_trace.store.limit)
 
 
@@ -51,29 +51,33 @@ def _check_same_commands(run_trace: RunTrace, trace: MachineTrace, *, restored: 
     Left-over work does not show whether a budget was spent: a machine that holds has none, yet a run that timed out
     ends only in the next task.
     """
-    how = "a restored machine" if restored else "a second machine"
+    description = "a restored machine" if restored else "a second machine"
     machine = _new_machine(run_trace, trace)
     has_budgets = any(turn.spent for turn in trace.turns)
     for number, turn in enumerate(trace.turns):
         between_tasks = not has_budgets or isinstance(turn.fact, Continued)
         may_restore = number and between_tasks and not machine.has_loaded
-        if turn.anew or (restored and may_restore):
+        if turn.is_restored or (restored and may_restore):
             machine = _restored_machine(run_trace, trace, machine)
         commands = machine.feed(turn.fact)
-        if _encoded(commands) != _encoded(turn.commands):
-            differences = [f"{was}\n  {how}: {now}" for was, now in _differing_commands(turn.commands, commands)]
+        if _encode(commands) != _encode(turn.commands):
+            differences = [
+                f"{recorded}\n  {description}: {repeated}"
+                for recorded, repeated in _differing_commands(turn.commands, commands)
+            ]
             raise Finding(
-                f"{how} gives other commands", f"in turn {number}: {differences[0][:1500] if differences else 'order'}"
+                f"{description} gives other commands",
+                f"in turn {number}: {differences[0][:1500] if differences else 'order'}",
             )
 
 
 def _differing_commands(left: list[Any], other: list[Any]) -> list[tuple[Any, Any]]:
     longest = max(len(left), len(other))
-    padded = zip(left + [None] * (longest - len(left)), other + [None] * (longest - len(other)), strict=True)
-    return [(was, now) for was, now in padded if _encoded([was]) != _encoded([now])]
+    pairs = zip(left + [None] * (longest - len(left)), other + [None] * (longest - len(other)), strict=True)
+    return [(recorded, repeated) for recorded, repeated in pairs if _encode([recorded]) != _encode([repeated])]
 
 
-def _encoded(commands: list[Any]) -> bytes:
+def _encode(commands: list[Any]) -> bytes:
     return msgspec.json.encode(commands)
 
 
@@ -82,7 +86,7 @@ def _check_refusals(run_trace: RunTrace, trace: MachineTrace) -> None:
     machine = _new_machine(run_trace, trace)
     loop = ""
     for turn in trace.turns[: max(1, len(trace.turns) // 2)]:
-        if turn.anew:
+        if turn.is_restored:
             machine = _restored_machine(run_trace, trace, machine)
         machine.feed(turn.fact)
         loop = next((command.chunk_id for command in turn.commands if isinstance(command, RunChunk)), "")
@@ -98,11 +102,11 @@ def _check_refusals(run_trace: RunTrace, trace: MachineTrace) -> None:
     _must_refuse(machine, Continued(at), "a fact after a ProtocolError")
 
 
-def _must_refuse(machine: Machine | LoopMachine, fact: Any, what: str) -> None:
+def _must_refuse(machine: Machine | LoopMachine, fact: Any, description: str) -> None:
     try:
         machine.feed(fact)
     except ProtocolError:
         return
     except Exception as error:
-        raise Finding(f"feed raises {type(error).__name__}", f"for {what}: {error}") from error
-    raise Finding(f"{what} is taken", repr(fact)[:200])
+        raise Finding(f"feed raises {type(error).__name__}", f"for {description}: {error}") from error
+    raise Finding(f"{description} is taken", repr(fact)[:200])

@@ -21,14 +21,14 @@ from noetl_temporal.value_store import ValueStore
 __all__ = ["Database", "SegmentContents", "SimulatedPayloadStore", "current_process"]
 
 
-class Chances(Protocol):
+class StoreWorld(Protocol):
     """The part of the world that store and database use."""
 
     now: int
     store: SimulatedValues
 
     def draw(self, low: int, high: int) -> int: ...
-    def once(self, likely: float) -> bool: ...
+    def once(self, probability: float) -> bool: ...
 
 
 def current_process() -> ProcessLoop:
@@ -48,53 +48,53 @@ class SegmentContents(msgspec.Struct):
 
 
 class SimulatedPayloadStore(ValueStore):
-    """Unavailable until ``away_until``. Each request takes up to ``slow`` milliseconds."""
+    """Unavailable until ``unavailable_until``. Each request takes up to ``slow`` milliseconds."""
 
-    def __init__(self, world: Chances) -> None:
+    def __init__(self, world: StoreWorld) -> None:
         super().__init__(data_converter())
-        self.away_until = 0
+        self.unavailable_until = 0
         self.slow = 20
         self._world = world
-        self._kept: dict[str, bytes] = {}
+        self._segments: dict[str, bytes] = {}
         self._contents: dict[str | None, SegmentContents] = {None: SegmentContents()}
 
     async def keep(self, value: Any) -> None:
         """See ValueStore: stores nothing, as reports of frames are small enough for history."""
         del value
-        await self._answered()
+        await self._respond()
 
     async def put_all(self, values: Sequence[bytes], encoding: bytes = b"") -> list[str]:
         """See ValueStore: for values of the machine."""
         del encoding
-        await self._answered()
+        await self._respond()
         return [self._world.store.put(data) for data in values]
 
     async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
         """See ValueStore."""
-        await self._answered()
+        await self._respond()
         return {key: self._world.store.data(key) for key in keys}
 
     async def put(self, data: bytes, encoding: bytes = b"") -> str:
         """See ValueStore: for a segment."""
         del encoding
         process = current_process()
-        process.owner.stores(since=self._world.now)
-        await self._answered()
-        process.owner.stores(since=None)
+        process.owner.note_store_wait(since=self._world.now)
+        await self._respond()
+        process.owner.note_store_wait(since=None)
         key = hashlib.sha256(data).hexdigest()
-        self._kept[key], self._contents[key] = data, self._read(data)
+        self._segments[key], self._contents[key] = data, self._read(data)
         return key
 
     async def get(self, key: str) -> bytes:
         """See ValueStore."""
-        await self._answered()
-        return self._kept[key]
+        await self._respond()
+        return self._segments[key]
 
-    async def _answered(self) -> None:
+    async def _respond(self) -> None:
         await asyncio.sleep(self._world.draw(0, self.slow) / 1000)
         current_process().mark_active()
-        if self._world.now < self.away_until:
-            raise OSError("the payload store is away")
+        if self._world.now < self.unavailable_until:
+            raise OSError("the payload store is unavailable")
 
     def contents(self, key: str | None) -> SegmentContents:
         """Return the contents of the segment with this key and those before it; empty for None."""
@@ -105,8 +105,8 @@ class SimulatedPayloadStore(ValueStore):
         before = self._contents[segment["older"]]
         events = tuple(entry["event"] for entry in segment["entries"] if "event" in entry)
         calls = {_call_key(entry["call"]) for entry in segment["entries"] if "call" in entry}
-        ended = (event for event in events if event["type"].startswith("loop.iteration.") and "ends" in event)
-        items = {event["meta"]["iteration"] for event in ended}
+        ends = (event for event in events if event["type"].startswith("loop.iteration.") and "ends" in event)
+        items = {event["meta"]["iteration"] for event in ends}
         return SegmentContents(before.calls | calls, before.items | items, (*before.events, *events))
 
 
@@ -120,7 +120,7 @@ class Database:
     ``fails`` is the probability that a sink fails. Rows are appended to ``rows``, in the format of unframed calls.
     """
 
-    def __init__(self, world: Chances, fails: float, rows: list[str]) -> None:
+    def __init__(self, world: StoreWorld, fails: float, rows: list[str]) -> None:
         self.rows = rows
         self._world = world
         self._fails = fails
@@ -139,16 +139,16 @@ class Database:
         """See noetl_activities.sinks.store: commits at once, and responds after a delay."""
         del kind, mode, result, auth, context
         await self._pause()
-        stored = self._committed(config, entry)
+        stored = self._commit(config, entry)
         await self._pause()
         return stored
 
-    def _committed(self, config: dict[str, Any], entry: Entry) -> Stored:
-        known = self._outcomes.get((entry.call, entry.n))
-        if entry.outcome is not None and known is not None:
-            return Stored(rival=known)
+    def _commit(self, config: dict[str, Any], entry: Entry) -> Stored:
+        outcome = self._outcomes.get((entry.call, entry.n))
+        if entry.outcome is not None and outcome is not None:
+            return Stored(rival=outcome)
         if (entry.key, entry.n) in self._entries:
-            return Stored(duplicate=True, is_in_ledger=known is not None)
+            return Stored(duplicate=True, is_in_ledger=outcome is not None)
         if self._world.once(self._fails):
             raise SinkError(Outcome("error", error=ErrorInfo("sql_integrity", "the sink failed", retryable=False)))
         if entry.outcome is not None:

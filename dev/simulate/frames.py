@@ -1,13 +1,13 @@
 """Frames in the simulated world: the real activity (noetl_temporal/frames) in simulated processes, and its server.
 
 ``Frame`` is the state that Temporal's server has of one activity. It starts attempts, each in a process of its own
-(process.py), receives their heartbeats with a delay, and decides what follows when a process ends, shuts down or is
-killed. The activity's code is the real one, on simulated time, tools and stores; only its machine is replaced, by one
-that records its turns in the trace.
+(process.py), receives their heartbeats with a delay, and retries or ends the activity when a process ends, shuts down
+or is killed. The activity's code is the real one and runs on simulated time, tools and stores. Only its machine is
+replaced by a subclass, which records its turns in the trace.
 
 A killed process loses its work since the last segment that reached the server in a heartbeat. So the trace is truncated
-to the turn after which the machine had the state that the next attempt restores; there must be such a turn. Then it is
-the trace of one machine, and is checked like all others.
+to the turn after which the machine had the state that the next attempt restores; there must be such a turn. The
+truncated trace is that of a single machine, and is checked like all others.
 
 Checked for frames only: a call or an item that a heartbeat reported as ended is never called again; the segments have
 the same events as the trace; and no call begins while a segment has been waiting long for the payload store.
@@ -33,89 +33,94 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from dev.simulate.answers import Answers
 from dev.simulate.frame_storage import Database, SimulatedPayloadStore, current_process
 from dev.simulate.process import ProcessLoop
 from dev.simulate.run_trace import Finding, MachineTrace, Turn
+from dev.simulate.tool_outcomes import ToolOutcomes
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal import attempt_end, call_log
-from noetl_temporal.frames import activity as frame
-from noetl_temporal.frames import segment_writer
+from noetl_temporal.frames import activity, segment_writer
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
-from noetl_temporal.machine.events import ChunkReport, Event
+from noetl_temporal.machine.facts import ChunkReport, Fact
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
 
-__all__ = ["Frame", "FrameWorld", "in_processes"]
+__all__ = ["Frame", "FrameWorld", "patched_frames"]
 
 KINDS = ("noop", "http", "python", "postgres", "duckdb")
 """Tools of the playbooks, including that of calls which only run sinks."""
 
-LONGEST_BEAT_MS = 2_000
-LONGEST_GRACE_MS = 5_000
-LONGEST_PAUSE_MS = 60_000
-LONGEST_RETRY_MS = 30_000
-PATIENCE_MS = int(segment_writer.SEGMENT_SECONDS * 2_600)
-"""How long a segment may wait for the store while calls still begin: until another is due, and one more poll."""
+MAX_HEARTBEAT_DELAY_MS = 2_000
+MAX_GRACE_MS = 5_000
+MAX_PAUSE_MS = 60_000
+MAX_RETRY_DELAY_MS = 30_000
+MAX_STORE_WAIT_MS = int(segment_writer.SEGMENT_SECONDS * 2_600)
+"""How long calls may still begin while a segment waits for the store: 2.6 times the interval of segments."""
 
 
 class FrameWorld:
-    """Shared by the frames of a world. A tool takes up to ``longest_ms``; ``finding`` is the first one."""
+    """State that all frames share. A tool takes up to ``longest_ms``. ``finding`` is the first broken invariant."""
 
-    def __init__(self, world: Any, answers: Answers, longest_ms: int, sink_fails: float, rows: list[str]) -> None:
-        self.world, self.answers, self.longest_ms = world, answers, longest_ms
+    def __init__(
+        self, world: Any, tool_outcomes: ToolOutcomes, longest_ms: int, sink_fails: float, rows: list[str]
+    ) -> None:
+        self.world, self.tool_outcomes, self.longest_ms = world, tool_outcomes, longest_ms
         self.payloads = SimulatedPayloadStore(world)
-        self.segment_entries = world.chance.choice((5, 30, segment_writer.SEGMENT_ENTRIES))
+        self.segment_entries = world.rng.choice((5, 30, segment_writer.SEGMENT_ENTRIES))
         self.database = Database(world, sink_fails, rows)
-        self.tools = {kind: FakeTool(kind, functools.partial(self._answer, kind)) for kind in KINDS}
-        with patch.object(frame, "SinkBatches", lambda: self.database):
-            self.run = frame.frame_activity(self.tools, CredentialSource(environment={}), self.payloads)
+        self.tools = {kind: FakeTool(kind, functools.partial(self._outcome, kind)) for kind in KINDS}
+        with patch.object(activity, "SinkBatches", lambda: self.database):
+            self.run = activity.frame_activity(self.tools, CredentialSource(environment={}), self.payloads)
         self.finding: Finding | None = None
 
-    async def _answer(self, kind: str, request: Request, context: ToolContext) -> Outcome:
-        current_process().owner.called(request.key)
-        used: int = getattr(context, "_log").used  # noqa: B009 - answers differ by what counts, not by lost attempts
-        await asyncio.sleep(max(1, int(self.longest_ms * self.world.chance.random() ** 3)) / 1000)
+    def note(self, finding: Finding) -> None:
+        """Keep the finding if it is the first; the world raises it when it has handled the current event."""
+        self.finding = self.finding or finding
+
+    async def _outcome(self, kind: str, request: Request, context: ToolContext) -> Outcome:
+        current_process().owner.check_call(request.key)
+        used_attempts: int = getattr(context, "_log").used  # noqa: B009 - answers differ by what counts, not by lost attempts
+        await asyncio.sleep(max(1, int(self.longest_ms * self.world.rng.random() ** 3)) / 1000)
         current_process().mark_active()
-        return msgspec.convert(self.answers.answer(kind, request.key, used), Outcome)
+        return msgspec.convert(self.tool_outcomes.outcome(kind, request.key, used_attempts), Outcome)
 
 
 @contextlib.contextmanager
-def in_processes(shared: FrameWorld) -> Generator[None]:
+def patched_frames(frame_world: FrameWorld) -> Generator[None]:
     """Patch the code of frames to use the world's time, random numbers and database, and to record its turns."""
-    world = shared.world
+    world = frame_world.world
     with contextlib.ExitStack() as stack:
-        for owner, name, instead in (
+        for module, name, replacement in (
             (call_log, "time", SimpleNamespace(time_ns=lambda: world.now * 1_000_000)),
-            (attempt_end, "random", world.chance),
-            (frame, "LoopMachine", _machine_of_process),
-            (segment_writer, "SEGMENT_ENTRIES", shared.segment_entries),
+            (attempt_end, "random", world.rng),
+            (activity, "LoopMachine", _machine_of_process),
+            (segment_writer, "SEGMENT_ENTRIES", frame_world.segment_entries),
             (logging.getLogger("noetl_temporal.value_store"), "disabled", True),
             (logging.getLogger("temporalio.activity"), "disabled", True),
         ):
-            stack.enter_context(patch.object(owner, name, instead))
+            stack.enter_context(patch.object(module, name, replacement))
         yield
 
 
-def _machine_of_process(given: ChunkInput, state: Any = None, *, limit: int) -> LoopMachine:
+def _machine_of_process(chunk_input: ChunkInput, state: Any = None, *, limit: int) -> LoopMachine:
     attempt: _Attempt = current_process().owner
-    return attempt.machine_of(given, state, limit)
+    return attempt.machine_of(chunk_input, state, limit)
 
 
 class _RecordingMachine(LoopMachine):
     """Records its turns in the trace of its frame."""
 
-    def __init__(self, attempt: _Attempt, given: ChunkInput, state: Any, limit: int) -> None:
-        super().__init__(given, state, limit=limit)
+    def __init__(self, attempt: _Attempt, chunk_input: ChunkInput, state: Any, limit: int) -> None:
+        super().__init__(chunk_input, state, limit=limit)
         self._attempt = attempt
 
-    def feed(self, event: Event) -> list[Command]:
-        return self._attempt.fed(self, event, super().feed)
+    def feed(self, fact: Fact) -> list[Command]:
+        return self._attempt.feed_and_record(self, fact, super().feed)
 
     @property
     def digest(self) -> str:
@@ -124,32 +129,36 @@ class _RecordingMachine(LoopMachine):
 
 
 class _Attempt:
-    """One attempt of a frame in its process. ``last`` is its latest heartbeat, which may not have arrived yet."""
+    """One attempt of a frame in its process. ``latest_details`` are those of its latest heartbeat, which
+    may not have arrived yet.
+    """
 
-    def __init__(self, owner: Frame, number: int, details: FrameDetails | None) -> None:
-        self.owner = owner
-        self.loop = ProcessLoop(owner.world, self)  # type: ignore[abstract]
-        self.last = details
-        self._anew = False
-        self._waits_since: int | None = None
-        self._begun_late = 0
+    def __init__(self, frame: Frame, number: int, details: FrameDetails | None) -> None:
+        self.frame = frame
+        self.loop = ProcessLoop(frame.world, self)  # type: ignore[abstract]
+        self.latest_details = details
+        self._is_restored = False
+        self._store_waits_since: int | None = None
+        self._late_calls = 0
         self.environment = ActivityEnvironment()
-        self.environment.on_heartbeat = self._beat
+        self.environment.on_heartbeat = self._record_heartbeat
         heartbeat = [] if details is None else [msgspec.to_builtins(details)]
         info = dataclasses.replace(self.environment.info, attempt=number, heartbeat_details=heartbeat)
         self.environment.info = info
 
-    def start(self, given: ChunkInput, ended: Callable[[asyncio.Task[Any]], None]) -> None:
+    def start(self, chunk_input: ChunkInput, on_end: Callable[[asyncio.Task[Any]], None]) -> None:
         """Run the activity."""
         self.loop.run(
-            self.environment.run(self.owner.shared.run, FrameInput(given, limit=self.owner.world.store.limit)),
-            ended,
+            self.environment.run(
+                self.frame.frame_world.run, FrameInput(chunk_input, limit=self.frame.world.store.limit)
+            ),
+            on_end,
         )
 
-    def interrupt(self, why: str) -> None:
+    def interrupt(self, reason: str) -> None:
         """Cancel the activity, as the response to a heartbeat or the shutdown of its worker does."""
         if not self.loop.is_dead:
-            self.environment.cancel(ActivityCancellationDetails(**{why: True}))
+            self.environment.cancel(ActivityCancellationDetails(**{reason: True}))
             self.loop.pump()
 
     def stop_worker(self) -> None:
@@ -158,103 +167,108 @@ class _Attempt:
             self.environment.worker_shutdown()
             self.loop.pump()
 
-    # ---- what the activity does -------------------------------------------------------------------------------------
+    # ---- called by the activity -------------------------------------------------------------------------------------
 
-    def machine_of(self, given: ChunkInput, state: Any, limit: int) -> LoopMachine:
-        """The attempt's machine; truncates the trace to its state."""
-        machine = _RecordingMachine(self, given, state, limit)
-        self.owner.truncate_trace(None if state is None else machine.digest)
-        self._anew = state is not None
+    def machine_of(self, chunk_input: ChunkInput, state: Any, limit: int) -> LoopMachine:
+        """Return the attempt's machine, and truncate the trace to the state that it restores."""
+        machine = _RecordingMachine(self, chunk_input, state, limit)
+        self.frame.truncate_trace(None if state is None else machine.digest)
+        self._is_restored = state is not None
         return machine
 
-    def fed(self, machine: _RecordingMachine, fact: Event, feed: Callable[[Event], list[Command]]) -> list[Command]:
-        """Feed a fact, and record the turn."""
+    def feed_and_record(
+        self, machine: _RecordingMachine, fact: Fact, feed: Callable[[Fact], list[Command]]
+    ) -> list[Command]:
+        """Feed a fact to the machine, and record the turn."""
         self.loop.mark_active()
-        turn = Turn(fact, [], self._anew)
-        self._anew = False
-        self.owner.trace.turns.append(turn)
+        turn = Turn(fact, [], self._is_restored)
+        self._is_restored = False
+        self.frame.trace.turns.append(turn)
         turn.commands = feed(fact)
         turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent()
-        self.owner.digests.append(machine.digest)
-        self._check_patience(sum(isinstance(command, CallTool) for command in turn.commands))
+        self.frame.digests.append(machine.digest)
+        self._check_late_calls(sum(isinstance(command, CallTool) for command in turn.commands))
         return turn.commands
 
-    def stores(self, since: int | None) -> None:
-        """A segment has been waiting for the store ``since`` then; None when it is stored."""
-        self._waits_since, self._begun_late = since if self._waits_since is None else self._waits_since, 0
-        if since is None:
-            self._waits_since = None
+    def note_store_wait(self, since: int | None) -> None:
+        """Note since when a segment has been waiting for the store; None when it is stored."""
+        self._late_calls = 0
+        if since is None or self._store_waits_since is None:
+            self._store_waits_since = since
 
-    def _check_patience(self, begun: int) -> None:
-        """Check that few calls begin while a segment is late: only the turn that notices it may begin some."""
-        if self._waits_since is not None and self.owner.world.now > self._waits_since + PATIENCE_MS:
-            self._begun_late += begun
-            if self._begun_late > self.owner.given.max_in_flight:
-                waited = self.owner.world.now - self._waits_since
-                raise Finding("calls begin while a segment waits", f"{self._begun_late} calls, after {waited} ms")
+    def _check_late_calls(self, calls: int) -> None:
+        """Check that at most ``max_in_flight`` calls begin after a segment has waited too long for the store."""
+        if self._store_waits_since is not None and self.frame.world.now > self._store_waits_since + MAX_STORE_WAIT_MS:
+            self._late_calls += calls
+            if self._late_calls > self.frame.chunk_input.max_in_flight:
+                waited_ms = self.frame.world.now - self._store_waits_since
+                raise Finding("calls begin while a segment waits", f"{self._late_calls} calls, after {waited_ms} ms")
 
-    def called(self, key: str) -> None:
-        """Note that a tool runs for the call."""
+    def check_call(self, key: str) -> None:
+        """Check that the call of this key may run; a tool is about to run for it."""
         self.loop.mark_active()
-        self.owner.called(key)
+        self.frame.check_call(key)
 
-    def _beat(self, details: FrameDetails) -> None:
+    def _record_heartbeat(self, details: FrameDetails) -> None:
         if not self.loop.is_dead:
-            self.last = details
-            self.owner.deliver_heartbeat(self, details)
+            self.latest_details = details
+            self.frame.deliver_heartbeat(self, details)
 
 
 class Frame:
-    """One frame, as Temporal's server knows it. ``ended`` is called with the loop's report."""
+    """One frame, as Temporal's server knows it. ``on_end`` is called with the report for the parent, and with the
+    report that the machine gave, None if the activity ended without one.
+    """
 
     def __init__(
         self,
-        shared: FrameWorld,
+        frame_world: FrameWorld,
         trace: MachineTrace,
-        given: ChunkInput,
-        ended: Callable[[ChunkReport, ChunkReport | None], None],
+        chunk_input: ChunkInput,
+        on_end: Callable[[ChunkReport, ChunkReport | None], None],
     ) -> None:
-        self.shared, self.world, self.trace, self.given, self._ended = shared, shared.world, trace, given, ended
+        self.frame_world, self.world, self.trace = frame_world, frame_world.world, trace
+        self.chunk_input, self._on_end = chunk_input, on_end
         self.is_over = False
         self.digests: list[str] = []
         self._attempt: _Attempt | None = None
         self._number = 0
-        self._beats = itertools.count()
-        self._heard = -1
+        self._beat_numbers = itertools.count()
+        self._latest_beat = -1
         self._is_cancelled = False
         self._is_paused = False
-        self._details: FrameDetails | None = None
-        self._named = shared.payloads.contents(None)
+        self._server_details: FrameDetails | None = None
+        self._reported = frame_world.payloads.contents(None)
 
     @property
     def pending(self) -> list[str]:
-        """What it waits for, for messages."""
+        """Return what the frame waits for, for messages."""
         return [f"attempt {self._number}"] if self._attempt else ["the next attempt"]
 
     # ---- attempts ---------------------------------------------------------------------------------------------------
 
-    def begin(self, ms: int) -> None:
+    def start_attempt_later(self, ms: int) -> None:
         """Start the next attempt after ``ms`` milliseconds."""
-        self.world.later(ms, self._begin)
+        self.world.later(ms, self._start_attempt)
 
-    def _begin(self) -> None:
+    def _start_attempt(self) -> None:
         if self.is_over or self._is_paused or self._attempt is not None:
             return
         self._number += 1
-        self._attempt = _Attempt(self, self._number, self._details)
-        self._attempt.start(self.given, self._attempt_ended)
+        self._attempt = _Attempt(self, self._number, self._server_details)
+        self._attempt.start(self.chunk_input, self._attempt_ended)
 
     def _attempt_ended(self, task: asyncio.Task[Any]) -> None:
         attempt, error = self._take_attempt(), None if task.cancelled() else task.exception()
         if isinstance(error, Finding):
-            self.shared.finding = error
+            self.frame_world.note(error)
         elif isinstance(error, ApplicationError):
-            self._details = attempt.last
-            self._name(attempt.last)
+            self._server_details = attempt.latest_details
+            self._read_reported(attempt.latest_details)
             delay = error.next_retry_delay.total_seconds() if error.next_retry_delay else 1.0
             self._retry_later(int(delay * 1000))
         elif task.cancelled() or error is not None:
-            self.shared.finding = Finding("a frame raises", f"{type(error).__name__}: {error}")
+            self.frame_world.note(Finding("a frame raises", f"{type(error).__name__}: {error}"))
         else:
             self._finish(task.result())
 
@@ -272,31 +286,33 @@ class Frame:
     def _retry_later(self, ms: int) -> None:
         """Retry after ``ms``; a cancelled activity is not retried, and fails."""
         if self._is_cancelled:
-            self._end_without_report("error", "loop_lost")
+            self._end_without_result("error", "loop_lost")
         else:
-            self.begin(ms)
+            self.start_attempt_later(ms)
 
     def _finish(self, end: FrameEnd) -> None:
         report = msgspec.convert(msgspec.to_builtins(end.report, str_keys=True), ChunkReport, str_keys=True)
-        events = self.shared.payloads.contents(end.segments).events
-        if list(events) != msgspec.json.decode(msgspec.json.encode(self.trace.events)):
-            self.shared.finding = Finding(
-                "the events of the segments differ", f"{len(events)} events of {len(self.trace.events)}"
+        segment_events = self.frame_world.payloads.contents(end.segments).events
+        if list(segment_events) != msgspec.json.decode(msgspec.json.encode(self.trace.events)):
+            self.frame_world.note(
+                Finding(
+                    "the events of the segments differ", f"{len(segment_events)} events of {len(self.trace.events)}"
+                )
             )
         self.is_over = True
-        self._ended(report, report)
+        self._on_end(report, report)
 
-    def _end_without_report(self, status: str, kind: str) -> None:
-        """End the frame as the shell does when the server ends the activity without a result (performer.py)."""
-        total = len(self.given.items)
-        failure = error_outcome(kind, "the frame was lost") if kind else None
+    def _end_without_result(self, status: str, failure_kind: str) -> None:
+        """Report to the parent as the shell does for an activity that ended without a result (performer.py)."""
+        total = len(self.chunk_input.items)
+        failure = error_outcome(failure_kind, "the frame was lost") if failure_kind else None
         stats = {"total": total, "success": 0, "failed": 0, "skipped": total}
         self.is_over = self.trace.terminated = True
-        results = [None] * total if kind else []
+        results = [None] * total if failure_kind else []
         report: Any = ChunkReport(status, results, stats, failure=failure)  # type: ignore[arg-type]
-        self._ended(report, None)
+        self._on_end(report, None)
 
-    # ---- reported by an attempt -------------------------------------------------------------------------------------
+    # ---- called by an attempt -------------------------------------------------------------------------------------
 
     def truncate_trace(self, digest: str | None) -> None:
         """Truncate the trace to the turn after which the machine had this digest; None for a new machine."""
@@ -305,29 +321,31 @@ class Frame:
         elif digest in self.digests:
             count = self.digests.index(digest) + 1
         else:
-            raise Finding("a frame goes on from where it never was", f"attempt {self._number}")
+            raise Finding("an attempt restores a state that no machine had", f"attempt {self._number}")
         del self.trace.turns[count:], self.digests[count:]
 
     def deliver_heartbeat(self, attempt: _Attempt, details: FrameDetails) -> None:
         """Deliver a heartbeat after a delay; the server keeps the latest."""
-        number = next(self._beats)
+        number = next(self._beat_numbers)
 
         def deliver() -> None:
-            if attempt is self._attempt and number > self._heard:
-                self._heard, self._details = number, details
-                self._name(details)
+            if attempt is self._attempt and number > self._latest_beat:
+                self._latest_beat, self._server_details = number, details
+                self._read_reported(details)
 
-        self.world.later(self.world.draw(0, LONGEST_BEAT_MS), deliver)
+        self.world.later(self.world.draw(0, MAX_HEARTBEAT_DELAY_MS), deliver)
 
-    def _name(self, details: FrameDetails | None) -> None:
+    def _read_reported(self, details: FrameDetails | None) -> None:
         if details is not None:
-            self._named = self.shared.payloads.contents(details.head)
+            self._reported = self.frame_world.payloads.contents(details.head)
 
-    def called(self, key: str) -> None:
+    def check_call(self, key: str) -> None:
         """Check that no heartbeat reported the call, or its item, as ended."""
         item = next((call.call.iteration for call in self._calls() if call.call.key == key), None)
-        if key in self._named.calls or item in self._named.items:
-            self.shared.finding = Finding("what a heartbeat named is called again", f"{key}, attempt {self._number}")
+        if key in self._reported.calls or item in self._reported.items:
+            self.frame_world.note(
+                Finding("a call that a heartbeat reported as ended is made again", f"{key}, attempt {self._number}")
+            )
 
     def _calls(self) -> list[CallTool]:
         return [command for turn in self.trace.turns for command in turn.commands if isinstance(command, CallTool)]
@@ -335,33 +353,33 @@ class Frame:
     # ---- faults -----------------------------------------------------------------------------------------------------
 
     def ask_to_stop(self) -> None:
-        """Cancel, as the parent does: a running attempt learns it from a heartbeat; without one, the frame ends."""
+        """Cancel the activity, as the parent does: a running attempt learns of it from the response to a heartbeat."""
         self.trace.stop_requested = self._is_cancelled = True
         attempt = self._attempt
         if attempt is None:
             self.world.later(self.world.draw(0, 30), self._stop)
         else:
-            self._later(attempt, LONGEST_BEAT_MS, lambda: attempt.interrupt("cancel_requested"))
+            self._do_later(attempt, MAX_HEARTBEAT_DELAY_MS, lambda: attempt.interrupt("cancel_requested"))
 
     def _stop(self) -> None:
         """Cancel the attempt that has started meanwhile, or else end the frame."""
         if self._attempt is not None:
             self._attempt.interrupt("cancel_requested")
         elif not self.is_over:
-            self._end_without_report("cancelled", "")
+            self._end_without_result("cancelled", "")
 
     def kill(self) -> None:
         """Kill the worker; the server retries after the heartbeat timeout."""
         if self._attempt is not None:
             self._take_attempt()
-            self._retry_later(int(HEARTBEAT_TIMEOUT.total_seconds() * 1000) + self.world.draw(1, LONGEST_RETRY_MS))
+            self._retry_later(int(HEARTBEAT_TIMEOUT.total_seconds() * 1000) + self.world.draw(1, MAX_RETRY_DELAY_MS))
 
     def stop_worker(self) -> None:
         """Shut down the worker; some time later its grace period is over."""
         attempt = self._attempt
         if attempt is not None:
             attempt.stop_worker()
-            self._later(attempt, LONGEST_GRACE_MS, lambda: attempt.interrupt("worker_shutdown"))
+            self._do_later(attempt, MAX_GRACE_MS, lambda: attempt.interrupt("worker_shutdown"))
 
     def pause(self) -> None:
         """Pause the activity, and unpause it later."""
@@ -369,17 +387,17 @@ class Frame:
         if attempt is None or self._is_paused:
             return
         self._is_paused = True
-        self._later(attempt, LONGEST_BEAT_MS, lambda: attempt.interrupt("paused"))
-        self.world.later(LONGEST_BEAT_MS + self.world.draw(0, LONGEST_PAUSE_MS), self._unpause)
+        self._do_later(attempt, MAX_HEARTBEAT_DELAY_MS, lambda: attempt.interrupt("paused"))
+        self.world.later(MAX_HEARTBEAT_DELAY_MS + self.world.draw(0, MAX_PAUSE_MS), self._unpause)
 
     def _unpause(self) -> None:
         self._is_paused = False
         if self._attempt is None and not self.is_over:
-            self._begin()
+            self._start_attempt()
 
-    def _later(self, attempt: _Attempt, longest: int, act: Callable[[], None]) -> None:
-        def acts() -> None:
+    def _do_later(self, attempt: _Attempt, longest: int, act: Callable[[], None]) -> None:
+        def act_if_current() -> None:
             if attempt is self._attempt:
                 act()
 
-        self.world.later(self.world.draw(0, longest), acts)
+        self.world.later(self.world.draw(0, longest), act_if_current)

@@ -20,22 +20,22 @@ def _none(*_: Any) -> set[str]:
     return set()
 
 
-def _answers_though_paused(answered: Any, self: Any, wait: Any, answer: Any) -> None:
+def _answers_though_paused(on_answer: Any, self: Any, wait: Any, answer: Any) -> None:
     pause, self.state.pause = self.state.pause, None
-    answered(self, wait, answer)
+    on_answer(self, wait, answer)
     self.state.pause = pause
 
 
-def _forgets_decisions(answered: Any, self: Any, wait: Any, answer: Any) -> None:
+def _forgets_decisions(on_answer: Any, self: Any, wait: Any, answer: Any) -> None:
     if answer.decision is None:
-        answered(self, wait, answer)
+        on_answer(self, wait, answer)
 
 
 HOLD_MUTATIONS = (
     Mutation("42: a stop lets held steps go", Holding, "_end_all_holds", replaced_by(_nothing)),
     Mutation("42: timeouts around a held step wait", Holding, "_runs_with_holds", replaced_by(_none)),
-    Mutation("42: a decision has its effect", Holding, "_answered", wrapped_by(_forgets_decisions)),
-    Mutation("42: a paused chunk repeats nothing", Holding, "_answered", wrapped_by(_answers_though_paused)),
+    Mutation("42: a decision has its effect", Holding, "_apply_answer", wrapped_by(_forgets_decisions)),
+    Mutation("42: a paused chunk repeats nothing", Holding, "_apply_answer", wrapped_by(_answers_though_paused)),
     Mutation("42: what was decided in a pause is done", RegionMachine, "_retry_decided", replaced_by(_nothing)),
     Mutation("42: the playbook knows of held items", LoopMachine, "_wait_opened", replaced_by(_nothing)),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.stops import PLAYBOOK_TIMER
 from noetl_temporal.machine.commands import AnswerWait, Emit, OpenWait
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     ChunkFinished,
@@ -43,26 +43,26 @@ def _check_each_hold_ends_once(trace: MachineTrace) -> None:
 
 def _check_decisions(trace: MachineTrace) -> None:
     """Check that a decision that reaches a chunk while the step is held takes effect, unless the chunk stops first."""
-    decided: dict[str, str] = {}
+    actions: dict[str, str] = {}
     for turn in trace.turns:
         fact: Any = turn.fact
         if isinstance(fact, Answered) and fact.answer.decision is not None:
             for wait_id in fact.wait_ids:
-                decided.setdefault(wait_id.removesuffix(":hold"), fact.answer.decision.action)
+                actions.setdefault(wait_id.removesuffix(":hold"), fact.answer.decision.action)
         elif isinstance(fact, CancelRequested | LimitReached):
             return
         for event in (command.event for command in turn.commands if isinstance(command, Emit)):
             if event.type == "step.released":
-                action = decided.pop(event.meta["step_run_id"], None)
+                action = actions.pop(event.meta["step_run_id"], None)
                 if action not in (None, event.meta["action"]) and event.meta["action"] != "stop":
                     raise Finding("a held step ends otherwise than decided", f"{event.meta}, decided was {action}")
             elif event.type == "step.held":
-                decided.pop(event.meta["step_run_id"], None)
+                actions.pop(event.meta["step_run_id"], None)
 
 
 def _check_reports(trace: MachineTrace) -> None:
     """Check that a chunk reports each held step of its items to the playbook."""
-    if not trace.name or trace.given.frame is not None:
+    if not trace.name or trace.chunk_input.frame is not None:
         return
     for number, turn in enumerate(trace.turns):
         events = [
@@ -75,9 +75,9 @@ def _check_reports(trace: MachineTrace) -> None:
             for command in turn.commands
             if isinstance(command, OpenWait) and command.wait.kind == "held"
         }
-        untold = {event.meta["step_run_id"] for event in events} - held
-        if untold:
-            raise Finding("a held step is not reported to the playbook", f"{sorted(untold)[:3]}, in turn {number}")
+        unreported = {event.meta["step_run_id"] for event in events} - held
+        if unreported:
+            raise Finding("a held step is not reported to the playbook", f"{sorted(unreported)[:3]}, in turn {number}")
 
 
 def _check_timeouts_are_suspended(main: MachineTrace) -> None:

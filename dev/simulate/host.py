@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dev.simulate.calls import cancelled
+from dev.simulate.calls import cancelled_report
 from dev.simulate.run_trace import Finding, MachineTrace, Turn
 from dev.simulate.simulated_values import SimulatedValues
-from dev.simulate.waits import Mail
+from dev.simulate.waits import Mailbox
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
@@ -32,12 +32,12 @@ from noetl_temporal.machine.commands import (
     StartTimer,
     StoreValues,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
     Continued,
-    Event,
+    Fact,
     HoldRequested,
     PauseRequested,
     PayloadRef,
@@ -55,7 +55,7 @@ __all__ = ["Host", "HostWorld"]
 
 MAX_COMMAND_BYTES = 1_500_000
 MAX_FEED_SECONDS = 2.0
-FACT: Any = Event
+FACT: Any = Fact
 Make = Callable[[Any], "Machine | LoopMachine"]
 
 
@@ -79,13 +79,13 @@ class HostWorld(Protocol):
 
     def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
     def draw(self, low: int, high: int) -> int: ...
-    def once(self, likely: float) -> bool: ...
-    def call(self, call: ToolCall, ended: Callable[[ToolReport], None]) -> Alarm: ...
-    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Child: ...
+    def once(self, probability: float) -> bool: ...
+    def call(self, call: ToolCall, on_end: Callable[[ToolReport], None]) -> Alarm: ...
+    def begin(self, parent: Host, chunk_id: str, chunk_input: ChunkInput) -> Child: ...
 
 
 class Pending:
-    """What a machine waits for. ``kind`` call, timer, chunk, keep or load."""
+    """Something that a machine waits for. ``kind`` is call, timer, chunk, store or load."""
 
     def __init__(self, kind: str, alarm: Alarm | None = None, child: Child | None = None) -> None:
         self.kind, self.alarm, self.child = kind, alarm, child
@@ -93,43 +93,43 @@ class Pending:
 
 
 class Host:
-    """``make`` builds the machine from a snapshot, None for a new one; ``ended`` hears the machine's Finish."""
+    """``make`` builds the machine from a snapshot, None for a new one; ``on_finish`` gets the machine's Finish."""
 
-    def __init__(self, world: HostWorld, trace: MachineTrace, make: Make, ended: Callable[[Finish], None]) -> None:
-        self.world, self.trace, self.make, self.ended = world, trace, make, ended
+    def __init__(self, world: HostWorld, trace: MachineTrace, make: Make, on_finish: Callable[[Finish], None]) -> None:
+        self.world, self.trace, self.make, self.on_finish = world, trace, make, on_finish
         self.machine = make(None)
         self.pending: dict[str, Pending] = {}
-        self.mail: Mail | None = None
+        self.mail: Mailbox | None = None
         self._pauses: deque[PauseChildren] = deque()
         self.is_over = False
-        self.wants_anew = ""
-        self._is_anew = False
+        self.continue_as_new_mode = ""
+        self._is_restored = False
         self._is_continuing = False
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def feed(self, fact: Event) -> None:
+    def feed(self, fact: Fact) -> None:
         """Feed a fact to the machine and perform its commands."""
         if self.is_over:
             return
         fact = msgspec.convert(msgspec.to_builtins(fact), FACT)
-        turn = Turn(fact, [], self._is_anew)
-        self._is_anew = False
+        turn = Turn(fact, [], self._is_restored)
+        self._is_restored = False
         self.trace.turns.append(turn)
-        turn.commands = self._fed(fact)
+        turn.commands = self._commands_for(fact)
         turn.left_over, turn.spent = self.machine.has_work, self.machine.budget.is_spent()
         self._check(turn.commands)
         for command in turn.commands:
             self._perform(command)
         self._after()
 
-    def _fed(self, fact: Event) -> list[Command]:
-        began = time.process_time()
+    def _commands_for(self, fact: Fact) -> list[Command]:
+        start = time.process_time()
         try:
             commands = self.machine.feed(fact)
         except Exception as error:
             raise Finding(f"feed raises {type(error).__name__}", str(error)[:500]) from error
-        seconds = time.process_time() - began
+        seconds = time.process_time() - start
         if seconds > MAX_FEED_SECONDS:
             raise Finding("a feed takes too long", f"{seconds:.1f} s for {type(fact).__name__}")
         return commands
@@ -148,7 +148,7 @@ class Host:
         busy = any(pending.kind != "timer" for pending in self.pending.values())
         if self.machine.is_idle == busy:
             raise Finding("is_idle is not true", f"it says {not busy}, pending are {list(self.pending)[:3]}")
-        if self.wants_anew and not busy:
+        if self.continue_as_new_mode and not busy:
             self._continue_as_new()
 
     def _continue(self) -> None:
@@ -158,24 +158,24 @@ class Host:
 
     # ---- continue-as-new ------------------------------------------------------------------------------------------
 
-    def ask_anew(self, how: str) -> None:
+    def request_continue_as_new(self, mode: str) -> None:
         """Continue as new as soon as the machine is idle; with ``hold``, nothing begins until then."""
-        if self.is_over or self.wants_anew or not self.trace.turns:
+        if self.is_over or self.continue_as_new_mode or not self.trace.turns:
             return
-        self.wants_anew = how
-        if how == "hold":
+        self.continue_as_new_mode = mode
+        if mode == "hold":
             self.feed(HoldRequested(self.world.now, self.world.once(0.5) * "the history is long"))
         else:
             self._after()
 
     def _continue_as_new(self) -> None:
-        self.wants_anew = ""
+        self.continue_as_new_mode = ""
         for pending in self.pending.values():
             if pending.alarm is not None:
                 pending.alarm.off = True
         self.pending.clear()
         self.machine = self.make(self.snapshot())
-        self._is_anew, self._is_continuing = True, False
+        self._is_restored, self._is_continuing = True, False
         self.feed(Resumed(self.world.now))
 
     def snapshot(self) -> Any:
@@ -196,10 +196,12 @@ class Host:
             case RunChunk():
                 self._run_chunk(command)
             case StoreValues():
-                self._wait_for(command.id, self._values("store", ValuesStored, command.id, self._keep(command)))
+                self._wait_for(
+                    command.id, self._wait_for_store("store", ValuesStored, command.id, self._store(command))
+                )
             case LoadValue():
                 value = self.world.store.load(command.stored)
-                self._wait_for(command.id, self._values("load", ValueLoaded, command.id, value))
+                self._wait_for(command.id, self._wait_for_store("load", ValueLoaded, command.id, value))
             case Cancel():
                 self._cancel(command.id)
             case Finish():
@@ -212,17 +214,17 @@ class Host:
     def _notify(self, command: OpenWait | CloseWait | AnswerWait | PauseChildren) -> None:
         match command:
             case AnswerWait():
-                self._chunk_mail(command.chunk_id).send_answer(command)
+                self._chunk_mail(command.chunk_id).send_to_chunk(command)
             case PauseChildren():
                 self._pause_children(command)
             case _:
                 if self.mail is not None:
-                    self.mail.notify_playbook(command)
+                    self.mail.send_to_playbook(command)
 
     def _pause_children(self, command: PauseChildren) -> None:
         for pending in self.pending.values():
             if isinstance(pending.child, Host):
-                pending.child.hear_of_pause(command)
+                pending.child.receive_pause(command)
 
     @property
     def calls(self) -> list[Pending]:
@@ -232,21 +234,21 @@ class Host:
         ]
         return [*(pending for pending in self.pending.values() if pending.kind == "call"), *inside]
 
-    def hear_of_pause(self, command: PauseChildren) -> None:
-        """Receive the parent's pause or resume, after a delay and in order."""
+    def receive_pause(self, command: PauseChildren) -> None:
+        """Apply the parent's pause or resume after a delay, in the order of the requests."""
         self._pauses.append(command)
-        self.world.later(self.world.draw(0, 40), self._take_pause)
+        self.world.later(self.world.draw(0, 40), self._apply_pause)
 
-    def _take_pause(self) -> None:
+    def _apply_pause(self) -> None:
         if self.is_over:
             return
         if not self.trace.turns:
-            self.world.later(1, self._take_pause)
+            self.world.later(1, self._apply_pause)
             return
         pause = self._pauses.popleft()
         self.feed((PauseRequested if pause.is_paused else UnpauseRequested)(self.world.now, by=pause.by))
 
-    def _chunk_mail(self, chunk_id: str) -> Mail:
+    def _chunk_mail(self, chunk_id: str) -> Mailbox:
         child = self.pending[chunk_id].child
         if not isinstance(child, Host) or child.mail is None:
             raise Finding("an answer for no chunk", chunk_id)
@@ -267,15 +269,15 @@ class Host:
         if self.pending.get(id_) is pending:
             if pending.alarm is not None:
                 pending.alarm.off = True
-            self._came(ToolFinished, id_, report)
+            self._feed_result(ToolFinished, id_, report)
 
-    def _keep(self, command: StoreValues) -> tuple[PayloadRef, ...]:
+    def _store(self, command: StoreValues) -> tuple[PayloadRef, ...]:
         return tuple(self.world.store.keep(value) for value in command.values)
 
-    def _values(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
+    def _wait_for_store(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
         """Wait for the payload store, which responds at once or after an outage."""
         ms = self.world.draw(0, 10) if self.world.once(0.95) else 30_000
-        return Pending(kind, self.world.later(ms, lambda: self._came(fact, id_, values)))
+        return Pending(kind, self.world.later(ms, lambda: self._feed_result(fact, id_, values)))
 
     def _timer(self, command: StartTimer) -> Pending:
         seconds: Any = command.seconds
@@ -284,16 +286,16 @@ class Host:
         if seconds < 0:
             raise Finding("a timer of no time", f"{command.timer_id} waits {seconds!r} s")
         ms = min(int(seconds * 1000), 10**12)
-        return Pending("timer", self.world.later(ms, lambda: self._came(TimerFired, command.timer_id)))
+        return Pending("timer", self.world.later(ms, lambda: self._feed_result(TimerFired, command.timer_id)))
 
     def _run_chunk(self, command: RunChunk) -> None:
-        given = msgspec.json.decode(msgspec.json.encode(command.input), type=ChunkInput)
+        chunk_input = msgspec.json.decode(msgspec.json.encode(command.input), type=ChunkInput)
         self._wait_for(command.chunk_id, Pending("chunk", None))
-        self.pending[command.chunk_id].child = self.world.begin(self, command.chunk_id, given)
+        self.pending[command.chunk_id].child = self.world.begin(self, command.chunk_id, chunk_input)
 
-    def _came(self, kind: Any, id_: str, *facts: Any) -> None:
+    def _feed_result(self, kind: Any, id_: str, *fields: Any) -> None:
         if self.pending.pop(id_, None) is not None and not self.is_over:
-            self.feed(kind(self.world.now, id_, *facts))
+            self.feed(kind(self.world.now, id_, *fields))
 
     def chunk_finished(self, chunk_id: str, report: ChunkReport) -> None:
         """Receive the end of a child, after all its other messages."""
@@ -305,7 +307,7 @@ class Host:
         if isinstance(child, Host) and child.mail is not None and not child.mail.is_empty:
             self.world.later(1, lambda: self._chunk_finished(chunk_id, report))
         else:
-            self._came(ChunkFinished, chunk_id, report)
+            self._feed_result(ChunkFinished, chunk_id, report)
 
     def _cancel(self, id_: str) -> None:
         pending = self.pending.get(id_)
@@ -317,8 +319,8 @@ class Host:
             del self.pending[id_]
         elif pending.kind == "call" and pending.alarm is not None and (self.world.once(0.7) or pending.alarm.off):
             pending.alarm.off = True
-            report = cancelled()
-            self.world.later(self.world.draw(0, 2000), lambda: self._came(ToolFinished, id_, report, True))
+            report = cancelled_report()
+            self.world.later(self.world.draw(0, 2000), lambda: self._feed_result(ToolFinished, id_, report, True))
         elif pending.child is not None:
             pending.child.ask_to_stop()
 
@@ -335,12 +337,12 @@ class Host:
             self.world.later(1, self.stop)
 
     def _finish(self, command: Finish) -> None:
-        left = [id_ for id_, running in self.pending.items() if running.kind != "timer"]
-        if left:
-            raise Finding("a run ends before what it began", ", ".join(left[:5]))
+        unfinished = [id_ for id_, running in self.pending.items() if running.kind != "timer"]
+        if unfinished:
+            raise Finding("a run ends before what it began", ", ".join(unfinished[:5]))
         for pending in self.pending.values():
             if pending.alarm is not None:
                 pending.alarm.off = True
         self.pending.clear()
         self.is_over = True
-        self.ended(command)
+        self.on_finish(command)

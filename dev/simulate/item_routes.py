@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dev.simulate.tasks import RAISING, Chance, random_loop, tasks
+from dev.simulate.tasks import RAISING, RandomChoices, random_loop, tasks
 
 __all__ = ["item_routes"]
 
@@ -17,41 +17,41 @@ _WHEN = (
 )
 
 
-def item_routes(chance: Chance, steps: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+def item_routes(rng: RandomChoices, steps: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
     """Give the items of some loops routes, and return the steps on them, to which no other step leads."""
-    made: list[dict[str, Any]] = []
+    route_steps: list[dict[str, Any]] = []
     for step in list(steps):
-        if "loop" in step and "tool" in step and chance.once(0.4):
+        if "loop" in step and "tool" in step and rng.once(0.4):
             step["loop"].get("spec", {}).pop("frame", None)
             ahead = names[names.index(step["step"]) + 1 :] if step["step"] in names else []
-            made += _routes_of(chance, step, f"r{len(made)}", ahead)
-    return made
+            route_steps += _routes_of(rng, step, f"r{len(route_steps)}", ahead)
+    return route_steps
 
 
-def _routes_of(chance: Chance, step: dict[str, Any], name: str, ahead: list[str]) -> list[dict[str, Any]]:
-    route = [_step(chance, f"{name}/{index}") for index in range(chance.number(1, 3))]
+def _routes_of(rng: RandomChoices, step: dict[str, Any], name: str, ahead: list[str]) -> list[dict[str, Any]]:
+    route = [_step(rng, f"{name}/{index}") for index in range(rng.number(1, 3))]
     targets = [hop["step"] for hop in route]
     for index, arc in enumerate(route[:-1]):
-        if chance.once(0.6):
-            arc["next"] = {"arcs": [_arc(chance, target) for target in targets[index + 1 :]]}
-    if ahead and chance.once(0.2):  # steps that are also reached from elsewhere
-        route[-1]["next"] = {"arcs": [{"step": chance.of(*ahead)}]}
-    arcs = [_arc(chance, target) for target in chance.source.sample(targets, chance.number(1, len(targets)))]
-    step["loop"]["next"] = {"spec": {"mode": chance.of("exclusive", "inclusive")}, "arcs": arcs}
+        if rng.once(0.6):
+            arc["next"] = {"arcs": [_arc(rng, target) for target in targets[index + 1 :]]}
+    if ahead and rng.once(0.2):  # steps that are also reached from elsewhere
+        route[-1]["next"] = {"arcs": [{"step": rng.of(*ahead)}]}
+    arcs = [_arc(rng, target) for target in rng.source.sample(targets, rng.number(1, len(targets)))]
+    step["loop"]["next"] = {"spec": {"mode": rng.of("exclusive", "inclusive")}, "arcs": arcs}
     return route
 
 
-def _step(chance: Chance, name: str) -> dict[str, Any]:
-    made: dict[str, Any] = {"step": name, "tool": tasks(chance, ["t0", "t1"][: chance.number(1, 2)], bounded=False)}
-    if chance.once(0.15):
-        made["loop"] = random_loop(chance)
-        made["loop"].get("spec", {}).pop("frame", None)
-    if chance.once(0.2):
-        made["set"] = {"ctx.kept": "{{ iter.index }}"}
-    return made
+def _step(rng: RandomChoices, name: str) -> dict[str, Any]:
+    step: dict[str, Any] = {"step": name, "tool": tasks(rng, ["t0", "t1"][: rng.number(1, 2)], bounded=False)}
+    if rng.once(0.15):
+        step["loop"] = random_loop(rng)
+        step["loop"].get("spec", {}).pop("frame", None)
+    if rng.once(0.2):
+        step["set"] = {"ctx.kept": "{{ iter.index }}"}
+    return step
 
 
-def _arc(chance: Chance, target: str) -> dict[str, Any]:
-    if chance.once(0.01 + chance.odd):
+def _arc(rng: RandomChoices, target: str) -> dict[str, Any]:
+    if rng.once(0.01 + rng.odd):
         return {"step": target, "when": RAISING}
-    return {"step": target, "when": chance.of(*_WHEN)} if chance.once(0.5) else {"step": target}
+    return {"step": target, "when": rng.of(*_WHEN)} if rng.once(0.5) else {"step": target}

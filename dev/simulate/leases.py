@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Protocol
 
-from dev.simulate.calls import Performed, broken, decision_on
+from dev.simulate.calls import Performed, broken_report, decision_on
 from dev.simulate.tables import Tables
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import AttemptRecord, LeaseRenewal, PlainOutcome, ToolCall, ToolReport
@@ -28,7 +28,7 @@ class World(Protocol):
     """The part of the world that renewals use."""
 
     now: int
-    chance: random.Random
+    rng: random.Random
 
     def later(self, ms: int, act: Callable[[], None]) -> object: ...
 
@@ -45,13 +45,13 @@ def leases_of(call: ToolCall) -> list[LeaseRenewal]:
 
 def freeze_worker(world: World, lease: LeaseRenewal, done: Performed) -> tuple[Performed, bool]:
     """Return the call, and whether its worker is frozen during it for longer than the lease, which delays its end."""
-    if world.chance.random() >= FROZEN:
+    if world.rng.random() >= FROZEN:
         return done, False
-    return done._replace(ms=done.ms + int(lease.seconds * world.chance.choice((1100, 1500, 4000)))), True
+    return done._replace(ms=done.ms + int(lease.seconds * world.rng.choice((1100, 1500, 4000)))), True
 
 
 class Renewals:
-    """Renews the lease while ``is_running``; ``lost`` receives the report of a call that finds its lease lost."""
+    """Renews the lease while ``is_running``; ``on_lost`` receives the report of a call that finds its lease lost."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class Renewals:
         call: ToolCall,
         lease: LeaseRenewal,
         is_running: Callable[[], bool],
-        lost: Callable[[ToolReport], None],
+        on_lost: Callable[[ToolReport], None],
     ) -> None:
         self._world, self._tables, self._call, self._lease = world, tables, call, lease
-        self._is_running, self._lost = is_running, lost
+        self._is_running, self._on_lost = is_running, on_lost
         is_due = world.now - lease.since >= lease.interval * 1000
         world.later(1 if is_due else self._interval, self._renew)
 
@@ -79,7 +79,7 @@ class Renewals:
         if result["row_count"]:
             self._world.later(self._interval, self._renew)
         else:
-            self._lost(self._report())
+            self._on_lost(self._report())
 
     def _report(self) -> ToolReport:
         error = {"kind": "lease_lost", "message": "the lease has expired", "code": None, "retryable": False}
@@ -88,5 +88,5 @@ class Renewals:
         try:
             decision = decision_on(self._call, outcome, LAST, 0.0)
         except TemplateFailure as failure:
-            return broken(outcome, attempts, failure)
+            return broken_report(outcome, attempts, failure)
         return ToolReport(outcome, decision.rule, decision.exhausted, attempts, mistakes=decision.mistakes)

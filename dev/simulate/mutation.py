@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from dev.simulate.runs import simulate
 
-__all__ = ["MissingTargetError", "Mutation", "Verdict", "mutated", "replaced_by", "run_mutation", "wrapped_by"]
+__all__ = ["MissingTargetError", "Mutation", "Verdict", "apply_mutation", "replaced_by", "run_mutation", "wrapped_by"]
 
 Make = Callable[[Any], Any]
 
@@ -44,40 +44,40 @@ class Verdict(NamedTuple):
     seconds: float
 
 
-def replaced_by(instead: Any) -> Make:
+def replaced_by(replacement: Any) -> Make:
     """Replace the target by this."""
-    return lambda _: instead
+    return lambda _: replacement
 
 
 def wrapped_by(function: Callable[..., Any]) -> Make:
     """Replace a function by one that gets the original first, then its arguments."""
 
     def make(target: Any) -> Any:
-        def instead(*given: Any, **more: Any) -> Any:
-            return function(target, *given, **more)
+        def replacement(*arguments: Any, **keywords: Any) -> Any:
+            return function(target, *arguments, **keywords)
 
-        return instead
+        return replacement
 
     return make
 
 
 @contextlib.contextmanager
-def mutated(mutation: Mutation) -> Generator[None]:
+def apply_mutation(mutation: Mutation) -> Generator[None]:
     """Inside the block the safeguard is disabled. Raises MissingTargetError."""
     with patch.object(mutation.owner, mutation.name, mutation.make(mutation.target)):
         yield
 
 
-def run_mutation(mutation: Mutation, first: int, seconds: float) -> Verdict:
+def run_mutation(mutation: Mutation, first_seed: int, seconds: float) -> Verdict:
     """Run seeds under a mutation until an invariant breaks that holds without it, for at most ``seconds`` of CPU.
 
     Raises MissingTargetError.
     """
-    began, seed = time.process_time(), first
-    while time.process_time() < began + seconds:
-        with mutated(mutation):
+    start, seed = time.process_time(), first_seed
+    while time.process_time() < start + seconds:
+        with apply_mutation(mutation):
             finding = simulate(seed).finding
         if finding is not None and simulate(seed).finding is None:
-            return Verdict(finding.invariant, seed, seed - first + 1, time.process_time() - began)
+            return Verdict(finding.invariant, seed, seed - first_seed + 1, time.process_time() - start)
         seed += 1
-    return Verdict("", 0, seed - first, time.process_time() - began)
+    return Verdict("", 0, seed - first_seed, time.process_time() - start)

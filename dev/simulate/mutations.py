@@ -63,22 +63,22 @@ def _never_skips(self: Any, event: Any) -> None:
     self._stop("cancel", event.reason)
 
 
-def _handled_by_name(failed: Any, execution: Any, step: Any, run: Any, end: Any, targets: Any) -> Any:
+def _handled_by_name(exit_after_failure: Any, execution: Any, step: Any, run: Any, end: Any, targets: Any) -> Any:
     if targets:
         log = execution.state.failures
-        kept = [replace(failure, handled=True) if failure.step == step.name else failure for failure in log.kept]
+        failures = [replace(failure, handled=True) if failure.step == step.name else failure for failure in log.kept]
         execution.state.failures = FailureLog(
             tuple(replace(count, handled=count.count) if count.step == step.name else count for count in log.counts),
-            tuple(kept[: len(log.first)]),
-            tuple(kept[len(log.first) :]),
-            next((failure for failure in kept if not failure.handled), None),
+            tuple(failures[: len(log.first)]),
+            tuple(failures[len(log.first) :]),
+            next((failure for failure in failures if not failure.handled), None),
         )
-    return failed(execution, step, run, end, targets)
+    return exit_after_failure(execution, step, run, end, targets)
 
 
-def _counts_the_last_chunk(take_report: Any, progress: Any, *given: Any, goes_on: bool) -> None:
+def _counts_the_last_chunk(take_report: Any, progress: Any, *arguments: Any, goes_on: bool) -> None:
     progress.failures = FailureLog()
-    take_report(progress, *given, goes_on=goes_on)
+    take_report(progress, *arguments, goes_on=goes_on)
 
 
 def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
@@ -120,10 +120,10 @@ def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: An
 
 async def _forgets_older_segments(values: Any, head: str) -> Any:
     """The last segment as if it were the only one."""
-    last = await segments.read_segment(values, head)
-    report = {"results": last.results, "assigns": last.assigns}
-    state = {**last.state, **msgspec.to_builtins(report, str_keys=True)}
-    return segments.Resumption(state, last.calls, last.report)
+    segment = await segments.read_segment(values, head)
+    report = {"results": segment.results, "assigns": segment.assigns}
+    state = {**segment.state, **msgspec.to_builtins(report, str_keys=True)}
+    return segments.Resumption(state, segment.calls, segment.report)
 
 
 async def _forgets_all_segments(*_: Any) -> None:
@@ -136,8 +136,8 @@ async def _forgets_calls_in_flight(values: Any, head: str) -> Any:
 
 async def _makes_the_last_call_again(values: Any, head: str) -> Any:
     """The snapshot is an older one than the segment's own."""
-    older = (await segments.read_segment(values, head)).older
-    return await segments.read_progress(values, older or head)
+    older_head = (await segments.read_segment(values, head)).older
+    return await segments.read_progress(values, older_head or head)
 
 
 def _resume_nothing(self: Any, _: Any) -> None:
@@ -164,9 +164,9 @@ def _no_cleanup_deadline(set_deadline: Any, self: Any, step: Any, run: Any, seco
         set_deadline(self, step, run, seconds)
 
 
-def _raising_is_no_match(predicate: Any, *given: Any, **more: Any) -> Any:
+def _raising_is_no_match(predicate: Any, *arguments: Any, **keywords: Any) -> Any:
     try:
-        return predicate(*given, **more)
+        return predicate(*arguments, **keywords)
     except templates.TemplateFailure:
         return templates.PredicateResult(False)
 
@@ -179,11 +179,11 @@ def _nothing(*_: Any) -> None:
     pass
 
 
-def _one(*_: Any) -> int:
+def _return_one(*_: Any) -> int:
     return 1
 
 
-def _very_many(*_: Any) -> int:
+def _return_a_billion(*_: Any) -> int:
     return 10**9
 
 
@@ -199,7 +199,7 @@ def _nothing_is_pending(self: Any) -> bool:
     return not (self.state.pending or self.state.timers)
 
 
-def _untyped(kinds_by_fact: Any) -> Any:
+def _allow_all_kinds(kinds_by_fact: Any) -> Any:
     return dict.fromkeys(kinds_by_fact, get_args(get_type_hints(Pending)["kind"]))
 
 
@@ -230,10 +230,10 @@ MUTATIONS = (
     Mutation("22c: what a chunk gives back runs", looping, "take_report", wrapped_by(_loses_the_rest)),
     Mutation("22c: chunks of a sequential loop run in order", looping, "take_report", wrapped_by(_gives_the_rest_last)),
     Mutation("22c: chunks share max_in_flight", chunks, "_free_share", replaced_by(_whole_share)),
-    Mutation("22d: no segment is forgotten", activity, "resumed", replaced_by(_forgets_older_segments)),
-    Mutation("22d: no named item is called again", activity, "resumed", replaced_by(_forgets_all_segments)),
-    Mutation("22d: no named call is made again", activity, "resumed", replaced_by(_makes_the_last_call_again)),
-    Mutation("22d: calls in flight go on", activity, "resumed", replaced_by(_forgets_calls_in_flight)),
+    Mutation("22d: no segment is forgotten", activity, "read_progress", replaced_by(_forgets_older_segments)),
+    Mutation("22d: no named item is called again", activity, "read_progress", replaced_by(_forgets_all_segments)),
+    Mutation("22d: no named call is made again", activity, "read_progress", replaced_by(_makes_the_last_call_again)),
+    Mutation("22d: calls in flight go on", activity, "read_progress", replaced_by(_forgets_calls_in_flight)),
     Mutation("22d: nothing begins while the store is away", SegmentWriter, "is_behind", replaced_by(property(_no))),
     Mutation(
         "26a: attempts that only the ledger knows count", CallLog, "add_unrecorded_attempts", replaced_by(_nothing)
@@ -242,14 +242,14 @@ MUTATIONS = (
     Mutation("timers go on in a new run", ENGINE, "_resume", replaced_by(_resume_nothing)),
     Mutation("a machine that holds begins nothing", ENGINE, "_hold", replaced_by(_nothing)),
     Mutation("the budget of a workflow task", Budget, "is_spent", replaced_by(_no)),
-    Mutation("calls in flight are bounded", ResultSizes, "max_in_flight", replaced_by(_very_many)),
+    Mutation("calls in flight are bounded", ResultSizes, "max_in_flight", replaced_by(_return_a_billion)),
     Mutation("ids leave room for derived rows", EventIds, "leave_room", replaced_by(_nothing)),
     Mutation("ids stand above those of a loop", EventIds, "rise", replaced_by(_nothing)),
-    Mutation("a slot has one loop at a time", loops, "_free_slot", replaced_by(_one)),
-    Mutation("names of steps and tasks in ids are escaped", plan, "escaped", replaced_by(str)),
+    Mutation("a slot has one loop at a time", loops, "_free_slot", replaced_by(_return_one)),
+    Mutation("names of steps and tasks in ids are escaped", plan, "escape_name", replaced_by(str)),
     Mutation("durations are checked", quantities, "seconds", replaced_by(_float)),
     Mutation("counts are checked", quantities, "count", replaced_by(_int)),
-    Mutation("what is pending is typed", protocol, "ANSWERED", _untyped),
+    Mutation("what is pending is typed", protocol, "ANSWERED", _allow_all_kinds),
     Mutation("an error of the protocol is for good", ENGINE, "feed", wrapped_by(_forgets_errors)),
     *HOLD_MUTATIONS,
     *CLAIM_MUTATIONS,

@@ -8,7 +8,7 @@ from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.stops import BEGINS
 from dev.simulate.world import World
 from noetl_temporal.machine.commands import CallTool, Command, Emit, PauseChildren, RunChunk, StartTimer
-from noetl_temporal.machine.events import CancelRequested, PauseRequested, TimerFired, UnpauseRequested
+from noetl_temporal.machine.facts import CancelRequested, PauseRequested, TimerFired, UnpauseRequested
 
 __all__ = ["check_pauses", "check_same_without_pauses"]
 
@@ -25,7 +25,7 @@ ORDERS = 4
 def check_pauses(run_trace: RunTrace) -> None:
     """Raises Finding."""
     for trace in run_trace.traces.values():
-        if trace.name and trace.given.frame is not None:
+        if trace.name and trace.chunk_input.frame is not None:
             continue  # a frame is an activity, which Temporal pauses
         _check_nothing_begins(trace)
         _check_pause_is_logged(trace)
@@ -39,11 +39,11 @@ def _check_nothing_begins(trace: MachineTrace) -> None:
         for command in turn.commands:
             if isinstance(command, PauseChildren):
                 is_paused = command.is_paused
-            elif is_paused and (begun := _begun_work(command)):
-                raise Finding("something begins while the run is paused", f"{begun}, in turn {number}")
+            elif is_paused and (work := _started_work(command)):
+                raise Finding("something begins while the run is paused", f"{work}, in turn {number}")
 
 
-def _begun_work(command: Command) -> str:
+def _started_work(command: Command) -> str:
     match command:
         case CallTool(call):
             return f"call {call.id[:80]}"
@@ -59,16 +59,16 @@ def _begun_work(command: Command) -> str:
 
 def _check_pause_is_logged(trace: MachineTrace) -> None:
     """Check that a pause ends with a resume or a cancel, and that the log of the playbook has both ends once."""
-    paused = False
+    is_paused = False
     for turn in trace.turns:
         changes = [command.is_paused for command in turn.commands if isinstance(command, PauseChildren)]
         for change in changes:
-            if change == paused:
+            if change == is_paused:
                 raise Finding("a pause is sent twice", str(turn.fact)[:200])
-            wanted = (PauseRequested,) if change else (UnpauseRequested, CancelRequested)
-            if not isinstance(turn.fact, wanted):
+            expected_facts = (PauseRequested,) if change else (UnpauseRequested, CancelRequested)
+            if not isinstance(turn.fact, expected_facts):
                 raise Finding("a pause changes by itself", str(turn.fact)[:200])
-            paused = change
+            is_paused = change
         reported = [
             command.event.type
             for command in turn.commands
@@ -82,26 +82,28 @@ def check_same_without_pauses(run_trace: RunTrace) -> None:
     """Compare a run with one that is paused at random times, if neither depends on time. Raises Finding."""
     if run_trace.seed % COMPARED or has_breakers(run_trace.graph):
         return
-    first = _summary(run_trace, 0, paused=False)
-    if first is None or any(_summary(run_trace, order, paused=False) != first for order in range(1, ORDERS)):
+    baseline = _summary(run_trace, 0, with_pauses=False)
+    if baseline is None or any(_summary(run_trace, order, with_pauses=False) != baseline for order in range(1, ORDERS)):
         return
     for order in range(ORDERS):
-        summary = _summary(run_trace, order, paused=True)
-        problems = ["it does not end"] if summary is None else list(differences(first, summary, ("unpaused", "paused")))
+        summary = _summary(run_trace, order, with_pauses=True)
+        problems = (
+            ["it does not end"] if summary is None else list(differences(baseline, summary, ("unpaused", "paused")))
+        )
         if problems:
             raise Finding("a run that was paused comes to something else", problems[0][:1500])
 
 
-def _summary(run_trace: RunTrace, order: int, *, paused: bool) -> RunSummary | None:
+def _summary(run_trace: RunTrace, order: int, *, with_pauses: bool) -> RunSummary | None:
     """Return None for a run that depends on time or does not end."""
-    made = RunTrace(run_trace.seed, run_trace.text, run_trace.graph)
+    paused_run = RunTrace(run_trace.seed, run_trace.text, run_trace.graph)
     try:
-        World(made, order, with_pauses=paused).run()
+        World(paused_run, order, with_pauses=with_pauses).run()
     except Finding:
         return None
-    if made.row_changes:
+    if paused_run.row_changes:
         return None  # leases are a matter of time
-    commands = [command for trace in made.traces.values() for turn in trace.turns for command in turn.commands]
+    commands = [command for trace in paused_run.traces.values() for turn in trace.turns for command in turn.commands]
     if any(
         isinstance(command, StartTimer) and command.timer_id.endswith((":timeout", ":hold", ":timer"))
         for command in commands
@@ -109,6 +111,6 @@ def _summary(run_trace: RunTrace, order: int, *, paused: bool) -> RunSummary | N
         return None
     if any(isinstance(command, CallTool) and command.call.timeout is not None for command in commands):
         return None
-    summary = summarize(made)
+    summary = summarize(paused_run)
     rows = {row: count for row, count in summary.rows.items() if not row.startswith(UNCOMPARED)}
     return summary._replace(rows=type(summary.rows)(rows))

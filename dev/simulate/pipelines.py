@@ -10,7 +10,7 @@ from dev.simulate.statements import is_statement
 from noetl_compiler.graph import Rule, Task
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, Emit
-from noetl_temporal.machine.events import ToolFinished
+from noetl_temporal.machine.facts import ToolFinished
 
 __all__ = ["check_pipelines"]
 
@@ -77,15 +77,15 @@ def _check_lost_calls(run_trace: RunTrace) -> None:
 
 def _delay_of(task: Task, commands: list[Command]) -> float:
     """Return the delay of the rule that the machine applied, in seconds, if it is a plain number, else 0."""
-    decided = [
+    decisions = [
         command.event.meta
         for command in commands
         if isinstance(command, Emit) and command.event.meta.get("do") == "retry"
     ]
-    if not decided or task.policy is None:
+    if not decisions or task.policy is None:
         return 0.0
     rules: tuple[Rule, ...] = task.policy.rules
-    delay = rules[int(decided[0]["rule"])].delay
+    delay = rules[int(decisions[0]["rule"])].delay
     return float(delay.data) if delay is not None and isinstance(delay.data, int | float) else 0.0
 
 
@@ -103,17 +103,17 @@ def _run_and_task(call: ToolCall) -> str:
 def _check_breaks(run_trace: RunTrace) -> None:
     """Check that no further task of the pipeline begins after a rule's break."""
     for trace in run_trace.traces.values():
-        broken: set[Any] = set()
+        broken_pipelines: set[Any] = set()
         pipelines: dict[str, Any] = {}
         for turn in trace.turns:
             fact: Any = turn.fact
             if isinstance(fact, ToolFinished) and not fact.cancelled and _does_break(pipelines[fact.call_id][1], fact):
-                broken.add(pipelines[fact.call_id][0])
+                broken_pipelines.add(pipelines[fact.call_id][0])
             for command in turn.commands:
                 if isinstance(command, CallTool):
                     pipeline = command.call.id.rsplit(":", 3 if command.call.store is not None else 2)[0]
                     pipelines[command.call.id] = (pipeline, command.call)
-                    if pipeline in broken and command.call.store is None and not command.call.aside:
+                    if pipeline in broken_pipelines and command.call.store is None and not command.call.aside:
                         raise Finding("a task begins after a break", command.call.id)
 
 
@@ -131,14 +131,14 @@ def _check_sinks(run_trace: RunTrace) -> None:
                 if isinstance(command, CallTool):
                     _check_sinks_of_call(run_trace, command.call)
                     keys[command.call.key + ("/store" if command.call.store else "")] += 1
-    twice = [key for key, count in keys.items() if count > 1]
-    if twice:
-        raise Finding("two calls have one key", twice[0])
+    repeated = [key for key, count in keys.items() if count > 1]
+    if repeated:
+        raise Finding("two calls have one key", repeated[0])
 
 
 def _check_sinks_of_call(run_trace: RunTrace, call: Any) -> None:
     task = _task_of(run_trace, call)
     level = "attempt" if call.store is None else "task"
-    wanted = [sink for sink in task.sinks if sink.level == level]
-    if len(call.sinks) != len(wanted):
-        raise Finding("a call has other sinks than its task", f"{call.id}: {len(call.sinks)} of {len(wanted)}")
+    expected = [sink for sink in task.sinks if sink.level == level]
+    if len(call.sinks) != len(expected):
+        raise Finding("a call has other sinks than its task", f"{call.id}: {len(call.sinks)} of {len(expected)}")

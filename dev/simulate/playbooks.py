@@ -12,7 +12,7 @@ from dev.simulate.tasks import (
     NO_SECONDS,
     RAISING,
     RAISING_AFTER_FAILURE,
-    Chance,
+    RandomChoices,
     random_framed_loop,
     random_loop,
     random_seconds,
@@ -40,104 +40,104 @@ def playbook(source: random.Random) -> str:
     """Return the text of a random playbook; most are in v10, some in older dialects."""
     if source.random() < 0.12:
         return older_playbook(source)
-    chance = Chance(source)
-    return _text(_framed(chance) if chance.once(0.1) else _v10(chance))
+    rng = RandomChoices(source)
+    return _text(_framed_playbook(rng) if rng.once(0.1) else _v10_playbook(rng))
 
 
-def _text(made: dict[str, Any]) -> str:
+def _text(document: dict[str, Any]) -> str:
     """Return the playbook as JSON, which is YAML."""
-    return json.dumps(made, ensure_ascii=False, indent=1)
+    return json.dumps(document, ensure_ascii=False, indent=1)
 
 
-def _v10(chance: Chance) -> dict[str, Any]:
-    names = _names(chance)
+def _v10_playbook(rng: RandomChoices) -> dict[str, Any]:
+    names = _names(rng)
     executor: dict[str, Any] = {}
-    if chance.once(0.2):
-        executor["timeout"] = random_seconds(chance, 20)
+    if rng.once(0.2):
+        executor["timeout"] = random_seconds(rng, 20)
     bounded = _has_timeout(executor)
-    if chance.once(0.2):
+    if rng.once(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
-    steps = [_step(chance, name, index, names, bounded) for index, name in enumerate(names)]
-    if chance.once(0.012):
-        steps += _many_branches(chance, steps[0])
-    if chance.once(0.06):
-        steps += _branches_that_meet_twice(chance, steps[0])
-    routes = item_routes(chance, steps, names)
-    if chance.once(0.15):
-        steps = _region(chance, steps)
+    steps = [_step(rng, name, index, names, bounded) for index, name in enumerate(names)]
+    if rng.once(0.012):
+        steps += _many_branches(rng, steps[0])
+    if rng.once(0.06):
+        steps += _branches_that_meet_twice(rng, steps[0])
+    routes = item_routes(rng, steps, names)
+    if rng.once(0.15):
+        steps = _region(rng, steps)
     steps += routes
-    if chance.once(0.5):
-        steps.append(_end(chance))
-    path = chance.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")
-    made = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": path}}
-    return made | {"workload": WORKLOAD, "executor": {"spec": executor}, "workflow": steps}
+    if rng.once(0.5):
+        steps.append(_end(rng))
+    path = rng.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")
+    head = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": path}}
+    return head | {"workload": WORKLOAD, "executor": {"spec": executor}, "workflow": steps}
 
 
-def _framed(chance: Chance) -> dict[str, Any]:
+def _framed_playbook(rng: RandomChoices) -> dict[str, Any]:
     """A framed loop whose run_trace depends on no time, so that it can be compared with the same loop unframed."""
-    chance.odd = 0.0
-    made = tasks(chance, ["t0", "t1"][: chance.number(1, 2)], bounded=False)
-    _allow_repetition(made)
-    for task in made:
+    rng.odd = 0.0
+    pipeline = tasks(rng, ["t0", "t1"][: rng.number(1, 2)], bounded=False)
+    _allow_repetition(pipeline)
+    for task in pipeline:
         task.get("spec", {}).pop("timeout", None)
-    if chance.once(0.4):  # a row for each attempt that goes well, whatever happened to the process of another
-        rules = [{"else": {"then": {"do": "retry", "attempts": chance.number(3, 6), "delay": 0.2}}}]
+    if rng.once(0.4):  # a row for each attempt that goes well, whatever happened to the process of another
+        rules = [{"else": {"then": {"do": "retry", "attempts": rng.number(3, 6), "delay": 0.2}}}]
         sink = {"tool": "postgres", "auth": "pg", "table": "t0", "data": {"n": "{{ output.data.n }}"}}
-        made[0] |= {"spec": {"policy": {"rules": rules}}, "sink": sink}
-    step = {"step": "s0", "loop": random_framed_loop(chance), "tool": made, "next": {"arcs": [{"step": "s1"}]}}
+        pipeline[0] |= {"spec": {"policy": {"rules": rules}}, "sink": sink}
+    step = {"step": "s0", "loop": random_framed_loop(rng), "tool": pipeline, "next": {"arcs": [{"step": "s1"}]}}
     head = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": "sim/framed"}}
     return head | {"workload": WORKLOAD, "workflow": [step, {"step": "s1", "tool": {"kind": "noop"}}]}
 
 
-def _names(chance: Chance) -> list[str]:
-    count = chance.of(1, 1, 2, 3, 3, 4, 5, 6)
+def _names(rng: RandomChoices) -> list[str]:
+    count = rng.of(1, 1, 2, 3, 3, 4, 5, 6)
     names = [f"s{index}" for index in range(count)]
-    if chance.once(0.08):
-        for index, odd in enumerate(chance.source.sample(ODD_NAMES, min(count, chance.number(1, 3)))):
-            names[index] = odd
+    if rng.once(0.08):
+        for index, odd_name in enumerate(rng.source.sample(ODD_NAMES, min(count, rng.number(1, 3)))):
+            names[index] = odd_name
     return names
 
 
-def _step(chance: Chance, name: str, index: int, names: list[str], bounded: bool) -> dict[str, Any]:
-    made: dict[str, Any] = {"step": name}
-    spec, policy = _spec(chance)
-    labels = _labels(chance)
-    if labels and chance.once(0.3):
-        made["loop"] = random_loop(chance)
+def _step(rng: RandomChoices, name: str, index: int, names: list[str], bounded: bool) -> dict[str, Any]:
+    step: dict[str, Any] = {"step": name}
+    spec, policy = _spec(rng)
+    labels = _labels(rng)
+    if labels and rng.once(0.3):
+        step["loop"] = random_loop(rng)
     is_bounded = bounded or _has_timeout(spec)
     if labels:
-        made["tool"] = tasks(chance, labels, bounded=is_bounded and chance.once(0.5))
-        if "frame" in made.get("loop", {}).get("spec", {}):
-            _allow_repetition(made["tool"])
+        step["tool"] = tasks(rng, labels, bounded=is_bounded and rng.once(0.5))
+        if "frame" in step.get("loop", {}).get("spec", {}):
+            _allow_repetition(step["tool"])
         else:
-            _add_playbook_calls(chance, made["tool"])
+            _add_playbook_calls(rng, step["tool"])
     if policy:
         spec["policy"] = policy
     if spec:
-        made["spec"] = spec
-    if chance.once(0.2) or chance.once(chance.odd):
-        made["set"] = {"ctx.kept": chance.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
-    made |= _routes(chance, index, names)
-    return made
+        step["spec"] = spec
+    if rng.once(0.2) or rng.once(rng.odd):
+        step["set"] = {"ctx.kept": rng.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
+    step |= _routes(rng, index, names)
+    return step
 
 
-def _labels(chance: Chance) -> list[str]:
-    labels = [f"t{number}" for number in range(chance.of(0, 1, 1, 1, 2, 2, 3))]
-    if labels and chance.once(0.05):
-        labels[0] = chance.of(*ODD_LABELS)
+def _labels(rng: RandomChoices) -> list[str]:
+    labels = [f"t{number}" for number in range(rng.of(0, 1, 1, 1, 2, 2, 3))]
+    if labels and rng.once(0.05):
+        labels[0] = rng.of(*ODD_LABELS)
     return labels
 
 
-def _allow_repetition(made: list[dict[str, Any]]) -> None:
+def _allow_repetition(pipeline: list[dict[str, Any]]) -> None:
     """Remove ``idempotent: false`` from a framed loop, which would be refused at submission."""
-    for task in made:
+    for task in pipeline:
         task.get("spec", {}).pop("idempotent", None)
 
 
-def _add_playbook_calls(chance: Chance, made: list[dict[str, Any]]) -> None:
+def _add_playbook_calls(rng: RandomChoices, pipeline: list[dict[str, Any]]) -> None:
     """Let some tasks call another playbook, whose outcome the simulated world decides. A frame cannot call one."""
-    for task in made:
-        if task["kind"] == "noop" and chance.once(0.12):
+    for task in pipeline:
+        if task["kind"] == "noop" and rng.once(0.12):
             task |= {"kind": "playbook", "path": "sim/called"}
 
 
@@ -146,43 +146,43 @@ def _has_timeout(spec: dict[str, Any]) -> bool:
     return spec.get("timeout") not in (None, NO_SECONDS)
 
 
-def _spec(chance: Chance) -> tuple[dict[str, Any], dict[str, Any]]:
+def _spec(rng: RandomChoices) -> tuple[dict[str, Any], dict[str, Any]]:
     spec: dict[str, Any] = {}
     policy: dict[str, Any] = {}
-    if chance.once(0.2):
-        spec["timeout"] = random_seconds(chance, 10)
-    if chance.once(0.3):
-        spec["join"] = chance.of("wave", "any", "each")
-    if chance.once(0.12):
-        when = RAISING if chance.once(chance.odd) else chance.of("{{ workload.go }}", "{{ ctx.rounds is defined }}")
-        rules = [{"when": when, "then": {"allow": chance.of(True, False)}}]
-        policy["admit"] = {"rules": [*rules, {"else": {"then": {"allow": chance.of(True, True, False)}}}]}
-    if chance.once(0.1):
-        policy["failure"] = {"mode": chance.of("fail_fast", "best_effort")}
+    if rng.once(0.2):
+        spec["timeout"] = random_seconds(rng, 10)
+    if rng.once(0.3):
+        spec["join"] = rng.of("wave", "any", "each")
+    if rng.once(0.12):
+        when = RAISING if rng.once(rng.odd) else rng.of("{{ workload.go }}", "{{ ctx.rounds is defined }}")
+        rules = [{"when": when, "then": {"allow": rng.of(True, False)}}]
+        policy["admit"] = {"rules": [*rules, {"else": {"then": {"allow": rng.of(True, True, False)}}}]}
+    if rng.once(0.1):
+        policy["failure"] = {"mode": rng.of("fail_fast", "best_effort")}
     return spec, policy
 
 
-def _routes(chance: Chance, index: int, names: list[str]) -> dict[str, Any]:
+def _routes(rng: RandomChoices, index: int, names: list[str]) -> dict[str, Any]:
     """Return routes. A route back counts how often it was followed, since a denied step counts nothing."""
-    made: dict[str, Any] = {}
+    routes: dict[str, Any] = {}
     ahead = names[index + 1 :]
-    count = min(len(ahead), chance.of(0, 1, 1, 2, 3))
-    arcs = [_arc(chance, target) for target in chance.source.sample(ahead, count)]
-    if chance.once(0.2):
-        back = chance.of(*names[: index + 1])
+    count = min(len(ahead), rng.of(0, 1, 1, 2, 3))
+    arcs = [_arc(rng, target) for target in rng.source.sample(ahead, count)]
+    if rng.once(0.2):
+        back = rng.of(*names[: index + 1])
         when = f"{{{{ (ctx.rounds | default(0)) < {ROUNDS} }}}}"
         arcs.insert(0, {"step": back, "when": when, "set": {"ctx.rounds": "{{ (ctx.rounds | default(0)) + 1 }}"}})
     if not arcs:
-        return made
-    return made | {"next": {"spec": {"mode": chance.of("exclusive", "inclusive")}, "arcs": arcs}}
+        return routes
+    return routes | {"next": {"spec": {"mode": rng.of("exclusive", "inclusive")}, "arcs": arcs}}
 
 
-def _arc(chance: Chance, target: str) -> dict[str, Any]:
+def _arc(rng: RandomChoices, target: str) -> dict[str, Any]:
     arc: dict[str, Any] = {"step": target}
-    if chance.once(0.01 + chance.odd):
-        arc["when"] = chance.of(RAISING, RAISING_AFTER_FAILURE)
-    elif chance.once(0.4):
-        arc["when"] = chance.of(
+    if rng.once(0.01 + rng.odd):
+        arc["when"] = rng.of(RAISING, RAISING_AFTER_FAILURE)
+    elif rng.once(0.4):
+        arc["when"] = rng.of(
             "{{ event.name == 'step.failed' }}",
             "{{ event.name == 'step.failed' and error.kind == 'server_error' }}",
             "{{ event.name == 'step.done' }}",
@@ -191,71 +191,71 @@ def _arc(chance: Chance, target: str) -> dict[str, Any]:
             "{{ output.data.flag }}",
             "{{ workload.go }}",
         )
-    if chance.once(0.1):
-        arc["set"] = {"ctx.way": chance.of(target[:10], "{{ nobody }}")}
+    if rng.once(0.1):
+        arc["set"] = {"ctx.way": rng.of(target[:10], "{{ nobody }}")}
     return arc
 
 
-def _region(chance: Chance, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _region(rng: RandomChoices, steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a loop over all the steps, in which no loop has frames; sometimes inside another loop."""
     for step in steps:
         step.get("loop", {}).get("spec", {}).pop("frame", None)
-    loop: dict[str, Any] = {"in": f"{{{{ range({chance.number(0, 4)}) | list }}}}", "iterator": "each"}
-    loop["spec"] = chance.of({}, {"mode": "parallel", "max_in_flight": chance.number(1, 3)})
-    if chance.once(0.3):
-        loop["spec"] |= {"policy": {"failure": {"mode": chance.of("fail_fast", "best_effort")}}}
+    loop: dict[str, Any] = {"in": f"{{{{ range({rng.number(0, 4)}) | list }}}}", "iterator": "each"}
+    loop["spec"] = rng.of({}, {"mode": "parallel", "max_in_flight": rng.number(1, 3)})
+    if rng.once(0.3):
+        loop["spec"] |= {"policy": {"failure": {"mode": rng.of("fail_fast", "best_effort")}}}
     name = f"around {steps[0]['step']}"[:40]
     steps[-1].setdefault("next", {"arcs": []})["arcs"].append({"step": f"{name} ends"})
-    first = {"step": name, "loop": loop, "next": {"arcs": [{"step": steps[0]["step"]}]}}
-    made = [first, *steps, {"step": f"{name} ends", "spec": {"end_loop": name}}]
-    return _region(chance, made) if chance.once(0.2) else made
+    loop_step = {"step": name, "loop": loop, "next": {"arcs": [{"step": steps[0]["step"]}]}}
+    region = [loop_step, *steps, {"step": f"{name} ends", "spec": {"end_loop": name}}]
+    return _region(rng, region) if rng.once(0.2) else region
 
 
-def _branches_that_meet_twice(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
+def _branches_that_meet_twice(rng: RandomChoices, first_step: dict[str, Any]) -> list[dict[str, Any]]:
     """Return branches that meet in several runs of one step, with handled and unhandled failures; some are loops."""
-    loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if chance.once(0.5) else {}
+    loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if rng.once(0.5) else {}
     branches = ["b/1", "b#1", "branch2", "branch3"]
-    first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
-    handled, policy = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}", {}
-    if chance.once(0.6):  # all fail, and only the last ones are handled
-        handled = "{{ event.name == 'step.failed' and ctx.met > 2 }}"
+    first_step["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
+    handled_when, policy = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}", {}
+    if rng.once(0.6):  # all fail, and only the last ones are handled
+        handled_when = "{{ event.name == 'step.failed' and ctx.met > 2 }}"
         fails = {"do": "fail", "set": {"ctx.met": "{{ (ctx.met | default(0)) + 1 }}"}}
         policy = {"spec": {"policy": {"rules": [{"else": {"then": fails}}]}}}
     meet = {"step": "meet", "spec": {"join": "each"}, "tool": {"kind": "http", "url": "http://api.test/x", **policy}}
     return [
         *({"step": name, "tool": {"kind": "noop"}, **loop, "next": {"arcs": [{"step": "meet"}]}} for name in branches),
-        meet | {"next": {"arcs": [{"step": "cure", "when": handled}]}},
+        meet | {"next": {"arcs": [{"step": "cure", "when": handled_when}]}},
         {"step": "cure", "tool": {"kind": "noop"}},
     ]
 
 
-def _many_branches(chance: Chance, first: dict[str, Any]) -> list[dict[str, Any]]:
+def _many_branches(rng: RandomChoices, first_step: dict[str, Any]) -> list[dict[str, Any]]:
     """Return more concurrent work than fits in a workflow task: many routes, or a loop of many or large items."""
-    match chance.of("ways", "ways", "items", "bytes", "where"):
+    match rng.of("ways", "ways", "items", "bytes", "where"):
         case "ways":
-            names = [f"w{index}" for index in range(chance.number(450, 650))]
+            names = [f"w{index}" for index in range(rng.number(450, 650))]
             for key in ("tool", "loop", "spec", "set"):
-                first.pop(key, None)
-            first["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in names]}
+                first_step.pop(key, None)
+            first_step["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in names]}
             return [{"step": name, "tool": {"kind": "noop"}} for name in names]
         case "items":
-            spec = {"mode": "parallel", "max_in_flight": chance.number(200, 900)}
-            first["loop"] = {"in": "{{ range(1000) | list }}", "iterator": "item", "spec": spec}
+            spec = {"mode": "parallel", "max_in_flight": rng.number(200, 900)}
+            first_step["loop"] = {"in": "{{ range(1000) | list }}", "iterator": "item", "spec": spec}
         case "bytes":
             spec = {"mode": "parallel", "max_in_flight": 100}
-            first["loop"] = {"in": "{{ ['x' * 40000] * 80 }}", "iterator": "item", "spec": spec}
-            first["tool"] = {"kind": "noop", "input": {"given": "{{ item }}"}}
+            first_step["loop"] = {"in": "{{ ['x' * 40000] * 80 }}", "iterator": "item", "spec": spec}
+            first_step["tool"] = {"kind": "noop", "input": {"given": "{{ item }}"}}
         case _:
-            first["loop"] = {"in": "{{ range(30000) | list }}", "iterator": "item", "where": "{{ item < 5 }}"}
-    first.setdefault("tool", {"kind": "noop"})
+            first_step["loop"] = {"in": "{{ range(30000) | list }}", "iterator": "item", "where": "{{ item < 5 }}"}
+    first_step.setdefault("tool", {"kind": "noop"})
     return []
 
 
-def _end(chance: Chance) -> dict[str, Any]:
+def _end(rng: RandomChoices) -> dict[str, Any]:
     """Return a final step, which is the cleanup after a stop."""
-    made: dict[str, Any] = {"step": "end"}
-    if chance.once(0.8):
-        made["tool"] = tasks(chance, ["c0", "c1"][: chance.number(1, 2)], bounded=False)
-    if chance.once(0.5):
-        made["spec"] = {"timeout": random_seconds(chance, 20)}
-    return made
+    step: dict[str, Any] = {"step": "end"}
+    if rng.once(0.8):
+        step["tool"] = tasks(rng, ["c0", "c1"][: rng.number(1, 2)], bounded=False)
+    if rng.once(0.5):
+        step["spec"] = {"timeout": random_seconds(rng, 20)}
+    return step

@@ -103,8 +103,8 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Any, **given: Any) -> asyncio.Task[Any]:
-        return asyncio.Task(coro, loop=self, **given)
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(coro, loop=self, **options)
 
     def call_soon(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:  # type: ignore[override]
         handle = asyncio.Handle(callback, args, self, context)
@@ -158,10 +158,10 @@ class ProcessLoop(asyncio.AbstractEventLoop):
     async def shutdown_asyncgens(self) -> None:
         """Do nothing: simulated processes leave no asynchronous generators open."""
 
-    def run(self, work: Coroutine[Any, Any, Any], ended: Callable[[asyncio.Task[Any]], None]) -> None:
-        """Start ``work``; ``ended`` is called with its task, unless the process dies first."""
+    def run(self, work: Coroutine[Any, Any, Any], on_end: Callable[[asyncio.Task[Any]], None]) -> None:
+        """Start ``work``; ``on_end`` is called with its task, unless the process dies first."""
         task = self.create_task(work)
-        task.add_done_callback(lambda done: None if self.is_dead else ended(done))
+        task.add_done_callback(lambda done: None if self.is_dead else on_end(done))
         self.pump()
 
 

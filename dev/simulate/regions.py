@@ -10,7 +10,7 @@ from noetl_compiler.graph import Graph
 
 __all__ = ["depth_of", "loop_ended_by", "region_of", "with_branches"]
 
-LIKELY = 0.7
+PROBABILITY = 0.7
 """The probability that several steps lead to the end of a loop, in a playbook with loops over steps."""
 
 
@@ -19,29 +19,31 @@ LIKELY = 0.7
 
 def with_branches(text: str, seed: int) -> str:
     """The playbook in whose loops over steps several steps lead to the end, some by way of another loop over steps."""
-    chance = random.Random(f"{seed}/branches")
-    if '"end_loop"' not in text or chance.random() >= LIKELY:
+    rng = random.Random(f"{seed}/branches")
+    if '"end_loop"' not in text or rng.random() >= PROBABILITY:
         return text
-    made: dict[str, Any] = json.loads(text)
-    steps: list[dict[str, Any]] = made["workflow"]
-    place = next(number for number, step in enumerate(steps) if "end_loop" in step.get("spec", {}))
-    end: str = steps[place]["step"]
-    first = next(number for number, step in enumerate(steps) if step["step"] == steps[place]["spec"]["end_loop"])
-    inner = _inner_loop(chance, end) if chance.random() < 0.4 else []
-    for step in steps[first + 1 : place]:
-        if chance.random() < 0.6:
-            target = chance.choice(("inner", end)) if inner else end
+    document: dict[str, Any] = json.loads(text)
+    steps: list[dict[str, Any]] = document["workflow"]
+    end_index = next(number for number, step in enumerate(steps) if "end_loop" in step.get("spec", {}))
+    end: str = steps[end_index]["step"]
+    start_index = next(
+        number for number, step in enumerate(steps) if step["step"] == steps[end_index]["spec"]["end_loop"]
+    )
+    inner = _inner_loop(rng, end) if rng.random() < 0.4 else []
+    for step in steps[start_index + 1 : end_index]:
+        if rng.random() < 0.6:
+            target = rng.choice(("inner", end)) if inner else end
             step.setdefault("next", {"spec": {"mode": "inclusive"}, "arcs": []})["arcs"].append({"step": target})
     leads = any(arc["step"] == "inner" for step in steps for arc in step.get("next", {}).get("arcs", []))
-    made["workflow"] = [*steps[:place], *(inner if leads else []), *steps[place:]]
-    return json.dumps(made, ensure_ascii=False, indent=1)
+    document["workflow"] = [*steps[:end_index], *(inner if leads else []), *steps[end_index:]]
+    return json.dumps(document, ensure_ascii=False, indent=1)
 
 
-def _inner_loop(chance: random.Random, end: str) -> list[dict[str, Any]]:
+def _inner_loop(rng: random.Random, end: str) -> list[dict[str, Any]]:
     """A loop over steps with two branches, both of which lead to its end."""
-    spec = chance.choice(({}, {"mode": "parallel", "max_in_flight": 2}))
+    spec = rng.choice(({}, {"mode": "parallel", "max_in_flight": 2}))
     arms = {"spec": {"mode": "inclusive"}, "arcs": [{"step": "left"}, {"step": "right"}]}
-    loop = {"in": f"{{{{ range({chance.randint(0, 3)}) | list }}}}", "iterator": "one", "spec": spec}
+    loop = {"in": f"{{{{ range({rng.randint(0, 3)}) | list }}}}", "iterator": "one", "spec": spec}
     meet = {"next": {"arcs": [{"step": "inner ends"}]}}
     return [
         {"step": "inner", "loop": loop, "next": arms},

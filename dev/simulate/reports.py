@@ -14,7 +14,7 @@ from noetl_compiler.graph import Route
 from noetl_temporal.machine import failure_log
 from noetl_temporal.machine.commands import CallTool, Cancel, Finish, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import CancelRequested, ChunkFinished, ChunkReport, LimitReached, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, ChunkFinished, ChunkReport, LimitReached, ToolFinished
 
 __all__ = ["check_report"]
 
@@ -37,17 +37,19 @@ def check_report(run_trace: RunTrace) -> None:
 
 
 def _check_status(run_trace: RunTrace, finish: Finish) -> None:
-    unhandled = finish.failures.unhandled
-    stopped = is_stopped(run_trace)
-    if (finish.status == "completed") != (not unhandled and not stopped):
-        detail = f"{finish.status}, unhandled {unhandled}, the first {finish.failures.cause}, stopped {stopped}"
+    unhandled_count = finish.failures.unhandled
+    was_stopped = is_stopped(run_trace)
+    if (finish.status == "completed") != (not unhandled_count and not was_stopped):
+        detail = (
+            f"{finish.status}, unhandled {unhandled_count}, the first {finish.failures.cause}, stopped {was_stopped}"
+        )
         raise Finding("the status does not follow", detail)
     cancels = any(isinstance(turn.fact, CancelRequested) for turn in run_trace.main.turns)
     if finish.status == "cancelled" and not cancels:
         raise Finding("the status does not follow", "cancelled, and nobody asked for it")
-    last = run_trace.main.events[-1]
-    if not last.type.startswith("playbook.") or last.status != finish.status.upper():
-        raise Finding("the last row has another status", f"{last.type} {last.status} of {finish.status}")
+    last_event = run_trace.main.events[-1]
+    if not last_event.type.startswith("playbook.") or last_event.status != finish.status.upper():
+        raise Finding("the last row has another status", f"{last_event.type} {last_event.status} of {finish.status}")
 
 
 def _check_steps(run_trace: RunTrace, finish: Finish) -> None:
@@ -74,8 +76,8 @@ def _is_reported(finish: Finish, step: str, run: str) -> bool:
     """Whether the report has a failure of this step run, or counts one that is not kept."""
     if any(failure.step == step and failure.run == run and not failure.handled for failure in finish.failures.kept):
         return True
-    counted = any(count.step == step and count.handled < count.count for count in finish.failures.counts)
-    return counted and len(finish.failures.kept) < finish.failures.total
+    is_counted = any(count.step == step and count.handled < count.count for count in finish.failures.counts)
+    return is_counted and len(finish.failures.kept) < finish.failures.total
 
 
 def _has_failed_iterations(run_trace: RunTrace, finish: Finish, end: str) -> bool:
@@ -87,31 +89,31 @@ def _has_failed_iterations(run_trace: RunTrace, finish: Finish, end: str) -> boo
 
 def _check_items(run_trace: RunTrace, finish: Finish) -> None:
     """Check that every failed item is counted, and every kept failure is one."""
-    log, kept = finish.failures, failure_log.KEPT
-    if len(log.kept) != min(log.total, 2 * kept) or len(log.first) != min(log.total, kept):
+    log, max_kept = finish.failures, failure_log.KEPT
+    if len(log.kept) != min(log.total, 2 * max_kept) or len(log.first) != min(log.total, max_kept):
         raise Finding("failures are lost", f"{len(log.first)} and {len(log.last)} are kept of {log.total}")
     if (log.cause is None) != (log.unhandled == 0):
         raise Finding("failures are lost", f"{log.unhandled} are unhandled, the first {log.cause}")
-    failed: Counter[str] = Counter()
+    failed_items: Counter[str] = Counter()
     for trace in run_trace.traces.values():
         if trace.name and trace.report is not None:
-            failed[trace.given.step.name] += trace.report.stats["failed"]
-    counted: Counter[str] = Counter()
+            failed_items[trace.chunk_input.step.name] += trace.report.stats["failed"]
+    counts_by_step: Counter[str] = Counter()
     for entry in log.counts:
-        counted[entry.step] += entry.count
-    for loop, count in failed.items():
-        if sum(counted[step] for step in region_of(run_trace.graph, loop)) < count:
-            raise Finding("failures are lost", f"{dict(failed)} items failed, counted are {dict(counted)}")
+        counts_by_step[entry.step] += entry.count
+    for loop, count in failed_items.items():
+        if sum(counts_by_step[step] for step in region_of(run_trace.graph, loop)) < count:
+            raise Finding("failures are lost", f"{dict(failed_items)} items failed, counted are {dict(counts_by_step)}")
 
 
 def _check_step_outcomes(run_trace: RunTrace, ends: dict[str, DomainEvent], finish: Finish) -> None:
     """Check that the outcome of a step run is that of its calls and loops."""
-    for run, why in _fates_of_steps(run_trace).items():
+    for run, cause in _fates_of_steps(run_trace).items():
         event = ends.get(run)
         if event is not None and event.type == "step.done" and not decision_on_run(run_trace.main, run):
-            raise Finding("a failure is forgiven", f"{run} is done, though {why}")
+            raise Finding("a failure is forgiven", f"{run} is done, though {cause}")
         if event is not None and finish.status == "completed" and not is_handled(run_trace.main, run):
-            raise Finding("a failure is forgiven", f"the run is completed, though {run}: {why}")
+            raise Finding("a failure is forgiven", f"the run is completed, though {run}: {cause}")
 
 
 def _fates_of_steps(run_trace: RunTrace) -> dict[str, str]:
@@ -120,7 +122,7 @@ def _fates_of_steps(run_trace: RunTrace) -> dict[str, str]:
     runs = _runs_of_calls(run_trace.main)
     commands = [command for turn in run_trace.main.turns for command in turn.commands if isinstance(command, RunChunk)]
     loops = {command.chunk_id: command.input for command in commands}
-    cancelled = {
+    cancelled_ids = {
         command.id for turn in run_trace.main.turns for command in turn.commands if isinstance(command, Cancel)
     }
     for turn in run_trace.main.turns:
@@ -136,7 +138,7 @@ def _fates_of_steps(run_trace: RunTrace) -> dict[str, str]:
                 fates[run] = f"{fact.call_id} failed without a policy"
         elif isinstance(fact, ChunkFinished) and fact.chunk_id in loops:
             run, loop = loops[fact.chunk_id].run, loops[fact.chunk_id].step.loop
-            if fact.report.status == "cancelled" and fact.chunk_id not in cancelled:
+            if fact.report.status == "cancelled" and fact.chunk_id not in cancelled_ids:
                 fates[run] = "its loop was cancelled"
             elif fact.report.stats.get("failed") and loop is not None and loop.failure != "best_effort":
                 fates[run] = "items of its loop failed"
@@ -202,17 +204,25 @@ def _check_failure_by_route(run_trace: RunTrace, event: DomainEvent, end: Domain
 def _check_counts(trace: MachineTrace, store: SimulatedValues) -> None:
     """Check that total = success + failed + skipped, and that a success is an item that succeeded."""
     report, stats, results = trace.report, trace.report.stats, _results_of(trace, store)
-    items = len(trace.given.items) - report.rest if trace.given.claims is None else _count_of_iterations(trace)
+    items = (
+        len(trace.chunk_input.items) - report.rest if trace.chunk_input.claims is None else _count_of_iterations(trace)
+    )
     if stats["total"] != items or len(results) != items:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")
     if stats["total"] != stats["success"] + stats["failed"] + stats["skipped"]:
         raise Finding("counts of a loop are wrong", f"{stats} do not add up")
-    own = [emitted for emitted in trace.events if emitted.meta.get("loop_id") == trace.given.loop_id]
-    failing = sorted(event.meta["iteration"] for event in own if event.type == "loop.iteration.failed")
-    kept, most = [failure.iteration for failure in report.failures.kept], failure_log.KEPT
-    if report.failures.total != len(failing) or kept != [*failing[:most], *failing[most:][-most:]]:
-        raise Finding("failures are lost", f"{report.failures.total} counted and {len(kept)} kept of {len(failing)}")
-    ends = Counter(event.type for event in own)
+    own_events = [
+        emitted_event
+        for emitted_event in trace.events
+        if emitted_event.meta.get("loop_id") == trace.chunk_input.loop_id
+    ]
+    failing = sorted(event.meta["iteration"] for event in own_events if event.type == "loop.iteration.failed")
+    kept_items, max_kept = [failure.iteration for failure in report.failures.kept], failure_log.KEPT
+    if report.failures.total != len(failing) or kept_items != [*failing[:max_kept], *failing[max_kept:][-max_kept:]]:
+        raise Finding(
+            "failures are lost", f"{report.failures.total} counted and {len(kept_items)} kept of {len(failing)}"
+        )
+    ends = Counter(event.type for event in own_events)
     if stats["success"] != ends["loop.iteration.done"] or stats["failed"] != ends["loop.iteration.failed"]:
         done, failed = ends["loop.iteration.done"], ends["loop.iteration.failed"]
         raise Finding("counts of a loop are wrong", f"{stats}, in the log {done} done and {failed} failed")
@@ -220,8 +230,8 @@ def _check_counts(trace: MachineTrace, store: SimulatedValues) -> None:
 
 def _count_of_iterations(trace: MachineTrace) -> int:
     """Return the number of rows, or claims of rows, that became iterations of the chunk's own loop."""
-    begun = (event for event in trace.events if event.type == "loop.iteration.started")
-    return sum(event.meta["loop_id"] == trace.given.loop_id for event in begun)
+    starts = (event for event in trace.events if event.type == "loop.iteration.started")
+    return sum(event.meta["loop_id"] == trace.chunk_input.loop_id for event in starts)
 
 
 def _results_of(trace: MachineTrace, store: SimulatedValues) -> list[Any]:
@@ -233,13 +243,17 @@ def _check_results(trace: MachineTrace, store: SimulatedValues) -> None:
     """Each item that ended well has its own result at its own index, unless the chunk was stopped while it stored
     them.
     """
-    first, results = trace.given.first, _results_of(trace, store)
+    first_index, results = trace.chunk_input.first, _results_of(trace, store)
     facts = [turn.fact for turn in trace.turns]
     if not any(results) and any(isinstance(fact, CancelRequested | LimitReached) for fact in facts):
         return
-    for event in (emitted for emitted in trace.events if emitted.meta.get("loop_id") == trace.given.loop_id):
+    for event in (
+        emitted_event
+        for emitted_event in trace.events
+        if emitted_event.meta.get("loop_id") == trace.chunk_input.loop_id
+    ):
         result: Any = event.result
         if event.type == "loop.iteration.done" and "left_out" not in event.meta:
-            stored = results[event.meta["iteration"] - first]
+            stored = results[event.meta["iteration"] - first_index]
             if stored != result:
                 raise Finding("a result is not its item's", f"{event.meta['iteration']}: {stored} for {result}")

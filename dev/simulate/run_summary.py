@@ -32,12 +32,13 @@ def summarize(run_trace: RunTrace) -> RunSummary:
     assert finish is not None
     events = [event for trace in run_trace.traces.values() for event in trace.events]
     rows = Counter(
-        row_of(emitted.type, emitted.node, emitted.status, emitted.meta.get("iteration")) for emitted in events
+        row_of(emitted_event.type, emitted_event.node, emitted_event.status, emitted_event.meta.get("iteration"))
+        for emitted_event in events
     )
-    kept = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
+    compared_rows = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
     failures = Counter(failure_of(failure) for failure in finish.failures.kept)
     return RunSummary(
-        finish.status, finish.result, failures, kept, Counter(run_trace.stored), dict(_results(run_trace))
+        finish.status, finish.result, failures, compared_rows, Counter(run_trace.stored), dict(_results(run_trace))
     )
 
 
@@ -46,8 +47,8 @@ def _results(run_trace: RunTrace) -> Iterator[tuple[str, Any]]:
         if trace.name and trace.report is not None:
             stored = trace.report.stored
             results = trace.report.results if stored is None else run_trace.store.load(stored)
-            for index, result in enumerate(results, trace.given.first):
-                yield f"{trace.given.loop_id[:60]} {index}", result
+            for index, result in enumerate(results, trace.chunk_input.first):
+                yield f"{trace.chunk_input.loop_id[:60]} {index}", result
 
 
 def row_of(type_: str, node: str, status: str, iteration: Any) -> str:
@@ -65,11 +66,11 @@ def differences(summary: RunSummary, other: RunSummary, names: tuple[str, str]) 
     if (summary.status, summary.result) != (other.status, other.result):
         yield f"{names[0]} {summary.status} {summary.result}, {names[1]} {other.status} {other.result}"
     for name in ("failures", "rows", "stored"):
-        here: Counter[str] = getattr(summary, name)
-        there: Counter[str] = getattr(other, name)
-        if here != there:
-            yield f"{name}: {names[0]} {dict(here - there)}, {names[1]} {dict(there - here)}"
-    differing = [place for place in summary.results if summary.results[place] != other.results.get(place)]
+        counts: Counter[str] = getattr(summary, name)
+        other_counts: Counter[str] = getattr(other, name)
+        if counts != other_counts:
+            yield f"{name}: {names[0]} {dict(counts - other_counts)}, {names[1]} {dict(other_counts - counts)}"
+    differing = [key for key in summary.results if summary.results[key] != other.results.get(key)]
     if differing:
-        place = differing[0]
-        yield f"results: {place} is {summary.results[place]} {names[0]}, {other.results.get(place)} {names[1]}"
+        key = differing[0]
+        yield f"results: {key} is {summary.results[key]} {names[0]}, {other.results.get(key)} {names[1]}"

@@ -25,26 +25,26 @@ class Finding(AssertionError):  # noqa: N818 - it is no error of this program
 
 @dataclass
 class Turn:
-    """One fact that was fed to a machine, and its commands. ``anew``: the machine was restored from its snapshot just
-    before, as continue-as-new does; ``spent``: the budget of the workflow task is spent; ``left_over``: something that
-    may begin is left for the next turn.
+    """One fact that was fed to a machine, and its commands. ``is_restored``: the machine was restored from its snapshot
+    just before, as continue-as-new does; ``spent``: the budget of the workflow task is spent; ``left_over``: something
+    that may begin is left for the next turn.
     """
 
     fact: Any
     commands: list[Command]
-    anew: bool = False
+    is_restored: bool = False
     left_over: bool = False
     spent: bool = False
 
 
 @dataclass
 class MachineTrace:
-    """The turns of one machine. ``name`` is "" for the playbook, else the loop's id below its parent's; ``given`` is a
-    loop's input. ``terminated``: it was ended from outside, and so need not have ended anything.
+    """The turns of one machine. ``name`` is "" for the playbook, else the loop's id below its parent's; ``chunk_input``
+    is a loop's input. ``terminated``: the machine was ended from outside, so it need not have ended what it began.
     """
 
     name: str
-    given: Any = None
+    chunk_input: Any = None
     turns: list[Turn] = field(default_factory=list[Turn])
     terminated: bool = False
     stop_requested: bool = False

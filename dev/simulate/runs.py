@@ -76,7 +76,7 @@ def simulate(seed: int) -> Result:
     except Finding as finding:
         return Result(seed, text, run_trace, finding)
     except Exception as error:
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        invariant = f"{type(error).__name__} at {place.filename.rpartition('/')[2]}:{place.lineno}"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        invariant = f"{type(error).__name__} at {frame.filename.rpartition('/')[2]}:{frame.lineno}"
         return Result(seed, text, run_trace, Finding(invariant, traceback.format_exc()))
     return Result(seed, text, run_trace)

@@ -15,9 +15,9 @@ from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.loops import offload
-from noetl_temporal.machine.stored import assembled, stored_in, with_result
+from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
 
 __all__ = ["SimulatedValues"]
 
@@ -30,13 +30,13 @@ class SimulatedValues:
     need one.
     """
 
-    def __init__(self, chance: random.Random, *, has_frames: bool = False) -> None:
-        limit = chance.choice((INLINE_BYTES, STORED_BYTES, STORED_BYTES))
+    def __init__(self, rng: random.Random, *, has_frames: bool = False) -> None:
+        limit = rng.choice((INLINE_BYTES, STORED_BYTES, STORED_BYTES))
         self.limit = STORED_BYTES if has_frames else limit
-        self._kept_from = chance.choice((1, 40, offload.STORE_RESULTS_FROM_BYTES))
-        self._stored_from = chance.choice((1, 200, STORE_FROM_BYTES))
-        self._likely = chance.choice((0.0, 0.3, 1.0)) if self.limit > INLINE_BYTES else 0.0
-        self._chance = chance
+        self._kept_from = rng.choice((1, 40, offload.STORE_RESULTS_FROM_BYTES))
+        self._stored_from = rng.choice((1, 200, STORE_FROM_BYTES))
+        self._likely = rng.choice((0.0, 0.3, 1.0)) if self.limit > INLINE_BYTES else 0.0
+        self._rng = rng
         self._values: dict[str, bytes] = {}
 
     @contextmanager
@@ -51,35 +51,35 @@ class SimulatedValues:
             offload.STORE_RESULTS_FROM_BYTES, offload.LARGE_BYTES, large_values.LARGE_BYTES = before
 
     def keep(self, value: Any) -> PayloadRef:
-        """Store a value; its reference."""
+        """Store a value and return its reference."""
         data = msgspec.json.encode(value)
         return PayloadRef(self.put(data), len(data))
 
     def put(self, data: bytes) -> str:
-        """Store an encoded value; its key."""
+        """Store an encoded value and return its key."""
         key = f"value {len(self._values)}"
         self._values[key] = data
         return key
 
     def data(self, key: str) -> bytes:
-        """The encoded value with this key."""
+        """Return the encoded value with this key."""
         return self._values[key]
 
     def value(self, key: str) -> Any:
-        """The decoded value with this key."""
+        """Return the decoded value with this key."""
         return msgspec.json.decode(self._values[key])
 
     def request(self, rows: int) -> tuple[dict[str, Any], dict[str, StoredRef]]:
         """Return the payload of a request with a list of ``rows`` rows, and its stored values."""
         if not self._likely:
             return {"given": 1, "rows": list(range(rows))}, {}
-        pages = [list(range(rows))[first : first + PAGE_ROWS] for first in range(0, rows, PAGE_ROWS)]
-        kept = [self.keep(page) for page in pages]
-        parts = [Part(ref.key, 0, len(page)) for ref, page in zip(kept, pages, strict=True)]
-        return {"given": 1, "rows": None}, {"/rows": StoredRef(tuple(parts), sum(ref.bytes for ref in kept))}
+        pages = [list(range(rows))[start : start + PAGE_ROWS] for start in range(0, rows, PAGE_ROWS)]
+        refs = [self.keep(page) for page in pages]
+        parts = [Part(ref.key, 0, len(page)) for ref, page in zip(refs, pages, strict=True)]
+        return {"given": 1, "rows": None}, {"/rows": StoredRef(tuple(parts), sum(ref.bytes for ref in refs))}
 
     def load(self, stored: StoredRef) -> Any:
-        """The value that a machine refers to as stored."""
+        """Return a stored value."""
         if stored.is_one:
             return self.value(stored.parts[0].key)
         values: list[Any] = []
@@ -93,25 +93,25 @@ class SimulatedValues:
         return values
 
     def offload_result(self, report: ToolReport) -> ToolReport:
-        """The report of an activity, by chance with its result moved to the store."""
+        """Return the report of an activity, with some probability with its result moved to the store."""
         outcome = report.outcome
-        if "result" not in outcome or self._chance.random() >= self._likely:
+        if "result" not in outcome or self._rng.random() >= self._likely:
             return report
-        kept = self.keep(outcome["result"])
-        rest = {name: value for name, value in outcome.items() if name != "result"}
-        return replace(report, outcome=rest, stored=StoredRef((Part(kept.key),), kept.bytes, is_one=True))
+        ref = self.keep(outcome["result"])
+        without_result = {name: value for name, value in outcome.items() if name != "result"}
+        return replace(report, outcome=without_result, stored=StoredRef((Part(ref.key),), ref.bytes, is_one=True))
 
-    def whole(self, outcome: PlainOutcome) -> PlainOutcome:
-        """The outcome with its result, loaded if it is stored."""
+    def loaded_outcome(self, outcome: PlainOutcome) -> PlainOutcome:
+        """Return the outcome with its result, which is loaded if it is stored."""
         stored = stored_in(outcome)
         if stored is None:
             return outcome
-        return with_result(outcome, assembled(stored, self.load(stored)))
+        return with_result(outcome, assemble_result(stored, self.load(stored)))
 
-    def with_items(self, given: ChunkInput) -> ChunkInput:
-        """The input of a chunk with its items, loaded if they are stored."""
-        if given.kept_items is None:
-            return given
-        items = cast("list[Any]", self.value(given.kept_items.key))
-        scope = self.value(given.kept_scope) if given.kept_scope else given.scope
-        return with_items(given, items, scope)
+    def with_items(self, chunk_input: ChunkInput) -> ChunkInput:
+        """Return the input of a chunk with its items, which are loaded if they are stored."""
+        if chunk_input.kept_items is None:
+            return chunk_input
+        items = cast("list[Any]", self.value(chunk_input.kept_items.key))
+        scope = self.value(chunk_input.kept_scope) if chunk_input.kept_scope else chunk_input.scope
+        return with_items(chunk_input, items, scope)

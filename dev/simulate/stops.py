@@ -7,7 +7,7 @@ from typing import Any
 
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
     HoldRequested,
@@ -32,9 +32,9 @@ def check_stops(run_trace: RunTrace) -> None:
     for trace in run_trace.traces.values():
         _check_holding(trace)
         final = "" if trace.name else run_trace.graph.final
-        first = next(_loop_stops(trace) if trace.name else _playbook_stops(run_trace, trace), None)
-        _check_nothing_begins(trace, first, final)
-        _check_delays_are_dropped(trace, first, final)
+        first_stop = next(_loop_stops(trace) if trace.name else _playbook_stops(run_trace, trace), None)
+        _check_nothing_begins(trace, first_stop, final)
+        _check_delays_are_dropped(trace, first_stop, final)
     _check_step_timeouts(run_trace.main)
     _check_end_step(run_trace)
 
@@ -54,9 +54,9 @@ def _playbook_stops(run_trace: RunTrace, trace: MachineTrace) -> Iterator[tuple[
             yield number, 0, "the playbook's timeout"
         elif isinstance(fact, LimitReached):
             yield number, 0, "a limit"
-        for place, command in enumerate(turn.commands):
+        for index, command in enumerate(turn.commands):
             if isinstance(command, Emit) and _fails_fast(run_trace, trace, command):
-                yield number, place, "fail_fast"
+                yield number, index, "fail_fast"
 
 
 def _fails_fast(run_trace: RunTrace, trace: MachineTrace, command: Emit) -> bool:
@@ -71,10 +71,10 @@ def is_handled(trace: MachineTrace, run: Any) -> bool:
     """Whether an arc was followed after this step run, or a person decided about its failure."""
     if decision_on_run(trace, run):
         return True
-    routed = (
+    routings = (
         event for event in trace.events if event.type == "next.evaluated" and event.meta.get("step_run_id") == run
     )
-    return any(event.meta.get("chosen") for event in routed)
+    return any(event.meta.get("chosen") for event in routings)
 
 
 def decision_on_run(trace: MachineTrace, run: Any) -> str:
@@ -84,33 +84,35 @@ def decision_on_run(trace: MachineTrace, run: Any) -> str:
 
 
 def _loop_stops(trace: MachineTrace) -> Iterator[tuple[int, int, str]]:
-    loop = trace.given.step.loop
+    loop = trace.chunk_input.step.loop
     for number, turn in enumerate(trace.turns):
         if isinstance(turn.fact, CancelRequested):
             yield number, 0, "a cancel"
         elif isinstance(turn.fact, LimitReached):
             yield number, 0, "a limit"
-        for place, command in enumerate(turn.commands):
+        for index, command in enumerate(turn.commands):
             if not isinstance(command, Emit) or command.event.type != "loop.iteration.failed":
                 continue
-            is_own = command.event.meta["loop_id"] == trace.given.loop_id  # not that of a loop inside
+            is_own = command.event.meta["loop_id"] == trace.chunk_input.loop_id  # not that of a loop inside
             if is_own and loop is not None and loop.on_error == "fail_fast":
-                yield number, place, "fail_fast of the loop"
+                yield number, index, "fail_fast of the loop"
 
 
-def _check_nothing_begins(trace: MachineTrace, first: tuple[int, int, str] | None, final: str) -> None:
+def _check_nothing_begins(trace: MachineTrace, stop: tuple[int, int, str] | None, final: str) -> None:
     """Check that nothing begins, except the release of claimed rows, each as an iteration that ends at once."""
-    if first is None:
+    if stop is None:
         return
-    number, place, why = first
+    number, start, reason = stop
     settles = bool(trace.name) and any(
-        step.loop and step.loop.cursor for step in (trace.given.step, *trace.given.steps.values())
+        step.loop and step.loop.cursor for step in (trace.chunk_input.step, *trace.chunk_input.steps.values())
     )
-    for later, turn in enumerate(trace.turns[number:], number):
-        for command in turn.commands[place:] if later == number else turn.commands:
-            begun = _begun_work(command, final)
-            if begun and not (settles and _settles(command)):
-                raise Finding(f"something begins after {why}", f"{begun}, in turn {later} after the stop in {number}")
+    for turn_number, turn in enumerate(trace.turns[number:], number):
+        for command in turn.commands[start:] if turn_number == number else turn.commands:
+            work = _started_work(command, final)
+            if work and not (settles and _settles(command)):
+                raise Finding(
+                    f"something begins after {reason}", f"{work}, in turn {turn_number} after the stop in {number}"
+                )
 
 
 def _check_delays_are_dropped(trace: MachineTrace, stop: tuple[int, int, str] | None, final: str) -> None:
@@ -123,7 +125,7 @@ def _check_delays_are_dropped(trace: MachineTrace, stop: tuple[int, int, str] | 
         if isinstance(fact, TimerFired):
             running.discard(fact.timer_id)
         for command in turn.commands:
-            if isinstance(command, StartTimer) and _begun_work(command, final) and not _settles(command):
+            if isinstance(command, StartTimer) and _started_work(command, final) and not _settles(command):
                 running.add(command.timer_id)
             elif isinstance(command, Cancel):
                 running.discard(command.id)
@@ -144,7 +146,7 @@ def _settles(command: Command) -> bool:
             return False
 
 
-def _begun_work(command: Command, final: str) -> str:
+def _started_work(command: Command, final: str) -> str:
     """Return what a command begins; empty for nothing and for the cleanup."""
     match command:
         case CallTool(call) if call.step != final or not final:
@@ -165,16 +167,18 @@ def _is_of_end(meta: dict[str, Any], node: str, final: str) -> bool:
 
 def _check_step_timeouts(trace: MachineTrace) -> None:
     """Check that a step begins no further task after its timeout."""
-    late: set[str] = set()
+    timed_out_runs: set[str] = set()
     for number, turn in enumerate(trace.turns):
         fact: Any = turn.fact
         if isinstance(fact, TimerFired) and fact.timer_id.endswith(":timeout"):
-            late.add(fact.timer_id.removesuffix(":timeout"))
+            timed_out_runs.add(fact.timer_id.removesuffix(":timeout"))
         for command in turn.commands:
             if not isinstance(command, Emit) or command.event.type not in ("task.started", "loop.started"):
                 continue
-            if str(command.event.meta.get("step_run_id")) in late:
-                raise Finding("something begins after a step's timeout", f"in turn {number}, of {sorted(late)[:3]}")
+            if str(command.event.meta.get("step_run_id")) in timed_out_runs:
+                raise Finding(
+                    "something begins after a step's timeout", f"in turn {number}, of {sorted(timed_out_runs)[:3]}"
+                )
 
 
 def _check_holding(trace: MachineTrace) -> None:
@@ -185,27 +189,27 @@ def _check_holding(trace: MachineTrace) -> None:
             is_holding = True
         elif isinstance(turn.fact, Continued | Resumed):
             is_holding = False
-        begun = [command for command in turn.commands if isinstance(command, CallTool | RunChunk)]
-        if is_holding and begun:
-            raise Finding("something begins while the machine holds", f"in turn {number}: {str(begun[0])[:200]}")
+        starts = [command for command in turn.commands if isinstance(command, CallTool | RunChunk)]
+        if is_holding and starts:
+            raise Finding("something begins while the machine holds", f"in turn {number}: {str(starts[0])[:200]}")
 
 
 def _check_end_step(run_trace: RunTrace) -> None:
     """Check that ``end`` runs once, also after a stop, with a limited cleanup, which a second cancel skips."""
     trace, final = run_trace.main, run_trace.graph.final
-    started = [event for event in trace.events if event.type == "step.started" and event.node == final]
-    if len(started) - sum(decision_on_run(trace, event.meta["step_run_id"]) == "retry" for event in started) > 1:
-        raise Finding("the final step runs more than once", f"{len(started)} times")
-    skips = _turn_of_second_cancel(trace)
-    began = any(event.type == "workflow.started" for event in trace.events)
-    if not started and began and skips is None:
+    starts = [event for event in trace.events if event.type == "step.started" and event.node == final]
+    if len(starts) - sum(decision_on_run(trace, event.meta["step_run_id"]) == "retry" for event in starts) > 1:
+        raise Finding("the final step runs more than once", f"{len(starts)} times")
+    skipping_turn = _turn_of_second_cancel(trace)
+    has_started = any(event.type == "workflow.started" for event in trace.events)
+    if not starts and has_started and skipping_turn is None:
         raise Finding("a run does not meet its final step", "though nobody asked to skip it")
-    for turn in trace.turns[len(trace.turns) if skips is None else skips :]:
+    for turn in trace.turns[len(trace.turns) if skipping_turn is None else skipping_turn :]:
         for command in turn.commands:
-            if _begun_work(command, ""):
-                raise Finding("something begins after a second cancel", _begun_work(command, ""))
-    if started and run_trace.graph.steps[final].timeout is None:
-        _check_cleanup_is_bounded(run_trace, trace, started[0].at)
+            if _started_work(command, ""):
+                raise Finding("something begins after a second cancel", _started_work(command, ""))
+    if starts and run_trace.graph.steps[final].timeout is None:
+        _check_cleanup_is_bounded(run_trace, trace, starts[0].at)
 
 
 def _turn_of_second_cancel(trace: MachineTrace) -> int | None:
@@ -229,21 +233,21 @@ def _paused_ms(trace: MachineTrace) -> int:
     return total
 
 
-def _check_cleanup_is_bounded(run_trace: RunTrace, trace: MachineTrace, began: int) -> None:
+def _check_cleanup_is_bounded(run_trace: RunTrace, trace: MachineTrace, started_at: int) -> None:
     stop = next(_playbook_stops(run_trace, trace), None)
     if stop is None:
         return
-    until = max(trace.turns[stop[0]].fact.at, began) + CLEANUP_MS + _paused_ms(trace)
-    totals: dict[str, int] = {}
-    cancelled: dict[str, int] = {}
+    deadline = max(trace.turns[stop[0]].fact.at, started_at) + CLEANUP_MS + _paused_ms(trace)
+    started_calls: dict[str, int] = {}
+    cancelled_at: dict[str, int] = {}
     for turn in trace.turns:
         for command in turn.commands:
             if isinstance(command, CallTool) and command.call.step == run_trace.graph.final:
-                totals[command.call.id] = turn.fact.at
+                started_calls[command.call.id] = turn.fact.at
             elif isinstance(command, Cancel):
-                cancelled.setdefault(command.id, turn.fact.at)
+                cancelled_at.setdefault(command.id, turn.fact.at)
         fact: Any = turn.fact
-        if isinstance(fact, ToolFinished) and fact.call_id in totals:
-            del totals[fact.call_id]
-            if fact.at > until + 1000 and cancelled.get(fact.call_id, until + 1001) > until + 1000:
-                raise Finding("the cleanup has no bound", f"{fact.call_id} ends {(fact.at - until) // 1000} s late")
+        if isinstance(fact, ToolFinished) and fact.call_id in started_calls:
+            del started_calls[fact.call_id]
+            if fact.at > deadline + 1000 and cancelled_at.get(fact.call_id, deadline + 1001) > deadline + 1000:
+                raise Finding("the cleanup has no bound", f"{fact.call_id} ends {(fact.at - deadline) // 1000} s late")

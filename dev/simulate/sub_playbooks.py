@@ -9,33 +9,33 @@ import json
 import random
 from typing import Any
 
-from dev.simulate.answers import Answers
+from dev.simulate.tool_outcomes import ToolOutcomes
 from noetl_temporal.machine.call import PlainOutcome, ToolCall
 
 __all__ = ["outcome_of", "with_sub_playbooks"]
 
-LIKELY = 0.15
+PROBABILITY = 0.15
 PATHS = ("sim/called", "{{ 'sim/' ~ 'called' }}")
 
 
 def with_sub_playbooks(text: str, seed: int) -> str:
     """Return the playbook with calls of playbooks instead of some tools; frames keep theirs."""
-    chance = random.Random(f"{seed}/sub-playbooks")
-    if chance.random() >= LIKELY or not text.startswith("{"):
+    rng = random.Random(f"{seed}/sub-playbooks")
+    if rng.random() >= PROBABILITY or not text.startswith("{"):
         return text
-    made: dict[str, Any] = json.loads(text)
-    for step in made.get("workflow", []):
+    document: dict[str, Any] = json.loads(text)
+    for step in document.get("workflow", []):
         is_framed = "frame" in str(step.get("loop")) and "cursor" not in str(step.get("loop"))
         for task in step["tool"] if isinstance(step.get("tool"), list) and not is_framed else ():
-            if task["kind"] in ("noop", "playbook") and chance.random() < 0.6:
-                task |= {"kind": "playbook", "path": chance.choice(PATHS)}
-                if chance.random() < 0.5:
-                    task["wait"] = chance.choice((False, True, "{{ false }}"))
-    return json.dumps(made, ensure_ascii=False, indent=1)
+            if task["kind"] in ("noop", "playbook") and rng.random() < 0.6:
+                task |= {"kind": "playbook", "path": rng.choice(PATHS)}
+                if rng.random() < 0.5:
+                    task["wait"] = rng.choice((False, True, "{{ false }}"))
+    return json.dumps(document, ensure_ascii=False, indent=1)
 
 
-def outcome_of(call: ToolCall, answers: Answers) -> tuple[PlainOutcome, bool]:
+def outcome_of(call: ToolCall, tool_outcomes: ToolOutcomes) -> tuple[PlainOutcome, bool]:
     """Return the outcome of a called playbook and whether the caller waits for it; if not, the outcome is its start."""
     if call.config.get("wait", True) is False:
         return {"status": "ok", "result": {"execution_id": "8", "workflow_id": "sim"}}, False
-    return answers.answer(call.kind, call.key, 1), True
+    return tool_outcomes.outcome(call.kind, call.key, 1), True

@@ -64,11 +64,11 @@ class Tables:
         self.row_changes: list[RowChange] = []
         self._clock = clock
         self._seed = seed
-        self._chance = random.Random(rivals) if rivals else None
+        self._rng = random.Random(rivals) if rivals else None
         self._tables: dict[str, list[Row]] = {}
 
     def perform(self, query: str, params: list[Any], iteration: int | None) -> dict[str, Any]:
-        """The result of a statement, as the postgres tool gives it."""
+        """Perform a statement and return its result in the format of the postgres tool."""
         action, table = query.split()[:2]
         match action:
             case "CLAIM":
@@ -86,13 +86,13 @@ class Tables:
         if table not in self._tables:
             count = random.Random(f"{self._seed}/{table}").choice((0, 1, 3, 6, MOST_ROWS))
             self._tables[table] = [Row(number) for number in range(count)]
-            for _ in range(0 if self._chance is None else self._chance.choice((0, 0, 1, 4))):
-                self._clock.later(self._random_delay(), partial(self._rival_claims, table))
+            for _ in range(0 if self._rng is None else self._rng.choice((0, 0, 1, 4))):
+                self._clock.later(self._random_delay(), partial(self._claim_as_rival, table))
         return self._tables[table]
 
-    def _claim(self, table: str, token: str, seconds: float, most: int) -> dict[str, Any]:
+    def _claim(self, table: str, token: str, seconds: float, max_rows: int) -> dict[str, Any]:
         now = self._clock.now
-        rows = [row for row in self._rows(table) if row.status == NEW and row.until <= now][:most]
+        rows = [row for row in self._rows(table) if row.status == NEW and row.until <= now][:max_rows]
         for row in rows:
             row.token, row.until, row.attempts = token, now + int(seconds * 1000), row.attempts + 1
         attempts = tuple(row.attempts for row in rows)
@@ -100,44 +100,46 @@ class Tables:
         return _result([{"id": row.id, "attempts": row.attempts} for row in rows], len(rows))
 
     def _change(
-        self, action: str, table: str, given: Any, token: str, expected: Any = None, *, iteration: int | None
+        self, action: str, table: str, row_or_rows: Any, token: str, argument: Any = None, *, iteration: int | None
     ) -> dict[str, Any]:
-        """``given`` is a row, or all rows of a claim; ``expected`` the status of an acknowledgement, or seconds."""
-        rows_given: list[dict[str, Any]] = [given] if isinstance(given, dict) else given
+        """``row_or_rows`` is a row, or all rows of a claim; ``argument`` is the status of an acknowledgement or the
+        seconds of a renewal.
+        """
+        rows_given: list[dict[str, Any]] = [row_or_rows] if isinstance(row_or_rows, dict) else row_or_rows
         ids = {row["id"] for row in rows_given}
         held = [row for row in self._rows(table) if row.id in ids and row.token == token and row.status == NEW]
         now = self._clock.now
         for row in held:
             match action:
                 case "ack":
-                    row.status = str(expected)
+                    row.status = str(argument)
                 case "release":
                     row.token, row.until = "", 0
                 case _:
-                    row.until = now + int(expected * 1000)
+                    row.until = now + int(argument * 1000)
         rows = tuple(row.id for row in held)
-        self.row_changes.append(RowChange(now, action, table, token, rows, str(expected or ""), iteration))
+        self.row_changes.append(RowChange(now, action, table, token, rows, str(argument or ""), iteration))
         return _result([], len(held))
 
     # ---- other runs -------------------------------------------------------------------------------------------------
 
     def _random_delay(self) -> int:
-        assert self._chance is not None
-        return self._chance.randint(0, self._chance.choice((300, 5_000, 60_000)))
+        assert self._rng is not None
+        return self._rng.randint(0, self._rng.choice((300, 5_000, 60_000)))
 
-    def _rival_claims(self, table: str) -> None:
-        assert self._chance is not None
+    def _claim_as_rival(self, table: str) -> None:
+        assert self._rng is not None
         token = f"{RIVAL}/{len(self.row_changes)}"
-        taken = self._claim(table, token, self._chance.choice((1, 60)), self._chance.randint(1, 3))["rows"]
-        if taken:
-            self._clock.later(self._random_delay(), partial(self._rival_settles, table, taken, token))
+        rows = self._claim(table, token, self._rng.choice((1, 60)), self._rng.randint(1, 3))["rows"]
+        if rows:
+            self._clock.later(self._random_delay(), partial(self._settle_as_rival, table, rows, token))
 
-    def _rival_settles(self, table: str, taken: list[Any], token: str) -> None:
-        assert self._chance is not None
-        if self._chance.random() < 0.6:
-            self._change("ack", table, taken, token, "ok", iteration=None)
+    def _settle_as_rival(self, table: str, rows: list[Any], token: str) -> None:
+        assert self._rng is not None
+        if self._rng.random() < 0.6:
+            self._change("ack", table, rows, token, "ok", iteration=None)
         else:
-            self._change("release", table, taken, token, iteration=None)
+            self._change("release", table, rows, token, iteration=None)
 
 
 def _result(rows: list[dict[str, Any]], count: int) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from typing import Any
 import asyncpg
 import msgspec
 
-from dev.simulate.answers import Answers
 from dev.simulate.playbooks import playbook
 from dev.simulate.run_summary import DERIVED, RunSummary, differences, failure_of, row_of, summarize
 from dev.simulate.run_trace import Finding, RunTrace
 from dev.simulate.tasks import ROWS
+from dev.simulate.tool_outcomes import ToolOutcomes
 from dev.simulate.world import World
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
@@ -52,21 +52,21 @@ TABLES = ("t0", "t1", "t")
 KINDS = ("noop", "http", "python", "postgres")
 
 
-def compare(count: int, first: int) -> int:
+def compare(count: int, first_seed: int) -> int:
     """Return the exit status: 1 if a playbook had another outcome on Temporal."""
     with (
         tempfile.TemporaryDirectory(prefix="noetl-simulate-") as folder,
         owned_stack(Home(Path(folder)), "run") as (_, addresses),
     ):
-        return asyncio.run(_compare_playbooks(addresses, count, first))
+        return asyncio.run(_compare_playbooks(addresses, count, first_seed))
 
 
-async def _compare_playbooks(addresses: Addresses, count: int, first: int) -> int:
+async def _compare_playbooks(addresses: Addresses, count: int, first_seed: int) -> int:
     await migrate(addresses.postgres)
     login = addresses.environment()["NOETL_CREDENTIAL_PG_LOCAL"]
     credentials = CredentialSource(environment={"NOETL_CREDENTIAL_PG": login})
-    differing = 0
-    for (seed, run_trace, alone), number in zip(_suitable_playbooks(first), range(1, count + 1), strict=False):
+    count_of_differing = 0
+    for (seed, run_trace, alone), number in zip(_suitable_playbooks(first_seed), range(1, count + 1), strict=False):
         tools = _tools(seed)
         client = await NoetlClient.connect(addresses.temporal, dsn=addresses.postgres, tools=tools)
         await _empty_tables(addresses.playbooks)
@@ -74,32 +74,29 @@ async def _compare_playbooks(addresses: Addresses, count: int, first: int) -> in
             run = await client.submit(run_trace.graph, {"given": 1, "rows": list(range(ROWS))}, content=run_trace.text)
             report = await asyncio.wait_for(run.result(), RUN_SECONDS)
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
-        rows = await _rows(addresses.postgres, run.execution_id)
+        rows = await _rows_in_log(addresses.postgres, run.execution_id)
         failures = Counter(failure_of(failure) for failure in report.failures.kept)
-        there = RunSummary(report.status, report.result, failures, rows, await _stored(addresses.playbooks))
-        problems = list(differences(alone, there, ("alone", "on Temporal")))
-        print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {'DIFFERS' if problems else 'same'}")
-        for line in problems:
+        summary = RunSummary(report.status, report.result, failures, rows, await _rows_in_tables(addresses.playbooks))
+        difference_lines = list(differences(alone, summary, ("alone", "on Temporal")))
+        verdict = "DIFFERS" if difference_lines else "same"
+        print(f"{number:4} seed {seed}: {alone.status}, {alone.rows.total()} rows, {verdict}")
+        for line in difference_lines:
             print(f"     {line[:600]}", flush=True)
-        differing += bool(problems)
-    print(f"{count} playbooks on Temporal, {differing} differ from the machine alone")
-    return int(bool(differing))
+        count_of_differing += bool(difference_lines)
+    print(f"{count} playbooks on Temporal, {count_of_differing} differ from the machine alone")
+    return int(bool(count_of_differing))
 
 
 # ---- the machine alone ----------------------------------------------------------------------------------------------
 
 
-def _suitable_playbooks(first: int) -> Iterator[tuple[int, RunTrace, RunSummary]]:
-    seed = first
+def _suitable_playbooks(first_seed: int) -> Iterator[tuple[int, RunTrace, RunSummary]]:
+    seed = first_seed
     while True:
-        stories = [_run_without_faults(seed, order) for order in range(ORDERS)]
-        summaries = [summarize(run_trace)._replace(results={}) for run_trace in stories if run_trace is not None]
-        if (
-            stories[0] is not None
-            and len(summaries) == ORDERS
-            and all(summary == summaries[0] for summary in summaries)
-        ):
-            yield seed, stories[0], summaries[0]
+        runs = [_run_without_faults(seed, order) for order in range(ORDERS)]
+        summaries = [summarize(run_trace)._replace(results={}) for run_trace in runs if run_trace is not None]
+        if runs[0] is not None and len(summaries) == ORDERS and all(summary == summaries[0] for summary in summaries):
+            yield seed, runs[0], summaries[0]
         seed += 1
 
 
@@ -107,7 +104,7 @@ def _run_without_faults(seed: int, order: int) -> RunTrace | None:
     """Return a short run in which nothing goes wrong, or None."""
     text = playbook(random.Random(f"{seed}/playbook"))
     graph = compile_text(text, f"seed {seed}").graph
-    if graph is None or len(graph.steps) > 20 or Answers(seed).odd or any(word in text for word in UNSUITABLE):
+    if graph is None or len(graph.steps) > 20 or ToolOutcomes(seed).odd or any(word in text for word in UNSUITABLE):
         return None
     run_trace = RunTrace(seed, text, graph)
     try:
@@ -116,24 +113,26 @@ def _run_without_faults(seed: int, order: int) -> RunTrace | None:
         return None
     turns = [turn for trace in run_trace.traces.values() for turn in trace.turns]
     timers = [command for turn in turns for command in turn.commands if isinstance(command, StartTimer)]
-    late = any(timer.timer_id.endswith(":timeout") and timer.seconds < SHORTEST_TIMEOUT for timer in timers)
-    took = run_trace.main.turns[-1].fact.at - run_trace.main.turns[0].fact.at
-    return None if late or len(turns) > MAX_TURNS or len(turns) < 4 or took > MAX_MS else run_trace
+    has_short_timeout = any(
+        timer.timer_id.endswith(":timeout") and timer.seconds < SHORTEST_TIMEOUT for timer in timers
+    )
+    duration_ms = run_trace.main.turns[-1].fact.at - run_trace.main.turns[0].fact.at
+    return None if has_short_timeout or len(turns) > MAX_TURNS or len(turns) < 4 or duration_ms > MAX_MS else run_trace
 
 
 # ---- on Temporal ----------------------------------------------------------------------------------------------------
 
 
 def _tools(seed: int) -> dict[str, FakeTool]:
-    answers = Answers(seed)
+    tool_outcomes = ToolOutcomes(seed)
 
-    def answered(kind: str) -> FakeTool:
-        def answer(request: Any, context: Any) -> Outcome:
-            return msgspec.convert(answers.answer(kind, request.key, context.attempt), Outcome)
+    def fake_tool(kind: str) -> FakeTool:
+        def outcome(request: Any, context: Any) -> Outcome:
+            return msgspec.convert(tool_outcomes.outcome(kind, request.key, context.attempt), Outcome)
 
-        return FakeTool(kind, answer)
+        return FakeTool(kind, outcome)
 
-    return {kind: answered(kind) for kind in KINDS}
+    return {kind: fake_tool(kind) for kind in KINDS}
 
 
 async def _empty_tables(dsn: str) -> None:
@@ -145,17 +144,17 @@ async def _empty_tables(dsn: str) -> None:
         await connection.close()
 
 
-async def _stored(dsn: str) -> Counter[str]:
+async def _rows_in_tables(dsn: str) -> Counter[str]:
     """Rows that sinks stored: table and row, as the machine's world writes them."""
     connection = await asyncpg.connect(dsn)
     try:
-        stored = {table: await connection.fetch(f"SELECT n FROM {table}") for table in TABLES}
+        rows_by_table = {table: await connection.fetch(f"SELECT n FROM {table}") for table in TABLES}
     finally:
         await connection.close()
-    return Counter(f"{table} {dict(row)}" for table, rows in stored.items() for row in rows)
+    return Counter(f"{table} {dict(row)}" for table, rows in rows_by_table.items() for row in rows)
 
 
-async def _rows(dsn: str, execution_id: int) -> Counter[str]:
+async def _rows_in_log(dsn: str, execution_id: int) -> Counter[str]:
     connection = await asyncpg.connect(dsn)
     try:
         records = await connection.fetch(

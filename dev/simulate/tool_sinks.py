@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["with_tool_sinks"]
 
-LIKELY = 0.12
+PROBABILITY = 0.12
 KINDS: dict[str, dict[str, Any]] = {
     "http": {"url": "http://api.test/rows"},
     "python": {"code": "def main(n):\n    pass"},
@@ -21,23 +21,23 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def with_tool_sinks(text: str, seed: int) -> str:
     """The playbook with sinks that are calls of other tools, before or after the sinks that it has."""
-    chance = random.Random(f"{seed}/tool sinks")
-    if chance.random() >= LIKELY or not text.startswith("{"):
+    rng = random.Random(f"{seed}/tool sinks")
+    if rng.random() >= PROBABILITY or not text.startswith("{"):
         return text
-    made: dict[str, Any] = json.loads(text)
-    for step in made.get("workflow", []):
+    document: dict[str, Any] = json.loads(text)
+    for step in document.get("workflow", []):
         is_framed = "max_rows" in str(step.get("loop")) or "row_concurrency" in str(step.get("loop"))
         for task in step["tool"] if isinstance(step.get("tool"), list) and not is_framed else ():
-            if task["kind"] in ("noop", "http", "python") and chance.random() < 0.4:
-                _add_sink(task, chance)
-    return json.dumps(made, ensure_ascii=False, indent=1)
+            if task["kind"] in ("noop", "http", "python") and rng.random() < 0.4:
+                _add_sink(task, rng)
+    return json.dumps(document, ensure_ascii=False, indent=1)
 
 
-def _add_sink(task: dict[str, Any], chance: random.Random) -> None:
-    kind = chance.choice(sorted(KINDS))
+def _add_sink(task: dict[str, Any], rng: random.Random) -> None:
+    kind = rng.choice(sorted(KINDS))
     sink = {"tool": kind, "data": {"n": "{{ output.data.n }}"}, **KINDS[kind]}
-    if chance.random() < 0.4:
-        sink["level"] = chance.choice(("attempt", "task"))
-    had: Any = task.get("sink", [])
-    sinks: list[Any] = [had] if isinstance(had, dict) else had
-    task["sink"] = [sink, *sinks] if chance.random() < 0.5 else [*sinks, sink]
+    if rng.random() < 0.4:
+        sink["level"] = rng.choice(("attempt", "task"))
+    sink_or_sinks: Any = task.get("sink", [])
+    sinks: list[Any] = [sink_or_sinks] if isinstance(sink_or_sinks, dict) else sink_or_sinks
+    task["sink"] = [sink, *sinks] if rng.random() < 0.5 else [*sinks, sink]

@@ -34,21 +34,21 @@ FRAMED_RUNS = 2
 
 def check_unframed(run_trace: RunTrace) -> None:
     """Compare, if the run has frames. Raises Finding."""
-    if not any(trace.name and trace.given.frame for trace in run_trace.traces.values()) or _is_unsuitable(
+    if not any(trace.name and trace.chunk_input.frame for trace in run_trace.traces.values()) or _is_unsuitable(
         run_trace.graph
     ):
         return
-    unframed = _without_frames(run_trace.graph)
-    first = _summary_of(run_trace, unframed, 0)
-    if first is None or any(_summary_of(run_trace, unframed, order) != first for order in range(1, BASELINE_ORDERS)):
+    graph = _without_frames(run_trace.graph)
+    baseline = _summary_of(run_trace, graph, 0)
+    if baseline is None or any(_summary_of(run_trace, graph, order) != baseline for order in range(1, BASELINE_ORDERS)):
         return
     for order in range(FRAMED_RUNS):
-        framed = _run(run_trace, run_trace.graph, order, with_faults=True)
-        problems = list(differences(first, summarize(framed), ("unframed", "framed")))
-        if problems and all(
-            _summary_of(run_trace, unframed, more) == first for more in range(BASELINE_ORDERS, CONFIRMING_ORDERS)
+        framed_run = _run(run_trace, run_trace.graph, order, with_faults=True)
+        difference_lines = list(differences(baseline, summarize(framed_run), ("unframed", "framed")))
+        if difference_lines and all(
+            _summary_of(run_trace, graph, more) == baseline for more in range(BASELINE_ORDERS, CONFIRMING_ORDERS)
         ):
-            raise Finding("a framed run comes to something else", problems[0][:1500])
+            raise Finding("a framed run comes to something else", difference_lines[0][:1500])
 
 
 def _is_unsuitable(graph: Graph) -> bool:
@@ -67,28 +67,34 @@ def _has_bad_limits(graph: Graph) -> bool:
 
 
 def _without_frames(graph: Graph) -> Graph:
-    def unframed(step: object) -> object:
+    def step_without_frame(step: object) -> object:
         loop = getattr(step, "loop", None)
         return step if loop is None else msgspec.structs.replace(step, loop=msgspec.structs.replace(loop, frame=None))  # type: ignore[type-var]
 
-    return msgspec.structs.replace(graph, steps={name: unframed(step) for name, step in graph.steps.items()})
+    return msgspec.structs.replace(graph, steps={name: step_without_frame(step) for name, step in graph.steps.items()})
 
 
 def _summary_of(run_trace: RunTrace, graph: Graph, order: int) -> RunSummary | None:
     """The summary of an unframed run; None for a run that depends on time, leases or chunks, or does not end."""
     try:
-        alone = _run(run_trace, graph, order, with_faults=False)
+        run = _run(run_trace, graph, order, with_faults=False)
     except Finding:
         return None
-    commands = [command for trace in alone.traces.values() for turn in trace.turns for command in turn.commands]
-    timed = any(isinstance(command, StartTimer) and command.timer_id.endswith(":timeout") for command in commands)
-    timed = timed or any(isinstance(command, CallTool) and command.call.timeout is not None for command in commands)
-    return None if timed or alone.row_changes or any(map(_has_failed_fast, alone.traces.values())) else summarize(alone)
+    commands = [command for trace in run.traces.values() for turn in trace.turns for command in turn.commands]
+    has_timeouts = any(
+        isinstance(command, StartTimer) and command.timer_id.endswith(":timeout") for command in commands
+    )
+    has_timeouts = has_timeouts or any(
+        isinstance(command, CallTool) and command.call.timeout is not None for command in commands
+    )
+    return (
+        None if has_timeouts or run.row_changes or any(map(_has_failed_fast, run.traces.values())) else summarize(run)
+    )
 
 
 def _has_failed_fast(trace: MachineTrace) -> bool:
     """Whether it is a chunk of a parallel loop that its first failed item stopped."""
-    chunk: ChunkInput | None = trace.given
+    chunk: ChunkInput | None = trace.chunk_input
     if chunk is None or chunk.is_sequential or trace.report is None:
         return False
     loop = chunk.step.loop
@@ -96,6 +102,6 @@ def _has_failed_fast(trace: MachineTrace) -> bool:
 
 
 def _run(run_trace: RunTrace, graph: Graph, order: int, *, with_faults: bool) -> RunTrace:
-    made = RunTrace(run_trace.seed, run_trace.text, graph)
-    World(made, order, with_faults=with_faults).run()
-    return made
+    run = RunTrace(run_trace.seed, run_trace.text, graph)
+    World(run, order, with_faults=with_faults).run()
+    return run

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from dev.simulate.answers import Answers
 from dev.simulate.calls import NO_FAULTS, FaultRates, Performed, perform
-from dev.simulate.frames import Frame, FrameWorld, in_processes
+from dev.simulate.frames import Frame, FrameWorld, patched_frames
 from dev.simulate.host import Host
 from dev.simulate.leases import Renewals, freeze_worker, leases_of
 from dev.simulate.operators import Operators
@@ -22,11 +21,12 @@ from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.statements import Statement, is_statement
 from dev.simulate.tables import Tables
 from dev.simulate.tasks import ROWS
-from dev.simulate.waits import Mail, People
+from dev.simulate.tool_outcomes import ToolOutcomes
+from dev.simulate.waits import Mailbox, People
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import ChunkInput, Finish
-from noetl_temporal.machine.events import ChunkReport, LimitReached, ReturnRequested, Started
+from noetl_temporal.machine.facts import ChunkReport, LimitReached, ReturnRequested, Started
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -42,20 +42,20 @@ MISHAPS = (
     "cancel",
     "cancel",
     "cancel twice",
-    "anew",
-    "anew",
+    "continue as new",
+    "continue as new",
     "hold",
     "hold",
     "child cancelled",
-    "child ended",
-    "rest",
-    "rest",
+    "child terminated",
+    "long history",
+    "long history",
     "limit",
 )
-OF_FRAMES = ("killed", "killed", "killed", "worker stops", "paused", "store away", "store away")
+FRAME_MISHAPS = ("kill", "kill", "kill", "stop worker", "pause", "store unavailable", "store unavailable")
 """Mishaps of frames, which do not change the outcome of a run."""
 
-LONGEST_AWAY_MS = 60_000
+MAX_OUTAGE_MS = 60_000
 
 
 class Alarm:
@@ -77,26 +77,28 @@ class World:
     ) -> None:
         self.run_trace = run_trace
         self.now = EPOCH_MS + 86_400_000
-        self.chance = random.Random(f"{run_trace.seed}/world/{calm or 0}")
-        self._answers = Answers(run_trace.seed)
-        self._fault_rates = _fault_rates(self.chance) if calm is None else NO_FAULTS
+        self.rng = random.Random(f"{run_trace.seed}/world/{calm or 0}")
+        self._tool_outcomes = ToolOutcomes(run_trace.seed)
+        self._fault_rates = _fault_rates(self.rng) if calm is None else NO_FAULTS
         loops = [step.loop for step in run_trace.graph.steps.values() if step.loop is not None]
         has_frames = any(loop.frame is not None for loop in loops)
-        self.store = run_trace.store = SimulatedValues(self.chance, has_frames=has_frames)
-        self._longest_start = self.chance.choice((0, 30))
+        self.store = run_trace.store = SimulatedValues(self.rng, has_frames=has_frames)
+        self._longest_start = self.rng.choice((0, 30))
         self._queue: list[tuple[int, int, Alarm]] = []
         self._count = 0
         self._alarms = 0
         self._hosts: list[Host | Frame] = []
-        self._mishaps = _mishaps(self.chance) if calm is None else {}
+        self._mishaps = _mishaps(self.rng) if calm is None else {}
         self._with_faults = with_faults or calm is None
         self._operators = Operators(f"{run_trace.seed}/{calm or 0}", self.later)
         self._has_pauses, self._is_calm = with_pauses or calm is None, calm is not None
-        longest = self.chance.choice((20, 400, 2000)) if with_faults else self._fault_rates.longest_ms
+        longest = self.rng.choice((20, 400, 2000)) if with_faults else self._fault_rates.longest_ms
         rivals = f"{run_trace.seed}/rivals" if calm is None else ""
         self.tables = Tables(self, run_trace.seed, rivals)
         run_trace.row_changes = self.tables.row_changes
-        self._frame_world = FrameWorld(self, self._answers, longest, self._fault_rates.sink_fails, run_trace.stored)
+        self._frame_world = FrameWorld(
+            self, self._tool_outcomes, longest, self._fault_rates.sink_fails, run_trace.stored
+        )
 
     # ---- used by hosts --------------------------------------------------------------------------------------------
 
@@ -104,77 +106,81 @@ class World:
         """Schedule an event in ``ms`` milliseconds."""
         alarm = Alarm(act)
         self._count += 1
-        heapq.heappush(self._queue, (self.now + ms, self.chance.randint(0, 9) << 32 | self._count, alarm))
+        heapq.heappush(self._queue, (self.now + ms, self.rng.randint(0, 9) << 32 | self._count, alarm))
         return alarm
 
     def draw(self, low: int, high: int) -> int:
-        """A whole number."""
-        return self.chance.randint(low, high)
+        """Return a random whole number from ``low`` to ``high``."""
+        return self.rng.randint(low, high)
 
-    def once(self, likely: float) -> bool:
+    def once(self, probability: float) -> bool:
         """Whether an event with this probability happens."""
-        return self.chance.random() < likely
+        return self.rng.random() < probability
 
-    def call(self, call: ToolCall, ended: Callable[[ToolReport], None]) -> Alarm | Statement:
-        """Begin a call; unless what is returned is put off, ``ended`` hears its report in time."""
+    def call(self, call: ToolCall, on_end: Callable[[ToolReport], None]) -> Alarm | Statement:
+        """Begin a call and return its scheduled end. ``on_end`` gets the report at that time, unless it is ``off``."""
         if is_statement(call):
-            return Statement(self, self.tables, self._fault_rates, call, lambda report: ended(self._stored(report)))
-        done, is_frozen = self._perform(call), False
+            return Statement(self, self.tables, self._fault_rates, call, lambda report: on_end(self._offload(report)))
+        performed, is_frozen = self._perform(call), False
         if call.lease is not None and not self._is_calm:
-            done, is_frozen = freeze_worker(self, call.lease, done)
-        alarm = self.later(done.ms, lambda: ended(done.report))
-        until = self.now + done.ms
+            performed, is_frozen = freeze_worker(self, call.lease, performed)
+        alarm = self.later(performed.ms, lambda: on_end(performed.report))
+        until = self.now + performed.ms
         for lease in () if is_frozen else leases_of(call):
-            Renewals(self, self.tables, call, lease, lambda: self.now < until and not alarm.off, ended)
+            Renewals(self, self.tables, call, lease, lambda: self.now < until and not alarm.off, on_end)
         return alarm
 
-    def _stored(self, report: ToolReport) -> ToolReport:
-        """Move the result to the store by chance; one without rows is too small."""
+    def _offload(self, report: ToolReport) -> ToolReport:
+        """Move the result to the store with some probability, unless it has no rows."""
         result: Any = report.outcome.get("result") or {}
         return self.store.offload_result(report) if result.get("rows") else report
 
     def _perform(self, call: ToolCall) -> Performed:
         if call.store is not None:
-            call = replace(call, store=self.store.whole(call.store))
-        done = perform(call, self.now, self._answers, self.chance, self._fault_rates)
-        self.run_trace.stored += done.stored
-        return done._replace(report=self.store.offload_result(done.report))
+            call = replace(call, store=self.store.loaded_outcome(call.store))
+        performed = perform(call, self.now, self._tool_outcomes, self.rng, self._fault_rates)
+        self.run_trace.stored += performed.stored
+        return performed._replace(report=self.store.offload_result(performed.report))
 
-    def begin(self, parent: Host, chunk_id: str, given: ChunkInput) -> Host | Frame:
+    def begin(self, parent: Host, chunk_id: str, chunk_input: ChunkInput) -> Host | Frame:
         """Start the child workflow of a chunk, or its frame."""
         name = f"{parent.trace.name}/{chunk_id}"
         trace = self.run_trace.traces.get(name)
         if trace is not None:
             raise Finding("two chunks have one name", name)
-        given = self.store.with_items(given)
-        trace = self.run_trace.traces[name] = MachineTrace(name, given)
-        return self._child(parent, chunk_id, trace) if given.frame is None else self._frame(parent, chunk_id, trace)
+        chunk_input = self.store.with_items(chunk_input)
+        trace = self.run_trace.traces[name] = MachineTrace(name, chunk_input)
+        return (
+            self._child(parent, chunk_id, trace) if chunk_input.frame is None else self._frame(parent, chunk_id, trace)
+        )
 
     def _frame(self, parent: Host, chunk_id: str, trace: MachineTrace) -> Frame:
-        def ended(report: ChunkReport, expected: ChunkReport | None) -> None:
+        def on_end(report: ChunkReport, expected: ChunkReport | None) -> None:
             trace.report = expected
             parent.chunk_finished(chunk_id, report)
 
-        frame = Frame(self._frame_world, trace, trace.given, ended)
+        frame = Frame(self._frame_world, trace, trace.chunk_input, on_end)
         self._hosts.append(frame)
-        frame.begin(self.draw(0, self._longest_start))
-        for _ in range(self.chance.choice((0, 1, 1, 2, 4)) if self._with_faults else 0):
-            mishap = self.chance.choice(OF_FRAMES)
+        frame.start_attempt_later(self.draw(0, self._longest_start))
+        for _ in range(self.rng.choice((0, 1, 1, 2, 4)) if self._with_faults else 0):
+            mishap = self.rng.choice(FRAME_MISHAPS)
             self.later(
-                self.draw(0, self.chance.choice((200, 2000, 20_000, 90_000))),
+                self.draw(0, self.rng.choice((200, 2000, 20_000, 90_000))),
                 partial(self._disturb_frame, frame, mishap),
             )
         return frame
 
     def _child(self, parent: Host, chunk_id: str, trace: MachineTrace) -> Host:
-        def ended(_: Finish) -> None:
+        def on_finish(_: Finish) -> None:
             report = host.machine.report if isinstance(host.machine, LoopMachine) else None
             trace.report = msgspec.convert(msgspec.to_builtins(report, str_keys=True), ChunkReport, str_keys=True)
             parent.chunk_finished(chunk_id, trace.report)
 
-        host = Host(self, trace, lambda state: loop_machine(trace.given, state, limit=self.store.limit), ended)
+        host = Host(
+            self, trace, lambda state: loop_machine(trace.chunk_input, state, limit=self.store.limit), on_finish
+        )
         host.chunk_id, host.parent = chunk_id, parent  # type: ignore[attr-defined]
-        host.mail = Mail(parent, host)
+        host.mail = Mailbox(parent, host)
         self._hosts.append(host)
         self.later(self.draw(0, self._longest_start), lambda: host.feed(Started(self.now)))
         return host
@@ -183,7 +189,7 @@ class World:
 
     def run(self) -> None:
         """Raises Finding."""
-        with self.store.in_use(), in_processes(self._frame_world):
+        with self.store.in_use(), patched_frames(self._frame_world):
             try:
                 self._run()
             finally:
@@ -201,8 +207,8 @@ class World:
 
         main = Host(self, trace, make, lambda _: None)
         self._hosts.insert(0, main)
-        payload, kept = self.store.request(ROWS)
-        main.feed(Started(self.now, payload, kept=kept))
+        payload, stored_values = self.store.request(ROWS)
+        main.feed(Started(self.now, payload, kept=stored_values))
         self._start_people(main)
         while self._queue:
             at, _, alarm = heapq.heappop(self._queue)
@@ -243,30 +249,30 @@ class World:
             case "cancel twice":
                 alive[0].stop()
                 self.later(self.draw(0, 4000), alive[0].stop)
-            case "anew" | "hold":
-                self.chance.choice(alive).ask_anew("hold" if mishap == "hold" else "soft")
+            case "continue as new" | "hold":
+                self.rng.choice(alive).request_continue_as_new("hold" if mishap == "hold" else "soft")
             case "child cancelled" if children:
-                self.chance.choice(children).stop()
-            case "child ended" if children:
-                self._terminate(self.chance.choice(children))
-            case "rest" if children:
-                self._lengthen_history(self.chance.choice(children))
+                self.rng.choice(children).stop()
+            case "child terminated" if children:
+                self._terminate(self.rng.choice(children))
+            case "long history" if children:
+                self._lengthen_history(self.rng.choice(children))
             case "limit":
-                self.chance.choice(alive).feed(LimitReached(self.now, "the run is too large"))
+                self.rng.choice(alive).feed(LimitReached(self.now, "the run is too large"))
             case _:
                 pass
 
     def _disturb_frame(self, frame: Frame, mishap: str) -> None:
         """Apply a fault to the process of a frame, or to the payload store."""
         match mishap:
-            case "killed":
+            case "kill":
                 frame.kill()
-            case "worker stops":
+            case "stop worker":
                 frame.stop_worker()
-            case "paused":
+            case "pause":
                 frame.pause()
             case _:
-                self._frame_world.payloads.away_until = self.now + self.draw(0, LONGEST_AWAY_MS)
+                self._frame_world.payloads.unavailable_until = self.now + self.draw(0, MAX_OUTAGE_MS)
 
     def _lengthen_history(self, host: Host) -> None:
         """Tell a chunk that its history is long, so that it returns items."""
@@ -276,27 +282,27 @@ class World:
     def _terminate(self, host: Any) -> None:
         """Terminate a child's workflow from outside: its parent gets an error."""
         host.is_over = host.trace.terminated = True
-        given: ChunkInput = host.trace.given
-        total = len(given.items)
+        chunk_input: ChunkInput = host.trace.chunk_input
+        total = len(chunk_input.items)
         stats = {"total": total, "success": 0, "failed": 0, "skipped": total}
         failure = error_outcome("loop_lost", "the loop's workflow was terminated")
         host.parent.chunk_finished(host.chunk_id, ChunkReport("error", [None] * total, stats, failure=failure))
 
 
-def _fault_rates(chance: random.Random) -> FaultRates:
+def _fault_rates(rng: random.Random) -> FaultRates:
     return FaultRates(
-        lost=chance.choice((0.0, 0.0, 0.05, 0.5)),
-        shutdown=chance.choice((0.0, 0.0, 0.1)),
-        longest_ms=chance.choice((400, 2000, 10_000, 300_000)),
-        sink_fails=chance.choice((0.0, 0.1)),
-        outage=chance.choice((0.0, 0.02)),
+        lost=rng.choice((0.0, 0.0, 0.05, 0.5)),
+        shutdown=rng.choice((0.0, 0.0, 0.1)),
+        longest_ms=rng.choice((400, 2000, 10_000, 300_000)),
+        sink_fails=rng.choice((0.0, 0.1)),
+        outage=rng.choice((0.0, 0.02)),
     )
 
 
-def _mishaps(chance: random.Random) -> dict[int, list[str]]:
-    """Return the mishaps of the run by number of facts."""
-    made: dict[int, list[str]] = {}
-    for _ in range(chance.choice((0, 0, 1, 1, 2, 3, 6))):
-        after = chance.randint(0, chance.choice((3, 10, 40, 200)))
-        made.setdefault(max(1, after), []).append(chance.choice(MISHAPS))
-    return made
+def _mishaps(rng: random.Random) -> dict[int, list[str]]:
+    """Return the mishaps of the run, by the number of alarms after which they happen."""
+    mishaps: dict[int, list[str]] = {}
+    for _ in range(rng.choice((0, 0, 1, 1, 2, 3, 6))):
+        after = rng.randint(0, rng.choice((3, 10, 40, 200)))
+        mishaps.setdefault(max(1, after), []).append(rng.choice(MISHAPS))
+    return mishaps

@@ -19,15 +19,15 @@ class Calls:
         self._counts: dict[str, Counter[str]] = {}
 
     def counting(self, app: ASGIApp) -> ASGIApp:
-        """``app``, counted; the counters' own endpoints are not."""
+        """Return an app that counts requests and forwards them to ``app``; it does not count those of the counters."""
 
-        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        async def count_and_forward(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http" and not scope["path"].startswith("/__"):
                 queries = self._counts.setdefault(scope["path"], Counter())
                 queries[scope["query_string"].decode()] += 1
             await app(scope, receive, send)
 
-        return counted
+        return count_and_forward
 
     async def show(self, _request: Request) -> JSONResponse:
         """{total, calls{path: {total, queries{query string: count}}}}"""
@@ -35,10 +35,10 @@ class Calls:
         return JSONResponse({"total": sum(q.total() for q in self._counts.values()), "calls": calls})
 
     async def reset(self, _request: Request) -> JSONResponse:
-        """Start counting anew."""
+        """Reset the counters."""
         self._counts.clear()
         return JSONResponse({"status": "reset"})
 
     def routes(self) -> list[Route]:
-        """Where they are served."""
+        """Return the routes of the counters."""
         return [Route("/__calls", self.show), Route("/__calls/reset", self.reset, methods=["POST"])]

@@ -44,34 +44,34 @@ class Window:
         return True
 
 
-def _fail_pages(raw: str) -> set[int]:
-    return {int(page) for page in raw.split(",") if page.strip().isdigit()}
+def _fail_pages(raw_value: str) -> set[int]:
+    return {int(page) for page in raw_value.split(",") if page.strip().isdigit()}
 
 
 class Faults:
     """The endpoints that remember earlier requests."""
 
     def __init__(self) -> None:
-        self._asked: Counter[int] = Counter()
+        self._requests_of_page: Counter[int] = Counter()
         self._window = Window()
 
     async def flaky(self, request: Request) -> JSONResponse:
         """The first request of a page in ``fail_on`` gets status 500."""
-        page = number(request, "page", 1, least=1)
-        self._asked[page] += 1
-        if self._asked[page] == 1 and page in _fail_pages(text(request, "fail_on", "2,3")):
+        page = number(request, "page", 1, minimum=1)
+        self._requests_of_page[page] += 1
+        if self._requests_of_page[page] == 1 and page in _fail_pages(text(request, "fail_on", "2,3")):
             raise HTTPException(500, "Simulated failure")
-        last = page * PAGE
+        end = page * PAGE
         return JSONResponse(
             {
-                "data": [{"id": i, "value": f"item_{i}"} for i in range(last - PAGE + 1, min(last, ITEMS) + 1)],
-                "paging": {"hasMore": last < ITEMS, "page": page, "pageSize": PAGE},
+                "data": [{"id": i, "value": f"item_{i}"} for i in range(end - PAGE + 1, min(end, ITEMS) + 1)],
+                "paging": {"hasMore": end < ITEMS, "page": page, "pageSize": PAGE},
             }
         )
 
     async def reset(self, _request: Request) -> JSONResponse:
         """Forget which pages were asked for."""
-        self._asked.clear()
+        self._requests_of_page.clear()
         return JSONResponse({"status": "reset", "message": "Flaky endpoint counters cleared"})
 
     async def errors(self, request: Request) -> JSONResponse:
@@ -83,13 +83,13 @@ class Faults:
         if kind in DETAILS:
             status = 401 if kind == "auth" else int(kind)
             raise HTTPException(status, DETAILS[kind], headers=retry_after if status in (429, 503) else None)
-        return JSONResponse(assessments_page(number(request, "page", 1, least=1), PAGE))
+        return JSONResponse(assessments_page(number(request, "page", 1, minimum=1), PAGE))
 
     async def rate_limited(self, request: Request) -> JSONResponse:
         """429 beyond ``requests_per_second`` in any one second."""
-        if not self._window.admits(number(request, "requests_per_second", 2, least=1)):
+        if not self._window.admits(number(request, "requests_per_second", 2, minimum=1)):
             raise HTTPException(429, "Rate limit exceeded", headers={"Retry-After": "1"})
-        return JSONResponse(assessments_page(number(request, "page", 1, least=1), PAGE))
+        return JSONResponse(assessments_page(number(request, "page", 1, minimum=1), PAGE))
 
     def routes(self) -> list[Route]:
         """Where they are served."""

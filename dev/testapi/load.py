@@ -28,7 +28,7 @@ def _payload(kilobytes: int) -> str:
 
 async def heavy(request: Request) -> JSONResponse:
     """Pages of 100 items with a random payload each."""
-    page, size = number(request, "page", 1, least=1), number(request, "pageSize", PAGE, least=1)
+    page, size = number(request, "page", 1, minimum=1), number(request, "pageSize", PAGE, minimum=1)
     weight = number(request, "payload_kb", 10)
     ids = range((page - 1) * size + 1, min(page * size, HEAVY_ITEMS) + 1)
     return JSONResponse(
@@ -68,14 +68,14 @@ def _chain_query(request: Request) -> tuple[int, str, int, int]:
     mode = text(request, "ref_mode", "linked")
     if mode not in ("linked", "windowed", "expanded"):
         raise HTTPException(422, "ref_mode must be linked, windowed or expanded")
-    total = number(request, "total", CHAIN_ITEMS, least=1)
-    return total, mode, number(request, "chain_window", 2, least=1), number(request, "payload_kb", 1)
+    total = number(request, "total", CHAIN_ITEMS, minimum=1)
+    return total, mode, number(request, "chain_window", 2, minimum=1), number(request, "payload_kb", 1)
 
 
 async def chain_items(request: Request) -> JSONResponse:
     """A page of linked records."""
     total, mode, window, weight = _chain_query(request)
-    page, size = number(request, "page", 1, least=1), number(request, "pageSize", 25, least=1)
+    page, size = number(request, "page", 1, minimum=1), number(request, "pageSize", 25, minimum=1)
     ids = range((page - 1) * size + 1, min(page * size, total) + 1)
     return JSONResponse(
         {
@@ -127,7 +127,7 @@ class Concurrency:
 
     async def probe(self, request: Request) -> JSONResponse:
         """Wait ``delay_seconds``, then return how many requests were here at once."""
-        delay, label = real(request, "delay_seconds", 1.0, most=300), text(request, "label")
+        delay, label = real(request, "delay_seconds", 1.0, maximum=300), text(request, "label")
         self._started += 1
         self._active += 1
         self._most = max(self._most, self._active)

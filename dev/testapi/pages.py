@@ -20,23 +20,23 @@ PAGE = 10
 
 def assessments_page(page: int, size: int, total: int = ITEMS) -> dict[str, Any]:
     """Page ``page`` (from 1) of ``total`` assessments: {data, paging{hasMore, page, pageSize, total}}."""
-    first, last = (page - 1) * size, page * size
-    ids = range(first + 1, min(last, total) + 1)
+    offset, end = (page - 1) * size, page * size
+    ids = range(offset + 1, min(end, total) + 1)
     return {
         "data": [{"id": i, "name": f"Assessment {i}", "score": 50 + i % 50} for i in ids],
-        "paging": {"hasMore": last < total, "page": page, "pageSize": size, "total": total},
+        "paging": {"hasMore": end < total, "page": page, "pageSize": size, "total": total},
     }
 
 
 async def assessments(request: Request) -> JSONResponse:
-    """By page number."""
-    size = number(request, "pageSize", PAGE, least=1)
-    return JSONResponse(assessments_page(number(request, "page", 1, least=1), size))
+    """Respond with a page by number."""
+    size = number(request, "pageSize", PAGE, minimum=1)
+    return JSONResponse(assessments_page(number(request, "page", 1, minimum=1), size))
 
 
 async def users(request: Request) -> JSONResponse:
-    """By offset and limit."""
-    offset, limit = number(request, "offset", 0), number(request, "limit", PAGE, least=1)
+    """Respond with a page by offset and limit."""
+    offset, limit = number(request, "offset", 0), number(request, "limit", PAGE, minimum=1)
     ids = range(offset + 1, min(offset + limit, ITEMS) + 1)
     return JSONResponse(
         {
@@ -50,7 +50,7 @@ async def users(request: Request) -> JSONResponse:
 
 
 def _page_of(cursor: str) -> int:
-    """A cursor is the page's number in base64; one that is not starts over."""
+    """Return the page of a cursor, which is its number in base64; 1 for an invalid cursor."""
     try:
         return max(1, int(base64.b64decode(cursor)))
     except (ValueError, binascii.Error):
@@ -58,9 +58,9 @@ def _page_of(cursor: str) -> int:
 
 
 async def events(request: Request) -> JSONResponse:
-    """By an opaque cursor."""
-    limit, page = number(request, "limit", PAGE, least=1), _page_of(text(request, "cursor"))
-    last = page * limit
+    """Respond with a page by opaque cursor."""
+    limit, page = number(request, "limit", PAGE, minimum=1), _page_of(text(request, "cursor"))
+    end = page * limit
     return JSONResponse(
         {
             "events": [
@@ -70,16 +70,16 @@ async def events(request: Request) -> JSONResponse:
                     "timestamp": f"2024-01-{i % 28 + 1:02d}T12:00:00Z",
                     "data": {"action": f"event_{i}"},
                 }
-                for i in range(last - limit + 1, min(last, ITEMS) + 1)
+                for i in range(end - limit + 1, min(end, ITEMS) + 1)
             ],
-            "next_cursor": base64.b64encode(str(page + 1).encode()).decode() if last < ITEMS else None,
+            "next_cursor": base64.b64encode(str(page + 1).encode()).decode() if end < ITEMS else None,
             "limit": limit,
         }
     )
 
 
 async def health(_request: Request) -> JSONResponse:
-    """Ready."""
+    """Respond that the server is ready."""
     return JSONResponse({"status": "ok"})
 
 

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from dev.testapi.faults import Window
 from dev.testapi.pages import PAGE
-from dev.testapi.query import number, real, required
+from dev.testapi.query import number, real, required_text
 
 __all__ = ["Patients"]
 
@@ -28,12 +28,12 @@ def _setting(name: str, default: float) -> float:
     return float(os.environ.get(name, default))
 
 
-def _patient(raw: str) -> int:
+def _patient(raw_value: str) -> int:
     """The number of a patient: ``7`` or ``P-0007``."""
     try:
-        return int(raw.removeprefix("P-"))
+        return int(raw_value.removeprefix("P-"))
     except ValueError:
-        raise HTTPException(422, f"patient ids are integers, not {raw!r}") from None
+        raise HTTPException(422, f"patient ids are integers, not {raw_value!r}") from None
 
 
 def _pages(patient: int) -> int:
@@ -69,14 +69,14 @@ class Patients:
 
     async def patient_records(self, request: Request) -> JSONResponse:
         """A slow, heavy page of a patient's records."""
-        patient = _patient(required(request, "patientId"))
-        limit = number(request, "rate_limit", int(_setting("PATIENT_RECORDS_RATE_LIMIT", 50)), least=1)
+        patient = _patient(required_text(request, "patientId"))
+        limit = number(request, "rate_limit", int(_setting("PATIENT_RECORDS_RATE_LIMIT", 50)), minimum=1)
         if not self._records_window.admits(limit):
             raise HTTPException(429, "Rate limit exceeded", headers={"Retry-After": "1"})
-        low = real(request, "min_delay", _setting("PATIENT_RECORDS_MIN_DELAY", 2), most=300)
-        high = real(request, "max_delay", _setting("PATIENT_RECORDS_MAX_DELAY", 4), most=300)
+        low = real(request, "min_delay", _setting("PATIENT_RECORDS_MIN_DELAY", 2), maximum=300)
+        high = real(request, "max_delay", _setting("PATIENT_RECORDS_MAX_DELAY", 4), maximum=300)
         await asyncio.sleep(random.uniform(low, max(low, high)))
-        page, size = number(request, "page", 1, least=1), number(request, "pageSize", PAGE, least=1)
+        page, size = number(request, "page", 1, minimum=1), number(request, "pageSize", PAGE, minimum=1)
         weight = number(request, "payload_kb", int(_setting("PATIENT_RECORDS_PAYLOAD_KB", 100)))
         body = _kind_page("records", patient, page, size)
         body |= {"entry": body["data"], "meta": {"page": page, "totalPages": body["paging"]["total"]}}
@@ -88,14 +88,14 @@ class Patients:
         if kind not in KINDS:
             raise HTTPException(404, f"no such data; there are {', '.join(KINDS)}")
         self._admit()
-        patient = _patient(required(request, "patientId"))
-        page, size = number(request, "page", 1, least=1), number(request, "pageSize", PAGE, least=1)
+        patient = _patient(required_text(request, "patientId"))
+        page, size = number(request, "page", 1, minimum=1), number(request, "pageSize", PAGE, minimum=1)
         return JSONResponse(_kind_page(kind, patient, page, size))
 
     async def assessment_ids(self, request: Request) -> JSONResponse:
         """The ids of a patient's assessments."""
         self._admit()
-        patient = _patient(required(request, "patientId"))
+        patient = _patient(required_text(request, "patientId"))
         ids = [f"{patient}-{n}" for n in range(1, _pages(patient) + 1)]
         return JSONResponse({"patientId": patient, "data": [{"assessmentId": i} for i in ids]})
 
@@ -110,14 +110,14 @@ class Patients:
         if kind not in KINDS:
             raise HTTPException(404, f"no such data; there are {', '.join(KINDS)}")
         self._admit()
-        patients = [_patient(raw) for raw in required(request, "patientIds").split(",")]
-        size = number(request, "pageSize", PAGE, least=1)
+        patients = [_patient(raw_value) for raw_value in required_text(request, "patientIds").split(",")]
+        size = number(request, "pageSize", PAGE, minimum=1)
         return JSONResponse({"data": [_kind_page(kind, patient, 1, size) for patient in patients]})
 
     async def details(self, request: Request) -> JSONResponse:
         """Many assessments in one response: ``assessmentId`` once or separated by commas."""
         self._admit()
-        ids = required(request, "assessmentId").split(",")
+        ids = required_text(request, "assessmentId").split(",")
         return JSONResponse({"data": [_assessment(i) for i in ids]})
 
     def routes(self) -> list[Route]:

@@ -5,34 +5,34 @@ from __future__ import annotations
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-__all__ = ["number", "real", "required", "text"]
+__all__ = ["number", "real", "required_text", "text"]
 
 
-def number(request: Request, name: str, default: int, least: int = 0) -> int:
-    """The integer parameter ``name``; 422 when it is no integer or below ``least``."""
-    raw = request.query_params.get(name)
-    if raw is None:
+def number(request: Request, name: str, default: int, minimum: int = 0) -> int:
+    """The integer parameter ``name``; 422 when it is no integer or below ``minimum``."""
+    raw_value = request.query_params.get(name)
+    if raw_value is None:
         return default
     try:
-        value = int(raw)
+        value = int(raw_value)
     except ValueError:
-        raise HTTPException(422, f"{name} must be an integer, not {raw!r}") from None
-    if value < least:
-        raise HTTPException(422, f"{name} must be at least {least}")
+        raise HTTPException(422, f"{name} must be an integer, not {raw_value!r}") from None
+    if value < minimum:
+        raise HTTPException(422, f"{name} must be at least {minimum}")
     return value
 
 
-def real(request: Request, name: str, default: float, most: float) -> float:
-    """The number ``name`` in seconds, between 0 and ``most``; 422 otherwise."""
-    raw = request.query_params.get(name)
-    if raw is None:
+def real(request: Request, name: str, default: float, maximum: float) -> float:
+    """The number ``name`` in seconds, between 0 and ``maximum``; 422 otherwise."""
+    raw_value = request.query_params.get(name)
+    if raw_value is None:
         return default
     try:
-        value = float(raw)
+        value = float(raw_value)
     except ValueError:
-        raise HTTPException(422, f"{name} must be a number, not {raw!r}") from None
-    if not 0 <= value <= most:
-        raise HTTPException(422, f"{name} must be between 0 and {most:g}")
+        raise HTTPException(422, f"{name} must be a number, not {raw_value!r}") from None
+    if not 0 <= value <= maximum:
+        raise HTTPException(422, f"{name} must be between 0 and {maximum:g}")
     return value
 
 
@@ -41,7 +41,7 @@ def text(request: Request, name: str, default: str = "") -> str:
     return request.query_params.get(name, default)
 
 
-def required(request: Request, name: str) -> str:
+def required_text(request: Request, name: str) -> str:
     """The text parameter ``name``; 422 when it is missing."""
     value = request.query_params.get(name)
     if not value:

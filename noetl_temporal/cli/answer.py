@@ -110,8 +110,8 @@ def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, A
         if not equals or not name:
             raise click.UsageError(f"--form takes FIELD=VALUE, such as amount=3; got {field!r}")
         if name not in form:
-            known = ", ".join(f"{known} ({_type_of(form[known])})" for known in form)
-            hint = f"its fields are {known}" if known else "it has no fields"
+            names = ", ".join(f"{field_name} ({_type_of(form[field_name])})" for field_name in form)
+            hint = f"its fields are {names}" if names else "it has no fields"
             raise click.UsageError(f"the form has no field {truncate(name)!r}: {hint}")
         values[name] = value if _type_of(form[name]) == "string" else read_value("--form", name, value)
     return values

@@ -55,11 +55,11 @@ def list_command(path: str | None, as_json: bool) -> None:
     """
 
     async def query_entries(dsn: str) -> list[CatalogEntry]:
-        from noetl_temporal.catalog_store import newest, versions
+        from noetl_temporal.catalog_store import list_newest, list_versions
 
         if path is None or path.endswith("*"):
-            return await newest(dsn, path and path.removesuffix("*"))
-        return await versions(dsn, path)
+            return await list_newest(dsn, path and path.removesuffix("*"))
+        return await list_versions(dsn, path)
 
     entries = _run_query(query_entries)
     if as_json:
@@ -144,5 +144,5 @@ def _table(entries: Sequence[CatalogEntry]) -> Table:
     for name in ("playbook", "registered (UTC)", "digest", "from"):
         table.add_column(name, no_wrap=True)
     for entry in entries:
-        table.add_row(entry.name, utc_cell(entry.registered), entry.digest[:DIGEST_CHARACTERS], entry.file)
+        table.add_row(entry.name, utc_cell(entry.registered_at), entry.digest[:DIGEST_CHARACTERS], entry.file)
     return table

@@ -83,9 +83,9 @@ async def _read(
 
 async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:
     """Return the version that ``path@version`` names. Raises ``error`` if there is none, DeploymentError."""
-    from noetl_temporal.catalog_store import UnknownPlaybookError, entry, split_version
+    from noetl_temporal.catalog_store import UnknownPlaybookError, get_entry, split_version
 
     try:
-        return await entry(dsn, *split_version(name))
+        return await get_entry(dsn, *split_version(name))
     except UnknownPlaybookError as unknown:
         raise error(str(unknown)) from None

@@ -82,12 +82,12 @@ async def _serve(host: str, port: int, origin: str, token: str | None) -> None:
     from noetl_temporal.deployment import DeploymentError
 
     converter = await reading_converter()
-    with stop_event() as stopped:
+    with stop_event() as stop_request:
         try:
             async with serving_codec(converter, Access(origin, token), host, port) as url:
                 click.echo(f"codec server for {origin}: {url}; Ctrl-C stops")
                 if converter.payload_codec is None:
                     click.echo("no encryption keys are set: it only reads large values and event trails")
-                await stopped.wait()
+                await stop_request.wait()
         except OSError as error:
             raise DeploymentError(f"cannot listen on {host}:{port}: {error.strerror}") from error

@@ -204,7 +204,7 @@ _USAGE_ERRORS = (NoStackError, NotStartedError, NoSuchRunError, WrongArgumentErr
 def _stack_folder_error(error: OSError) -> Exception:
     """Return a StackError for an error of a file in the stack's folder, else the error itself."""
     try:
-        problem = Home().problem(error)
+        problem = Home().describe_error(error)
     except StackError as home_error:
         return home_error
     return StackError(problem) if problem else error

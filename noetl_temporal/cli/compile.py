@@ -106,7 +106,7 @@ def compile_command(
         _render_graphs(results, options, strict=strict) if findings == "text" else _render_findings(results, findings)
     )
     if output is None:
-        print_texts(texts, titled=prints_several and options.suffix == "txt", coloured=options.suffix == "txt")
+        print_texts(texts, has_titles=prints_several and options.suffix == "txt", has_colours=options.suffix == "txt")
     else:
         write_texts(texts, Path(output), options.suffix, into_folder=is_folder)
     sys.exit(int(any(result.graph is None or (strict and result.diagnostics) for result in results)))
@@ -132,14 +132,12 @@ def _render_graphs(results: Sequence[Result], options: RenderOptions, *, strict:
 
 def _summary(results: Sequence[Result]) -> str:
     """``12 playbooks: 10 compile (3 with warnings), 2 have errors``."""
-    compiled = [result for result in results if result.graph is not None]
-    warning_count = sum(bool(result.diagnostics) for result in compiled)
+    valid = [result for result in results if result.graph is not None]
+    warning_count = sum(bool(result.diagnostics) for result in valid)
     warnings = f" ({warning_count} with warnings)" if warning_count else ""
-    failed_count = len(results) - len(compiled)
+    failed_count = len(results) - len(valid)
     errors = f", {failed_count} {'has' if failed_count == 1 else 'have'} errors" if failed_count else ""
-    return (
-        f"{len(results)} playbooks: {len(compiled)} {'compiles' if len(compiled) == 1 else 'compile'}{warnings}{errors}"
-    )
+    return f"{len(results)} playbooks: {len(valid)} {'compiles' if len(valid) == 1 else 'compile'}{warnings}{errors}"
 
 
 def _render_findings(results: Sequence[Result], form: str) -> list[Text]:

@@ -60,7 +60,7 @@ def _join_or_start(exit_stack: ExitStack) -> Use:
         home = Home()
         stack = exit_stack.enter_context(use_stack(home, lambda: _report_wait(home)))
     except OSError as error:
-        problem = Home().problem(error)
+        problem = Home().describe_error(error)
         if problem is None:
             raise
         raise NotStartedError(problem) from error
@@ -71,8 +71,8 @@ def _join_or_start(exit_stack: ExitStack) -> Use:
 
 
 def _report_wait(home: Home) -> None:
-    how = f"`fuser -v {home.users_file}` shows it, Ctrl-C stops it with the stack"
-    click.echo(f"waiting for another run that uses this stack ({how})", err=True)
+    hint = f"`fuser -v {home.users_file}` shows it, Ctrl-C stops it with the stack"
+    click.echo(f"waiting for another run that uses this stack ({hint})", err=True)
 
 
 def deployment_to_submit() -> Deployment:
@@ -108,9 +108,9 @@ def running_deployment() -> Deployment:
 
 
 def _no_stack_message(home: Home) -> str:
-    kept = " (its runs are kept)" if home.database.exists() else ""
+    note = " (its runs are kept)" if home.database.exists() else ""
     return (
-        f"no stack is running for {home.project or home.root}: start it with `noetl dev up`{kept}, "
+        f"no stack is running for {home.project or home.root}: start it with `noetl dev up`{note}, "
         "or set TEMPORAL_ADDRESS to use a cluster; `noetl dev list` shows the stacks of other folders"
     )
 

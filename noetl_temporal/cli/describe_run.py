@@ -45,12 +45,12 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     problems: list[RunProblem] = []
     if is_running:
         problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
-    logged = await log_summary(log, description.namespace, handle, description.run_id)
-    started = await _start_time(runs, handle, description)
+    log_facts = await log_summary(log, description.namespace, handle, description.run_id)
+    start_time = await _start_time(runs, handle, description)
     has_worker = is_running and all(problem.kind == "paused_call" for problem in problems)
     open_waits = await query_open_waits(handle) if has_worker else OpenWaits([])
     suspensions = tuple(suspensions_of(handle.execution_id, open_waits))
-    called = await read_called_waits(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
+    called_waits = await read_called_waits(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
     steps = report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker)
     end = description.close_time or datetime.datetime.now(datetime.UTC)
     summary = RunSummary(
@@ -65,15 +65,15 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         rerun_of=str(report.rerun_of or ""),
         rerun_from=report.rerun_from,
         reason=await _cancel_reason(handle) if is_cancelling and has_worker else "",
-        duration_seconds=round((end - started).total_seconds(), 3),
+        duration_seconds=round((end - start_time).total_seconds(), 3),
         ui_url=_ui_page(ui, description.namespace, handle.workflow_id, description.run_id),
         problems=tuple(problems),
         cancelling=is_cancelling,
-        waits=(*(open_wait(handle.execution_id, wait) for wait in open_waits.waits), *called.waits),
-        suspensions=(*suspensions, *called.suspensions),
+        waits=(*(open_wait(handle.execution_id, wait) for wait in open_waits.waits), *called_waits.waits),
+        suspensions=(*suspensions, *called_waits.suspensions),
         held=open_waits.held_count,
     )
-    return logged.add_to(summary)
+    return log_facts.add_to(summary)
 
 
 def _is_paused_in_temporal(description: WorkflowExecutionDescription, problems: Iterable[RunProblem]) -> bool:

@@ -207,8 +207,8 @@ def _end_server(home: Home, owner: Owner) -> None:
     return _remove_leftovers(home)
 
 
-def _signal(pid: int, expected: Identity, number: signal.Signals) -> None:
-    if identity(pid) == expected:
+def _signal(pid: int, process: Identity, number: signal.Signals) -> None:
+    if identity(pid) == process:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 

@@ -47,11 +47,11 @@ def _decision_text(meta: dict[str, Any]) -> list[str]:
 def _routes_text(meta: dict[str, Any]) -> str:
     """Return ``to report when {{ count > 5 }}``; if no arc matched, the conditions that did not match."""
     arcs: list[dict[str, Any]] = meta.get("arcs") or []
-    chosen = [_arc_text(arc) for arc in arcs if arc.get("matched")]
-    if chosen:
-        return f"to {', '.join(chosen)}"
-    unmatched = [_arc_text(arc) for arc in arcs]
-    return f"no match: {', '.join(unmatched)}" if unmatched else "no routes"
+    matching_arcs = [_arc_text(arc) for arc in arcs if arc.get("matched")]
+    if matching_arcs:
+        return f"to {', '.join(matching_arcs)}"
+    other_arcs = [_arc_text(arc) for arc in arcs]
+    return f"no match: {', '.join(other_arcs)}" if other_arcs else "no routes"
 
 
 def _arc_text(arc: dict[str, Any]) -> str:

@@ -113,15 +113,15 @@ def _widths(first: EventPage) -> tuple[int, int, int, int]:
     """Return the widths of the columns event, node, status and seconds."""
     events, widths = [row.event for row in first.rows], first.widths
     if widths is None:
-        measured = (
+        columns = (
             max(cell_len(event.event_type) for event in events),
             max(cell_len(event.node_name) for event in events),
             max(cell_len(event.status) for event in events),
             max(len(_seconds(event.duration)) for event in events),
         )
     else:
-        measured = widths.event_type, widths.node_name, widths.status, len(_seconds(widths.duration))
-    event, node, status, seconds = (min(WIDEST, width) for width in measured)
+        columns = widths.event_type, widths.node_name, widths.status, len(_seconds(widths.duration))
+    event, node, status, seconds = (min(WIDEST, width) for width in columns)
     return max(len("event"), event), max(len("node"), node), max(len("status"), status), max(len("seconds"), seconds)
 
 

@@ -115,8 +115,8 @@ async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view:
                 following = RunFollower(
                     client, handle, log, view, graph, options.timeout, interrupts, shows_output=is_verbose
                 )
-                run.summary, interrupted = await following.follow(deployment.ui)
-            show(run.summary, interrupted)
+                run.summary, was_interrupted = await following.follow(deployment.ui)
+            show(run.summary, was_interrupted)
 
 
 def _reason(error: BaseException) -> str:

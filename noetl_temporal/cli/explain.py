@@ -87,17 +87,17 @@ def _overview(kinds: ToolKinds) -> Iterator[str]:
     yield from _table([(name, lookup(name).about) for name in CONSTRUCTS])
     yield "\nTool kinds:"
     yield from _table([(kind, about) for kind, about in kinds.meanings.items() if kinds.is_supported(kind)])
-    unsupported = (kind for kind in kinds.names if not kinds.is_supported(kind) and kind not in PSEUDO_KINDS)
+    unsupported_kinds = (kind for kind in kinds.names if not kinds.is_supported(kind) and kind not in PSEUDO_KINDS)
     yield "\nKnown, but not supported:"
-    yield from textwrap.wrap(", ".join(unsupported), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    yield from textwrap.wrap(", ".join(unsupported_kinds), _WIDTH, initial_indent="  ", subsequent_indent="  ")
     yield "\nPages of the reference:"
     yield from _table(list(pages().items()))
     yield "\nCodes of findings: noetl explain NT303"
 
 
 def _entry_lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
-    required = ", required" if entry.is_required else ""
-    yield f"{entry.path}: {entry.value}{required}" if entry.value else entry.path
+    required_note = ", required" if entry.is_required else ""
+    yield f"{entry.path}: {entry.value}{required_note}" if entry.value else entry.path
     yield from _paragraph(entry.about)
     if entry.tool is not None:
         yield from _tool_facts(entry.tool, is_supported=kinds.is_supported(entry.path))

@@ -10,17 +10,17 @@ from typing import Any
 import click
 from temporalio.client import Client
 
-from noetl_temporal.health import serving_health
+from noetl_temporal.health import serve_health
 
-__all__ = ["serve_health"]
+__all__ = ["serve_optional_health"]
 
 
 @asynccontextmanager
-async def serve_health(
+async def serve_optional_health(
     address: tuple[str, int] | None,
     client: Client,
-    stopped: asyncio.Event,
-    served: str,
+    stop_request: asyncio.Event,
+    description: str,
     metrics: Callable[[], Coroutine[Any, Any, str]],
 ) -> AsyncGenerator[None]:
     """Serve health checks and metrics while the block runs, if there is an address.
@@ -31,7 +31,7 @@ async def serve_health(
         yield
         return
     async with AsyncExitStack() as stack:
-        serving = serving_health(address, client, lambda: "" if stopped.is_set() else served, metrics)
+        serving = serve_health(address, client, lambda: "" if stop_request.is_set() else description, metrics)
         try:
             await stack.enter_async_context(serving)
         except OSError as error:

@@ -87,7 +87,7 @@ async def _problems(dsn: str) -> list[ReadProblem]:
 async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
     import asyncpg
 
-    from noetl_temporal.cli.health import serve_health
+    from noetl_temporal.cli.health import serve_optional_health
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.database_errors import DATABASE_ERRORS
     from noetl_temporal.deployment import CONNECT_SECONDS, check_postgres, postgres_problem
@@ -103,12 +103,15 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
         except DATABASE_ERRORS as error:
             raise OSError(str(postgres_problem(error, dsn))) from error
 
-    with stop_event() as stopped:
+    with stop_event() as stop_request:
         async with asyncpg.create_pool(dsn, min_size=0, max_size=1, command_timeout=CONNECT_SECONDS) as pool:
             gauges = Gauges(pool, client.namespace)
-            async with serve_health(health, client, stopped, "the event log", metrics), mirroring(client, dsn):
+            async with (
+                serve_optional_health(health, client, stop_request, "the event log", metrics),
+                mirroring(client, dsn),
+            ):
                 click.echo("mirroring; Ctrl-C stops")
-                await stopped.wait()
+                await stop_request.wait()
 
 
 def _event_log_dsn() -> str:

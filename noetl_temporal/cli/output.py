@@ -28,11 +28,11 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def print_texts(texts: Sequence[Text], *, titled: bool, coloured: bool = False) -> None:
-    """Print the texts, each below the name of its file if ``titled``; ``coloured`` on a terminal."""
-    echo = _echo_coloured if coloured and sys.stdout.isatty() else click.echo
+def print_texts(texts: Sequence[Text], *, has_titles: bool, has_colours: bool = False) -> None:
+    """Print the texts, each below the name of its file if ``has_titles``; ``has_colours`` on a terminal."""
+    echo = _echo_coloured if has_colours and sys.stdout.isatty() else click.echo
     for index, (file, text) in enumerate(texts):
-        if titled:
+        if has_titles:
             click.echo("\n" * bool(index) + f"# {printable_line(file)}\n")
         echo(text)
 

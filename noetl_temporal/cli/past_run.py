@@ -33,12 +33,12 @@ async def describe_past_run(dsn: str, converter: DataConverter, execution_id: in
 async def _summary(log: asyncpg.Connection, converter: DataConverter, execution: Execution) -> RunSummary:
     run = await past_run(log, execution.execution_id)
     status = execution.status.lower()
-    pruned = await log.fetchval(sql.query("pruned_at"), execution.execution_id)
+    pruned_at = await log.fetchval(sql.query("pruned_at"), execution.execution_id)
     report = RunReport(status, execution.execution_id)
-    with suppress(LookupError) if pruned else nullcontext():
+    with suppress(LookupError) if pruned_at else nullcontext():
         report = (None if run is None else await past_report(log, converter, run)) or report
-    started = (execution.start_time or datetime.now()).replace(tzinfo=UTC)
-    ended = execution.end_time.replace(tzinfo=UTC) if execution.end_time else datetime.now(UTC)
+    start_time = (execution.start_time or datetime.now()).replace(tzinfo=UTC)
+    end_time = execution.end_time.replace(tzinfo=UTC) if execution.end_time else datetime.now(UTC)
     summary = RunSummary(
         execution_id=execution.execution_id,
         workflow_id="" if run is None else run.workflow_id,
@@ -50,7 +50,7 @@ async def _summary(log: asyncpg.Connection, converter: DataConverter, execution:
         failures=report.failures,
         rerun_of=str(report.rerun_of or ""),
         rerun_from=report.rerun_from,
-        warnings=() if pruned is None else (f"{PRUNED} {pruned:%Y-%m-%d}",),
-        duration_seconds=round((ended - started).total_seconds(), 3),
+        warnings=() if pruned_at is None else (f"{PRUNED} {pruned_at:%Y-%m-%d}",),
+        duration_seconds=round((end_time - start_time).total_seconds(), 3),
     )
     return summary if run is None else (await read_log(log, *run, execution.execution_id)).add_to(summary)

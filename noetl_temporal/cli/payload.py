@@ -116,12 +116,12 @@ def _first_problem(diagnostics: list[Diagnostic]) -> str:
 
 def _set_at(request: dict[str, Json], keys: list[str], value: Json) -> None:
     for key in keys[:-1]:
-        nested: Json = request.setdefault(key, {})
-        if not isinstance(nested, dict):
+        child: Json = request.setdefault(key, {})
+        if not isinstance(child, dict):
             raise click.UsageError(
                 f"--set {truncate('.'.join(keys))}: {key!r} already has a value that is not a mapping"
             )
-        request = cast("dict[str, Json]", nested)
+        request = cast("dict[str, Json]", child)
     request[keys[-1]] = value
 
 
@@ -132,9 +132,9 @@ def _walk_values(value: Json) -> Iterator[tuple[int, Json]]:
         level, element = remaining.pop()
         yield level, element
         if isinstance(element, dict):
-            remaining.extend((level + 1, nested) for nested in cast("dict[str, Json]", element).values())
+            remaining.extend((level + 1, child) for child in cast("dict[str, Json]", element).values())
         elif isinstance(element, list):
-            remaining.extend((level + 1, nested) for nested in cast("list[Json]", element))
+            remaining.extend((level + 1, child) for child in cast("list[Json]", element))
 
 
 def _quote(text: str) -> str:

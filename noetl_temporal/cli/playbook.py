@@ -98,11 +98,11 @@ def _pin_calls(file: Path, folder: Path, tools: Tools, diagnostics: Sequence[Dia
 
 def check_request(request: dict[str, Json], playbook: Playbook) -> None:
     """Raise click.UsageError for a key that the playbook neither declares in its workload nor mentions."""
-    declared: dict[str, Json] = playbook.graph.workload.data or {}
+    workload: dict[str, Json] = playbook.graph.workload.data or {}
     for key in request:
-        if key in declared or _mentions(playbook.text, key):
+        if key in workload or _mentions(playbook.text, key):
             continue
-        hint = nearest_or_all(key, declared, "its workload has")
+        hint = nearest_or_all(key, workload, "its workload has")
         raise click.UsageError(f"the playbook does not use {truncate(key)!r}{f': {hint}' if hint else ''}")
 
 

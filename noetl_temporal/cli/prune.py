@@ -62,11 +62,11 @@ def prune_command(older_than: timedelta, dry_run: bool, as_json: bool) -> None:
     noetl prune --older-than 90d
     """
     running_deployment()
-    pruned = asyncio.run(_prune(older_than, dry_run))
+    result = asyncio.run(_prune(older_than, dry_run))
     if as_json:
-        echo_json(_json(pruned, dry_run))
+        echo_json(_json(result, dry_run))
     else:
-        click.echo(summary(pruned, dry_run=dry_run))
+        click.echo(summary(result, dry_run=dry_run))
 
 
 async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
@@ -109,23 +109,23 @@ def _refusal(namespace: str, retention: timedelta, older_than: timedelta) -> str
     )
 
 
-def _json(pruned: PruneResult, dry_run: bool) -> str:
+def _json(result: PruneResult, dry_run: bool) -> str:
     import msgspec
 
-    return msgspec.json.encode({"dry_run": dry_run, **msgspec.structs.asdict(pruned)}).decode()
+    return msgspec.json.encode({"dry_run": dry_run, **msgspec.structs.asdict(result)}).decode()
 
 
-def summary(pruned: PruneResult, *, dry_run: bool) -> str:
+def summary(result: PruneResult, *, dry_run: bool) -> str:
     """Return the lines that say what was removed and what was kept."""
     removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
-    ended = f"{_count(pruned.executions, 'run')} that ended before {utc_text(pruned.before)}"
-    lines = [f"{removed} {_count(pruned.payloads, 'payload')}, {_bytes(pruned.bytes)}; {did} {ended}"]
-    if pruned.log_rows:
-        lines.append(f"{removed} {_count(pruned.log_rows, 'row')} of noetl.log")
-    if pruned.retained:
-        lines.append(f"skipped, still in Temporal: {_count(pruned.retained, 'run')}")
-    if pruned.blocked_by:
-        since, run = pruned.blocked_by.since, f"{pruned.blocked_by.workflow_id} run {pruned.blocked_by.run_id}"
+    run_count = f"{_count(result.executions, 'run')} that ended before {utc_text(result.before)}"
+    lines = [f"{removed} {_count(result.payloads, 'payload')}, {_bytes(result.bytes)}; {did} {run_count}"]
+    if result.log_rows:
+        lines.append(f"{removed} {_count(result.log_rows, 'row')} of noetl.log")
+    if result.retained:
+        lines.append(f"skipped, still in Temporal: {_count(result.retained, 'run')}")
+    if result.blocked_by:
+        since, run = result.blocked_by.since, f"{result.blocked_by.workflow_id} run {result.blocked_by.run_id}"
         why = "has calls in progress, or the mirror has not read all of its history (see `noetl mirror problems`)"
         lines.append(f"skipped all payloads stored since {utc_text(since)}: {run} {why}")
     return "\n".join(lines)

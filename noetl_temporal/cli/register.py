@@ -48,10 +48,10 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
       2    a playbook is wrong, or the command line; nothing was registered
     """
     with importing():
-        found = _candidates(paths)
+        candidates = _candidates(paths)
         running_deployment()
         log_nowhere()
-    registration = asyncio.run(_register(catalog_dsn(), found))
+    registration = asyncio.run(_register(catalog_dsn(), candidates))
     _show(registration, as_json=as_json)
     if any(move.problem for move in registration.moved):
         sys.exit(FAILED)
@@ -64,13 +64,13 @@ def _candidates(paths: tuple[Path, ...]) -> Candidates:
     for path in paths:
         if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
             raise click.UsageError(f"no such file or folder: {str(path)!r}")
-    found = read_candidates(paths, installed_tools())
-    show_all_findings(found.results, "nothing was registered")
-    if found.problems:
+    candidates = read_candidates(paths, installed_tools())
+    show_all_findings(candidates.results, "nothing was registered")
+    if candidates.problems:
         sys.exit(WRONG)
-    if not found.playbooks:
+    if not candidates.playbooks:
         raise click.UsageError(f"there is no playbook below {', '.join(map(repr, map(str, paths)))}")
-    return found
+    return candidates
 
 
 async def _register(dsn: str, candidates: Candidates) -> Registration:
@@ -78,8 +78,8 @@ async def _register(dsn: str, candidates: Candidates) -> Registration:
     from noetl_temporal.client import NoetlClient, Registration
 
     client = await NoetlClient.connect()
-    registered = await register(dsn, candidates.playbooks)
-    return Registration(registered, await client.schedules.follow(registered))
+    playbooks = await register(dsn, candidates.playbooks)
+    return Registration(playbooks, await client.schedules.follow(playbooks))
 
 
 def _show(registration: Registration, *, as_json: bool) -> None:
@@ -93,14 +93,14 @@ def _show(registration: Registration, *, as_json: bool) -> None:
                 {"playbooks": playbooks, "moved": [move._asdict() for move in registration.moved]}
             ).decode()
         )
-    for registered in () if as_json else registration.playbooks:
-        newer = f"; the newest is {registered.newest}" if registered.newest != registered.entry.version else ""
-        click.echo(f"{'registered' if registered.is_new else 'unchanged'}: {registered.entry.name}{newer}")
-    for moved in registration.moved:
-        before, after = f"{moved.path}@{moved.before}", f"{moved.path}@{moved.version}"
-        if moved.problem:
+    for playbook in () if as_json else registration.playbooks:
+        newer = f"; the newest is {playbook.newest}" if playbook.newest != playbook.entry.version else ""
+        click.echo(f"{'registered' if playbook.is_new else 'unchanged'}: {playbook.entry.name}{newer}")
+    for move in registration.moved:
+        before, after = f"{move.path}@{move.before}", f"{move.path}@{move.version}"
+        if move.problem:
             click.echo(
-                f"schedule {moved.schedule} stays at {before}, because {after} cannot run:\n{moved.problem}", err=True
+                f"schedule {move.schedule} stays at {before}, because {after} cannot run:\n{move.problem}", err=True
             )
         elif not as_json:
-            click.echo(f"schedule {moved.schedule}: moved from {before} to {after}")
+            click.echo(f"schedule {move.schedule}: moved from {before} to {after}")

@@ -121,6 +121,6 @@ def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
     click.echo(
         f"rerun of {earlier_id} from {earlier.facts.step}" + (f", reusing {', '.join(reused)}" if reused else "")
     )
-    failed = [name for name, status in reused.items() if status == "failed"]
-    if failed:
-        click.echo(f"reused as failed: {', '.join(failed)}; to repeat one, rerun from it", err=True)
+    failed_steps = [name for name, status in reused.items() if status == "failed"]
+    if failed_steps:
+        click.echo(f"reused as failed: {', '.join(failed_steps)}; to repeat one, rerun from it", err=True)

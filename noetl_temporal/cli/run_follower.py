@@ -120,32 +120,37 @@ class RunFollower:
 
     async def _wait(self) -> None:
         """Wait until the run has ended or was left; cancel it after its timeout."""
-        ended, left = asyncio.ensure_future(self._handle.result()), asyncio.ensure_future(self._was_left.wait())
+        end_task, leave_task = (
+            asyncio.ensure_future(self._handle.result()),
+            asyncio.ensure_future(self._was_left.wait()),
+        )
         try:
-            if not await self._ends_within(ended, left, self._timeout) and not self._interrupts.count:
+            if not await self._ends_within(end_task, leave_task, self._timeout) and not self._interrupts.count:
                 self._view.say(f"timed out after {self._timeout:g} s")
                 self._stop_reason = f"timed out after {self._timeout:g} s (--timeout)"
-                await self._stop_step_by_step(ended, left)
-            await asyncio.wait([ended, left], return_when=asyncio.FIRST_COMPLETED)
-            if ended.done():
-                ended.result()
+                await self._stop_step_by_step(end_task, leave_task)
+            await asyncio.wait([end_task, leave_task], return_when=asyncio.FIRST_COMPLETED)
+            if end_task.done():
+                end_task.result()
         finally:
-            ended.cancel()
-            left.cancel()
+            end_task.cancel()
+            leave_task.cancel()
 
-    async def _stop_step_by_step(self, ended: asyncio.Future[Any], left: asyncio.Future[Any]) -> None:
+    async def _stop_step_by_step(self, end_task: asyncio.Future[Any], leave_task: asyncio.Future[Any]) -> None:
         await self._stop()
-        if await self._ends_within(ended, left, self._cleanup_seconds() + SETTLE_SECONDS):
+        if await self._ends_within(end_task, leave_task, self._cleanup_seconds() + SETTLE_SECONDS):
             return
         await self._stop()
-        if not await self._ends_within(ended, left, SETTLE_SECONDS):
+        if not await self._ends_within(end_task, leave_task, SETTLE_SECONDS):
             self._view.say("the run does not stop: terminating it")
             with _already_ended():
                 await self._handle.terminate("did not stop after its timeout")
 
     @staticmethod
-    async def _ends_within(ended: asyncio.Future[Any], left: asyncio.Future[Any], seconds: float | None) -> bool:
-        done, _ = await asyncio.wait([ended, left], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    async def _ends_within(
+        end_task: asyncio.Future[Any], leave_task: asyncio.Future[Any], seconds: float | None
+    ) -> bool:
+        done, _ = await asyncio.wait([end_task, leave_task], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         return bool(done)
 
     def _cleanup_seconds(self) -> float:

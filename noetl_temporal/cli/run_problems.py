@@ -85,7 +85,7 @@ class RunProblem(msgspec.Struct, frozen=True):
 class _Queue(NamedTuple):
     name: str
     type: TaskQueueType.ValueType
-    served: str
+    work_name: str
     """What its workers serve, in messages: ``python``, or ``workflows``."""
 
 
@@ -93,17 +93,17 @@ async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -
     """Return the current problems of a run, incidents first. Raises RPCError."""
     incidents: list[RunProblem] = []
     waiting: dict[_Queue, datetime] = {}
-    paused: list[RunProblem] = []
+    pauses: list[RunProblem] = []
     async for description in _descriptions(client, workflow_id):
         incident = await _incident(client, description, execution_id)
         incidents += [incident] if incident else []
-        paused += [*_paused_run(description), *_paused_calls(description)]
+        pauses += [*_paused_run(description), *_paused_calls(description)]
         for queue, since in _unstarted_tasks(description):
             waiting[queue] = min(since, waiting.get(queue, since))
-    unserved = [
+    no_workers = [
         _no_worker_problem(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)
     ]
-    return [*incidents, *unserved, *paused]
+    return [*incidents, *no_workers, *pauses]
 
 
 async def _descriptions(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
@@ -161,11 +161,11 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
 
 
 def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
-    commands = {WORKFLOW_QUEUE: "noetl worker", tool_queue(queue.served): f"noetl worker --tools {queue.served}"}
-    command = "noetl worker" if queue.served == "workflows" else commands.get(queue.name)
+    commands = {WORKFLOW_QUEUE: "noetl worker", tool_queue(queue.work_name): f"noetl worker --tools {queue.work_name}"}
+    command = "noetl worker" if queue.work_name == "workflows" else commands.get(queue.name)
     return RunProblem(
         "no_worker",
-        f"waiting for a worker for {queue.served} (none is polling)",
+        f"waiting for a worker for {queue.work_name} (none is polling)",
         since.isoformat(timespec="seconds"),
         f"start one with `{command}`" if command else f"start one for the queue {queue.name}",
     )

@@ -194,26 +194,29 @@ def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
         steps.sort(key=lambda step: step == FINAL_STEP)
     for step in dict.fromkeys(steps):
         counts = [count for count in log.counts if count.step == step]
-        kept = [failure for failure in log.kept if failure.step == step]
+        failures = [failure for failure in log.kept if failure.step == step]
         total = sum(count.count for count in counts)
-        if total <= MOST_FAILURES and len(kept) == total:
-            for failure in kept:
+        if total <= MOST_FAILURES and len(failures) == total:
+            for failure in failures:
                 yield _failure_line(failure, is_after=cause is not None and failure.step == FINAL_STEP)
                 yield from map(styled_text, () if failure.handled else excerpt(failure))
             continue
-        yield styled_text(f"{step}: {_failure_counts(counts, kept)}{'; the first and the last:' if kept else ''}")
+        yield styled_text(
+            f"{step}: {_failure_counts(counts, failures)}{'; the first and the last:' if failures else ''}"
+        )
         yield from (
-            styled_text("  ").append_text(_failure_line(failure)) for failure in dict.fromkeys((*kept[:1], *kept[-1:]))
+            styled_text("  ").append_text(_failure_line(failure))
+            for failure in dict.fromkeys((*failures[:1], *failures[-1:]))
         )
 
 
-def _failure_counts(counts: list[FailureCount], kept: list[Failure]) -> str:
+def _failure_counts(counts: list[FailureCount], failures: list[Failure]) -> str:
     """``1,000 iterations failed: 998 http, 2 timeout (handled)``."""
     total, handled = sum(count.count for count in counts), sum(count.handled for count in counts)
     handled_note = " (handled)" if handled == total else f" ({handled:,} handled)" if handled else ""
     noun = (
         "iterations failed"
-        if any(failure.iteration is not None for failure in kept)
+        if any(failure.iteration is not None for failure in failures)
         else "failures"
         if total > 1
         else "failure"
@@ -226,15 +229,15 @@ def _failure_line(failure: Failure, *, is_after: bool = False) -> Text:
     location = f"{failure.file}:{failure.line}:{failure.col}: " if failure.line else ""
     subject = failure.step + (f"/{failure.task}" if failure.task else "")
     subject += f"[{failure.iteration}]" if failure.iteration is not None else ""
-    handled = " (handled)" if failure.handled else " (after failure)" if is_after else ""
-    return styled_text((location, "red"), f"{subject}: {failure.message}{handled}")
+    note = " (handled)" if failure.handled else " (after failure)" if is_after else ""
+    return styled_text((location, "red"), f"{subject}: {failure.message}{note}")
 
 
 def _result_text(result: Json) -> str:
     """Return the result as JSON, on one line if it is short; long parts are truncated."""
-    truncated = _truncate(result)
-    line = json.dumps(truncated, ensure_ascii=False)
-    return line if len(line) <= LINE_CHARACTERS else json.dumps(truncated, ensure_ascii=False, indent=2)
+    short_result = _truncate(result)
+    line = json.dumps(short_result, ensure_ascii=False)
+    return line if len(line) <= LINE_CHARACTERS else json.dumps(short_result, ensure_ascii=False, indent=2)
 
 
 def _truncate(value: Json) -> Json:
@@ -247,7 +250,7 @@ def _truncate(value: Json) -> Json:
             return [*map(_truncate, items[:MOST_ITEMS]), *more]
         case dict():
             mapping = cast("dict[str, Json]", value)
-            truncated = {name: _truncate(value) for name, value in islice(mapping.items(), MOST_ITEMS)}
-            return {**truncated, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else truncated
+            short_values = {name: _truncate(value) for name, value in islice(mapping.items(), MOST_ITEMS)}
+            return {**short_values, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else short_values
         case _:
             return value

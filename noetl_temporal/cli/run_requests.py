@@ -76,8 +76,8 @@ async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle
         problems = await problems_of_run(client, handle.workflow_id, handle.execution_id)
     except RPCError:
         problems = []
-    blocked = [problem.line() for problem in problems if problem.kind in ("incident", "no_worker")]
-    reason = f"{'; '.join(blocked)}. The run may accept this request then" if blocked else str(error)
+    causes = [problem.line() for problem in problems if problem.kind in ("incident", "no_worker")]
+    reason = f"{'; '.join(causes)}. The run may accept this request then" if causes else str(error)
     return f"run {handle.execution_id}: {reason}"
 
 

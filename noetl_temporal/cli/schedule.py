@@ -105,13 +105,13 @@ def add_command(
 
         request = read_payload(payload, settings)
         running_deployment()
-    compiled = read_registered(playbook, request)
-    check_request(request, compiled)
-    check_support(compiled, tools_for(*compiled.graphs))
+    playbook_version = read_registered(playbook, request)
+    check_request(request, playbook_version)
+    check_support(playbook_version, tools_for(*playbook_version.graphs))
     path, version = split_version(playbook)
 
     async def add(client: NoetlClient) -> PlaybookSchedule:
-        await check_names_of_workers(compiled.graphs, client.temporal)
+        await check_names_of_workers(playbook_version.graphs, client.temporal)
         return await client.schedules.add(
             path,
             version,
@@ -126,8 +126,8 @@ def add_command(
             paused=paused,
         )
 
-    added = _call_client(add)
-    _print([added], as_json=as_json, describe=True)
+    schedule = _call_client(add)
+    _print([schedule], as_json=as_json, describe=True)
 
 
 @schedule_group.command("list")

@@ -36,9 +36,9 @@ async def _set_up() -> bool:
     place = f"namespace {client.namespace!r} of {client.service_client.config.target_host}"
     done = True
     try:
-        added = await register_search_attributes(client)
-        done_here = f"registered the search attributes {', '.join(added)}" if added else "has all search attributes"
-        click.echo(f"{place}: {done_here}")
+        names = await register_search_attributes(client)
+        registration = f"registered the search attributes {', '.join(names)}" if names else "has all search attributes"
+        click.echo(f"{place}: {registration}")
     except RefusedError as refused:
         done = False
         click.echo(f"{place}: search attributes cannot be registered from here ({refused}). Run one of", err=True)
@@ -48,6 +48,6 @@ async def _set_up() -> bool:
     if dsn is None:
         click.echo("no Postgres to set up: NOETL_POSTGRES is not set, so there is no event log")
     else:
-        applied = await set_up_postgres(dsn)
-        click.echo(f"Postgres: applied {', '.join(applied)}" if applied else "Postgres is up to date")
+        migration_names = await set_up_postgres(dsn)
+        click.echo(f"Postgres: applied {', '.join(migration_names)}" if migration_names else "Postgres is up to date")
     return done

@@ -41,13 +41,13 @@ class ListedStack(NamedTuple):
 def list_command(as_json: bool) -> None:
     """List the stacks of this account, and the one in NOETL_HOME: whether each is up, its size, project and folder."""
     own_home = [Home().root] if HOME_VARIABLE in os.environ and Home().root.is_dir() else []
-    listed = [_describe_stack(folder) for folder in (*_folders(), *own_home)]
+    stacks = [_describe_stack(folder) for folder in (*_folders(), *own_home)]
     if as_json:
-        click.echo(json.dumps([_as_json(stack) for stack in listed]))
-    elif not listed:
+        click.echo(json.dumps([_as_json(stack) for stack in stacks]))
+    elif not stacks:
         click.echo(f"there is no stack in {stacks_folder()}")
     else:
-        for stack in listed:
+        for stack in stacks:
             project = f"({HOME_VARIABLE})" if stack.folder in own_home else _project_name(stack.project)
             click.echo(f"{stack.state:12} {stack.size / MEGABYTE:6.0f} MB  {project}")
             click.echo(f"{'':23} {stack.folder}")
@@ -119,7 +119,7 @@ def _remove(folder: Path) -> bool:
         click.echo(f"not removed: {busy}", err=True)
         return False
     except OSError as error:
-        click.echo(f"not removed: {home.problem(error) or error}", err=True)
+        click.echo(f"not removed: {home.describe_error(error) or error}", err=True)
         return False
     click.echo(f"removed {folder} of {_project_name(project)}")
     return True

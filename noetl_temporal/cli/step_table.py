@@ -44,8 +44,8 @@ def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
     for name, cells in rows.items():
         status = cells["status"]
         colour = STATUS_COLOURS.get(status.partition(" ")[0], "default")
-        coloured = styled_text((status, colour))
-        table.add_row(name, *(coloured if column == "status" else cells[column] for column in columns))
+        status_text = styled_text((status, colour))
+        table.add_row(name, *(status_text if column == "status" else cells[column] for column in columns))
     return table
 
 
@@ -65,11 +65,11 @@ def _cells(step: Mapping[str, Json]) -> dict[str, str]:
     """Return the cells of a row. Calls do not include retries."""
     attempts, retries, seconds = step.get("attempts"), step.get("retries", 0), step.get("duration_seconds")
     counts: dict[str, int] = step.get("iterations") or {}
-    failed = f", {counts['failed']:,} failed" if counts.get("failed") else ""
+    failed_note = f", {counts['failed']:,} failed" if counts.get("failed") else ""
     ended = counts.get("success", 0) + counts.get("failed", 0)
     return {
         "status": f"{step.get('status', '')}{' (reused)' if step.get('reused') else ''}",
-        "iterations": f"{ended:,} of {counts['total']:,}{failed}" if counts else "",
+        "iterations": f"{ended:,} of {counts['total']:,}{failed_note}" if counts else "",
         "calls": "" if attempts is None else f"{attempts - retries:,}",
         "retries": f"{retries:,}" if retries else "",
         "seconds": "" if seconds is None else f"{seconds:.2f}",

@@ -18,11 +18,11 @@ def stop_event() -> Generator[asyncio.Event]:
 
     Enter it before the service starts: an earlier signal ends the process immediately.
     """
-    stopped = asyncio.Event()
+    stop_request = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
-        stopped.set()
+        stop_request.set()
         leave()
 
     def leave() -> None:
@@ -32,6 +32,6 @@ def stop_event() -> Generator[asyncio.Event]:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
     try:
-        yield stopped
+        yield stop_request
     finally:
         leave()

@@ -36,10 +36,10 @@ async def submit_run(
     After a first signal it still waits for the response, so that the run can be cancelled; it gives up after a second
     signal or a timeout. Raises the errors of ``submit``, and UnansweredError if the run may have started anyway."""
     await asyncio.sleep(0)  # a signal that came before the handlers cancels this task here, before the submission
-    submit_task, signalled = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
-    give_up_task = asyncio.create_task(_wait_until_given_up(signalled, say))
+    submit_task, interrupt = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
+    give_up_task = asyncio.create_task(_wait_until_given_up(interrupt, say))
     try:
-        with interrupts.handle_with(signalled.set):
+        with interrupts.handle_with(interrupt.set):
             await asyncio.wait([submit_task, give_up_task], return_when=asyncio.FIRST_COMPLETED)
         if not submit_task.done():
             raise UnansweredError(f"stopped waiting for Temporal's response. {_terminate_hint(execution_id)}")
@@ -54,13 +54,13 @@ async def submit_run(
         submit_task.cancel()
 
 
-async def _wait_until_given_up(signalled: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Wait for a signal, which sets ``arrived``, then for the response until a second signal or ANSWER_SECONDS."""
-    await signalled.wait()
+async def _wait_until_given_up(interrupt: asyncio.Event, say: Callable[[str], None]) -> None:
+    """Wait for a signal, which sets ``interrupt``, then for the response until a second signal or ANSWER_SECONDS."""
+    await interrupt.wait()
     say("cancelling as soon as Temporal confirms that the run has started (Ctrl-C again to exit)")
-    signalled.clear()
+    interrupt.clear()
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(signalled.wait(), RESPONSE_SECONDS)
+        await asyncio.wait_for(interrupt.wait(), RESPONSE_SECONDS)
 
 
 def _terminate_hint(execution_id: int) -> str:

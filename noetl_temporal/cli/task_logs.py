@@ -116,18 +116,18 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
 
     runs = await Runs.connect()
     try:
-        ended = asyncio.ensure_future((await runs.find(execution_id)).result())
+        end_task = asyncio.ensure_future((await runs.find(execution_id)).result())
     except UnknownRunError:
         return False  # Temporal has removed it, long after its end
     interval, has_lines = PollInterval(), False
     try:
-        while not ended.done():
+        while not end_task.done():
             has_new_lines = await _print_stored(log, tail, as_json=as_json)
             has_lines = has_lines or has_new_lines
             await interval.wait(found_rows=has_new_lines)
-        ended.result()
+        end_task.result()
     finally:
-        ended.cancel()
+        end_task.cancel()
     return await _print_stored(log, tail, as_json=as_json) or has_lines
 
 

@@ -90,9 +90,9 @@ def test_command(
 
     def run() -> TestedSuites:
         files = suite_files(test_paths)
-        tested = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
-        _report(tested, junit, coverage=coverage)
-        return tested
+        results = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
+        _report(results, junit, coverage=coverage)
+        return results
 
     if watch:
         repeat_on_change(lambda: _files(run()), lambda: suite_files(test_paths))
@@ -104,14 +104,14 @@ def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
-    loaded = load(file, tools)
+    suite = load(file, tools)
     verdicts: list[TrialResult] = []
-    if loaded.graph is not None:
-        for test in loaded.suite.tests:
-            verdicts.append(run_test(test, loaded.graph, tools))
-            _print_verdict(loaded.file, verdicts[-1])
-    _show_errors(loaded)
-    return loaded, verdicts
+    if suite.graph is not None:
+        for test in suite.suite.tests:
+            verdicts.append(run_test(test, suite.graph, tools))
+            _print_verdict(suite.file, verdicts[-1])
+    _show_errors(suite)
+    return suite, verdicts
 
 
 def _run_on_temporal(files: Sequence[Path], tools: Tools) -> TestedSuites:
@@ -122,19 +122,19 @@ def _run_on_temporal(files: Sequence[Path], tools: Tools) -> TestedSuites:
 
     log_nowhere()
     suites = [load(file, tools) for file in files]
-    tested = verdicts_on_temporal(suites, tools)
-    for loaded, verdicts in tested:
+    results = verdicts_on_temporal(suites, tools)
+    for suite, verdicts in results:
         for verdict in verdicts:
-            _print_verdict(loaded.file, verdict)
-        _show_errors(loaded)
-    return tested
+            _print_verdict(suite.file, verdict)
+        _show_errors(suite)
+    return results
 
 
-def _files(tested: TestedSuites) -> set[Path]:
+def _files(results: TestedSuites) -> set[Path]:
     """Return the tests and their playbooks, as far as these are known."""
-    playbooks = {loaded.graph.source.file for loaded, _ in tested if loaded.graph is not None}
-    invalid_files = {result.source.file for loaded, _ in tested for result in loaded.invalid_files}
-    return {Path(file) for file in playbooks | invalid_files | {loaded.file for loaded, _ in tested}}
+    playbooks = {suite.graph.source.file for suite, _ in results if suite.graph is not None}
+    invalid_files = {result.source.file for suite, _ in results for result in suite.invalid_files}
+    return {Path(file) for file in playbooks | invalid_files | {suite.file for suite, _ in results}}
 
 
 def _record(execution: int | str) -> None:
@@ -161,42 +161,42 @@ def _print_verdict(file: str, verdict: TrialResult) -> None:
         click.echo(line)
 
 
-def _show_errors(loaded: LoadedSuite) -> None:
-    for result in loaded.invalid_files:
+def _show_errors(suite: LoadedSuite) -> None:
+    for result in suite.invalid_files:
         show_findings(result, "no test of this file was run")
-    for line in loaded.refused:
+    for line in suite.refused:
         click.echo(line, err=True)
 
 
-def _report(tested: TestedSuites, junit: Path | None, *, coverage: bool) -> None:
+def _report(results: TestedSuites, junit: Path | None, *, coverage: bool) -> None:
     """Print the coverage and the summary, and write the results as JUnit XML if requested."""
     from noetl_temporal.playbook_tests.junit import junit as junit_xml
     from noetl_temporal.playbook_tests.report import summary
 
-    verdicts = [verdict for _, suite_verdicts in tested for verdict in suite_verdicts]
-    broken = sum(loaded.graph is None for loaded, _ in tested)
-    for line in _coverage(tested) if coverage else ():
+    verdicts = [verdict for _, suite_verdicts in results for verdict in suite_verdicts]
+    invalid_count = sum(suite.graph is None for suite, _ in results)
+    for line in _coverage(results) if coverage else ():
         click.echo(line)
-    click.echo(summary(verdicts, broken))
+    click.echo(summary(verdicts, invalid_count))
     if junit is not None:
-        write_text(junit, junit_xml(tested), junit.parent)
+        write_text(junit, junit_xml(results), junit.parent)
 
 
-def _exit_status(tested: TestedSuites) -> int:
-    if any(loaded.graph is None for loaded, _ in tested):
+def _exit_status(results: TestedSuites) -> int:
+    if any(suite.graph is None for suite, _ in results):
         return WRONG
-    return FAILED if any(not verdict.is_passed for _, verdicts in tested for verdict in verdicts) else 0
+    return FAILED if any(not verdict.is_passed for _, verdicts in results for verdict in verdicts) else 0
 
 
-def _coverage(tested: TestedSuites) -> Iterator[str]:
+def _coverage(results: TestedSuites) -> Iterator[str]:
     """Yield the coverage of each playbook over all files that test it."""
     from noetl_temporal.playbook_tests.coverage import Part, reached_parts
     from noetl_temporal.playbook_tests.report import coverage_lines
 
-    graphs = {loaded.graph.source.file: loaded.graph for loaded, _ in tested if loaded.graph is not None}
+    graphs = {suite.graph.source.file: suite.graph for suite, _ in results if suite.graph is not None}
     parts: dict[str, set[Part]] = {file: set() for file in graphs}
-    for loaded, verdicts in tested:
-        if loaded.graph is not None:
-            parts[loaded.graph.source.file] |= reached_parts(loaded.graph, (verdict.run for verdict in verdicts))
+    for suite, verdicts in results:
+        if suite.graph is not None:
+            parts[suite.graph.source.file] |= reached_parts(suite.graph, (verdict.run for verdict in verdicts))
     for file, graph in graphs.items():
         yield from coverage_lines(graph, frozenset(parts[file]))

@@ -36,5 +36,5 @@ def require_unicode(command: click.Command) -> None:
         if parameter.type is click.STRING:
             parameter.type = Text()
     if isinstance(command, click.Group):
-        for nested in command.commands.values():
-            require_unicode(nested)
+        for subcommand in command.commands.values():
+            require_unicode(subcommand)

@@ -19,15 +19,15 @@ _NESTED = ("meta", "context")
 
 def with_text_ids(fields: Mapping[str, Json]) -> dict[str, Json]:
     """Return the fields of a report or a row, with ids as strings."""
-    converted = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
+    text_fields = {name: str(value) if _is_id(name, value) else value for name, value in fields.items()}
     for name in _NESTED:
-        inner = converted.get(name)
+        inner = text_fields.get(name)
         if isinstance(inner, dict):
-            converted[name] = {
+            text_fields[name] = {
                 key: str(value) if _is_id(key, value) and abs(value) > _EXACT else value
                 for key, value in cast("dict[str, Json]", inner).items()
             }
-    return converted
+    return text_fields
 
 
 def _is_id(name: str, value: Json) -> bool:

@@ -68,7 +68,7 @@ class Lines:
 
     def __init__(self, console: PrintableConsole) -> None:
         self._console, self._progress = console, Progress()
-        self._warned: Sequence[str] = ()
+        self._last_warnings: Sequence[str] = ()
 
     def __enter__(self) -> Lines:
         return self
@@ -93,9 +93,9 @@ class Lines:
     def warn(self, lines: Sequence[str]) -> None:
         """Show what blocks the run, each problem once while it lasts."""
         for line in lines:
-            if _subject(line) not in map(_subject, self._warned):
+            if _subject(line) not in map(_subject, self._last_warnings):
                 self.say(line)
-        self._warned = lines
+        self._last_warnings = lines
 
 
 class Screen:

@@ -167,11 +167,11 @@ async def _serve(
     from noetl_activities.isolation.probe import CONFINED_TOOLS, describe_isolation
     from noetl_activities.tool import load_tools
     from noetl_temporal.access import access_problem
-    from noetl_temporal.cli.health import serve_health
+    from noetl_temporal.cli.health import serve_optional_health
     from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.health import exported_metrics
+    from noetl_temporal.health import scrape_metrics
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
@@ -181,18 +181,18 @@ async def _serve(
     build = options.build
     build_text = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
-    served = ", ".join(tool_names) if tool_names else "workflows and all tools"
+    description = ", ".join(tool_names) if tool_names else "workflows and all tools"
     if health is not None:
         options = _with_metrics(options)
-    with stop_event() as stopped:
+    with stop_event() as stop_request:
         async with (
-            serve_health(health, client, stopped, served, partial(exported_metrics, exporter)),
+            serve_optional_health(health, client, stop_request, description, partial(scrape_metrics, exporter)),
             serving(client, load_tools(), credential_source(), tool_names, options),
         ):
-            click.echo(f"serving {served}{build_text}; Ctrl-C stops")
+            click.echo(f"serving {description}{build_text}; Ctrl-C stops")
             if tool_names is None or not CONFINED_TOOLS.isdisjoint(tool_names):
                 click.echo(await describe_isolation())
-            await stopped.wait()
+            await stop_request.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")
 
 

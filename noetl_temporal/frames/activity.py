@@ -128,9 +128,9 @@ class _Frame:
             chunk_input.kept_items,
             [chunk_input.kept_items.key, *([chunk_input.kept_scope] if chunk_input.kept_scope else ())],
         )
-        stored = await retry_until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
-        items = msgspec.json.decode(stored[part.key])
-        scope = msgspec.json.decode(stored[chunk_input.kept_scope]) if chunk_input.kept_scope else chunk_input.scope
+        texts = await retry_until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
+        items = msgspec.json.decode(texts[part.key])
+        scope = msgspec.json.decode(texts[chunk_input.kept_scope]) if chunk_input.kept_scope else chunk_input.scope
         return replace(frame_input, input=with_items(chunk_input, items, scope))
 
     async def _store_end(self, end: FrameEnd) -> FrameEnd:
@@ -161,12 +161,12 @@ class _Frame:
 
 
 @contextmanager
-def _fail_if_missing(what: str) -> Generator[None]:
+def _fail_if_missing(description: str) -> Generator[None]:
     """Fail the frame permanently if a stored value is missing: later attempts would not find it. Its loop is lost."""
     try:
         yield
     except LookupError as error:
-        message = f"the frame's {what} cannot be read: {error}. Fix the cause and run the playbook again."
+        message = f"the frame's {description} cannot be read: {error}. Fix the cause and run the playbook again."
         raise ApplicationError(message, type=GONE, non_retryable=True) from error
 
 

@@ -37,11 +37,11 @@ from noetl_temporal.machine.commands import (
     StoreValues,
 )
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkReport,
     Continued,
-    Event,
+    Fact,
     HoldRequested,
     Resumed,
     ReturnRequested,
@@ -75,7 +75,7 @@ class FrameHost:
         self._machine = machine
         self._context = context
         self._limits: FrameLimits | None = machine.input.frame
-        self._inbox: deque[Event] = deque()
+        self._inbox: deque[Fact] = deque()
         self._has_facts = asyncio.Event()
         self._calls: dict[str, FrameCall] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -178,13 +178,13 @@ class FrameHost:
     def _in_flight(self) -> list[InFlight]:
         return [call.in_flight for call in self._calls.values()]
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, fact: Fact) -> None:
         """Feed one fact and do what follows from it."""
-        if isinstance(event, ToolFinished):
-            call = self._calls.pop(event.call_id)
+        if isinstance(fact, ToolFinished):
+            call = self._calls.pop(fact.call_id)
             if call.report is not None:
-                self.segments.add_call(call.call, call.scheduled, event.at, call.report)
-        for command in self._machine.feed(event):
+                self.segments.add_call(call.call, call.scheduled, fact.at, call.report)
+        for command in self._machine.feed(fact):
             self._perform(command)
 
     def _perform(self, command: Command) -> None:
@@ -251,13 +251,13 @@ class FrameHost:
         match command:
             case StoreValues():
                 try:
-                    kept = await retry_until_done(
+                    references = await retry_until_done(
                         "results cannot be stored", lambda: store_values(values, command.values)
                     )
                 except LookupError as error:
                     self._add_fact(ValuesStored(now(), command.id, error=f"values cannot be stored: {error}"))
                 else:
-                    self._add_fact(ValuesStored(now(), command.id, tuple(kept)))
+                    self._add_fact(ValuesStored(now(), command.id, tuple(references)))
             case LoadValue():
                 try:
                     text = await retry_until_done(
@@ -274,6 +274,6 @@ class FrameHost:
         elif id_ in self._tasks:
             self._tasks[id_].cancel()
 
-    def _add_fact(self, event: Event) -> None:
-        self._inbox.append(event)
+    def _add_fact(self, fact: Fact) -> None:
+        self._inbox.append(fact)
         self._wake()

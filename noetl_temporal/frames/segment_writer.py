@@ -20,7 +20,7 @@ from noetl_temporal.frames.segments import InFlight, Segment, pack_segment
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.state import state_snapshot
 from noetl_temporal.payload_store import SEGMENT

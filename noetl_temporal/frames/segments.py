@@ -15,7 +15,7 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.inflate import InflateError
 from noetl_temporal.machine.call import AttemptRecord, ToolCall
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.segment_chain import SegmentChain
 from noetl_temporal.value_store import ValueStore, retry_until_done
 

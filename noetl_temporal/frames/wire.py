@@ -8,7 +8,7 @@ import msgspec
 
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.naming import activity_type
 
 __all__ = ["FRAME_ACTIVITY", "FRAME_KIND", "FrameDetails", "FrameEnd", "FrameInput"]

@@ -54,7 +54,7 @@ class ResultSizes(msgspec.Struct):
         self.bytes += min(inline, len(_encode(outcome)))
 
     def max_in_flight(self) -> int:
-        """How many calls may be in flight."""
+        """Return how many calls may be in flight."""
         mean = self.bytes // self.count if self.count else 0
         return MAX_PENDING if mean <= RESULT_BYTES // MAX_PENDING else max(1, RESULT_BYTES // mean)
 

@@ -160,7 +160,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One attempt. Times in milliseconds since the epoch, UTC.
 
     ``is_called`` is False if the tool was not run: the attempt ended before that, or the outcome of an earlier attempt
-    was read from the ledger (``is_taken``). ``rule`` is the index of the policy rule that matched and ``do`` its
+    was read from the ledger (``is_reused``). ``rule`` is the index of the policy rule that matched and ``do`` its
     action; ``delay`` is the time until the next attempt in seconds, if there is one. ``indeterminate`` lists names
     undefined in a predicate. ``worker`` is left out of the last attempt of a report: history names it.
     """
@@ -178,7 +178,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     sinks: tuple[SinkRecord, ...] = ()
     worker: str = ""
     is_called: bool = True
-    is_taken: bool = False
+    is_reused: bool = False
 
 
 class AttemptCounts(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -56,8 +56,8 @@ def limits_of(circuit: Circuit, scope: Mapping[str, Any]) -> Limits:
 
 def _milliseconds(circuit: Circuit, name: str, scope: Mapping[str, Any]) -> int | None:
     value: Value | None = getattr(circuit, name)
-    found = None if value is None else templates.render(value, scope)
-    return None if found is None else round(quantities.seconds(found, name, circuit.span) * 1000)
+    duration = None if value is None else templates.render(value, scope)
+    return None if duration is None else round(quantities.seconds(duration, name, circuit.span) * 1000)
 
 
 def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> CallStart:
@@ -84,17 +84,17 @@ def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tupl
         return replace(state, opened=at, probing="", ended=at), "circuit.opened"
     if state.opened:
         return CircuitState(ended=at, limits=limits), "circuit.closed"
-    kept = state.failures
+    failures = state.failures
     if limits.window is not None:
-        kept = tuple(one for one in kept if one > at - limits.window)
+        failures = tuple(failed_at for failed_at in failures if failed_at > at - limits.window)
     elif not failed:
-        kept = ()
+        failures = ()
     if not failed:
-        return CircuitState(kept, ended=at, limits=limits), ""
-    kept = (*kept, at)[-limits.failures :]
-    if len(kept) < limits.failures:
-        return CircuitState(kept, ended=at, limits=limits), ""
-    return CircuitState(kept, opened=at, ended=at, limits=limits), "circuit.opened"
+        return CircuitState(failures, ended=at, limits=limits), ""
+    failures = (*failures, at)[-limits.failures :]
+    if len(failures) < limits.failures:
+        return CircuitState(failures, ended=at, limits=limits), ""
+    return CircuitState(failures, opened=at, ended=at, limits=limits), "circuit.opened"
 
 
 def call_cancelled(state: CircuitState, call: str) -> CircuitState:
@@ -102,7 +102,7 @@ def call_cancelled(state: CircuitState, call: str) -> CircuitState:
     return replace(state, probing="") if state.probing == call else state
 
 
-def latest(known: Mapping[str, CircuitState], reported: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
+def latest(states: Mapping[str, CircuitState], reports: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
     """Merge two reports of the same circuits: by name, the one in which a call ended last."""
-    news = {name: one for name, one in reported.items() if name not in known or one.ended > known[name].ended}
-    return {**known, **news}
+    news = {name: state for name, state in reports.items() if name not in states or state.ended > states[name].ended}
+    return {**states, **news}

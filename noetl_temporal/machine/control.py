@@ -10,7 +10,7 @@ import msgspec
 
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep, held_steps, unique_names
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
@@ -37,33 +37,33 @@ class RefusedError(ValueError):
     """A request is refused; the message says why."""
 
 
-def pause_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
-    """Why the run cannot be paused; None if it can."""
+def pause_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+    """Return why the run cannot be paused; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
     if state.stop is not None:
         return "the run is stopping"
-    return "the run is paused already" if _is_paused(state, unfed) else None
+    return "the run is paused already" if _is_paused(state, unfed_facts) else None
 
 
-def resume_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
-    """Why the run cannot be resumed; None if it can."""
+def resume_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+    """Return why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
-    return None if _is_paused(state, unfed) else "the run is not paused"
+    return None if _is_paused(state, unfed_facts) else "the run is not paused"
 
 
-def retry_problem(state: PlaybookState, unfed: Sequence[Event]) -> str | None:
-    """Why no held step can be retried; None if one can."""
-    return "the run is paused: resume it first" if _is_paused(state, unfed) else None
+def retry_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+    """Return why no held step can be retried; None if one can."""
+    return "the run is paused: resume it first" if _is_paused(state, unfed_facts) else None
 
 
 def skip_problem(data: Json, steps: int = 1) -> str | None:
-    """Why the data cannot be the result of so many held steps; None if it can."""
+    """Return why the data cannot be the result of so many held steps; None if it can."""
     size = len(msgspec.json.encode(data))
     if size * steps > MOST_SKIP_BYTES and size <= SIGNAL_BYTES:
-        allowed = f"at most {MOST_SKIP_BYTES // steps:,} are allowed for {steps:,} held steps"
-        return f"the data has {size:,} bytes; {allowed}: skip fewer at a time"
+        limit = f"at most {MOST_SKIP_BYTES // steps:,} are allowed for {steps:,} held steps"
+        return f"the data has {size:,} bytes; {limit}: skip fewer at a time"
     if size <= SIGNAL_BYTES:
         return None
     return (
@@ -71,27 +71,29 @@ def skip_problem(data: Json, steps: int = 1) -> str | None:
     )
 
 
-def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> HeldStep:
-    """The held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item with
-    index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
+def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> HeldStep:
+    """Return the held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item
+    with index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
-    named = all_held(graph, state, step, unfed)
-    if len(named) == 1:
-        return named[0]
-    names = _listed(unique_names(named))
-    raise RefusedError(f"{len(named):,} steps and items are held: name one of {names}, or decide about all")
+    steps = all_held(graph, state, step, unfed_facts)
+    if len(steps) == 1:
+        return steps[0]
+    names = _format_names(unique_names(steps))
+    raise RefusedError(f"{len(steps):,} steps and items are held: name one of {names}, or decide about all")
 
 
-def all_held(graph: Graph, state: PlaybookState, step: str, unfed: Sequence[Event]) -> list[HeldStep]:
-    """The held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
+def all_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> list[HeldStep]:
+    """Return the held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
     if state.phase == "ended":
         raise RefusedError("the run has ended")
-    decided = {run for fact in unfed if isinstance(fact, RetryRequested | SkipRequested) for run in fact.runs}
-    held = [one for one in held_steps(known_waits(state, unfed).values()) if one.run not in decided]
-    named = [one for one in held if step in ("", one.step, one.run, one.name)]
-    if not named:
+    decisions = [fact for fact in unfed_facts if isinstance(fact, RetryRequested | SkipRequested)]
+    decided_runs = {run for decision in decisions for run in decision.runs}
+    waits = known_waits(state, unfed_facts).values()
+    held = [step_run for step_run in held_steps(waits) if step_run.run not in decided_runs]
+    chosen = [step_run for step_run in held if step in ("", step_run.step, step_run.run, step_run.name)]
+    if not chosen:
         raise RefusedError(_not_held(graph, held, step))
-    return named
+    return chosen
 
 
 def _not_held(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
@@ -101,15 +103,16 @@ def _not_held(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
     if not {step, of_run, step.partition("[")[0]} & graph.steps.keys():
         hint = nearest(step.partition("[")[0], graph.steps)
         return f"the playbook has no step {step!r}{f': {hint}' if hint else ''}"
-    return f"step {step!r} is not held: {f'held are {_listed([one.name for one in held])}' if held else 'no step is'}"
+    others = f"held are {_format_names([run.name for run in held])}" if held else "no step is"
+    return f"step {step!r} is not held: {others}"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     more = len(names) - MOST_NAMED
-    found = ", ".join(map(repr, names[:MOST_NAMED]))
-    return f"{found} and {more:,} more" if more > 0 else found
+    text = ", ".join(map(repr, names[:MOST_NAMED]))
+    return f"{text} and {more:,} more" if more > 0 else text
 
 
-def _is_paused(state: PlaybookState, unfed: Sequence[Event]) -> bool:
-    requests = [fact for fact in unfed if isinstance(fact, PauseRequested | UnpauseRequested)]
+def _is_paused(state: PlaybookState, unfed_facts: Sequence[Fact]) -> bool:
+    requests = [fact for fact in unfed_facts if isinstance(fact, PauseRequested | UnpauseRequested)]
     return isinstance(requests[-1], PauseRequested) if requests else state.pause is not None

@@ -28,11 +28,11 @@ def finish(execution: Execution, limit: int) -> Finish:
     """
     state = execution.state
     add_deferred_failures(execution)
-    outcome, refused = _result(execution, limit)
-    if refused is not None:
-        _fail(execution, "too_large", refused, execution.graph.steps[execution.graph.final].span)
+    outcome, refusal = _result(execution, limit)
+    if refusal is not None:
+        _fail(execution, "too_large", refusal, execution.graph.steps[execution.graph.final].span)
         state.given_status = None
-    is_refused = refused is not None
+    is_refused = refusal is not None
     status = _status(execution)
     if state.playbook_id:
         _emit_end(execution, status, outcome, is_refused)
@@ -62,12 +62,12 @@ def _result(execution: Execution, limit: int) -> tuple[PlainOutcome, str | None]
 
 def _status(execution: Execution) -> Status:
     """Return the status of the stop, else that of the final step. A run with status failed has a failure."""
-    state, declared = execution.state, execution.graph.steps[execution.graph.final].status
+    state, final_status = execution.state, execution.graph.steps[execution.graph.final].status
     if state.stop is not None and state.stop.kind == "cancel":
         return "cancelled"
-    if state.stop is None and state.given_status is not None and declared:
+    if state.stop is None and state.given_status is not None and final_status:
         if state.given_status == "failed" and not state.failures.unhandled:
-            _fail(execution, "policy", "the status that the final step gives is failed", declared.span)
+            _fail(execution, "policy", "the status that the final step gives is failed", final_status.span)
         return state.given_status
     return "failed" if state.failures.unhandled else "completed"
 
@@ -80,13 +80,13 @@ def _fail(execution: Execution, kind: str, message: str, span: Span) -> None:
 
 def _emit_end(execution: Execution, status: Status, outcome: PlainOutcome, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
-    ended = summary_of(execution)
-    inside = [name for name, one in state.inside.items() if one.status == "failed"]
-    own = [name for name, record in state.records.items() if record.status == "failed"]
-    failed = list(dict.fromkeys([*inside, *own]))
+    summaries = summary_of(execution)
+    inside = [name for name, entry in state.inside.items() if entry.status == "failed"]
+    outside = [name for name, record in state.records.items() if record.status == "failed"]
+    failed = list(dict.fromkeys([*inside, *outside]))
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
-        "total_steps": sum(1 for one in ended.values() if one["status"] != "skipped" and "reused" not in one),
+        "total_steps": sum(1 for entry in summaries.values() if entry["status"] != "skipped" and "reused" not in entry),
         "failed_steps_count": len(failed),
         "failed_steps": failed or None,
         "failures": msgspec.to_builtins(list(state.failures.counts)) or None,
@@ -95,24 +95,24 @@ def _emit_end(execution: Execution, status: Status, outcome: PlainOutcome, is_re
         "given_status": state.given_status,
         "reason": state.stop.reason or None if state.stop else None,
     }
-    logged = logged_result(outcome, meta)
+    result_to_log = logged_result(outcome, meta)
     cause = state.failures.cause if status != "completed" else None
     error = cause.message if cause else None
     end = "completed" if status == "partial" else status
-    for type_, node, kind, began in (
+    for type_, node, kind, start_id in (
         ("workflow.finished", "workflow", "workflow", state.workflow_id),
         (f"playbook.{end}", execution.graph.source.path, "playbook", state.playbook_id),
     ):
-        if began:
+        if start_id:
             emit(
                 type_,
                 node,
                 kind,
                 status.upper(),
-                parent=began,
-                ends=began,
+                parent=start_id,
+                ends=start_id,
                 started=state.started,
-                result=logged,
+                result=result_to_log,
                 error=error,
                 **meta,
             )

@@ -20,11 +20,11 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     Continued,
-    Event,
+    Fact,
     HoldRequested,
     LimitReached,
     PauseRequested,
@@ -66,7 +66,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     # ---- what a shell sees ----------------------------------------------------------------------------------------
 
     def snapshot(self) -> Json:
-        """The state as plain JSON, with the version of its format."""
+        """Return the state as plain JSON, with the version of its format."""
         return state_snapshot(self.state)
 
     @property
@@ -77,9 +77,9 @@ class Engine(Stopping[S, R], Generic[S, R]):
     @property
     def waits_only_for_store(self) -> bool:
         """Whether only stores and loads are in flight. Calls with a deferred result do not count as in flight."""
-        ended = {completed_id(one.fact) for one in self.state.deferred}
+        completed = {completed_id(entry.fact) for entry in self.state.deferred}
         pending = self.state.pending.items()
-        return not self.is_idle and all(one.kind in ("store", "load") or id_ in ended for id_, one in pending)
+        return not self.is_idle and all(entry.kind in ("store", "load") or id_ in completed for id_, entry in pending)
 
     @property
     def waits_for_people(self) -> bool:
@@ -89,7 +89,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     @property
     def chunks_in_flight(self) -> list[str]:
         """The ids of the chunks in flight."""
-        return [id_ for id_, one in self.state.pending.items() if one.kind == "chunk"]
+        return [id_ for id_, operation in self.state.pending.items() if operation.kind == "chunk"]
 
     @property
     def has_work(self) -> bool:
@@ -106,66 +106,66 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     # ---- facts ----------------------------------------------------------------------------------------------------
 
-    def _apply(self, event: Event) -> None:
-        match event:
+    def _apply(self, fact: Fact) -> None:
+        match fact:
             case ToolFinished():
-                self._with_run(self.state.pending[event.call_id].owner)._tool_finished(event)
+                self._with_run(self.state.pending[fact.call_id].owner)._tool_finished(fact)
             case ChunkFinished():
-                chunk = self.state.pending.pop(event.chunk_id)
-                self._chunk_finished(self._runs[chunk.owner], event, cancelled_here=chunk.is_cancelled)
+                chunk = self.state.pending.pop(fact.chunk_id)
+                self._chunk_finished(self._runs[chunk.owner], fact, cancelled_here=chunk.is_cancelled)
             case ValuesStored():
-                storing = self.state.pending.pop(event.store_id, None)
+                storing = self.state.pending.pop(fact.store_id, None)
                 if storing is not None:
-                    self._values_stored(storing.owner, event)
+                    self._values_stored(storing.owner, fact)
             case TimerFired():
-                self._timer_fired(event)
+                self._timer_fired(fact)
             case Started():
-                self.state.phase, self.state.started = "running", event.at
-                self._start(event)
+                self.state.phase, self.state.started = "running", fact.at
+                self._start(fact)
             case _:
-                self._apply_request(event)
+                self._apply_request(fact)
 
-    def _apply_request(self, event: Event) -> None:
+    def _apply_request(self, fact: Fact) -> None:
         """Apply a request of a person, a message of another machine, or a fact of the host."""
-        match event:
+        match fact:
             case CancelRequested():
-                self._cancel_requested(event)
+                self._cancel_requested(fact)
             case PauseRequested() | UnpauseRequested():
-                self._apply_pause(event)
+                self._apply_pause(fact)
             case LimitReached():
-                self._limit_reached(event)
+                self._limit_reached(fact)
             case HoldRequested():
-                self._hold(event)
+                self._hold(fact)
             case ReturnRequested():
                 self._return_items()
             case Continued():
                 self.state.holding = False
                 self.budget.renew()
             case Resumed():
-                self._resume(event)
+                self._resume(fact)
             case _:
-                raise ProtocolError(f"no machine takes {type(event).__name__}")
+                raise ProtocolError(f"no machine takes {type(fact).__name__}")
 
-    def _tool_finished(self, event: ToolFinished) -> None:
-        state, report = self.state, event.report
+    def _tool_finished(self, fact: ToolFinished) -> None:
+        state, report = self.state, fact.report
         state.stored_bytes += report.stored.bytes if report.stored is not None else 0
         outcome = with_stored(report.outcome, report.stored)
         if outcome is not report.outcome:
             report = replace(report, outcome=outcome)
-        run = self._runs[state.pending.pop(event.call_id).owner]
+        run = self._runs[state.pending.pop(fact.call_id).owner]
         pipeline = self._pipeline(run)
         state.sizes.add(report.outcome, self.budget.inline)
-        state.ids.leave_room(event.at, pipeline.state.task.event_id, report.attempts)
-        if event.cancelled and not self._is_stopped(run):
+        state.ids.leave_room(fact.at, pipeline.state.task.event_id, report.attempts)
+        if fact.cancelled and not self._is_stopped(run):
             pipeline.tool_finished(replace(report, outcome=cancelled_outside("call")), cancelled=False)
         else:
-            pipeline.tool_finished(report, event.cancelled)
+            pipeline.tool_finished(report, fact.cancelled)
         self._record_phase(run, pipeline)
 
-    def _timer_fired(self, event: TimerFired) -> None:
-        timer = self.state.timers.get(event.timer_id)
+    def _timer_fired(self, fact: TimerFired) -> None:
+        timer = self.state.timers.get(fact.timer_id)
         if timer is not None and timer.stopped_at is None:
-            self._with_run(timer.owner)._end_timer(event.timer_id, timer)
+            self._with_run(timer.owner)._end_timer(fact.timer_id, timer)
 
     def _end_timer(self, id_: str, timer: Pending) -> None:
         del self.state.timers[id_]
@@ -182,16 +182,16 @@ class Engine(Stopping[S, R], Generic[S, R]):
             pipeline.delay_over()
             self._record_phase(run, pipeline)
 
-    def _hold(self, event: HoldRequested) -> None:
+    def _hold(self, fact: HoldRequested) -> None:
         self.state.holding = True
-        if event.message:
-            self._warn(event.message)
+        if fact.message:
+            self._warn(fact.message)
 
-    def _resume(self, event: Resumed) -> None:
+    def _resume(self, fact: Resumed) -> None:
         """Restart every timer for its remaining time; reserve new ids for the rows that the mirror derives."""
         self.state.holding = False
         self.state.ids.begin_run()
-        self._restart_timers(event.at)
+        self._restart_timers(fact.at)
 
     # ---- settling -------------------------------------------------------------------------------------------------
 
@@ -211,24 +211,24 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
         It stops at the first run that may not begin: thousands may wait behind it, and this runs at every fact.
         """
-        ended, ready = False, self.state.ready
-        begun, waiting = 0, len(ready)
-        while begun < waiting:
-            run = self._runs[ready[begun]]
+        has_ended, ready = False, self.state.ready
+        index, length = 0, len(ready)
+        while index < length:
+            run = self._runs[ready[index]]
             if self._lacks_value(run.id):  # it is ready again once that is loaded
-                del ready[begun]
-                waiting -= 1
+                del ready[index]
+                length -= 1
                 continue
             is_stopped = self._is_stopped(run)
             may_begin = not self.budget.is_spent() if is_stopped else self._can_begin()
             if self.state.phase != "running" or not may_begin:
                 break
-            begun += 1
+            index += 1
             self._start_reading(run.id)
             if self._end_stopped(run) if is_stopped else self._begin(run):
-                ended = True
-        del ready[:begun]
-        return ended
+                has_ended = True
+        del ready[:index]
+        return has_ended
 
     def _begin(self, run: R) -> bool:
         """Begin the run's next call, or its loop; True if it ended instead, or continued after a wait."""
@@ -294,7 +294,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
             self._mark_ready(run)
 
     def _pipeline(self, run: R) -> Pipeline:
-        """The pipeline of a run, created once per machine."""
+        """Return the pipeline of a run, created once per machine."""
         pipeline = self._pipelines.get(run.id)
         if pipeline is None:
             if run.pipeline is None:
@@ -302,14 +302,14 @@ class Engine(Stopping[S, R], Generic[S, R]):
             pipeline = self._pipelines[run.id] = Pipeline(self._host(run), run.pipeline)
         return pipeline
 
-    def _answered(self, wait: Wait, answer: Answer) -> None:
+    def _apply_answer(self, wait: Wait, answer: Answer) -> None:
         """End a wait of this machine by its answer."""
         self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
 
     # ---- machines inside this one (regions/) ----------------------------------------------------------------------
 
     def _inside(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
-        """The machines inside, each with the run that it belongs to."""
+        """Return the machines inside, each with the run that it belongs to."""
         return ()
 
     def _settle_inside(self) -> bool:
@@ -321,7 +321,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inside())
 
     def _with_run(self, id_: str) -> Engine[Any, Any]:
-        """The machine of a run: this one, or one inside; this one for what belongs to no run."""
+        """Return the machine of a run: this one, or one inside; this one for what belongs to no run."""
         if id_ not in self._runs:
             for owner, inner in self._inside():
                 if inner.has_run(id_):
@@ -330,7 +330,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return self
 
     def _runs_with_holds(self) -> set[str]:
-        """The runs that are held, or inside of which a step is held: their timeouts are suspended."""
+        """Return the runs that are held, or inside of which a step is held: their timeouts are suspended."""
         run_ids = set[str]()
         if any(wait.kind == "held" for wait in self.state.waits.values()):
             for id_, machine in self._inside():
@@ -338,11 +338,11 @@ class Engine(Stopping[S, R], Generic[S, R]):
                 run_ids |= {id_, *inner_ids} if inner_ids else inner_ids
         return run_ids
 
-    def _may_load_for(self, event: Event) -> bool:
+    def _may_load_for(self, fact: Fact) -> bool:
         """The rows of a claim are needed under a stop, too: they are released."""
-        if super()._may_load_for(event):
+        if super()._may_load_for(fact):
             return True
-        call = self.state.pending.get(event.call_id) if isinstance(event, ToolFinished) else None
+        call = self.state.pending.get(fact.call_id) if isinstance(fact, ToolFinished) else None
         return call is not None and self._with_run(call.owner)._claims(call.owner)
 
     # ---- what each machine decides --------------------------------------------------------------------------------
@@ -352,10 +352,10 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """Wrap the state's runs in ``Runs``, store that in the state and return it."""
 
     @abstractmethod
-    def _start(self, event: Started) -> None: ...
+    def _start(self, fact: Started) -> None: ...
 
     @abstractmethod
-    def _values_stored(self, owner: str, event: ValuesStored) -> None:
+    def _values_stored(self, owner: str, fact: ValuesStored) -> None:
         """The values of the run ``owner``, or of the whole machine, were stored."""
 
     @abstractmethod
@@ -373,7 +373,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _deadline_passed(self, deadline: Pending) -> None: ...
 
     @abstractmethod
-    def _limit_reached(self, event: LimitReached) -> None: ...
+    def _limit_reached(self, fact: LimitReached) -> None: ...
 
     @abstractmethod
     def _host(self, run: R) -> Host: ...
@@ -400,9 +400,9 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """Begin no more chunks of a run's loop; end the run if none is in flight."""
         raise ProtocolError(f"{run.id} has no loop")
 
-    def _chunk_finished(self, run: R, event: ChunkFinished, *, cancelled_here: bool) -> None:
+    def _chunk_finished(self, run: R, fact: ChunkFinished, *, cancelled_here: bool) -> None:
         """A chunk of the run's loop ended; ``cancelled_here``: this machine cancelled it."""
-        raise ProtocolError(f"{run.id} has no loop, {event.chunk_id} ended {cancelled_here=}")
+        raise ProtocolError(f"{run.id} has no loop, {fact.chunk_id} ended {cancelled_here=}")
 
     def _return_items(self) -> None:
         """Begin no further items; the remaining ones go to the next chunk."""

@@ -69,12 +69,12 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def total(self) -> int:
         """The number of failures."""
-        return sum(one.count for one in self.counts)
+        return sum(entry.count for entry in self.counts)
 
     @property
     def unhandled(self) -> int:
         """The number of failures that were not handled."""
-        return sum(one.count - one.handled for one in self.counts)
+        return sum(entry.count - entry.handled for entry in self.counts)
 
     @property
     def kept(self) -> tuple[Failure, ...]:
@@ -97,16 +97,16 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def merged_by_index(self, other: FailureLog) -> FailureLog:
         """Return the logs of two chunks of one loop, in the order of its items."""
-        kept = self.kept + other.kept
+        failures = self.kept + other.kept
         if self.kept and other.kept and _index(other.kept[0]) < _index(self.kept[-1]):
-            kept = tuple(sorted(kept, key=_index))
-        causes = [one.cause for one in (self, other) if one.cause is not None]
-        return _join(self, other, kept, min(causes, key=_index, default=None))
+            failures = tuple(sorted(failures, key=_index))
+        causes = [log.cause for log in (self, other) if log.cause is not None]
+        return _join(self, other, failures, min(causes, key=_index, default=None))
 
     def as_handled(self) -> FailureLog:
         """Return the same failures, all marked as handled."""
         return FailureLog(
-            counts=tuple(msgspec.structs.replace(one, handled=one.count) for one in self.counts),
+            counts=tuple(msgspec.structs.replace(entry, handled=entry.count) for entry in self.counts),
             first=_as_handled(self.first),
             last=_as_handled(self.last),
         )
@@ -121,46 +121,46 @@ def _index(failure: Failure) -> int:
     return failure.iteration or 0
 
 
-def _join(one: FailureLog, other: FailureLog, kept: tuple[Failure, ...], cause: Failure | None) -> FailureLog:
-    return FailureLog(_add_counts(one.counts, other.counts), kept[:KEPT], kept[KEPT:][-KEPT:], cause)
+def _join(log: FailureLog, other: FailureLog, failures: tuple[Failure, ...], cause: Failure | None) -> FailureLog:
+    return FailureLog(_add_counts(log.counts, other.counts), failures[:KEPT], failures[KEPT:][-KEPT:], cause)
 
 
-def _add_counts(some: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
+def _add_counts(counts: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
     """Return the sum of both, with at most MAX_KINDS kinds per step besides OTHER."""
-    sums = {(one.step, one.kind): one for one in some}
-    known = len(sums)
-    for one in more:
-        _add_count(sums, one)
-    if len(sums) > known:
+    sums = {(entry.step, entry.kind): entry for entry in counts}
+    size = len(sums)
+    for entry in more:
+        _add_count(sums, entry)
+    if len(sums) > size:
         sums = _limit_kinds(sums)
     return tuple(sums.values())
 
 
 def _add_count(sums: dict[tuple[str, str], FailureCount], more: FailureCount) -> None:
     key = more.step, more.kind
-    found = sums.get(key)
-    sums[key] = more if found is None else FailureCount(*key, found.count + more.count, found.handled + more.handled)
+    entry = sums.get(key)
+    sums[key] = more if entry is None else FailureCount(*key, entry.count + more.count, entry.handled + more.handled)
 
 
 def _limit_kinds(counts: dict[tuple[str, str], FailureCount]) -> dict[tuple[str, str], FailureCount]:
-    found: dict[tuple[str, str], FailureCount] = {}
+    sums: dict[tuple[str, str], FailureCount] = {}
     kinds: dict[str, int] = {}
-    for (step, kind), one in sorted(counts.items()):
+    for (step, kind), entry in sorted(counts.items()):
         if kind != OTHER:
             kinds[step] = kinds.get(step, 0) + 1
         is_own = kind == OTHER or kinds[step] <= MAX_KINDS
-        _add_count(found, one if is_own else msgspec.structs.replace(one, kind=OTHER))
-    return dict(sorted(found.items()))
+        _add_count(sums, entry if is_own else msgspec.structs.replace(entry, kind=OTHER))
+    return dict(sorted(sums.items()))
 
 
 def _as_handled(failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
-    return tuple(msgspec.structs.replace(one, handled=True) for one in failures)
+    return tuple(msgspec.structs.replace(failure, handled=True) for failure in failures)
 
 
 def format_counts(counts: Iterable[FailureCount]) -> str:
     """Return the number of failures by kind, the most frequent first: ``999,998 http, 2 timeout``."""
     sums: dict[str, int] = {}
-    for one in counts:
-        sums[one.kind] = sums.get(one.kind, 0) + one.count
-    ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
-    return ", ".join(f"{count:,} {kind or 'of no kind'}" for kind, count in ordered)
+    for entry in counts:
+        sums[entry.kind] = sums.get(entry.kind, 0) + entry.count
+    totals = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {kind or 'of no kind'}" for kind, count in totals)

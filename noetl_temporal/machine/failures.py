@@ -16,27 +16,27 @@ KIND_LENGTH = 40
 
 
 def error_outcome(kind: str, message: str) -> PlainOutcome:
-    """An error that the machine found."""
+    """Return an error that the machine found."""
     return {"status": "error", "error": {"kind": kind, "message": message, "retryable": is_retryable(kind)}}
 
 
 def template_outcome(failure: TemplateFailure) -> PlainOutcome:
-    """The error of a template that could not be evaluated."""
+    """Return the error of a template that could not be evaluated."""
     return error_outcome("template", failure.message)
 
 
-def cancelled_outside(what: str) -> PlainOutcome:
-    """The error of a call or loop that was cancelled, but not by the run."""
-    return error_outcome("cancelled", f"the {what} was cancelled from outside the run")
+def cancelled_outside(operation: str) -> PlainOutcome:
+    """Return the error of a call or loop that was cancelled, but not by the run."""
+    return error_outcome("cancelled", f"the {operation} was cancelled from outside the run")
 
 
 def failed_by_rule(outcome: PlainOutcome, message: str) -> PlainOutcome:
-    """The outcome of a call as the failure that a rule turns it into."""
+    """Return the outcome of a call as the failure that a rule turns it into."""
     return {**outcome, **error_outcome("policy", message)}
 
 
 def kind_of(outcome: PlainOutcome) -> str:
-    """The kind of the error of an outcome, empty if there is none."""
+    """Return the kind of the error of an outcome, empty if there is none."""
     error: dict[str, Json] = outcome.get("error") or {}
     return str(error.get("kind") or "")
 
@@ -51,11 +51,11 @@ def failure_at(
     task: str | None = None,
     iteration: int | None = None,
 ) -> Failure:
-    """A failure with its span and a shortened message."""
+    """Return a failure with its span and a shortened message."""
     error: dict[str, Json] = outcome.get("error") or {}
     return Failure(
         step=step,
-        message=_truncated(str(error.get("message") or "failed")),
+        message=_truncate(str(error.get("message") or "failed")),
         task=task,
         file=source.file,
         line=span.line,
@@ -66,5 +66,5 @@ def failure_at(
     )
 
 
-def _truncated(message: str) -> str:
+def _truncate(message: str) -> str:
     return message if len(message) <= MESSAGE_LENGTH else f"{message[: MESSAGE_LENGTH - 3]}..."

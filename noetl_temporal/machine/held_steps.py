@@ -34,12 +34,12 @@ class HeldStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def held_steps(waits: Iterable[Wait]) -> list[HeldStep]:
-    """Those among the waits of a run, from the oldest on."""
-    found = sorted((wait for wait in waits if wait.kind == "held"), key=lambda wait: wait.age)
-    return [HeldStep(wait.run, wait.step, wait.message, wait.due, wait.iteration) for wait in found]
+    """Return the held steps among the waits of a run, from the oldest on."""
+    held_waits = sorted((wait for wait in waits if wait.kind == "held"), key=lambda wait: wait.age)
+    return [HeldStep(wait.run, wait.step, wait.message, wait.due, wait.iteration) for wait in held_waits]
 
 
 def unique_names(held: Sequence[HeldStep]) -> list[str]:
-    """The name of each for users; its run where several have that name."""
+    """Return the name of each for users; its run where several have that name."""
     counts = Counter(step.name for step in held)
     return [step.name if counts[step.name] == 1 else step.run for step in held]

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Step
-from noetl_temporal.machine.events import Event, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import end_run_for_retry
@@ -35,16 +35,16 @@ class Holding(Answering):
     graph: Graph
     _execution: Execution
 
-    def _apply_request(self, event: Event) -> None:
-        match event:
+    def _apply_request(self, fact: Fact) -> None:
+        match fact:
             case RetryRequested() | SkipRequested():
-                self._decide_held(event)
+                self._decide_held(fact)
             case PauseRequested(request_id=id_) | UnpauseRequested(request_id=id_) if id_:
                 if not is_repeated(id_, self.state, ()):
                     remember(id_, self.state)
-                    super()._apply_request(event)
+                    super()._apply_request(fact)
             case _:
-                super()._apply_request(event)
+                super()._apply_request(fact)
 
     @property
     def is_suspended(self) -> bool:
@@ -74,27 +74,27 @@ class Holding(Answering):
         self._wait_opened(wait)
 
     def _runs_with_holds(self) -> set[str]:
-        """Also "" for the playbook itself."""
-        found, runs = super()._runs_with_holds(), self.state.runs.values()
-        found |= {run.id for run in runs if run.held}
+        """Return the runs that are held or have a held step inside. If there are any, add "" for the playbook."""
+        ids, runs = super()._runs_with_holds(), self.state.runs.values()
+        ids |= {run.id for run in runs if run.held}
         if loops := [run for run in runs if run.loop]:
             chunks = {wait.chunk for wait in self.state.waits.values() if wait.kind == "held" and wait.chunk}
-            found |= {run.id for run in loops if run.loop and chunks & run.loop.chunks.keys()}
-        return {"", *found} if found else found
+            ids |= {run.id for run in loops if run.loop and chunks & run.loop.chunks.keys()}
+        return {"", *ids} if ids else ids
 
     # ---- decisions ------------------------------------------------------------------------------------------------
 
-    def _decide_held(self, event: RetryRequested | SkipRequested) -> None:
+    def _decide_held(self, fact: RetryRequested | SkipRequested) -> None:
         """Apply a decision. One that is late or repeated has no effect."""
-        held = {wait.run: wait for wait in self.state.waits.values() if wait.kind == "held"}
-        waits = [held[run] for run in event.runs if run in held]
-        if not waits or is_repeated(event.request_id, self.state, ()):
+        waits_by_run = {wait.run: wait for wait in self.state.waits.values() if wait.kind == "held"}
+        waits = [waits_by_run[run] for run in fact.runs if run in waits_by_run]
+        if not waits or is_repeated(fact.request_id, self.state, ()):
             return
-        remember(event.request_id, self.state)
-        if isinstance(event, RetryRequested):
-            decision = HeldDecision("retry", by=event.by, reason=event.reason)
+        remember(fact.request_id, self.state)
+        if isinstance(fact, RetryRequested):
+            decision = HeldDecision("retry", by=fact.by, reason=fact.reason)
         else:
-            decision = HeldDecision("skip", event.data, event.by, event.reason)
+            decision = HeldDecision("skip", fact.data, fact.by, fact.reason)
         self._answer_all(waits, Answer(decision=decision))
 
     def _answer_all(self, waits: Sequence[Wait], answer: Answer) -> None:
@@ -104,15 +104,15 @@ class Holding(Answering):
             if wait.chunk:
                 of_chunks.setdefault(wait.chunk, []).append(wait)
             elif wait.id in self.state.waits:
-                self._answered(wait, answer)
-        for chunk, found in of_chunks.items():
-            if standing := [wait for wait in found if wait.id in self.state.waits]:
-                self._hand(chunk, standing, answer)
+                self._apply_answer(wait, answer)
+        for chunk, group in of_chunks.items():
+            if open_waits := [wait for wait in group if wait.id in self.state.waits]:
+                self._hand(chunk, open_waits, answer)
 
-    def _answered(self, wait: Wait, answer: Answer) -> None:
+    def _apply_answer(self, wait: Wait, answer: Answer) -> None:
         run, decision = self._runs.get_mutable(wait.run), answer.decision
         if decision is None or run is None or run.held is None:
-            super()._answered(wait, answer)
+            super()._apply_answer(wait, answer)
         elif decision.action == "skip":
             self._skip(run, run.held, decision)
         elif self.is_paused:
@@ -123,7 +123,11 @@ class Holding(Answering):
 
     def _retry_decided(self) -> None:
         """Repeat the runs for which a retry was requested while the machine was paused."""
-        for run in [one for one in self.state.runs.values() if one.held is not None and one.held.retry is not None]:
+        for run in [
+            candidate
+            for candidate in self.state.runs.values()
+            if candidate.held is not None and candidate.held.retry is not None
+        ]:
             held = self._runs[run.id].held
             if held is not None and held.retry is not None:
                 self._retry(run, held, held.retry)
@@ -138,12 +142,12 @@ class Holding(Answering):
 
     def _skip(self, run: StepRun, held: Held, decision: HeldDecision) -> None:
         step = self.graph.steps[run.step]
-        failed = self._end_hold(run, held, "skip", decision)
+        failure = self._end_hold(run, held, "skip", decision)
         end = result_given(self._execution, step, run, held, decision.data)
         if self._is_to_hold(step, end):
             self._begin_hold(step, run, end, held.kind)
             return
-        forgive(self._execution, step, run, failed)
+        forgive(self._execution, step, run, failure)
         self._end_run(run, end, held.kind)
 
     def _hold_ended(self, run: StepRun) -> None:

@@ -20,7 +20,7 @@ from noetl_temporal.event_ids import DERIVED, IdClock, millisecond_of
 from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.shortening import unique_within
 
-__all__ = ["MAX_ID_BYTES", "EventIds", "escaped", "fitted"]
+__all__ = ["MAX_ID_BYTES", "EventIds", "escape_name", "fitted"]
 
 MAX_ID_BYTES = 200
 
@@ -56,8 +56,8 @@ class EventIds(msgspec.Struct):
     def leave_room(self, at: int, parent: int, attempts: Sequence[AttemptRecord]) -> None:
         """Reserve ids for the rows that the mirror derives from a call that ended at ``at``."""
         rows = _ROWS_OF_ATTEMPT * (len(attempts) or 1)
-        for one in attempts:
-            rows += _ROWS_OF_SINK * len(one.sinks)
+        for attempt in attempts:
+            rows += _ROWS_OF_SINK * len(attempt.sinks)
         self.derived.skip(max(at, millisecond_of(parent)), rows)
         self.rise(self.derived.ms)
 
@@ -71,7 +71,7 @@ class EventIds(msgspec.Struct):
             self.own.ms, self.own.used = ms, DERIVED
 
 
-def escaped(name: str) -> str:
+def escape_name(name: str) -> str:
     """Return the name with the separators of ids escaped: ``/``, ``#``, ``:`` and ``%``."""
     if name.isidentifier() and name.isascii():
         return name  # as nearly every name is

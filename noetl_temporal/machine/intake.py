@@ -24,10 +24,10 @@ from noetl_temporal.machine.budget import CHECKPOINT_WORK, FACT_WORK, Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import Cancel, Command
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, Event, Resumed, ToolFinished, ValueLoaded
+from noetl_temporal.machine.facts import ChunkFinished, Fact, Resumed, ToolFinished, ValueLoaded
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loads import ARRIVALS, Loads
-from noetl_temporal.machine.protocol import unexpected
+from noetl_temporal.machine.protocol import rejection_reason
 from noetl_temporal.machine.rollback import Checkpoint, Runs
 from noetl_temporal.machine.state import Deferral, MachineState, Run
 from noetl_temporal.machine.stored import LoadedValue, NotLoaded, ReadingFrom, load_id
@@ -63,7 +63,7 @@ class Intake(ABC, Generic[S, R]):
         return Journal(state.ids, self._file, self.budget)
 
     @abstractmethod
-    def _apply(self, event: Event) -> None:
+    def _apply(self, fact: Fact) -> None:
         """Resume the run that the fact concerns."""
 
     @abstractmethod
@@ -78,63 +78,63 @@ class Intake(ABC, Generic[S, R]):
     def _wake(self, run_id: str) -> bool:
         """Make a run ready whose values are now loaded. False if it has ended."""
 
-    def feed(self, event: Event) -> list[Command]:
+    def feed(self, fact: Fact) -> list[Command]:
         """Apply one fact; perform the commands in their order. Raises ProtocolError, and then on every later call."""
-        self._broken = self._broken or unexpected(event, self.state)
+        self._broken = self._broken or rejection_reason(fact, self.state)
         if self._broken is not None:
             raise ProtocolError(self._broken)
         self.budget.open()
         try:
-            return self._dispatch(event)
+            return self._dispatch(fact)
         except BaseException as error:
             self._broken = f"the machine failed before: {type(error).__name__}: {error}"
             raise
         finally:
             self.budget.close()
 
-    def _dispatch(self, event: Event) -> list[Command]:
+    def _dispatch(self, fact: Fact) -> list[Command]:
         """Apply a fact and the deferred facts that become applicable; load the values that the others need."""
-        match event:
+        match fact:
             case ToolFinished():  # the most frequent fact
-                commands = self._apply_new(event)
+                commands = self._apply_new(fact)
             case ValueLoaded():
-                commands = self._value_loaded(event)
+                commands = self._value_loaded(fact)
             case Resumed():
-                commands = self._resumed(event)
+                commands = self._request_lost_values(fact)
             case _:
-                commands = self._apply_new(event)
+                commands = self._apply_new(fact)
         if self.state.stop is not None:
-            commands += self._apply_deferred(event.at)
+            commands += self._apply_deferred(fact.at)
         if self.state.has_stored and self.state.phase == "running":
             commands += self._loads.update(self.state)
         return commands
 
     # ---- taking ---------------------------------------------------------------------------------------------------
 
-    def _apply_new(self, event: Event) -> list[Command]:
+    def _apply_new(self, fact: Fact) -> list[Command]:
         """Apply the fact, or defer it until the stored value that it needs is loaded."""
-        return self._apply_or_defer(event, {}, len(self.state.deferred))
+        return self._apply_or_defer(fact, {}, len(self.state.deferred))
 
-    def _apply_or_defer(self, event: Event, needs: Mapping[str, StoredRef], index: int) -> list[Command]:
+    def _apply_or_defer(self, fact: Fact, needs: Mapping[str, StoredRef], index: int) -> list[Command]:
         """Apply the fact, or insert it among those deferred at this index: it ``needs`` values that are loaded now."""
-        if _refers_to_stored(event):
+        if _refers_to_stored(fact):
             self.state.has_stored = True
-        self._journal.open(event.at)
+        self._journal.open(fact.at)
         self.budget.work(FACT_WORK)
-        missing = STOPPED if self.state.has_stored and not self._may_load_for(event) else ""
-        needed = self._run_or_roll_back(partial(self._apply, event), missing)
-        if needed is None:
+        error = STOPPED if self.state.has_stored and not self._may_load_for(fact) else ""
+        missing_value = self._run_or_roll_back(partial(self._apply, fact), error)
+        if missing_value is None:
             return self._settle_and_collect()
-        self.state.deferred.insert(index, Deferral(event, _with(needs, needed)))
+        self.state.deferred.insert(index, Deferral(fact, _with(needs, missing_value)))
         return []
 
     def _settle_and_collect(self) -> list[Command]:
         """Start runs and calls, and return all commands so far. A reader that lacks a value waits; the others start."""
         at, earlier = self._journal.feed.at, self._journal.feed.commands
         self._journal.open(at)
-        while (needed := self._run_or_roll_back(self._settle)) is not None:
+        while (missing_value := self._run_or_roll_back(self._settle)) is not None:
             readers = self.state.readers
-            readers[self._reader] = _with(readers.get(self._reader, {}), needed)
+            readers[self._reader] = _with(readers.get(self._reader, {}), missing_value)
             self._journal.open(at)
         return earlier + self._journal.feed.commands
 
@@ -150,10 +150,10 @@ class Intake(ABC, Generic[S, R]):
         try:
             with ReadingFrom(self._loads.readable(missing)):
                 change()
-        except NotLoaded as found:
+        except NotLoaded as not_loaded:
             self._set_state(before.state())
             self.budget.bytes = size
-            return found.stored
+            return not_loaded.stored
         finally:
             before.close()
         return None
@@ -162,8 +162,8 @@ class Intake(ABC, Generic[S, R]):
         """Run ``change`` where nothing is stored, so that nothing has to be loaded."""
         try:
             change()
-        except NotLoaded as found:
-            raise ProtocolError(f"{found} is needed where nothing is stored") from found
+        except NotLoaded as error:
+            raise ProtocolError(f"{error} is needed where nothing is stored") from error
 
     def _checkpoint(self) -> Checkpoint[S, R]:
         self.budget.work(CHECKPOINT_WORK * len(self._runs))
@@ -171,15 +171,15 @@ class Intake(ABC, Generic[S, R]):
 
     # ---- stored values --------------------------------------------------------------------------------------------
 
-    def _may_load_for(self, event: Event) -> bool:
+    def _may_load_for(self, fact: Fact) -> bool:
         """Whether the fact may wait for the stored values that it needs. A stopped run reads none."""
-        del event
+        del fact
         return self.state.stop is None
 
     @property
     def is_loading(self) -> bool:
         """Whether a load is pending."""
-        return self.state.has_stored and any(one.kind == "load" for one in self.state.pending.values())
+        return self.state.has_stored and any(operation.kind == "load" for operation in self.state.pending.values())
 
     @property
     def has_loaded(self) -> bool:
@@ -196,14 +196,14 @@ class Intake(ABC, Generic[S, R]):
         self._reader = reader
         self.state.readers.pop(reader, None)
 
-    def _value_loaded(self, event: ValueLoaded) -> list[Command]:
-        if self.state.pending.pop(event.load_id, None) is None:
+    def _value_loaded(self, fact: ValueLoaded) -> list[Command]:
+        if self.state.pending.pop(fact.load_id, None) is None:
             return []
-        self._loads.add(event.load_id, LoadedValue(event.value, event.error))
-        commands = self._apply_deferred(event.at)
+        self._loads.add(fact.load_id, LoadedValue(fact.value, fact.error))
+        commands = self._apply_deferred(fact.at)
         if self.state.phase == "running":
             self._wake_readers()
-            self._journal.open(event.at)
+            self._journal.open(fact.at)
             commands += self._settle_and_collect()
         return commands
 
@@ -213,14 +213,14 @@ class Intake(ABC, Generic[S, R]):
             if not self._wake(id_):
                 del self.state.readers[id_]
 
-    def _resumed(self, event: Resumed) -> list[Command]:
+    def _request_lost_values(self, fact: Resumed) -> list[Command]:
         """A new host has no loads or stores in progress: request again what is still needed."""
         pending = self.state.pending
-        for id_, one in [found for found in pending.items() if found[1].kind in ("store", "load")]:
+        for id_, operation in [entry for entry in pending.items() if entry[1].kind in ("store", "load")]:
             del pending[id_]
-            if one.owner:
-                self._request_again(one.owner)
-        return self._apply_new(event)
+            if operation.owner:
+                self._request_again(operation.owner)
+        return self._apply_new(fact)
 
     def _apply_deferred(self, at: int) -> list[Command]:
         """Apply the deferred facts whose values are loaded, or never will be, in order, at this time."""
@@ -232,7 +232,7 @@ class Intake(ABC, Generic[S, R]):
                 continue
             del self.state.deferred[index]
             fact = replace(deferral.fact, at=at)
-            problem = unexpected(fact, self.state)
+            problem = rejection_reason(fact, self.state)
             if problem is not None:
                 raise ProtocolError(problem)
             commands += self._apply_or_defer(fact, deferral.needs, index)
@@ -243,19 +243,19 @@ class Intake(ABC, Generic[S, R]):
         self.state.deferred.clear()
         self.state.readers.clear()
         pending = self.state.pending
-        for id_ in [id_ for id_, one in pending.items() if one.kind == "load"]:
+        for id_ in [id_ for id_, operation in pending.items() if operation.kind == "load"]:
             del pending[id_]
             self._journal.send(Cancel(id_))
 
 
-def _with(needs: Mapping[str, StoredRef], stored: StoredRef) -> dict[str, StoredRef]:
-    return {**needs, load_id(stored): stored}
+def _with(needs: Mapping[str, StoredRef], reference: StoredRef) -> dict[str, StoredRef]:
+    return {**needs, load_id(reference): reference}
 
 
-def _refers_to_stored(event: Event) -> bool:
+def _refers_to_stored(fact: Fact) -> bool:
     """Whether the fact refers to a stored value."""
-    match event:
+    match fact:
         case ToolFinished() | ChunkFinished():
-            return event.report.stored is not None
+            return fact.report.stored is not None
         case _:
             return False

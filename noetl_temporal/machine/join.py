@@ -52,7 +52,7 @@ class Joins:
         """Return the waiting steps that may run now, in the playbook's order; the final step only alone."""
         final = self._graph.final
         joins = sorted((step for step in waiting if step != final), key=self._order.__getitem__)
-        free = [step for step in joins if not (self._held(step, running) or self._held(step, joins))]
+        free = [step for step in joins if not (self._is_held(step, running) or self._is_held(step, joins))]
         if free:
             return free
         if running:
@@ -61,23 +61,23 @@ class Joins:
             return joins[:1]
         return [final] if final in waiting else []
 
-    def _held(self, step: str, tokens: Iterable[str]) -> bool:
+    def _is_held(self, step: str, tokens: Iterable[str]) -> bool:
         ancestors = self._ancestors_of(step)
         return any(token != step and token in ancestors for token in tokens)
 
     def _ancestors_of(self, step: str) -> frozenset[str]:
-        found = self._ancestors.get(step)
-        if found is None:
-            found = self._ancestors[step] = self._search(step)
-        return found
+        ancestors = self._ancestors.get(step)
+        if ancestors is None:
+            ancestors = self._ancestors[step] = self._search(step)
+        return ancestors
 
     def _search(self, step: str) -> frozenset[str]:
         """Return every step from which arcs lead to ``step``."""
-        seen: set[str] = set()
+        ancestors: set[str] = set()
         frontier = [step]
         while frontier:
             for source in sorted(self._sources.get(frontier.pop(), ())):
-                if source not in seen and source != step:
-                    seen.add(source)
+                if source not in ancestors and source != step:
+                    ancestors.add(source)
                     frontier.append(source)
-        return frozenset(seen)
+        return frozenset(ancestors)

@@ -27,9 +27,9 @@ COMBINED_BYTES = 10_240
 
 
 _NOTHING: dict[str, Any] = {}
-"""It is never changed."""
+"""An empty mapping, which is never changed."""
 
-_encoded = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 
 
 class Feed:
@@ -68,11 +68,11 @@ class Journal:
         """Append a command."""
         self.feed.commands.append(command)
         if isinstance(command, RunChunk):
-            self._budget.charge(len(_encoded(command.input)))
+            self._budget.charge(len(_encode(command.input)))
 
     def call(self, call: ToolCall, queue: str, summary: str) -> None:
         """Append the command to run a tool."""
-        size = len(_encoded(call))
+        size = len(_encode(call))
         self.feed.commands.append(CallTool(call, queue, summary, size))
         self._budget.charge(size)
 
@@ -121,7 +121,7 @@ class Journal:
             context,
             meta,
         )
-        size = len(_encoded(event))
+        size = len(_encode(event))
         feed.commands.append(Emit(event, size))
         self._budget.charge(size)
         return event.id

@@ -39,38 +39,38 @@ def _member(tree: Any, part: str) -> Any:
 
 def split_target(target: str) -> tuple[str, str, str]:
     """Return the root, the path and the operation: ``ctx.a[]`` appends to a list, see graph.Assign."""
-    plain, bracket, rest = target.partition("[")
+    plain, bracket, suffix = target.partition("[")
     root, _, path = plain.partition(".")
-    return root, path, bracket + rest
+    return root, path, bracket + suffix
 
 
-def value_to_write(trees: Sequence[Any], path: str, how: str, value: Json) -> Json:
+def value_to_write(trees: Sequence[Any], path: str, operator: str, value: Json) -> Json:
     """Return the value to write; for an addition, the one at ``path`` in the first tree that has it, with ``value``
     added.
 
     Raises TemplateFailure if the types do not fit.
     """
-    if not how:
+    if not operator:
         return value
-    found: Json = next((one for tree in trees if (one := _read_or_none(tree, path)) is not None), None)
-    match how:
+    current: Json = next((node for tree in trees if (node := _read_or_none(tree, path)) is not None), None)
+    match operator:
         case "[+]":
-            return _sum(path, found, value)
+            return _sum(path, current, value)
         case "[|]":
-            return merge(found, value)
+            return merge(current, value)
         case "[*]":
-            return [*_as_list([] if found is None else found), *_as_list(value)]
+            return [*_as_list([] if current is None else current), *_as_list(value)]
         case _:
-            return [*_as_list([] if found is None else found), value]
+            return [*_as_list([] if current is None else current), value]
 
 
-def _sum(path: str, found: Json, value: Json) -> Json:
-    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in (found or 0, value)):
-        total = (found or 0) + value
+def _sum(path: str, current: Json, value: Json) -> Json:
+    if all(isinstance(operand, int | float) and not isinstance(operand, bool) for operand in (current or 0, value)):
+        total = (current or 0) + value
         if isinstance(total, int) and not -(2**63) <= total < 2**64:
             raise TemplateFailure(f"{path} would have more than 64 bits")
         return total
-    raise TemplateFailure(f"{value!r:.40} cannot be added to {path}, which is {found!r:.40}: only numbers can")
+    raise TemplateFailure(f"{value!r:.40} cannot be added to {path}, which is {current!r:.40}: only numbers can")
 
 
 def _as_list(value: Json) -> list[Json]:
@@ -87,8 +87,11 @@ def _read_or_none(tree: Any, path: str) -> Json:
 
 def with_value(tree: dict[str, Json], path: str, value: Json) -> dict[str, Json]:
     """Return the tree with ``value`` at ``a.b``. Values on the path that are not mappings are replaced."""
-    first, _, rest = path.partition(".")
-    if not rest:
+    first, _, inner_path = path.partition(".")
+    if not inner_path:
         return {**tree, first: value}
     inner = tree.get(first)
-    return {**tree, first: with_value(cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}, rest, value)}
+    return {
+        **tree,
+        first: with_value(cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}, inner_path, value),
+    }

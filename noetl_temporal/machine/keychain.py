@@ -63,7 +63,7 @@ class Keychain:
             cycle = " -> ".join((*self._rendering, entry.name))
             raise templates.TemplateFailure(f"entries of the keychain depend on each other: {cycle}", entry.span)
         secrets = self.names(workload, payload)
-        own = {
+        constants = {
             "workload": workload,
             "work": workload,
             "payload": payload,
@@ -73,10 +73,10 @@ class Keychain:
         }
         self._rendering.append(entry.name)
         try:
-            found: dict[str, Json] = templates.render(entry.config, Chain(own, workload, secrets)) or {}
+            config: dict[str, Json] = templates.render(entry.config, Chain(constants, workload, secrets)) or {}
         finally:
             self._rendering.pop()
-        return found
+        return config
 
 
 class _Secrets(Mapping[str, Any]):

@@ -23,7 +23,7 @@ from noetl_compiler.graph.contents import pointer
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import Part, StoredRef
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value, with_deferred
 from noetl_temporal.shortening import abridge
@@ -39,75 +39,78 @@ _BYTES_PER_CHARACTER = 6
 
 def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     """Return the current values under ``payload``, ``workload``, ``ctx`` or ``vars``; stored ones are deferred."""
-    values, kept = _values(state, root), state.kept.get(root)
-    return with_deferred(values, kept) if kept else values
+    values, references = _values(state, root), state.kept.get(root)
+    return with_deferred(values, references) if references else values
 
 
-def keep_request_values(state: PlaybookState, kept: Mapping[str, StoredRef], *, has_workload: bool) -> None:
+def keep_request_values(state: PlaybookState, references: Mapping[str, StoredRef], *, has_workload: bool) -> None:
     """Note which values of the request are stored; with ``has_workload`` they are values of the workload too."""
     for root in ("payload", "workload") if has_workload else ("payload",):
-        if kept:
-            state.kept = {**state.kept, root: dict(kept)}
+        if references:
+            state.kept = {**state.kept, root: dict(references)}
             state.has_stored = True
 
 
 def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) -> dict[str, Json]:
     """Return the values of ``ctx`` and ``vars`` that ``set`` entries have changed, by name, for the log."""
-    found: dict[str, Json] = {}
+    abridged: dict[str, Json] = {}
     for target in targets:
         root, path, _ = json_merge.split_target(target)
         name = path.partition(".")[0]
         if root in ("ctx", "vars"):
-            stored = state.kept.get(root, {}).get(pointer("", name))
+            reference = state.kept.get(root, {}).get(pointer("", name))
             value = _values(state, root).get(name)
-            found[name] = abridge(value, limit) if stored is None else {"_truncated": True, "_size": stored.bytes}
-    return found
+            abridged[name] = (
+                abridge(value, limit) if reference is None else {"_truncated": True, "_size": reference.bytes}
+            )
+    return abridged
 
 
 def mark_request_values(state: PlaybookState) -> None:
     """Mark the values of the request and the workload that may be large, to be measured later."""
     for root in ("payload", "workload"):
-        values, kept = _values(state, root), {one.split("/")[1] for one in state.kept.get(root, ())}
+        values, stored_names = _values(state, root), {path.split("/")[1] for path in state.kept.get(root, ())}
         large = (name for name, value in values.items() if _may_be_large(value))
-        state.unmeasured += [f"{root}.{name}" for name in large if pointer("", name)[1:] not in kept]
+        state.unmeasured += [f"{root}.{name}" for name in large if pointer("", name)[1:] not in stored_names]
 
 
 def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
     """Write below ``ctx`` or ``vars``. Raises NotLoaded; TemplateFailure if this changes a part of a stored value."""
     name, _, inner = path.partition(".")
-    values, kept, top_level = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
-    place = pointer("", name)
-    if place in kept:
-        values = {**values, name: stored_value(kept[place]) if inner else None}
-        state.kept = {**state.kept, root: {other: one for other, one in kept.items() if other != place}}
+    values, references, top_level = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
+    path_pointer = pointer("", name)
+    if path_pointer in references:
+        values = {**values, name: stored_value(references[path_pointer]) if inner else None}
+        others = {pointer_: reference for pointer_, reference in references.items() if pointer_ != path_pointer}
+        state.kept = {**state.kept, root: others}
     values = json_merge.with_value(values, path, value)
     setattr(state, root, values)
-    state.keeping = ["" if one == top_level else one for one in state.keeping]
+    state.keeping = ["" if entry == top_level else entry for entry in state.keeping]
     if top_level not in state.unmeasured and _may_be_large(values[name]):
         state.unmeasured.append(top_level)
 
 
 def begin_storing(state: PlaybookState) -> list[Json]:
     """Return the values to be stored now; the state lists them in ``keeping`` until ``finish_storing``."""
-    candidates = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
-    found = [(path, value) for path, value in _at(state, candidates) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
+    candidates = dict.fromkeys([*(path for path in state.keeping if path), *state.unmeasured])
+    large = [(path, value) for path, value in _at(state, candidates) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
     state.unmeasured = []
-    state.keeping = [path for path, _ in found]
-    return [value for _, value in found]
+    state.keeping = [path for path, _ in large]
+    return [value for _, value in large]
 
 
-def finish_storing(state: PlaybookState, stored: Sequence[PayloadRef] | None) -> None:
-    """Replace the values that have been stored by references, except those written since. ``stored`` is None if they
-    could not be stored: they stay as they are.
+def finish_storing(state: PlaybookState, references: Sequence[PayloadRef] | None) -> None:
+    """Replace the values that have been stored by references, except those written since. ``references`` is None if
+    they could not be stored: they stay as they are.
     """
     keeping, state.keeping = state.keeping, []
-    if stored is None:
+    if references is None:
         return
-    for path, one in zip(keeping, stored, strict=True):
+    for path, payload in zip(keeping, references, strict=True):
         root, _, name = path.partition(".")
         if path:
             setattr(state, root, {**_values(state, root), name: None})
-            reference = StoredRef((Part(one.key),), one.bytes, is_one=True)
+            reference = StoredRef((Part(payload.key),), payload.bytes, is_one=True)
             state.kept = {**state.kept, root: {**state.kept.get(root, {}), pointer("", name): reference}}
     state.has_stored = True
 

@@ -57,35 +57,36 @@ class Loads:
 
     def update(self, state: MachineState) -> list[Command]:
         """Return commands that request the missing values and cancel unneeded loads; drop unneeded values."""
-        needed = _needed(state)
-        unneeded = [id_ for id_, one in state.pending.items() if one.kind == "load" and id_ not in needed]
-        for id_ in unneeded:
+        needs = _values_needed(state)
+        loads = [id_ for id_, operation in state.pending.items() if operation.kind == "load"]
+        unneeded_ids = [id_ for id_ in loads if id_ not in needs]
+        for id_ in unneeded_ids:
             del state.pending[id_]
-        self._loaded = {id_: value for id_, value in self._loaded.items() if id_ in needed}
-        return [*map(Cancel, unneeded), *self._requested(state, needed)]
+        self._loaded = {id_: value for id_, value in self._loaded.items() if id_ in needs}
+        return [*map(Cancel, unneeded_ids), *self._request_missing(state, needs)]
 
-    def _requested(self, state: MachineState, needed: Mapping[str, StoredRef]) -> list[Command]:
-        lacking = {
-            id_: stored for id_, stored in needed.items() if id_ not in self._loaded and id_ not in state.pending
+    def _request_missing(self, state: MachineState, needs: Mapping[str, StoredRef]) -> list[Command]:
+        missing = {
+            id_: reference for id_, reference in needs.items() if id_ not in self._loaded and id_ not in state.pending
         }
-        held = sum(stored.bytes for id_, stored in needed.items() if id_ not in lacking)
+        total = sum(reference.bytes for id_, reference in needs.items() if id_ not in missing)
         exempt, commands = _exempt_from_limit(state), list[Command]()
-        for id_, stored in lacking.items():
-            if id_ in exempt or held + stored.bytes <= LOADS_BYTES:
-                held += stored.bytes
+        for id_, reference in missing.items():
+            if id_ in exempt or total + reference.bytes <= LOADS_BYTES:
+                total += reference.bytes
                 state.pending[id_] = Pending("load", "")
-                commands.append(LoadValue(id_, stored))
+                commands.append(LoadValue(id_, reference))
         return commands
 
 
-def _needed(state: MachineState) -> dict[str, StoredRef]:
+def _values_needed(state: MachineState) -> dict[str, StoredRef]:
     """Return all values that a fact or reader waits for, by the id of the load; those of facts first."""
-    facts = (one.needs for one in state.deferred)
-    return {id_: stored for needs in (*facts, *state.readers.values()) for id_, stored in needs.items()}
+    facts = (deferral.needs for deferral in state.deferred)
+    return {id_: reference for needs in (*facts, *state.readers.values()) for id_, reference in needs.items()}
 
 
 def _exempt_from_limit(state: MachineState) -> set[str]:
     """Return the values that are requested even over ``LOADS_BYTES``."""
-    facts = [one.needs for one in state.deferred[:1]]
+    facts = [deferral.needs for deferral in state.deferred[:1]]
     readers = [state.readers[name] for name in list(state.readers)[:1]]
     return {id_ for needs in (*facts, *readers) for id_ in needs}

@@ -11,10 +11,10 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Loop, Step
 from noetl_temporal.machine.commands import StoreValues
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, ValuesStored
+from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, ValuesStored
 from noetl_temporal.machine.failures import cancelled_outside, error_outcome, template_outcome
 from noetl_temporal.machine.ids import fitted
-from noetl_temporal.machine.loops.chunks import begin_no_more, joined, take_report
+from noetl_temporal.machine.loops.chunks import begin_no_more, join_reports, take_report
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
 from noetl_temporal.machine.names import LOOP
@@ -52,12 +52,12 @@ class Looping(Starting):
     def _keeps_items(self, run: StepRun) -> bool:
         """Store the items of a large loop before any of them begins; the run waits for that."""
         progress = _loop_of(run)
-        given = items_to_store(progress, self._limit)
-        if given is None:
+        values = items_to_store(progress, self._limit)
+        if values is None:
             return False
         id_ = fitted(f"{progress.id}:items")
         self.state.pending[id_] = Pending("store", run.id)
-        self._journal.send(StoreValues(id_, given, f"{progress.total:,} items of {run.step}"))
+        self._journal.send(StoreValues(id_, values, f"{progress.total:,} items of {run.step}"))
         return True
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
@@ -72,18 +72,18 @@ class Looping(Starting):
         if progress.ranges:
             self._mark_ready(run)
 
-    def _chunk_finished(self, run: StepRun, event: ChunkFinished, *, cancelled_here: bool) -> None:
-        step, progress, report = self.graph.steps[run.step], _loop_of(run), event.report
+    def _chunk_finished(self, run: StepRun, fact: ChunkFinished, *, cancelled_here: bool) -> None:
+        step, progress, report = self.graph.steps[run.step], _loop_of(run), fact.report
         self.state.idle_starts = 0
-        self._forget_waits(event.chunk_id)
-        chunk = progress.chunks.pop(event.chunk_id)
+        self._forget_waits(fact.chunk_id)
+        chunk = progress.chunks.pop(fact.chunk_id)
         step_loops.record_slot(self._execution, chunk.slot, report)
         if report.status == "cancelled" and not cancelled_here:
             progress.failure = cancelled_outside("loop")
         goes_on = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
         take_report(progress, chunk, report, goes_on=goes_on)
-        for one in report.mistakes:
-            self._execution.host(step, run).warn(one.message, one.span)
+        for warning in report.mistakes:
+            self._execution.host(step, run).warn(warning.message, warning.span)
         is_ready = run.id in self.state.ready
         if not goes_on:
             self._cancel(progress.chunks)
@@ -98,7 +98,7 @@ class Looping(Starting):
         step, progress = self.graph.steps[run.step], _loop_of(run)
         if progress.chunks or progress.ranges:
             return False
-        report = joined(progress)
+        report = join_reports(progress)
         run.loop_attempts, run.loop_retries = report.attempts, report.retries
         run.loop_stats = step_loops.own_stats(progress, report)
         self.state.inside = add_tallies(self.state.inside, report.steps)
@@ -114,13 +114,13 @@ class Looping(Starting):
         return True
 
     def _loop_end(self, step: Step, run: StepRun, progress: LoopProgress, report: ChunkReport) -> End:
-        """The end of a loop. If the loop itself failed, it fails even if failures of items are tolerated."""
-        refused = too_large(report.results, self._limit)
-        results = report.results if refused is None else []
+        """Return the end of a loop. If the loop itself failed, it fails even if failures of items are tolerated."""
+        size_failure = too_large(report.results, self._limit)
+        results = report.results if size_failure is None else []
         end = loop_end(step, self.graph.names, results, report.stats, report.stored)
         if self._is_stopped(run) and (report.status == "cancelled" or report.stats["skipped"]):
             return replace(end, status="cancelled")
-        failure = progress.failure or report.failure or refused
+        failure = progress.failure or report.failure or size_failure
         return end if failure is None else replace(end, status="error", outcome={**end.outcome, **failure})
 
     def _end_loop(self, run: StepRun, end: End) -> None:
@@ -151,10 +151,10 @@ class Looping(Starting):
     def _chunks_of(self, run: StepRun) -> Iterable[str]:
         return () if run.loop is None else tuple(run.loop.chunks)
 
-    def _items_stored(self, run: StepRun, event: ValuesStored) -> None:
+    def _items_stored(self, run: StepRun, fact: ValuesStored) -> None:
         """The items and scope of a loop were stored: drop them, unless that failed."""
-        if not event.error:
-            replace_by_refs(_loop_of(run), event.kept)
+        if not fact.error:
+            replace_by_refs(_loop_of(run), fact.kept)
         self._mark_ready(run)
 
     @abstractmethod

@@ -70,16 +70,18 @@ class _TaskResults(Mapping[str, Any]):
 
 
 def task_view(task: TaskRecord) -> Any:
-    """The value of a task's name: its result, with the selected parts."""
+    """Return the value of a task's name: its result, with the selected parts."""
     return view_of(task.outcome, lambda result: result_view(task.kind, result, task.outcome.get("selected")))
 
 
 def record_view(record: StepRecord) -> Any:
-    """The value of a step's name: its result with ``results.<label>``, or its error with the results of loop items."""
+    """Return the value of a step's name: its result with ``results.<label>``, or its error with the results of loop
+    items.
+    """
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
-        known = _partial_results(record) if record.kind == LOOP else _failed_response(record)
-        return ResultView(Names({**known, **failed}))
+        result_names = _partial_results(record) if record.kind == LOOP else _failed_response(record)
+        return ResultView(Names({**result_names, **failed}))
     tasks = Names({label: task_view(task) for label, task in record.tasks.items()})
     extra: dict[str, Any] = record.outcome.get("selected") or {}
     names = {**extra, "results": tasks} if tasks else extra
@@ -87,33 +89,35 @@ def record_view(record: StepRecord) -> Any:
 
 
 def _failed_response(record: StepRecord) -> dict[str, Any]:
-    """The response of a failed call, such as the body of an HTTP error."""
+    """Return the response of a failed call, such as the body of an HTTP error."""
     if record.outcome.get("result") is None and "stored" not in record.outcome:
         return {}
-    seen = view_of(record.outcome, lambda result: result_view(record.kind, result))
+    view = view_of(record.outcome, lambda result: result_view(record.kind, result))
     facts: Json = record.outcome.get("http")
-    return {"data": seen} if facts is None else {"data": seen, "http": facts}
+    return {"data": view} if facts is None else {"data": view, "http": facts}
 
 
 def _partial_results(record: StepRecord) -> dict[str, Any]:
-    """The partial results of a failed loop, for a step that repairs it."""
-    found: Any = result_in(record.outcome)
-    if found is None:
+    """Return the partial results of a failed loop, for a step that repairs it."""
+    result: Any = result_in(record.outcome)
+    if result is None:
         return {}
-    if isinstance(found, Names):
-        return {"data": found, **found.deferred}
-    if isinstance(found, dict):
-        return {**found, "data": found}
-    return {"results": found, "data": found, "stats": record.outcome["meta"]["stats"]}
+    if isinstance(result, Names):
+        return {"data": result, **result.deferred}
+    if isinstance(result, dict):
+        return {**result, "data": result}
+    return {"results": result, "data": result, "stats": record.outcome["meta"]["stats"]}
 
 
 def results_of(state: PlaybookState, names: NamesProfile) -> Mapping[str, Any]:
-    """Results by step name, and by task name if the profile says so. A step that also runs on the routes of items has
-    the result of its own run.
+    """Return the results by step name, and by task name if the profile says so. A step that also runs on the routes of
+    items has the result of its own run.
     """
     layers = [state.records, state.left] if state.left else [state.records]
-    tasks = [_TaskResults(one) for one in layers] if names.task_results else []
-    return Chain(*(_Results(one) for one in layers), *tasks) if len(layers) + len(tasks) > 1 else _Results(layers[0])
+    tasks = [_TaskResults(layer) for layer in layers] if names.task_results else []
+    if len(layers) + len(tasks) == 1:
+        return _Results(layers[0])
+    return Chain(*(_Results(layer) for layer in layers), *tasks)
 
 
 def playbook_scope(
@@ -126,15 +130,17 @@ def playbook_scope(
     layers: Sequence[Mapping[str, Any]],
     outermost: Mapping[str, Any] = _NOTHING,
 ) -> Chain:
-    """All names visible at a time, with the given layers innermost. The scope does not change afterwards."""
+    """Return all names visible at a time, with the given layers innermost. The scope does not change afterwards."""
     results = results_of(state, names)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
-    reserved = LazyNames(partial(_reserved, values, results, secrets, names, str(execution_id), at))
+    reserved = LazyNames(partial(_reserved_names, values, results, secrets, names, str(execution_id), at))
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload, secrets)
-    own = {"iter": run.bound, **own_step(names.outcome, run.step, lambda: results)}
-    return Chain(*layers, run.args, own, reserved, run.bound, values.ctx, results, values.workload, secrets, outermost)
+    iter_names = {"iter": run.bound, **own_step(names.outcome, run.step, lambda: results)}
+    return Chain(
+        *layers, run.args, iter_names, reserved, run.bound, values.ctx, results, values.workload, secrets, outermost
+    )
 
 
 class _Values(NamedTuple):
@@ -147,13 +153,13 @@ class _Values(NamedTuple):
 
 
 def _values(state: PlaybookState) -> _Values:
-    """The values of the state. Few states have stored values, so the common case is fast."""
+    """Return the values of the state. Few states have stored values, so the common case is fast."""
     if not state.kept:
         return _Values(state.ctx, state.vars, state.workload, state.payload)
     return _Values(*(large_values.values_under(state, root) for root in _Values._fields))
 
 
-def _reserved(
+def _reserved_names(
     values: _Values,
     results: Mapping[str, Any],
     secrets: Mapping[str, Any],
@@ -181,17 +187,19 @@ def _reserved(
 
 
 def _names_set(values: _Values) -> dict[str, Any]:
-    """What the playbook has set, without the internal names of lowering."""
-    found = Chain(values.vars, values.ctx)
-    return {name: found[name] for name in found if not name.startswith("_")}
+    """Return what the playbook has set, without the internal names of lowering."""
+    chain = Chain(values.vars, values.ctx)
+    return {name: chain[name] for name in chain if not name.startswith("_")}
 
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:
     """Write one ``set`` target: ``ctx.a.b``, ``vars.x``, ``iter.x`` or ``ctx.list[]`` (semantics.md 12)."""
-    root, path, how = json_merge.split_target(target)
+    root, path, operator = json_merge.split_target(target)
     if root == "iter" and run is not None:
-        run.bound = json_merge.with_value(run.bound, path, json_merge.value_to_write([run.bound], path, how, value))
+        new = json_merge.value_to_write([run.bound], path, operator, value)
+        run.bound = json_merge.with_value(run.bound, path, new)
         return
-    seen = ["vars"] if root == "vars" else ["ctx", "workload"]
-    found = json_merge.value_to_write([large_values.values_under(state, one) for one in seen], path, how, value)
-    large_values.write(state, seen[0], path, found)
+    roots = ["vars"] if root == "vars" else ["ctx", "workload"]
+    trees = [large_values.values_under(state, name) for name in roots]
+    new = json_merge.value_to_write(trees, path, operator, value)
+    large_values.write(state, roots[0], path, new)

@@ -24,7 +24,7 @@ from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.commands import Cancel, StoreValues
 from noetl_temporal.machine.ending import finish
-from noetl_temporal.machine.events import LimitReached, ValuesStored
+from noetl_temporal.machine.facts import LimitReached, ValuesStored
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at, template_outcome
 from noetl_temporal.machine.keychain import Keychain
@@ -33,7 +33,7 @@ from noetl_temporal.machine.looping import Looping
 from noetl_temporal.machine.loops.unfinished import without_success
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.starting import DEADLINE
-from noetl_temporal.machine.state import Pending, PlaybookState, StepRun, restored
+from noetl_temporal.machine.state import Pending, PlaybookState, StepRun, restore_state
 from noetl_temporal.machine.steps import loops as step_loops
 from noetl_temporal.machine.steps.entry import deadline_id, emit_started, enter, is_admitted, new_run
 from noetl_temporal.machine.steps.execution import Execution
@@ -67,7 +67,7 @@ class Machine(Looping):
         limit: int = INLINE_BYTES,
         secrets_key: str = "",
     ) -> None:
-        machine_state = state if isinstance(state, PlaybookState) else _restored(state)
+        machine_state = state if isinstance(state, PlaybookState) else _restore_state(state)
         self.graph = graph
         self.execution_id = execution_id
         self._plan = self._new_plan(graph)
@@ -90,7 +90,7 @@ class Machine(Looping):
         return runs
 
     def move_slots(self, seed: int) -> None:
-        """After a reset of this run or its caller: its chunks must not share id slots with those before it."""
+        """Move the id slots of chunks after a reset of this run or its caller: they must differ from earlier ones."""
         self.state.first_slot = step_loops.moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
@@ -106,10 +106,10 @@ class Machine(Looping):
             self._fail("timeout", "playbook", f"the playbook timed out after {seconds:g} s")
             self._stop("timeout")
 
-    def _limit_reached(self, event: LimitReached) -> None:
+    def _limit_reached(self, fact: LimitReached) -> None:
         if self.state.stop is None:
-            self._fail("too_large", "playbook", event.message)
-            self._stop("limit", event.message)
+            self._fail("too_large", "playbook", fact.message)
+            self._stop("limit", fact.message)
 
     def _fail(self, kind: str, step: str, message: str) -> None:
         span = self.graph.steps[step if step in self.graph.steps else self.graph.entry].span
@@ -244,22 +244,22 @@ class Machine(Looping):
         state = self.state
         if self._limit <= INLINE_BYTES or state.stop is not None or _VALUES in state.pending:
             return
-        given = large_values.begin_storing(state)
-        if given:
+        values = large_values.begin_storing(state)
+        if values:
             state.pending[_VALUES] = Pending("store", "")
-            self._journal.send(StoreValues(_VALUES, tuple(given), f"{len(given)} large values"))
+            self._journal.send(StoreValues(_VALUES, tuple(values), f"{len(values)} large values"))
 
     def _drop_values(self) -> None:
         """The machine ends: do not wait for values to be stored."""
         if self.state.pending.pop(_VALUES, None) is not None:
             self._journal.send(Cancel(_VALUES))
 
-    def _values_stored(self, owner: str, event: ValuesStored) -> None:
+    def _values_stored(self, owner: str, fact: ValuesStored) -> None:
         """The items and scope of a loop, or large values of the run, were stored: drop them, unless that failed."""
         if not owner:
-            large_values.finish_storing(self.state, None if event.error else event.kept)
+            large_values.finish_storing(self.state, None if fact.error else fact.kept)
             return
-        self._items_stored(self._runs[owner], event)
+        self._items_stored(self._runs[owner], fact)
 
     def _run_ended(self, run: StepRun, end: End, kind: str) -> None:
         self._end_or_hold(run, end, kind)
@@ -284,14 +284,14 @@ class Machine(Looping):
         if others:
             self._running[run.step] = others
 
-    def _move_token(self, ended: StepExit) -> None:
+    def _move_token(self, step_exit: StepExit) -> None:
         """Move the token of a step run that has ended."""
-        if ended.step == self.graph.final:
+        if step_exit.step == self.graph.final:
             self._finish()
             return
-        if ended.fail_fast:
-            self._stop("fail_fast", f"step {ended.step!r} failed")
-        self.state.arrivals.extend((target, ended.step) for target in ended.targets)
+        if step_exit.fail_fast:
+            self._stop("fail_fast", f"step {step_exit.step!r} failed")
+        self.state.arrivals.extend((target, step_exit.step) for target in step_exit.targets)
 
     # ---- stopping and ending --------------------------------------------------------------------------------------
 
@@ -323,5 +323,5 @@ class Machine(Looping):
         self._journal.warn(message, self.graph.source.path, "playbook", self.state.playbook_id)
 
 
-def _restored(snapshot: Json) -> PlaybookState:
-    return PlaybookState() if snapshot is None else restored(snapshot, PlaybookState)
+def _restore_state(snapshot: Json) -> PlaybookState:
+    return PlaybookState() if snapshot is None else restore_state(snapshot, PlaybookState)

@@ -16,7 +16,7 @@ from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import CallRule, RuleWarning
-from noetl_temporal.machine.undefined import unmatched
+from noetl_temporal.machine.undefined import unmatched_warning
 
 __all__ = ["Decision", "RuleError", "allows", "decide", "delay_of", "is_last_page"]
 
@@ -69,7 +69,7 @@ def decide(
                 templates.predicate(rule.when, scope) if rule.when is not None else templates.PredicateResult(True)
             )
             unknown.extend(verdict.indeterminate)
-            if status == "ok" and rule.when is not None and (message := unmatched(rule.when, scope, verdict)):
+            if status == "ok" and rule.when is not None and (message := unmatched_warning(rule.when, scope, verdict)):
                 mistakes.append(RuleWarning(rule.index, message))
             if verdict.matched:
                 decision = _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
@@ -85,7 +85,7 @@ def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:
         return True
     if guard.on not in ("any", status):
         return False
-    if any(templates.predicate(one.source, scope, one.span).matched for one in guard.unless):
+    if any(templates.predicate(condition.source, scope, condition.span).matched for condition in guard.unless):
         return False
     return guard.when is None or templates.predicate(guard.when.source, scope, guard.when.span).matched
 
@@ -110,7 +110,7 @@ def is_last_page(rules: Sequence[CallRule], decision: Decision, scope: Mapping[s
     """Whether the rule that matched would call for another page, but allows no more than there are."""
     if decision.do != "again":
         return False
-    rule = next(one for one in rules if one.index == decision.rule)
+    rule = next(candidate for candidate in rules if candidate.index == decision.rule)
     try:
         return (page or 1) >= _count_of(rule.attempts, scope, defaults.PAGES)
     except TemplateFailure:
@@ -131,18 +131,18 @@ def delay_of(rule: CallRule, attempt: int, jitter: float = 0.0, scope: Mapping[s
 
 
 def _count_of(value: Value | None, scope: Mapping[str, Any], default: int) -> int:
-    found = None if value is None else templates.render(value, scope)
-    if value is None or found is None:
+    number = None if value is None else templates.render(value, scope)
+    if value is None or number is None:
         return default
-    return quantities.count(found, "attempts", _place(value))
+    return quantities.count(number, "attempts", _span_of(value))
 
 
-def _seconds_of(value: Value | None, what: str, scope: Mapping[str, Any]) -> float | None:
-    found = None if value is None else templates.render(value, scope)
-    return None if value is None or found is None else quantities.seconds(found, what, _place(value))
+def _seconds_of(value: Value | None, field: str, scope: Mapping[str, Any]) -> float | None:
+    number = None if value is None else templates.render(value, scope)
+    return None if value is None or number is None else quantities.seconds(number, field, _span_of(value))
 
 
-def _place(value: Value) -> Span | None:
+def _span_of(value: Value) -> Span | None:
     return next(iter(value.templates.values()), None)
 
 

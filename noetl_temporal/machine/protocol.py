@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     ChunkFinished,
     Continued,
     Decided,
-    Event,
+    Fact,
     HoldRequested,
     LimitReached,
     PauseRequested,
@@ -30,19 +30,19 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.state import MachineState
 
-__all__ = ["ADMITTED", "ANSWERED", "completed_id", "unexpected"]
+__all__ = ["ADMITTED", "ANSWERED", "completed_id", "rejection_reason"]
 
 _CONTROL = (CancelRequested, LimitReached, HoldRequested, ReturnRequested, Continued, Resumed)
 _OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
-ADMITTED: Mapping[str, tuple[type[Event], ...]] = {
+ADMITTED: Mapping[str, tuple[type[Fact], ...]] = {
     "new": (Started,),
     "running": (ToolFinished, ChunkFinished, TimerFired, ValuesStored, ValueLoaded, *_OF_PEOPLE, *_OF_WAITS, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
 
-ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
+ANSWERED: Mapping[type[Fact], tuple[str, ...]] = {
     ToolFinished: ("call",),
     ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline", "wait", "hold"),
@@ -52,32 +52,32 @@ ANSWERED: Mapping[type[Event], tuple[str, ...]] = {
 """Fact -> the kinds of Pending that it ends."""
 
 
-def completed_id(event: Event) -> str | None:
+def completed_id(fact: Fact) -> str | None:
     """Return the id of the pending operation that the fact completes; None for other facts."""
-    match event:
+    match fact:
         case ToolFinished():
-            return event.call_id
+            return fact.call_id
         case ChunkFinished():
-            return event.chunk_id
+            return fact.chunk_id
         case TimerFired():
-            return event.timer_id
+            return fact.timer_id
         case ValuesStored():
-            return event.store_id
+            return fact.store_id
         case ValueLoaded():
-            return event.load_id
+            return fact.load_id
         case _:
             return None
 
 
-def unexpected(event: Event, state: MachineState) -> str | None:
+def rejection_reason(fact: Fact, state: MachineState) -> str | None:
     """Return why the fact is not accepted; None if it is.
 
     A timer or stored value that is not pending is accepted: it may arrive just after it was cancelled.
     """
-    kind = type(event)
+    kind = type(fact)
     if kind not in ADMITTED[state.phase]:
         return f"{kind.__name__} while the machine is {state.phase}"
-    id_ = completed_id(event)
+    id_ = completed_id(fact)
     if id_ is None:
         return None
     operation = state.pending.get(id_) or state.timers.get(id_)

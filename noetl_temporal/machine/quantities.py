@@ -28,39 +28,39 @@ _TEXT_SHOWN = 40
 _DIGITS_SHOWN = 2**63
 
 
-def seconds(value: Json, what: str, span: Span | None) -> float:
+def seconds(value: Json, field: str, span: Span | None) -> float:
     """Return a duration in seconds, from 0 to ten years: a number, or a text such as ``30s``, ``1.5m``, ``500ms``, ``2
     h``.
 
-    ``what`` names the field in the failure: ``delay``. Raises TemplateFailure for anything else.
+    ``field`` names the field in the failure: ``delay``. Raises TemplateFailure for anything else.
     """
-    found = _number(value, duration)
-    if found is None or math.isnan(found):
-        raise _failure(what, value, "seconds or a duration like 30s", span)
-    if found < 0:
-        raise _failure(what, value, "0 seconds or more", span)
-    if found > MAX_SECONDS:
-        raise _failure(what, value, "a duration of at most 10 years", span)
-    return found
+    number = _number(value, duration)
+    if number is None or math.isnan(number):
+        raise _failure(field, value, "seconds or a duration like 30s", span)
+    if number < 0:
+        raise _failure(field, value, "0 seconds or more", span)
+    if number > MAX_SECONDS:
+        raise _failure(field, value, "a duration of at most 10 years", span)
+    return number
 
 
-def count(value: Json, what: str, span: Span | None, minimum: int = 0) -> int:
+def count(value: Json, field: str, span: Span | None, minimum: int = 0) -> int:
     """Return a whole number from ``minimum`` to ``MAX_COUNT``: 3, 3.0 or ``"3"``. Raises TemplateFailure for
     anything else.
     """
-    found = _number(value, numeral)
-    if found is None or math.isnan(found):
-        raise _failure(what, value, "a whole number", span)
-    if found < minimum:
-        raise _failure(what, value, f"a whole number of {minimum} or more", span)
-    if found > MAX_COUNT:
-        raise _failure(what, value, f"a whole number of at most {MAX_COUNT:,}", span)
-    if not found.is_integer():
-        raise _failure(what, value, "a whole number", span)
-    return int(found)
+    number = _number(value, numeral)
+    if number is None or math.isnan(number):
+        raise _failure(field, value, "a whole number", span)
+    if number < minimum:
+        raise _failure(field, value, f"a whole number of {minimum} or more", span)
+    if number > MAX_COUNT:
+        raise _failure(field, value, f"a whole number of at most {MAX_COUNT:,}", span)
+    if not number.is_integer():
+        raise _failure(field, value, "a whole number", span)
+    return int(number)
 
 
-def flag(value: Json, what: str, span: Span | None) -> bool:
+def flag(value: Json, field: str, span: Span | None) -> bool:
     """Return a boolean, also as 1, 0, or the words yes, no, true and false.
 
     Raises TemplateFailure for anything else.
@@ -72,15 +72,15 @@ def flag(value: Json, what: str, span: Span | None) -> bool:
         return True
     if word in FALSE_WORDS or (word is None and _number(value, numeral) == 0):
         return False
-    raise _failure(what, value, "true or false", span)
+    raise _failure(field, value, "true or false", span)
 
 
-def word(value: Json, what: str, meanings: Mapping[str, Meaning], span: Span | None) -> Meaning:
+def word(value: Json, field: str, meanings: Mapping[str, Meaning], span: Span | None) -> Meaning:
     """Return the meaning of one of several words. Raises TemplateFailure for anything else."""
     if isinstance(value, str) and value in meanings:
         return meanings[value]
     *others, last = meanings
-    raise _failure(what, value, f"{', '.join(others)} or {last}", span)
+    raise _failure(field, value, f"{', '.join(others)} or {last}", span)
 
 
 def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None:
@@ -97,11 +97,11 @@ def _number(value: Json, of_text: Callable[[str], float | None]) -> float | None
         return math.copysign(math.inf, value > 0 or -1)
 
 
-def _failure(what: str, value: Json, expected: str, span: Span | None) -> TemplateFailure:
-    return TemplateFailure(f"{what} is {_abbreviated(value)}, expected {expected}", span)
+def _failure(field: str, value: Json, expected: str, span: Span | None) -> TemplateFailure:
+    return TemplateFailure(f"{field} is {_abbreviate(value)}, expected {expected}", span)
 
 
-def _abbreviated(value: Json) -> str:
+def _abbreviate(value: Json) -> str:
     """Return the value, abbreviated.
 
     The contents of a list or a mapping are not shown: they may be large, or secret.

@@ -39,11 +39,11 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
 
 
 def later(
-    some: Mapping[str, tuple[int, StepRecord]], more: Mapping[str, tuple[int, StepRecord]]
+    records: Mapping[str, tuple[int, StepRecord]], more: Mapping[str, tuple[int, StepRecord]]
 ) -> dict[str, tuple[int, StepRecord]]:
-    """For each step, the record of the iteration with the higher index."""
-    found = dict(some)
-    for name, one in more.items():
-        if name not in found or found[name][0] <= one[0]:
-            found[name] = one
-    return found
+    """Return for each step the record of the iteration with the higher index."""
+    latest = dict(records)
+    for name, entry in more.items():
+        if name not in latest or latest[name][0] <= entry[0]:
+            latest[name] = entry
+    return latest

@@ -3,7 +3,7 @@ there (semantics.md 43).
 
 How it works. The earlier run's recorded facts are fed to a machine once more (earlier_run.py). Just before the
 step's first start its state has exactly what the templates of that step saw: results, ``ctx``, ``vars``, the workload
-as it was rendered, failures, and signals that no step has taken. ``facts_before`` keeps these and leaves out what
+as it was rendered, failures, and signals that no step has taken. ``state_before`` keeps these and leaves out what
 belongs to that run alone: ids, timers, requests. The tokens are the step's own, those on their way, and those that
 wait at joins.
 
@@ -21,15 +21,15 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import MARK, format_reference, references_in
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.records import StepRecord
-from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restored, state_snapshot
+from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restore_state, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import logged_result, with_row, without_row
 from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
-__all__ = ["emit_reused", "facts_before", "problem_before", "region_of", "reuse_state"]
+__all__ = ["emit_reused", "problem_before", "region_of", "reuse_state", "state_before"]
 
 _PAYLOAD = "payload"
 """The root of values that a rerun takes from its own request, as it is the same."""
@@ -44,7 +44,7 @@ _REUSED_FIELDS = (
 
 def region_of(graph: Graph, step: str) -> str | None:
     """Return the loop over steps inside of which a step runs, once an item; None for any other step."""
-    return next((one.name for one in graph.steps.values() if one.loop and step in one.loop.region), None)
+    return next((each.name for each in graph.steps.values() if each.loop and step in each.loop.region), None)
 
 
 def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
@@ -59,26 +59,26 @@ def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
     return None
 
 
-def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
+def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
     """Return the state with which a rerun starts at ``step``, as plain JSON. ``problem_before`` must have found
     nothing.
     """
-    begun = [run.step for run in state.runs.values()]
-    counts = {name: count - begun.count(name) for name, count in state.counts.items()}
+    begun_steps = [run.step for run in state.runs.values()]
+    counts = {name: count - begun_steps.count(name) for name, count in state.counts.items()}
     origins = (state.leads if step == graph.final else None) or [""]
-    unmeasured = dict.fromkeys([*(one for one in state.keeping if one), *state.unmeasured])
+    unmeasured = dict.fromkeys([*(name for name in state.keeping if name), *state.unmeasured])
     earlier_state = PlaybookState(
         workload=state.workload,
         ctx=state.ctx,
         vars=state.vars,
-        kept={root: kept for root, kept in state.kept.items() if root != _PAYLOAD},
-        unmeasured=[one for one in unmeasured if not one.startswith((f"{_PAYLOAD}.", "workload."))],
+        kept={root: references for root, references in state.kept.items() if root != _PAYLOAD},
+        unmeasured=[name for name in unmeasured if not name.startswith((f"{_PAYLOAD}.", "workload."))],
         signals=state.signals,
-        records={name: _reused(one) for name, one in state.records.items()},
-        left={name: _reused(one) for name, one in state.left.items()},
-        inside={name: StepTally(one.status, reused=True) for name, one in state.inside.items()},
+        records={name: _as_reused(record) for name, record in state.records.items()},
+        left={name: _as_reused(record) for name, record in state.left.items()},
+        inside={name: StepTally(record.status, reused=True) for name, record in state.inside.items()},
         counts={name: count for name, count in counts.items() if count},
-        arrivals=[*((name, "") for name in begun), *((step, origin) for origin in origins), *state.arrivals],
+        arrivals=[*((name, "") for name in begun_steps), *((step, origin) for origin in origins), *state.arrivals],
         waiting=state.waiting,
         failures=state.failures,
         sizes=state.sizes,
@@ -91,14 +91,14 @@ def facts_before(graph: Graph, state: PlaybookState, step: str) -> Json:
 def reuse_state(state: PlaybookState, earlier: Earlier, secrets_key: str) -> None:
     """Begin with what an earlier run had. ``secrets_key`` is this run's, empty where the graph has no secrets."""
     snapshot = _reseal(earlier.state, earlier.secrets_key, secrets_key) if secrets_key else earlier.state
-    earlier_state = restored(cast("dict[str, Json]", snapshot), PlaybookState)
+    earlier_state = restore_state(cast("dict[str, Json]", snapshot), PlaybookState)
     for name in _REUSED_FIELDS:
         setattr(state, name, getattr(earlier_state, name))
 
 
 def emit_reused(execution: Execution, earlier: Earlier) -> None:
-    """An event for each step whose outcome was reused, in the playbook's order. The event has the result: the row that
-    the record names is in the log of the earlier run.
+    """Emit an event for each step whose outcome was reused, in the playbook's order. The event has the result: the row
+    that the record names is in the log of the earlier run.
     """
     records = {**execution.state.left, **execution.state.records}
     for name, step in execution.graph.steps.items():
@@ -129,7 +129,7 @@ def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:
     return run.id in state.ready and not has_begun and not graph.steps[run.step].enter
 
 
-def _reused(record: StepRecord) -> StepRecord:
+def _as_reused(record: StepRecord) -> StepRecord:
     """Return the record without the calls and the time, which are those of the earlier run."""
     return replace(record, attempts=0, retries=0, iterations={}, spent=TimeSpent(), reused=True)
 
@@ -142,16 +142,16 @@ def _reseal(value: Any, old: str, new: str) -> Any:
         case str() if MARK in value:
             return _with_references(value, old, new)
         case list():
-            return [_reseal(one, old, new) for one in cast("list[Json]", value)]
+            return [_reseal(item, old, new) for item in cast("list[Json]", value)]
         case dict():
-            return {name: _reseal(one, old, new) for name, one in cast("Mapping[str, Json]", value).items()}
+            return {name: _reseal(item, old, new) for name, item in cast("Mapping[str, Json]", value).items()}
         case _:
             return value
 
 
 def _with_references(text: str, old: str, new: str) -> str:
     parts, end = list[str](), 0
-    for found in references_in(text, old):
-        parts += [text[end : found.start], format_reference(found.reference, new)]
-        end = found.end
+    for match in references_in(text, old):
+        parts += [text[end : match.start], format_reference(match.reference, new)]
+        end = match.end
     return "".join([*parts, text[end:]])

@@ -51,11 +51,11 @@ class Runs(dict[str, R]):
         return run
 
     def get_mutable(self, id_: str) -> R | None:
-        """The run; None if there is none with this id."""
+        """Return the run; None if there is none with this id."""
         return None if super().get(id_) is None else self[id_]
 
     def all_mutable(self) -> list[R]:
-        """All runs, in the order in which they began."""
+        """Return all runs, in the order in which they began."""
         return [self[id_] for id_ in self]
 
 
@@ -88,15 +88,15 @@ def _struct_copier(kind: type[msgspec.Struct], *, without: str = "") -> _Copier:
     if not copiers:
         return copy
 
-    def copied(value: msgspec.Struct) -> msgspec.Struct:
+    def copy_struct(value: msgspec.Struct) -> msgspec.Struct:
         new = copy(value)
         for name, copier in copiers.items():
-            found = getattr(value, name)
-            if found is not None:
-                setattr(new, name, copier(found))
+            field = getattr(value, name)
+            if field is not None:
+                setattr(new, name, copier(field))
         return new
 
-    return copied
+    return copy_struct
 
 
 def _copier(hint: Any) -> _Copier | None:
@@ -109,25 +109,25 @@ def _copier(hint: Any) -> _Copier | None:
     if origin is dict:
         return _of_dict(_copier(arguments[1]))
     if hint in _RECURSIVE:
-        return _copied_recursively
+        return _copy_recursively
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct) and not hint.__struct_config__.frozen:
         return _struct_copier(hint)
     return None
 
 
-def _copied_recursively(value: msgspec.Struct) -> msgspec.Struct:
+def _copy_recursively(value: msgspec.Struct) -> msgspec.Struct:
     """Return a copy of a value of a recursive type."""
     return cast("msgspec.Struct", _struct_copier(type(value))(value))
 
 
 def _of_union(arguments: tuple[Any, ...]) -> _Copier | None:
     """Return a copier for an optional type."""
-    return next((copier for one in arguments if one is not NoneType and (copier := _copier(one)) is not None), None)
+    return next((copier for kind in arguments if kind is not NoneType and (copier := _copier(kind)) is not None), None)
 
 
 def _of_list(inner: _Copier | None) -> _Copier:
-    return list if inner is None else lambda value: [inner(one) for one in value]
+    return list if inner is None else lambda value: [inner(item) for item in value]
 
 
 def _of_dict(inner: _Copier | None) -> _Copier:
-    return dict if inner is None else lambda value: {key: inner(one) for key, one in value.items()}
+    return dict if inner is None else lambda value: {key: inner(item) for key, item in value.items()}

@@ -10,7 +10,7 @@ import msgspec
 from noetl_compiler import templates
 from noetl_compiler.graph import AdmitRule, Arc, Json, Route, Template
 from noetl_temporal.machine.condition_warning import ConditionWarning
-from noetl_temporal.machine.undefined import unmatched
+from noetl_temporal.machine.undefined import unmatched_warning
 
 __all__ = ["Admission", "Boundary", "Selection", "admit", "fixed_selection", "select"]
 
@@ -45,20 +45,20 @@ def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Select
     """Return the arcs of a route that match. ``exclusive`` stops at the first match in the order of the YAML; arcs for
     another outcome are not evaluated.
     """
-    selected: list[Arc] = []
-    evaluated: list[dict[str, Json]] = []
+    arcs: list[Arc] = []
+    decisions: list[dict[str, Json]] = []
     mistakes: list[ConditionWarning] = []
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
         result = _evaluate(arc.when, scope, mistakes)
-        evaluated.append(_decision_record(arc, result))
+        decisions.append(_decision_record(arc, result))
         if result.matched:
-            selected.append(arc)
+            arcs.append(arc)
             if route.mode == "exclusive":
                 break
-    targets = tuple(arc.to for arc in selected)
-    return Selection(tuple(selected), tuple(evaluated), tuple(mistakes), targets)
+    targets = tuple(arc.to for arc in arcs)
+    return Selection(tuple(arcs), tuple(decisions), tuple(mistakes), targets)
 
 
 def _evaluate(
@@ -67,7 +67,7 @@ def _evaluate(
     if when is None:
         return _NO_CONDITION
     result = templates.predicate(when.source, scope, when.span)
-    message = unmatched(when.source, scope, result)
+    message = unmatched_warning(when.source, scope, result)
     if message is not None:
         mistakes.append(ConditionWarning(message, when.span))
     return result

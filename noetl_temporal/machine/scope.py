@@ -69,7 +69,7 @@ class Chain(Mapping[str, Any]):
         return sum(1 for _ in self)
 
     def materialise(self) -> Json:
-        """All names; inner layers shadow outer ones."""
+        """Return all names; inner layers shadow outer ones."""
         return {name: self[name] for name in self}
 
 
@@ -102,34 +102,34 @@ class LazyNames(Mapping[str, Any]):
         return len(self._computed_names())
 
     def materialise(self) -> Json:
-        """All names."""
+        """Return all names."""
         return {name: self[name] for name in self}
 
 
 class Beside(Mapping[str, Any]):
     """A mapping with more names beside its own, which are looked up one by one: as a whole it is its own names."""
 
-    __slots__ = ("_more", "_own")
+    __slots__ = ("_more", "_names")
 
-    def __init__(self, own: Mapping[str, Any], more: Callable[[], Mapping[str, Any]]) -> None:
-        self._own = own
+    def __init__(self, names: Mapping[str, Any], more: Callable[[], Mapping[str, Any]]) -> None:
+        self._names = names
         self._more = more
 
     def __getitem__(self, key: str) -> Any:
-        return read_value(self._own[key] if key in self._own else self._more()[key])
+        return read_value(self._names[key] if key in self._names else self._more()[key])
 
     def __contains__(self, key: object) -> bool:
-        return key in self._own or key in self._more()
+        return key in self._names or key in self._more()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._own)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._own)
+        return len(self._names)
 
     def materialise(self) -> Json:
-        """The mapping's own names."""
-        return {name: self[name] for name in self._own}
+        """Return the mapping's own names."""
+        return {name: self[name] for name in self._names}
 
 
 def _nothing() -> Mapping[str, Any]:
@@ -137,19 +137,19 @@ def _nothing() -> Mapping[str, Any]:
 
 
 def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int = 1) -> dict[str, Any]:
-    """The names of a finished call, the same for rules, sinks, ``set``, ``patch`` and arcs.
+    """Return the names of a finished call, the same for rules, sinks, ``set``, ``patch`` and arcs.
 
     ``error`` is bound only if there is one, so that ``error is defined`` works.
     """
-    view, seen = OutcomeView(kind, outcome), view_of(outcome, partial(result_view, kind))
+    view, result = OutcomeView(kind, outcome), view_of(outcome, partial(result_view, kind))
     names: dict[str, Any] = {
         "output": view,
         "outcome": view,
         "_outcome": view,
-        "result": seen,
-        "data": seen,
+        "result": result,
+        "data": result,
         "response": view_of(outcome, partial(response_view, kind)),
-        "this": _this_value(outcome, seen),
+        "this": _this_value(outcome, result),
         "success": outcome["status"] == "ok",
         "last_error": None,
         "attempt": attempt,
@@ -168,14 +168,14 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
     return names
 
 
-def _this_value(outcome: PlainOutcome, seen: Any) -> Any:
-    """``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
-    whole, result = {"data": seen, "result": seen}, outcome.get("result")
+def _this_value(outcome: PlainOutcome, view: Any) -> Any:
+    """Return ``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
+    whole, result = {"data": view, "result": view}, outcome.get("result")
     return Names({**result, **whole}) if isinstance(result, dict) else Names(whole)
 
 
 def call_names(
-    bound: OutcomeNames,
+    profile: OutcomeNames,
     step: str,
     kind: str,
     outcome: PlainOutcome,
@@ -183,28 +183,28 @@ def call_names(
     page: int = 1,
     around: Callable[[], Mapping[str, Any]] = _nothing,
 ) -> dict[str, Any]:
-    """The names of a finished call according to the names profile. ``around`` returns the scope of the call."""
-    if bound == "call" and outcome.get("page"):
+    """Return the names of a finished call according to the names profile. ``around`` returns the scope of the call."""
+    if profile == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
         kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
-    names = {**outcome_names(kind, outcome, attempt, page), **_step_after_call(bound, step, kind, outcome, around)}
-    if bound != "call":
+    names = {**outcome_names(kind, outcome, attempt, page), **_step_after_call(profile, step, kind, outcome, around)}
+    if profile != "call":
         return names
     if outcome["status"] == "ok":
         names["response"] = names["result"] = view_of(outcome, partial(call_view, kind))
     return {**names, **event_names(AFTER_CALL["ok" if outcome["status"] == "ok" else "error"], step, outcome)}
 
 
-def own_step(bound: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """``step``, if the profile has it: the name of the running step, and the results of steps by name."""
-    return {"step": Beside({"name": step, "data": None, "result": None}, results)} if bound == "step" else {}
+def own_step(profile: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """Return ``step``, if the profile has it: the name of the running step, and the results of steps by name."""
+    return {"step": Beside({"name": step, "data": None, "result": None}, results)} if profile == "step" else {}
 
 
 def _step_after_call(
-    bound: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
+    profile: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """``step`` after the call: it has the result."""
-    if bound != "step":
+    """Return ``step`` after the call: it has the result."""
+    if profile != "step":
         return {}
     result = view_of(outcome, partial(result_view, kind))
     return {"step": Beside(Names({"name": step, "data": result, "result": result}), lambda: around().get("step") or {})}
@@ -216,30 +216,31 @@ def _status_code(outcome: PlainOutcome) -> Json:
 
 
 def event_names(name: str, step: str, outcome: PlainOutcome | None) -> dict[str, Any]:
-    """The variable ``event`` of arcs."""
+    """Return the variable ``event`` of arcs."""
     payload = result_in(outcome) if outcome else None
     return {"event": Names({"name": EventName(name), "type": EventName(name), "step": step, "payload": payload})}
 
 
 def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
-    """The rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the configuration as
-    ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the call's result.
+    """Return the rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the
+    configuration as ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the
+    call's result.
     """
     names = mapping_of(config)
-    given = [name for name in ("params", "data") if name in names]
-    if "statement" not in names or not given:
+    value_names = [name for name in ("params", "data") if name in names]
+    if "statement" not in names or not value_names:
         return templates.render(config, scope) or {}
     values: dict[str, Json] = {}
-    seen: dict[str, Any] = {}
-    for name in given:
-        values |= templates.render(select_names(config, [name]), Chain(seen, scope))
-        seen.setdefault("params", values[name])
+    visible: dict[str, Any] = {}
+    for name in value_names:
+        values |= templates.render(select_names(config, [name]), Chain(visible, scope))
+        visible.setdefault("params", values[name])
     data: Json = values.get("data")
     if isinstance(data, dict):
         result: Any = scope.get("data")
         under = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else None
-        seen["data"] = ResultView(cast("dict[str, Json]", data), under)
-    others: Json = templates.render(without_names(config, given), Chain(seen, scope))
+        visible["data"] = ResultView(cast("dict[str, Json]", data), under)
+    others: Json = templates.render(without_names(config, value_names), Chain(visible, scope))
     return {**others, **values}
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.events import Earlier, Started
+from noetl_temporal.machine.facts import Earlier, Started
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.holding import Holding
@@ -40,32 +40,32 @@ class Starting(Holding):
     execution_id: int
     _keychain: Keychain
 
-    def _start(self, event: Started) -> None:
-        state, emit, path, earlier = self.state, self._journal.emit, self.graph.source.path, event.earlier
-        state.payload, state.return_step = event.payload, event.return_step
+    def _start(self, fact: Started) -> None:
+        state, emit, path, earlier = self.state, self._journal.emit, self.graph.source.path, fact.earlier
+        state.payload, state.return_step = fact.payload, fact.return_step
         origin = _rerun_origin(earlier)
-        requested = emit("playbook.execution.requested", path, "playbook", "PENDING", meta={**origin})
+        request_id = emit("playbook.execution.requested", path, "playbook", "PENDING", meta={**origin})
         try:
             if earlier is None:
-                state.workload = workload_of(self.graph.workload, event.payload, self.execution_id, event.at)
+                state.workload = workload_of(self.graph.workload, fact.payload, self.execution_id, fact.at)
                 state.arrivals.append((self.graph.entry, ""))
             else:
                 reuse_state(state, earlier, self._keychain.key)
-            large_values.keep_request_values(state, event.kept, has_workload=earlier is None)
+            large_values.keep_request_values(state, fact.kept, has_workload=earlier is None)
             large_values.mark_request_values(state)
-            seconds = self._seconds_of_playbook(event.at)
+            seconds = self._seconds_of_playbook(fact.at)
         except templates.TemplateFailure as failure:
-            self._refuse(failure, requested)
+            self._refuse(failure, request_id)
             return
         emit(
             "playbook.request.evaluated",
             path,
             "playbook",
             "COMPLETED",
-            parent=requested,
-            context=self._evaluated_workload(event),
+            parent=request_id,
+            context=self._evaluated_workload(fact),
         )
-        state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=requested, meta={**origin})
+        state.playbook_id = emit("playbook.started", path, "playbook", "STARTED", parent=request_id, meta={**origin})
         entry = self.graph.entry if earlier is None else earlier.step
         state.workflow_id = emit(
             "workflow.started", "workflow", "workflow", "STARTED", parent=state.playbook_id, entry=entry
@@ -75,10 +75,10 @@ class Starting(Holding):
         if seconds is not None:
             self._start_timer(DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
 
-    def _evaluated_workload(self, event: Started) -> dict[str, Json]:
+    def _evaluated_workload(self, fact: Started) -> dict[str, Json]:
         """Return the workload, unless it is what the playbook and the request say as they are."""
         workload, graph = self.state.workload, self.graph.workload
-        is_as_given = workload == {**(graph.data or {}), **event.payload}
+        is_as_given = workload == {**(graph.data or {}), **fact.payload}
         return {} if is_as_given else {"workload": abridge_values(workload, COMBINED_BYTES)}
 
     def _seconds_of_playbook(self, at: int) -> float | None:
@@ -86,13 +86,13 @@ class Starting(Holding):
         scope = playbook_scope(self.state, self.graph.names, self._keychain, self.execution_id, at, None, ())
         return seconds_of(limit, scope, "timeout")
 
-    def _refuse(self, failure: templates.TemplateFailure, requested: int) -> None:
+    def _refuse(self, failure: templates.TemplateFailure, request_id: int) -> None:
         """Fail the run, because the workload cannot be evaluated."""
         span = failure.span or self.graph.steps[self.graph.entry].span
         self._record_failure(failure_at(self.graph.source, "workload", template_outcome(failure), span))
         path, emit = self.graph.source.path, self._journal.emit
         for type_ in ("playbook.request.evaluated", "playbook.failed"):
-            emit(type_, path, "playbook", "FAILED", parent=requested, error=failure.message, span=span)
+            emit(type_, path, "playbook", "FAILED", parent=request_id, error=failure.message, span=span)
         self._finish()
 
     @abstractmethod

@@ -18,7 +18,7 @@ from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.commands import ClaimLimits, FrameLimits
 from noetl_temporal.machine.condition_warning import ConditionWarning
-from noetl_temporal.machine.events import ChunkReport, Event, PayloadRef
+from noetl_temporal.machine.facts import ChunkReport, Fact, PayloadRef
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops.items import Selection
@@ -49,7 +49,7 @@ __all__ = [
     "Stop",
     "TaskProgress",
     "TimerKind",
-    "restored",
+    "restore_state",
     "state_snapshot",
 ]
 
@@ -141,9 +141,9 @@ class Pending(msgspec.Struct, omit_defaults=True):
     stopped_at: int | None = None
     stopped_ms: int = 0
 
-    def limit(self, began: int) -> float:
-        """The seconds that a deadline allows, without the time for which it was suspended."""
-        return (self.due - self.stopped_ms - began) / 1000
+    def limit(self, started: int) -> float:
+        """Return the seconds that a deadline allows, without the time for which it was suspended."""
+        return (self.due - self.stopped_ms - started) / 1000
 
 
 class Stop(msgspec.Struct, omit_defaults=True):
@@ -257,8 +257,8 @@ class StepRun(Run, omit_defaults=True):
 
 class Settlement(msgspec.Struct, frozen=True):
     """Whether a claimed row is acknowledged or released, and how its iteration ended: ``status``, ``outcome``, ``task``
-    and ``span`` as in pipeline.End, ``kind`` that of its last tool. ``cause`` is what failed first in an iteration of
-    several steps.
+    and ``span`` as in task_executions.End, ``kind`` that of its last tool. ``cause`` is what failed first in an
+    iteration of several steps.
     """
 
     action: RowError
@@ -319,7 +319,7 @@ class Iteration(Run, omit_defaults=True):
 class Deferral(msgspec.Struct, frozen=True):
     """A fact that waits for the stored values that it ``needs``, by the ids of their loads."""
 
-    fact: Event
+    fact: Fact
     needs: dict[str, StoredRef]
 
 
@@ -429,18 +429,18 @@ class LoopState(MachineState, omit_defaults=True):
 
 
 def state_snapshot(state: MachineState) -> dict[str, Json]:
-    """The state as plain JSON, with the version of its format."""
+    """Return the state as plain JSON, with the version of its format."""
     return {"version": VERSION, **msgspec.to_builtins(state, str_keys=True)}
 
 
-def restored(snapshot: dict[str, Json], kind: type[S], *, strict: bool = True) -> S:
-    """The state in a snapshot; not ``strict`` if its keys may be other than text. Raises ValueError for another
+def restore_state(snapshot: dict[str, Json], kind: type[S], *, strict: bool = True) -> S:
+    """Return the state in a snapshot; not ``strict`` if its keys may be other than text. Raises ValueError for another
     version.
     """
-    found = snapshot.get("version", "without a number")
-    if found != VERSION:
+    version = snapshot.get("version", "without a number")
+    if version != VERSION:
         raise ValueError(
-            f"this run was saved in the format of snapshot version {found}, this build reads {VERSION}: "
+            f"this run was saved in the format of snapshot version {version}, this build reads {VERSION}: "
             "finish the run on its old workers"
         )
     return msgspec.convert(snapshot, kind, str_keys=True, strict=strict)

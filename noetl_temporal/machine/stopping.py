@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from noetl_temporal.machine.commands import Cancel
-from noetl_temporal.machine.events import CancelRequested
+from noetl_temporal.machine.facts import CancelRequested
 from noetl_temporal.machine.state import MachineState, Run, Stop
 from noetl_temporal.machine.waits.waiting import Waiting
 
@@ -35,10 +35,10 @@ R = TypeVar("R", bound=Run)
 class Stopping(Waiting[S, R], Generic[S, R]):
     """Stops the whole machine or one of its runs, and decides whether a run must not begin calls."""
 
-    def _cancel_requested(self, event: CancelRequested) -> None:
+    def _cancel_requested(self, fact: CancelRequested) -> None:
         self._unpause("", "cancelled")
         if self.state.stop is None:
-            self._stop("cancel", event.reason)
+            self._stop("cancel", fact.reason)
         if self.state.stop is not None:
             self.state.stop.cancels += 1
             self._cancel_stopped_runs()
@@ -93,7 +93,8 @@ class Stopping(Waiting[S, R], Generic[S, R]):
     def _cancel_storing(self, run: R) -> None:
         """Do not wait until the items of a stopping loop are stored."""
         pending = self.state.pending
-        for id_ in [id_ for id_, one in pending.items() if one.kind == "store" and one.owner == run.id]:
+        stores = [id_ for id_, operation in pending.items() if (operation.kind, operation.owner) == ("store", run.id)]
+        for id_ in stores:
             del pending[id_]
             self._journal.send(Cancel(id_))
             self._mark_ready(run)
@@ -117,6 +118,6 @@ class Stopping(Waiting[S, R], Generic[S, R]):
         """Whether the run is work of the stop itself."""
 
     def _chunks_of(self, run: R) -> Iterable[str]:
-        """The chunks in flight of the run's loop."""
+        """Return the chunks in flight of the run's loop."""
         del run
         return ()

@@ -31,7 +31,7 @@ __all__ = [
     "LoadedValues",
     "NotLoaded",
     "ReadingFrom",
-    "assembled",
+    "assemble_result",
     "combined_results",
     "load_id",
     "logged_result",
@@ -64,9 +64,9 @@ class NotLoaded(BaseException):
     it.
     """
 
-    def __init__(self, stored: StoredRef) -> None:
-        super().__init__(load_id(stored))
-        self.stored = stored
+    def __init__(self, reference: StoredRef) -> None:
+        super().__init__(load_id(reference))
+        self.stored = reference
 
 
 class LoadedValue(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -86,21 +86,21 @@ class LoadedValues(NamedTuple):
     limit: int
     missing: str = ""
 
-    def value(self, stored: StoredRef) -> Json:
+    def value(self, reference: StoredRef) -> Json:
         """Return the loaded value. Raises NotLoaded if it is not loaded, TemplateFailure if it cannot be."""
-        if stored.bytes > self.limit:
+        if reference.bytes > self.limit:
             raise TemplateFailure(
-                f"a stored value of {stored.bytes:,} bytes is too large to read (limit {self.limit:,} bytes): "
+                f"a stored value of {reference.bytes:,} bytes is too large to read (limit {self.limit:,} bytes): "
                 "read it back from a sink, or pass on less of it"
             )
-        found = self.loaded.get(load_id(stored))
-        if found is None and self.missing:
+        loaded = self.loaded.get(load_id(reference))
+        if loaded is None and self.missing:
             raise TemplateFailure(self.missing)
-        if found is None:
-            raise NotLoaded(stored)
-        if found.error:
-            raise TemplateFailure(found.error)
-        return found.value
+        if loaded is None:
+            raise NotLoaded(reference)
+        if loaded.error:
+            raise TemplateFailure(loaded.error)
+        return loaded.value
 
 
 _LOADED: ContextVar[LoadedValues | None] = ContextVar("loaded values", default=None)
@@ -123,16 +123,16 @@ class ReadingFrom:
         _LOADED.reset(self._token)
 
 
-def load_id(stored: StoredRef) -> str:
+def load_id(reference: StoredRef) -> str:
     """Return the id of the activity that loads the value; equal for equal values."""
-    identity = msgspec.json.encode((stored.parts, stored.is_one))
+    identity = msgspec.json.encode((reference.parts, reference.is_one))
     return f"load:{hashlib.sha256(identity).hexdigest()[:32]}"
 
 
 def stored_in(outcome: Mapping[str, Any]) -> StoredRef | None:
     """Return the reference to a stored result; None if the outcome contains the result."""
-    found = outcome.get("stored")
-    return None if found is None else msgspec.convert(found, StoredRef)
+    reference = outcome.get("stored")
+    return None if reference is None else msgspec.convert(reference, StoredRef)
 
 
 def with_result(outcome: PlainOutcome, result: Json) -> PlainOutcome:
@@ -140,12 +140,13 @@ def with_result(outcome: PlainOutcome, result: Json) -> PlainOutcome:
     return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "result": result}
 
 
-def with_stored(outcome: PlainOutcome, stored: StoredRef | None) -> PlainOutcome:
+def with_stored(outcome: PlainOutcome, reference: StoredRef | None) -> PlainOutcome:
     """Return the outcome with this reference instead of its result. References in the outcome of a tool are removed."""
-    if stored is None:
-        given = outcome.keys().isdisjoint(_REFERENCES)
-        return outcome if given else {name: value for name, value in outcome.items() if name not in _REFERENCES}
-    return {**{name: value for name, value in outcome.items() if name not in _RESULT_KEYS}, "stored": _builtins(stored)}
+    if reference is None:
+        has_result = outcome.keys().isdisjoint(_REFERENCES)
+        return outcome if has_result else {name: value for name, value in outcome.items() if name not in _REFERENCES}
+    others = {name: value for name, value in outcome.items() if name not in _RESULT_KEYS}
+    return {**others, "stored": _builtins(reference)}
 
 
 def result_alone(outcome: Mapping[str, Any]) -> PlainOutcome:
@@ -154,13 +155,13 @@ def result_alone(outcome: Mapping[str, Any]) -> PlainOutcome:
 
 
 def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
-    """``view`` of the result; if the result is stored, deferred until a template reads it."""
-    stored = stored_in(outcome)
-    if stored is None:
+    """Return ``view`` of the result; if the result is stored, deferred until a template reads it."""
+    reference = stored_in(outcome)
+    if reference is None:
         return view(outcome.get("result"))
-    if stored.under:
-        return view(with_deferred(stored.beside, {stored.under: stored}))
-    return Deferred(lambda: view(stored_value(stored)))
+    if reference.under:
+        return view(with_deferred(reference.beside, {reference.under: reference}))
+    return Deferred(lambda: view(stored_value(reference)))
 
 
 def result_in(outcome: Mapping[str, Any]) -> Any:
@@ -170,10 +171,10 @@ def result_in(outcome: Mapping[str, Any]) -> Any:
 
 def whole_result(outcome: Mapping[str, Any]) -> Json:
     """Return the result as plain JSON. Raises NotLoaded, TemplateFailure."""
-    stored = stored_in(outcome)
-    if stored is None:
+    reference = stored_in(outcome)
+    if reference is None:
         return outcome.get("result")
-    return assembled(stored, stored_value(stored))
+    return assemble_result(reference, stored_value(reference))
 
 
 def with_row(outcome: PlainOutcome, row: int) -> PlainOutcome:
@@ -243,7 +244,7 @@ def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, d
 
 
 def _or_reference(outcome: Mapping[str, Any], limit: int) -> Json:
-    """The result, or where it is in the log if it is stored or has more than ``limit`` bytes."""
+    """Return the result, or where it is in the log if it is stored or has more than ``limit`` bytes."""
     size = _size_over(outcome, limit)
     if size is None:
         return outcome.get("result")
@@ -256,22 +257,22 @@ def _bytes_of(value: Json) -> int:
     return len(msgspec.json.encode(value))
 
 
-def assembled(stored: StoredRef, value: Any) -> Any:
+def assemble_result(reference: StoredRef, value: Any) -> Any:
     """Return the result whose stored part is ``value``."""
-    return with_values_at(stored.beside, {stored.under: value}) if stored.under else value
+    return with_values_at(reference.beside, {reference.under: value}) if reference.under else value
 
 
-def with_deferred(values: Mapping[str, Any], kept: Mapping[str, StoredRef], place: str = "") -> Names:
-    """Return the mapping at ``place``, in which the stored values, by their JSON pointers, are deferred."""
-    found: dict[str, Any] = {}
+def with_deferred(values: Mapping[str, Any], references: Mapping[str, StoredRef], parent: str = "") -> Names:
+    """Return the mapping at the JSON pointer ``parent``, in which the values that have a reference are deferred."""
+    members: dict[str, Any] = {}
     for name, value in values.items():
-        here = pointer(place, name)
-        if here in kept:
-            value = Deferred(partial(stored_value, kept[here]))
-        elif isinstance(value, dict) and any(one.startswith(f"{here}/") for one in kept):
-            value = with_deferred(cast("dict[str, Any]", value), kept, here)
-        found[name] = value
-    return Names(found)
+        member = pointer(parent, name)
+        if member in references:
+            value = Deferred(partial(stored_value, references[member]))
+        elif isinstance(value, dict) and any(other.startswith(f"{member}/") for other in references):
+            value = with_deferred(cast("dict[str, Any]", value), references, member)
+        members[name] = value
+    return Names(members)
 
 
 def stored_list(read: Callable[[], Json]) -> StoredRef | None:
@@ -282,26 +283,26 @@ def stored_list(read: Callable[[], Json]) -> StoredRef | None:
     with ReadingFrom(LoadedValues({}, sys.maxsize)):
         try:
             read()
-        except NotLoaded as found:
-            stored = found.stored
+        except NotLoaded as error:
+            reference = error.stored
         else:
             return None
-    if stored.is_one or not all(part.key and part.count for part in stored.parts):
+    if reference.is_one or not all(part.key and part.count for part in reference.parts):
         return None
-    with ReadingFrom(LoadedValues({load_id(stored): LoadedValue(_STAND_IN)}, sys.maxsize)):
+    with ReadingFrom(LoadedValues({load_id(reference): LoadedValue(_STAND_IN)}, sys.maxsize)):
         try:
-            return stored if read() == _STAND_IN else None
+            return reference if read() == _STAND_IN else None
         except (NotLoaded, TemplateFailure):
             return None
 
 
-def stored_value(stored: StoredRef) -> Json:
+def stored_value(reference: StoredRef) -> Json:
     """Return the stored value. Raises NotLoaded, TemplateFailure."""
-    here = _LOADED.get()
-    if here is None:
-        raise NotLoaded(stored)
-    return here.value(stored)
+    loaded = _LOADED.get()
+    if loaded is None:
+        raise NotLoaded(reference)
+    return loaded.value(reference)
 
 
-def _builtins(stored: StoredRef) -> dict[str, Json]:
-    return cast("dict[str, Json]", msgspec.to_builtins(stored))
+def _builtins(reference: StoredRef) -> dict[str, Json]:
+    return cast("dict[str, Json]", msgspec.to_builtins(reference))

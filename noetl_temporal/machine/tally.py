@@ -22,9 +22,9 @@ class TimeSpent(msgspec.Struct, frozen=True, omit_defaults=True):
     until: int = 0
 
     @classmethod
-    def of_run(cls, began: int, ended: int) -> TimeSpent:
+    def of_run(cls, started: int, end: int) -> TimeSpent:
         """Return the time of one run."""
-        return cls(ended - began, began, ended)
+        return cls(end - started, started, end)
 
     @property
     def seconds(self) -> float:
@@ -54,24 +54,24 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
     reused: bool = False
 
 
-def add_tallies(found: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
+def add_tallies(tallies: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
     """Return the sum of both, by step."""
-    return {**found, **{name: _add_tally(found.get(name), one) for name, one in more.items()}}
+    return {**tallies, **{name: _add_tally(tallies.get(name), tally) for name, tally in more.items()}}
 
 
-def _add_tally(found: StepTally | None, more: StepTally) -> StepTally:
-    if found is None:
+def _add_tally(tally: StepTally | None, more: StepTally) -> StepTally:
+    if tally is None:
         return more
-    status = max(_BY_WEIGHT.index(found.status), _BY_WEIGHT.index(more.status))
+    status = max(_BY_WEIGHT.index(tally.status), _BY_WEIGHT.index(more.status))
     return StepTally(
         _BY_WEIGHT[status],
-        found.attempts + more.attempts,
-        found.retries + more.retries,
-        add_counts(found.iterations, more.iterations),
-        found.spent.plus(more.spent),
+        tally.attempts + more.attempts,
+        tally.retries + more.retries,
+        add_counts(tally.iterations, more.iterations),
+        tally.spent.plus(more.spent),
     )
 
 
-def add_counts(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+def add_counts(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     """Return the sums, by name."""
-    return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}
+    return {name: counts.get(name, 0) + more.get(name, 0) for name in {**counts, **more}}

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from typing import Generic, TypeVar
 
 from noetl_temporal.machine.commands import Cancel, PauseChildren, StartTimer
-from noetl_temporal.machine.events import PauseRequested, UnpauseRequested
+from noetl_temporal.machine.facts import PauseRequested, UnpauseRequested
 from noetl_temporal.machine.intake import Intake
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.machine.state import MachineState, Pending, Run, TimerKind
@@ -31,18 +31,18 @@ class Timing(Intake[S, R], Generic[S, R]):
         """Whether nothing begins until the run is resumed."""
         return self.state.pause is not None
 
-    def _apply_pause(self, event: PauseRequested | UnpauseRequested) -> None:
-        if isinstance(event, PauseRequested):
-            self._pause(event)
+    def _apply_pause(self, fact: PauseRequested | UnpauseRequested) -> None:
+        if isinstance(fact, PauseRequested):
+            self._pause(fact)
         else:
-            self._unpause(event.by, event.reason)
+            self._unpause(fact.by, fact.reason)
 
-    def _pause(self, event: PauseRequested) -> None:
+    def _pause(self, fact: PauseRequested) -> None:
         """Pause the run, unless it is stopping."""
         if self.state.pause is None and self.state.stop is None:
-            self.state.pause = Pause(event.at, event.by, event.reason)
-            self._emit_pause("playbook.paused", "PAUSED", event.by, event.reason)
-            self._journal.send(PauseChildren(True, event.by, event.reason))
+            self.state.pause = Pause(fact.at, fact.by, fact.reason)
+            self._emit_pause("playbook.paused", "PAUSED", fact.by, fact.reason)
+            self._journal.send(PauseChildren(True, fact.by, fact.reason))
             self._adjust_deadlines()
 
     def _unpause(self, by: str, reason: str) -> None:
@@ -94,4 +94,4 @@ class Timing(Intake[S, R], Generic[S, R]):
 
     @abstractmethod
     def _runs_with_holds(self) -> set[str]:
-        """The owners of deadlines that are suspended because a step is held."""
+        """Return the owners of deadlines that are suspended because a step is held."""

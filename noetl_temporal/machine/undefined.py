@@ -14,7 +14,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import NamesProfile
 from noetl_compiler.language.names import OPTIONAL_OUTCOME_NAMES
 
-__all__ = ["is_reported", "left_out", "undefined_name", "unmatched"]
+__all__ = ["is_reported", "left_out", "undefined_name", "unmatched_warning"]
 
 
 def undefined_name(verdict: templates.PredicateResult) -> str | None:
@@ -24,7 +24,7 @@ def undefined_name(verdict: templates.PredicateResult) -> str | None:
     return verdict.indeterminate[0]
 
 
-def unmatched(source: str, scope: Mapping[str, Any], verdict: templates.PredicateResult) -> str | None:
+def unmatched_warning(source: str, scope: Mapping[str, Any], verdict: templates.PredicateResult) -> str | None:
     """Return the warning about the condition of a route, rule or admission; None if there is none."""
     name = undefined_name(verdict)
     if name is None:

@@ -10,7 +10,7 @@ import re
 from noetl_compiler.graph import Json, Rule
 from noetl_temporal.machine.call import PlainOutcome
 
-__all__ = ["ENDS", "unhandled"]
+__all__ = ["ENDS", "unhandled_warning"]
 
 ENDS = frozenset({"continue", "break", "jump"})
 """Actions after which the step continues or succeeds."""
@@ -20,7 +20,7 @@ _LONGEST = 300
 """Maximum length of the error message, in characters."""
 
 
-def unhandled(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | None:
+def unhandled_warning(rule: Rule, do: str, outcome: PlainOutcome, label: str) -> str | None:
     """Return the warning about the rule that ended a call; None if there is none."""
     if outcome["status"] != "error" or do not in ENDS or _reads_errors(rule):
         return None

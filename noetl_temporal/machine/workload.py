@@ -19,24 +19,26 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
     rendered before others. Raises TemplateFailure.
     """
     data: dict[str, Json] = defaults.data or {}
-    wanted = {pointer: span for pointer, span in defaults.templates.items() if not _overridden(pointer, payload)}
+    unrendered = {path: span for path, span in defaults.templates.items() if not _is_overridden(path, payload)}
     run = _names_of_run(payload, execution_id, at)
-    asking = _self_referencing(data, wanted)
-    while asking:
-        name = next((one for one, read in asking.items() if not read & (asking.keys() - {one})), next(iter(asking)))
-        others = json_merge.merge({one: value for one, value in data.items() if one not in asking}, payload)
-        own = Value(data[name], {"": wanted.pop(pointer("", name))})
-        data = {**data, name: templates.render(own, {**others, "workload": others, **run})}
-        del asking[name]
-    given: dict[str, Json] = json_merge.merge(data, payload)
-    rendered = templates.render(Value(data, wanted), {**given, "workload": given, **run})
-    found: dict[str, Json] = json_merge.merge(rendered, payload)
-    return found
+    recursive = _self_referencing(data, unrendered)
+    while recursive:
+        name = next(
+            (name for name, read in recursive.items() if not read & (recursive.keys() - {name})), next(iter(recursive))
+        )
+        others = json_merge.merge({name: value for name, value in data.items() if name not in recursive}, payload)
+        default = Value(data[name], {"": unrendered.pop(pointer("", name))})
+        data = {**data, name: templates.render(default, {**others, "workload": others, **run})}
+        del recursive[name]
+    names: dict[str, Json] = json_merge.merge(data, payload)
+    values = templates.render(Value(data, unrendered), {**names, "workload": names, **run})
+    workload: dict[str, Json] = json_merge.merge(values, payload)
+    return workload
 
 
-def _self_referencing(data: Mapping[str, Json], wanted: Mapping[str, Span]) -> dict[str, set[str]]:
+def _self_referencing(data: Mapping[str, Json], spans: Mapping[str, Span]) -> dict[str, set[str]]:
     """Return the defaults whose template reads its own name, each with all names that it reads."""
-    sources = {name: str(value) for name, value in data.items() if pointer("", name) in wanted}
+    sources = {name: str(value) for name, value in data.items() if pointer("", name) in spans}
     read = {
         name: {path.removeprefix("workload.").partition(".")[0] for path in templates.paths(source)}
         for name, source in sources.items()
@@ -54,7 +56,7 @@ def _names_of_run(payload: dict[str, Json], execution_id: int, at: int) -> dict[
     }
 
 
-def _overridden(pointer: str, payload: Json) -> bool:
+def _is_overridden(pointer: str, payload: Json) -> bool:
     """Whether the request replaces the value at a JSON pointer."""
     for token in pointer.split("/")[1:]:
         if not isinstance(payload, Mapping):

@@ -32,21 +32,21 @@ async def listening(pool: asyncpg.Pool) -> AsyncGenerator[asyncio.Queue[Workflow
 
     Yields a queue of the announced runs, with None when the connection is lost. Raises asyncpg's errors, OSError.
     """
-    announced = asyncio.Queue[WorkflowRun | None]()
+    runs = asyncio.Queue[WorkflowRun | None]()
 
     def on_notify(_connection: object, _pid: int, _channel: str, payload: object) -> None:
         run = _run(str(payload))
         if run is not None:
-            announced.put_nowait(run)
+            runs.put_nowait(run)
 
     def on_lost(_connection: object) -> None:
-        announced.put_nowait(None)
+        runs.put_nowait(None)
 
     async with pool.acquire() as connection:
         connection.add_termination_listener(on_lost)
         await connection.add_listener(CHANNEL, on_notify)
         try:
-            yield announced
+            yield runs
         finally:
             await _stop_listening(connection, on_notify, on_lost)
 

@@ -54,15 +54,15 @@ def error_of(value: Json) -> dict[str, Json] | None:
 
 
 def _sink(record: dict[str, Json]) -> dict[str, Json]:
-    started = _integer(record.get("started")) or 0
-    checked: dict[str, Json] = {
+    start = _integer(record.get("started")) or 0
+    fields: dict[str, Json] = {
         "kind": as_text(record.get("kind")) or "",
         "status": "ok" if record.get("status") == "ok" else "error",
-        "started": started,
-        "ended": _integer(record.get("ended")) or started,
+        "started": start,
+        "ended": _integer(record.get("ended")) or start,
         "error": as_text(record.get("error")),
     }
-    return {**record, **checked}
+    return {**record, **fields}
 
 
 def _integer(value: Json) -> int | None:

@@ -36,43 +36,45 @@ _SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 
 
 def write_attempts(
-    writer: RowWriter, call: Call, seen: ActivityTimes, records: list[dict[str, Json]], outcome: Json
+    writer: RowWriter, call: Call, times: ActivityTimes, records: list[dict[str, Json]], outcome: Json
 ) -> None:
     """Write the rows of a call that ended. ``outcome`` is that of the last attempt: None or a Reference if it is stored
     elsewhere."""
     pages = writer.state.pages
     page = pages.pop(call.sequence, Page())
     previous = page.row
-    for record, following in zip_longest(records, records[1:]):
-        attempt = _Attempt(writer, call, seen, record, previous, page.calls, following)
-        done = attempt.write(outcome if following is None else None)
+    for record, next_record in zip_longest(records, records[1:]):
+        attempt = _Attempt(writer, call, times, record, previous, page.calls, next_record)
+        end_id = attempt.write(outcome if next_record is None else None)
         previous = previous or attempt.first
-        if record.get("do") == "again" and done is not None:
-            pages[call.sequence] = Page(done, page.calls + record["number"])
+        if record.get("do") == "again" and end_id is not None:
+            pages[call.sequence] = Page(end_id, page.calls + record["number"])
 
 
 class _Attempt:
-    """One record. ``previous`` is the row of the attempt that this one repeats, ``calls`` the number of calls of
-    earlier pages, ``following`` the record of the next attempt. ``first`` is the first row of this attempt. An attempt
-    without an end ended when the next one began.
+    """Writes the rows of one record.
+
+    ``previous`` is the row of the attempt that this one repeats, ``calls`` the number of calls of earlier pages,
+    ``next_record`` the record of the next attempt. ``first`` is the first row of this attempt. An attempt without an
+    end ended when the next one started.
     """
 
     def __init__(
         self,
         writer: RowWriter,
         call: Call,
-        seen: ActivityTimes,
+        times: ActivityTimes,
         record: dict[str, Json],
         previous: int | None,
         calls: int,
-        following: dict[str, Json] | None,
+        next_record: dict[str, Json] | None,
     ) -> None:
-        self.writer, self.call, self.seen, self.record, self.previous = writer, call, seen, record, previous
+        self.writer, self.call, self.times, self.record, self.previous = writer, call, times, record, previous
         self.calls = calls
-        self.is_last = following is None
-        self.started = seen.clamped(record["started"])
-        ended = record.get("ended") or (following["started"] if following else seen.closed)
-        self.ended = max(self.started, seen.clamped(ended))
+        self.is_last = next_record is None
+        self.start = times.clamp(record["started"])
+        end = record.get("ended") or (next_record["started"] if next_record else times.closed)
+        self.end = max(self.start, times.clamp(end))
         self.first: int | None = None
 
     def write(self, outcome: Json) -> int | None:
@@ -83,16 +85,16 @@ class _Attempt:
             return None
         self.first = self._write_row(
             "task.attempt.started",
-            self.started,
+            self.start,
             "STARTED",
             context=self.call.context(),
             meta={"retry": self._retry_at_start()},
         )
         self._write_sinks(sinks)
-        ended = self._write_success(outcome) if self.record["status"] == "ok" else self._write_failure(outcome)
+        end_id = self._write_success(outcome) if self.record["status"] == "ok" else self._write_failure(outcome)
         if self.call.rules and self.record["status"] in ("ok", "error"):
             self._write_evaluation()
-        return ended
+        return end_id
 
     def _write_row(
         self, type_: str, at: int, status: str, *, meta: dict[str, Json], kind: str = "", **columns: Any
@@ -105,7 +107,7 @@ class _Attempt:
             status,
             parent=self.call.parent,
             meta={**self.call.meta(), **meta},
-            worker=self.record.get("worker") or self.seen.worker,
+            worker=self.record.get("worker") or self.times.worker,
             **columns,
         )
 
@@ -113,10 +115,10 @@ class _Attempt:
         report = as_mapping(outcome)
         return self._write_row(
             "task.attempt.done",
-            self.ended,
+            self.end,
             "COMPLETED",
             ends=self.first,
-            duration=self._seconds(),
+            duration=self._duration(),
             context=self._short_context(),
             result=report.get("result") if report is not None else outcome,
             meta={"retry": self._retry_at_end()},
@@ -128,10 +130,10 @@ class _Attempt:
         cause = {"kind": end_kind, "code": error.get("code")}
         return self._write_row(
             "task.attempt.failed",
-            self.ended,
+            self.end,
             "FAILED" if self.record["status"] in ("error", "lost") else "CANCELLED",
             ends=self.first,
-            duration=self._seconds(),
+            duration=self._duration(),
             context=self._short_context(),
             result={"error": error} if error else None,
             meta={
@@ -142,12 +144,12 @@ class _Attempt:
             stack_trace=error.get("traceback") or _traceback(outcome),
         )
 
-    def _message(self, reported: str | None, end_message: str) -> str:
+    def _message(self, reported_message: str | None, end_message: str) -> str:
         match self.record["status"]:
             case "error":
-                return reported or end_message
-            case "lost" if reported and reported != end_message:
-                return f"{end_message}: {reported}"
+                return reported_message or end_message
+            case "lost" if reported_message and reported_message != end_message:
+                return f"{end_message}: {reported_message}"
             case _:
                 return end_message
 
@@ -155,13 +157,13 @@ class _Attempt:
         for sink in sinks:
             fields = {name: sink[name] for name in _SINK_FIELDS if name in sink}
             meta: dict[str, Json] = {"sink": {**fields, "attempt": self.record["number"]}}
-            started, ended = self.seen.clamped(sink["started"]), self.seen.clamped(sink["ended"])
-            start_id = self._write_row("sink.started", started, "STARTED", meta=meta, kind=sink["kind"])
+            start, end = self.times.clamp(sink["started"]), self.times.clamp(sink["ended"])
+            start_id = self._write_row("sink.started", start, "STARTED", meta=meta, kind=sink["kind"])
             type_, status = ("sink.done", "COMPLETED") if sink["status"] == "ok" else ("sink.failed", "FAILED")
-            seconds = _seconds(sink["started"], sink["ended"], ended)
+            seconds = _duration(sink["started"], sink["ended"], end)
             self._write_row(
                 type_,
-                ended,
+                end,
                 status,
                 meta=meta,
                 kind=sink["kind"],
@@ -184,13 +186,13 @@ class _Attempt:
         fields = {name: value for name, value in meta.items() if value is not None}
         if record.get("do") in REPEATS and not record.get("exhausted"):
             fields["retry"] = self._next_attempt()
-        self._write_row("policy.task.evaluated", self.ended, "COMPLETED", meta=fields)
+        self._write_row("policy.task.evaluated", self.end, "COMPLETED", meta=fields)
 
     # ---- meta -----------------------------------------------------------------------------------------------------
 
     def _retry_at_start(self) -> dict[str, Json]:
         """Return the ``retry`` of the seed's worker-side metadata, as far as it is known at the start of an attempt."""
-        rule = self.call.repeating(self.record.get("rule"))
+        rule = self.call.repeating_rule(self.record.get("rule"))
         fields: dict[str, Json] = {
             "has_config": bool(rule),
             "attempt_number": self.record["number"],
@@ -222,7 +224,7 @@ class _Attempt:
 
     def _backoff(self) -> dict[str, Json]:
         delay: float = self.record.get("delay") or 0.0
-        return {"backoff_seconds": delay, "scheduled_at": iso(self.ended + round(delay * 1000))}
+        return {"backoff_seconds": delay, "scheduled_at": iso(self.end + round(delay * 1000))}
 
     def _retry_type(self, rule: dict[str, Json]) -> str:
         """Return the type of the retry; a rule that polls retries a success."""
@@ -232,14 +234,14 @@ class _Attempt:
     def _short_context(self) -> dict[str, Json]:
         return {"retry_config": self.call.retry_config} if self.call.retry_config else {}
 
-    def _seconds(self) -> float | None:
-        ended = self.record.get("ended")
-        return _seconds(self.record["started"], ended, self.ended) if ended else None
+    def _duration(self) -> float | None:
+        end = self.record.get("ended")
+        return _duration(self.record["started"], end, self.end) if end else None
 
 
-def _seconds(started: int, ended: int, at: int) -> float:
+def _duration(start: int, end: int, at: int) -> float:
     """Return the duration, 0 if a clock was set back. ``at`` is the row's time: nothing began before 1970."""
-    return min(max(0, ended - started), at) / 1000
+    return min(max(0, end - start), at) / 1000
 
 
 def _traceback(outcome: Json) -> str | None:

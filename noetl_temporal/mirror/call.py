@@ -28,8 +28,8 @@ class ActivityTimes(msgspec.Struct, frozen=True):
     attempt: int
     worker: str
 
-    def clamped(self, at: int) -> int:
-        """Return the worker's time between schedule and end: a wrong clock must not put an attempt outside its task."""
+    def clamp(self, at: int) -> int:
+        """Return a time of a worker, moved between schedule and end: its clock may be wrong."""
         return min(max(at, self.scheduled), self.closed)
 
 
@@ -94,11 +94,11 @@ class Call:
         """Return the rule with this index in the task's policy; empty if there is none."""
         return self._first_rule(lambda rule: rule["index"] == index)
 
-    def repeating(self, index: int | None) -> dict[str, Json]:
+    def repeating_rule(self, index: int | None) -> dict[str, Json]:
         """Return the rule that repeats this call: the matching one, else the first that could; empty without one."""
-        matched = self.rule(index)
-        if matched.get("do") in REPEATS:
-            return matched
+        matching_rule = self.rule(index)
+        if matching_rule.get("do") in REPEATS:
+            return matching_rule
         return self._first_rule(lambda rule: rule["do"] in REPEATS)
 
     def _first_rule(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
@@ -111,6 +111,6 @@ def _credentials_in(auth: Json) -> list[str]:
     if isinstance(auth, str):
         return [auth] if _NAME.fullmatch(auth) else []
     fields = as_mapping(auth) or {}
-    own = [auth for key in ("credential", "key", "name") if isinstance(auth := fields.get(key), str)]
-    credentials = [name for value in (*own, *filter(as_mapping, fields.values())) for name in _credentials_in(value)]
+    names = [auth for key in ("credential", "key", "name") if isinstance(auth := fields.get(key), str)]
+    credentials = [name for value in (*names, *filter(as_mapping, fields.values())) for name in _credentials_in(value)]
     return list(dict.fromkeys(credentials))

@@ -47,12 +47,12 @@ async def write_pauses(
     """Write rows for the new pauses of a run, and for those that have ended: the calls in ``running_call_ids`` are in
     progress and not paused.
     """
-    ended = (
+    ended_pauses = (
         await connection.fetch(sql.query("open_call_pauses"), *run[:3], list(running_call_ids))
         if running_call_ids
         else []
     )
-    if not pauses and not ended:
+    if not pauses and not ended_pauses:
         return
     await connection.fetchrow(sql.query("lock_execution"), execution_id)
     for pause in pauses:
@@ -60,7 +60,7 @@ async def write_pauses(
         facts = to_json({**pause.place, "by": pause.by, "reason": pause.reason})
         values = pause.place["call_id"], pause.at, execution_id, id_, facts
         await _write(connection, run, await connection.fetch(sql.query("add_call_pause"), *run[:3], *values))
-    for record in ended:
+    for record in ended_pauses:
         id_ = await _free_id(connection, execution_id, seen_at, record["paused_event_id"])
         end = record["call_id"], record["paused_at"], seen_at, id_
         await _write(connection, run, await connection.fetch(sql.query("end_call_pause"), *run[:3], *end))
@@ -89,7 +89,7 @@ async def _write(connection: Connection, run: WorkflowRun, records: Sequence[asy
 
 def _rows(run: WorkflowRun, record: asyncpg.Record) -> list[EventRow]:
     facts = msgspec.json.decode(record["facts"])
-    began, ended = record["paused_event_id"], record["resumed_event_id"]
+    pause_id, resume_id = record["paused_event_id"], record["resumed_event_id"]
     meta = {
         **{name: facts[name] for name in ("step", "iteration", "page", "by", "reason") if facts.get(name) is not None},
         "task_run_id": facts["call_id"],
@@ -118,10 +118,10 @@ def _rows(run: WorkflowRun, record: asyncpg.Record) -> list[EventRow]:
             ordinal=0,
         )
 
-    rows = [row("task.paused", began, record["paused_at"], "PAUSED", facts["task_event_id"], meta)]
-    if ended is not None:
-        resumed = {name: value for name, value in meta.items() if name not in ("by", "reason")}
-        rows.append(row("task.resumed", ended, record["resumed_at"], "RUNNING", began, resumed))
+    rows = [row("task.paused", pause_id, record["paused_at"], "PAUSED", facts["task_event_id"], meta)]
+    if resume_id is not None:
+        resume_meta = {name: value for name, value in meta.items() if name not in ("by", "reason")}
+        rows.append(row("task.resumed", resume_id, record["resumed_at"], "RUNNING", pause_id, resume_meta))
     return rows
 
 

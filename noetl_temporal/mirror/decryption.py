@@ -59,8 +59,8 @@ async def _restore_texts(failure: Failure, converter: DataConverter) -> None:
 async def _decrypt_payload(payload: Payload, converter: DataConverter) -> Payload:
     if converter.payload_codec is None:
         raise missing_key(payload)
-    [decoded] = await converter.payload_codec.decode([payload])
-    return decoded
+    [plain_payload] = await converter.payload_codec.decode([payload])
+    return plain_payload
 
 
 def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:

@@ -1,8 +1,7 @@
-"""The last rows of a run that was ended from outside: everything that it had started ends with it, innermost first.
+"""Write the last rows of a run that was ended from outside: all that it had started ends with it, innermost first.
 
-A workflow that ends normally has all ends in its trail. One that is terminated, times out or breaks has none, so these
-rows are derived. A task only gets ``task.cancelled``: the records of its attempts were kept by the server, and are
-lost.
+A workflow that ends normally has all ends in its trail. One that is terminated, times out or fails has none, so these
+rows are derived. A task gets only ``task.cancelled``: the server had the records of its attempts, and they are lost.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from noetl_temporal.mirror.run_state import OpenRow
 __all__ = ["write_ends"]
 
 _WORKFLOW, _PLAYBOOK = "workflow.started", "playbook.started"
-_OTHER_ENDS = {"incident.opened": "incident.resolved"}
-"""The ends that are not called ``.cancelled``, by the type of the start."""
+_END_TYPES = {"incident.opened": "incident.resolved"}
+"""The types of ends that are not called ``.cancelled``, by the type of the start."""
 
-_LAST_ROWS = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
+_FINAL_EVENT_TYPES = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
 """Status of the run -> its last event; for any other status ``playbook.cancelled``."""
 
 
 def write_ends(writer: RowWriter, status: str, error: str | None) -> None:
-    """Write the ends of what is open, and the playbook's own last row unless it is written.
+    """Write an end for each open row, and the last row of the playbook unless it is already written.
 
     ``status`` is that of the run: completed, failed, cancelled, terminated or timed_out. If a completed run's trail
     cannot be read, what it had started stays open, because its ends are not known.
@@ -38,35 +37,36 @@ def write_ends(writer: RowWriter, status: str, error: str | None) -> None:
         _write_playbook_end(writer, status, error)
 
 
-def _write_end(writer: RowWriter, id_: int, begun: OpenRow, status: str, error: str | None) -> None:
-    is_workflow = begun.type == _WORKFLOW
-    name = "workflow.finished" if is_workflow else _OTHER_ENDS.get(begun.type) or _cancelled_type(begun.type)
+def _write_end(writer: RowWriter, id_: int, open_row: OpenRow, status: str, error: str | None) -> None:
+    is_workflow = open_row.type == _WORKFLOW
+    name = "workflow.finished" if is_workflow else _END_TYPES.get(open_row.type) or _cancelled_type(open_row.type)
     writer.add_run_row(
         name,
         status.upper() if is_workflow else "CANCELLED",
-        node=begun.node,
-        kind=begun.kind,
+        node=open_row.node,
+        kind=open_row.kind,
         parent=id_,
         ends=id_,
-        duration=_seconds(begun, writer.at),
-        meta=begun.meta,
+        duration=_duration(open_row, writer.at),
+        meta=open_row.meta,
         error=error,
     )
 
 
-def _cancelled_type(began: str) -> str:
-    return began.removesuffix("started") + "cancelled"
+def _cancelled_type(start_type: str) -> str:
+    return start_type.removesuffix("started") + "cancelled"
 
 
 def _write_playbook_end(writer: RowWriter, status: str, error: str | None) -> None:
     state = writer.state
     state.ended = True
-    opened = {id_: begun for id_, begun in state.open.items() if begun.type == _PLAYBOOK}
     fields: dict[str, Json] = {"error": error}
-    for id_, begun in opened.items():
-        fields |= {"parent": id_, "ends": id_, "duration": _seconds(begun, writer.at)}
-    writer.add_run_row(_LAST_ROWS.get(status, "playbook.cancelled"), status.upper(), node=state.path, **fields)
+    start = next(((id_, row) for id_, row in state.open.items() if row.type == _PLAYBOOK), None)
+    if start is not None:
+        id_, open_row = start
+        fields |= {"parent": id_, "ends": id_, "duration": _duration(open_row, writer.at)}
+    writer.add_run_row(_FINAL_EVENT_TYPES.get(status, "playbook.cancelled"), status.upper(), node=state.path, **fields)
 
 
-def _seconds(begun: OpenRow, at: int) -> float:
-    return max(0, at - begun.at) / 1000
+def _duration(open_row: OpenRow, at: int) -> float:
+    return max(0, at - open_row.at) / 1000

@@ -164,13 +164,13 @@ def iso(at: int) -> str:
 
 def _execution_meta(at: int, status: str, duration: float | None) -> dict[str, Json]:
     if duration is not None:
-        started = iso(at - round(duration * 1000))
-        return {"duration_seconds": duration, "started_at": started, "completed_at": iso(at)}
+        start = iso(at - round(duration * 1000))
+        return {"duration_seconds": duration, "started_at": start, "completed_at": iso(at)}
     return {"started_at" if status in ("STARTED", "PENDING", "RUNNING") else "completed_at": iso(at)}
 
 
-def _error_meta(at: int, error: str, trace: str | None, reported: dict[str, Json]) -> dict[str, Json]:
-    return {**reported, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
+def _error_meta(at: int, error: str, trace: str | None, meta: dict[str, Json]) -> dict[str, Json]:
+    return {**meta, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
 
 
 def _result(status: str, event_id: int, result: Json, left_out: dict[str, Json]) -> dict[str, Json] | None:

@@ -43,23 +43,23 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
     if not rows:
         return
     execution_id = rows[0].execution_id
-    catalog_id, parent, taken = await _lock_execution(connection, execution_id)
+    catalog_id, parent, last_position = await _lock_execution(connection, execution_id)
     checksums = [row.checksum() for row in rows]
     stream = f"{run.workflow_id}/{run.run_id}"
-    filled = await fill_in_results(connection, stream, rows)
-    columns = zip(*map(_columns, filled, checksums), strict=True)
+    rows_with_results = await fill_in_results(connection, stream, rows)
+    columns = zip(*map(_columns, rows_with_results, checksums), strict=True)
     try:
-        stored = await connection.fetch(
-            sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns, taken
+        new_records = await connection.fetch(
+            sql.query("add_events"), execution_id, catalog_id, parent, stream, *columns, last_position
         )
     except asyncpg.UniqueViolationError as error:
         raise ConflictError(
             f"{stream}: {error.detail} The log was written by another version: run `noetl mirror rebuild`"
         ) from error
-    if len(stored) < len(rows):
+    if len(new_records) < len(rows):
         await _compare(connection, stream, rows, checksums)
     has_context = any("_step_results" in (row.context or {}) for row in rows)
-    await connection.execute(sql.query("project"), execution_id, taken + len(rows), has_context)
+    await connection.execute(sql.query("project"), execution_id, last_position + len(rows), has_context)
 
 
 async def project(connection: Connection, execution_id: int) -> None:
@@ -73,9 +73,9 @@ async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow]
     """Compare rows with the stored ones. A separate statement, so that it sees what others have just committed."""
     ids = [row.event_id for row in rows]
     records = await connection.fetch(sql.query("checksums"), rows[0].execution_id, ids)
-    stored = {record["event_id"]: record for record in records}
+    records_by_id = {record["event_id"]: record for record in records}
     for row, checksum in zip(rows, checksums, strict=True):
-        other = stored[row.event_id]
+        other = records_by_id[row.event_id]
         if other["envelope_checksum"] != checksum:
             raise ConflictError(
                 f"{stream} event {row.position}: {row.event_type} of {row.node_name!r} has the id {row.event_id}, "

@@ -149,33 +149,35 @@ class Follower:
         if self.calls is not None and events:
             self.calls.note_events(run, events)
         for link in run_links:
-            children.followed[link] = self.follow_run(link)
-        children.ended |= ended_children(events)
+            children.tasks[link] = self.follow_run(link)
+        children.ended_run_ids |= ended_children(events)
 
     async def _store_end(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
         """Store the last batch after the rows of its loops and of the playbooks that it has called and that have
         ended, so that a playbook's last row comes last.
         """
-        children.ended |= ended_children(events)
+        children.ended_run_ids |= ended_children(events)
         if awaited_tasks := children.awaited_tasks():
             await asyncio.wait(awaited_tasks, timeout=CHILDREN_SECONDS)
         last = _Children()
         await self._store(run, events, last)
-        if continued := last.awaited_tasks():
-            await asyncio.wait(continued)
+        if continuations := last.awaited_tasks():
+            await asyncio.wait(continuations)
 
 
 class _Children:
-    """The children of a run: those ``followed``, and the ids of those that have ``ended``."""
+    """The children of a run: those ``tasks``, and the ids of those that have ``ended_run_ids``."""
 
     def __init__(self) -> None:
-        self.followed: dict[WorkflowRun, asyncio.Task[None]] = {}
-        self.ended: set[str] = set()
+        self.tasks: dict[WorkflowRun, asyncio.Task[None]] = {}
+        self.ended_run_ids: set[str] = set()
 
     def awaited_tasks(self) -> list[asyncio.Task[None]]:
         """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
-        followers = self.followed.items()
-        return [task for link, task in followers if link.workflow_type == LOOP_WORKFLOW or link.run_id in self.ended]
+        followers = self.tasks.items()
+        return [
+            task for link, task in followers if link.workflow_type == LOOP_WORKFLOW or link.run_id in self.ended_run_ids
+        ]
 
 
 async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:

@@ -82,14 +82,14 @@ async def _entries(
 # ---- the fold --------------------------------------------------------------------------------------------------------
 
 
-def is_frame(scheduled: HistoryEvent) -> bool:
+def is_frame(schedule_event: HistoryEvent) -> bool:
     """Whether the activity scheduled by this event is a frame."""
-    return scheduled.activity_task_scheduled_event_attributes.activity_type.name == FRAME
+    return schedule_event.activity_task_scheduled_event_attributes.activity_type.name == FRAME
 
 
-def write_frame(writer: RowWriter, scheduled: HistoryEvent) -> None:
+def write_frame(writer: RowWriter, schedule_event: HistoryEvent) -> None:
     """Write the rows of the frame that ends with the writer's event."""
-    frame_input = as_mapping(first_value(scheduled.activity_task_scheduled_event_attributes.input.payloads))
+    frame_input = as_mapping(first_value(schedule_event.activity_task_scheduled_event_attributes.input.payloads))
     if frame_input is None:
         return
     inner = RowWriter(_state(writer.state, frame_input["input"]), writer.event, writer.rows)
@@ -120,5 +120,7 @@ def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
     else:
         report = entry["report"]
         attempts = len(as_list((as_mapping(report) or {}).get("attempts")) or ())
-        seen = ActivityTimes(entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"])
-        write_report(inner, entry["call"], seen, report)
+        times = ActivityTimes(
+            entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"]
+        )
+        write_report(inner, entry["call"], times, report)

@@ -75,9 +75,9 @@ def on_task_completed(writer: RowWriter) -> None:
     state.timeouts = 0
     if state.incident is None:
         return
-    opened = state.open[state.incident]
-    at = max(opened.at, state.task_began - 1)
-    end: dict[str, Json] = {"ends": state.incident, "duration": (at - opened.at) / 1000}
+    incident = state.open[state.incident]
+    at = max(incident.at, state.task_began - 1)
+    end: dict[str, Json] = {"ends": state.incident, "duration": (at - incident.at) / 1000}
     attributes = writer.event.workflow_task_completed_event_attributes
     worker = _without_empty(worker=attributes.identity, build=_build_of(writer.event), attempt=state.task_attempt)
     fields: dict[str, Json] = {"meta": {"incident": worker}, **end}
@@ -135,8 +135,8 @@ def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
 
 
 def _error_types(failure: Failure) -> set[str]:
-    own = {failure.application_failure_info.type}
-    return own | _error_types(failure.cause) if failure.HasField("cause") else own
+    types = {failure.application_failure_info.type}
+    return types | _error_types(failure.cause) if failure.HasField("cause") else types
 
 
 def _is_from_storage(failure: Failure) -> bool:

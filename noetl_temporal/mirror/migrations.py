@@ -33,8 +33,8 @@ async def migrate(dsn: str) -> list[str]:
 async def _apply(connection: asyncpg.Connection) -> list[str]:
     await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
     await connection.execute(_PREPARE)
-    known = {record["name"] for record in await connection.fetch("SELECT name FROM noetl.migration")}
-    missing = [(name, text) for name, text in sql.migrations() if name not in known]
+    applied_names = {record["name"] for record in await connection.fetch("SELECT name FROM noetl.migration")}
+    missing = [(name, text) for name, text in sql.migrations() if name not in applied_names]
     for name, text in missing:
         await connection.execute(text)
         await connection.execute("INSERT INTO noetl.migration (name) VALUES ($1)", name)

@@ -61,14 +61,14 @@ class _Progress(NamedTuple):
 
     position: int = 0
     is_read: bool = False
-    began: datetime | None = None
+    start_time: datetime | None = None
 
 
 async def retention(client: Client) -> timedelta:
     """Return how long the client's namespace keeps closed runs. Raises RPCError."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
-    described = await client.workflow_service.describe_namespace(request)
-    return described.config.workflow_execution_retention_ttl.ToTimedelta()
+    description = await client.workflow_service.describe_namespace(request)
+    return description.config.workflow_execution_retention_ttl.ToTimedelta()
 
 
 async def find_needed(client: Client, connection: Connection, cutoff: datetime) -> Needed:
@@ -131,32 +131,32 @@ async def _stored_since(
     run that a reset created has the first event of its base: the server gives it a later start, but its history refers
     to payloads stored before the reset.
     """
-    if progress.is_read or (progress.began is not None and progress.began >= cutoff):
+    if progress.is_read or (progress.start_time is not None and progress.start_time >= cutoff):
         return None
     try:
-        described = await client.get_workflow_handle(run.id, run_id=run.run_id).describe()
+        description = await client.get_workflow_handle(run.id, run_id=run.run_id).describe()
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:
             return None
         raise
-    if progress.began is not None:
-        return None if _is_idle(described, progress.position) else progress.began
-    since = described.raw_description.workflow_extended_info.original_start_time.ToDatetime(UTC)
+    if progress.start_time is not None:
+        return None if _is_idle(description, progress.position) else progress.start_time
+    since = description.raw_description.workflow_extended_info.original_start_time.ToDatetime(UTC)
     return since if since < cutoff else None
 
 
-def _is_idle(described: WorkflowExecutionDescription, position: int) -> bool:
+def _is_idle(description: WorkflowExecutionDescription, position: int) -> bool:
     """Whether the run is open, waits only for timers, signals and children, and its history has been read so far."""
-    raw = described.raw_description
-    is_open = described.close_time is None
+    raw = description.raw_description
+    is_open = description.close_time is None
     is_waiting = not raw.pending_activities and not raw.HasField("pending_workflow_task")
-    return is_open and is_waiting and described.history_length == position
+    return is_open and is_waiting and description.history_length == position
 
 
 async def _keys_of_schedules(client: Client) -> set[str]:
     """Return the keys of the payloads in the input of scheduled runs."""
     keys: set[str] = set()
     async for schedule in await client.list_schedules():
-        described = await client.get_schedule_handle(schedule.id).describe()
-        keys |= references(described.raw_description.schedule)
+        description = await client.get_schedule_handle(schedule.id).describe()
+        keys |= references(description.raw_description.schedule)
     return keys

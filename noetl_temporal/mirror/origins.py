@@ -41,12 +41,12 @@ async def note_parent(connection: Connection, run: WorkflowRun, links: Iterable[
 
 def _origin(run: WorkflowRun, event: HistoryEvent) -> tuple[str, str | None, str | None, int | None]:
     """Return (first run, run that continued as this one, parent's run, the parent's event that started this one)."""
-    started = event.workflow_execution_started_event_attributes
+    attributes = event.workflow_execution_started_event_attributes
     before = continues(run, event)
-    parent = started.parent_workflow_execution.run_id or None
+    parent = attributes.parent_workflow_execution.run_id or None
     return (
-        started.first_execution_run_id or run.run_id,
+        attributes.first_execution_run_id or run.run_id,
         before.run_id if before is not None else None,
         parent,
-        started.parent_initiated_event_id if parent else None,
+        attributes.parent_initiated_event_id if parent else None,
     )

@@ -88,16 +88,16 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
     They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody. The input of a schedule has no
     execution id: each of its runs has its own."""
-    started = event.workflow_execution_started_event_attributes
-    parts = [as_mapping(value(payload)) for payload in started.input.payloads[:_ARGUMENTS]]
+    attributes = event.workflow_execution_started_event_attributes
+    parts = [as_mapping(value(payload)) for payload in attributes.input.payloads[:_ARGUMENTS]]
     fields: dict[str, Json] = {}
     for part in parts:
         if part is None:
             return None
         fields |= part
     if "graph" in fields and not fields.get("execution_id"):
-        began = event.event_time.ToDatetime(UTC)
-        fields["execution_id"] = scheduled_execution_id(began, started.first_execution_run_id)
+        start_time = event.event_time.ToDatetime(UTC)
+        fields["execution_id"] = scheduled_execution_id(start_time, attributes.first_execution_run_id)
     return fields or None
 
 
@@ -144,8 +144,8 @@ async def with_plain_values(event: HistoryEvent, converter: DataConverter) -> Hi
     copy.CopyFrom(event)
     for payload in _payloads_to_read(copy):
         if _is_foreign(payload, converter):
-            [decoded] = await converter.decode([payload])
-            payload.CopyFrom(Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(decoded)))
+            [plain_value] = await converter.decode([payload])
+            payload.CopyFrom(Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(plain_value)))
     return copy
 
 
@@ -167,8 +167,12 @@ def _payloads_to_read(event: HistoryEvent) -> Iterator[Payload]:
     if kind.startswith("start_child"):
         present.discard("input")  # is in the child's own history, and may be large
     for name in present & {"input", "result", "details"}:
-        carried = getattr(attributes, name)
-        yield from carried.payloads[:_ARGUMENTS] if isinstance(carried, Payloads) else _result_of(carried, TRAIL, STORE)
+        field_value = getattr(attributes, name)
+        yield from (
+            field_value.payloads[:_ARGUMENTS]
+            if isinstance(field_value, Payloads)
+            else _result_of(field_value, TRAIL, STORE)
+        )
     for name in present & {"header", "upserted_memo"}:
         yield from _trail_payload(getattr(attributes, name).fields)
     if "failure" in present:

@@ -16,7 +16,7 @@ __all__ = ["Playbook", "playbook_of"]
 class Playbook(msgspec.Struct, frozen=True):
     """The playbook of a run, for the catalog and the table of executions.
 
-    ``started`` is naive UTC, as upstream's tables have it; ``schedule`` is the one that has started the run.
+    ``start_time`` is naive UTC, as upstream's tables have it; ``schedule`` is the schedule that started the run.
     """
 
     execution_id: int
@@ -24,7 +24,7 @@ class Playbook(msgspec.Struct, frozen=True):
     path: str
     content: str
     meta: dict[str, Json]
-    started: datetime
+    start_time: datetime
     schedule: str | None = None
 
 
@@ -40,6 +40,6 @@ def playbook_of(event: HistoryEvent) -> Playbook | None:
         path=source["path"],
         content=run_input["content"],
         meta={**source, "digest": run_input["graph"].get("digest")},
-        started=to_row(event)[2].replace(tzinfo=None),
+        start_time=to_row(event)[2].replace(tzinfo=None),
         schedule=run_input.get("schedule"),
     )

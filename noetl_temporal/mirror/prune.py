@@ -95,31 +95,37 @@ async def prune(client: Client, dsn: str, older_than: timedelta, *, dry_run: boo
         clients = [_in_namespace(client, namespace) for namespace in await _namespaces(client, connection)]
         await _check_retention(clients, older_than)
         before = await connection.fetchval("SELECT now() - $1::interval", max(older_than, GRACE))
-        ended = await _ended_executions(connection, before)
+        ended_ids = await _ended_executions(connection, before)
         needs = [await find_needed(entry, connection, before) for entry in clients]
-        return await remove(connection, before, ended, _combined(needs), dry_run=dry_run)
+        return await remove(connection, before, ended_ids, _combine(needs), dry_run=dry_run)
     finally:
         await connection.close()
 
 
 async def remove(
-    connection: Connection, before: datetime, ended: set[int], needs: Needed, *, dry_run: bool = False
+    connection: Connection, before: datetime, ended_ids: set[int], needs: Needed, *, dry_run: bool = False
 ) -> PruneResult:
-    """Release the executions that have ``ended`` and are not needed, then delete the payloads without an owner, and old
-    rows of noetl.log.
+    """Release the ended executions that are not needed, then delete the payloads without an owner, and old rows of
+    noetl.log.
     """
-    released = sorted(ended - needs.executions)
+    released_ids = sorted(ended_ids - needs.executions)
     run = needs.blocked_by
     blocked_by = run if run is not None and run.since < before else None
     cutoff = before if blocked_by is None else blocked_by.since
     if dry_run:
-        removed = await _count(connection, cutoff, needs.keys, released)
+        removed = await _count(connection, cutoff, needs.keys, released_ids)
     else:
-        await _release(connection, released)
+        await _release(connection, released_ids)
         removed = await delete_unowned(connection, cutoff, needs.keys)
     log_rows = await connection.fetchval(sql.query("count_log" if dry_run else "delete_log"), before)
     return PruneResult(
-        before, len(released), removed.payloads, removed.bytes, len(ended) - len(released), blocked_by, log_rows or 0
+        before,
+        executions=len(released_ids),
+        payloads=removed.payloads,
+        bytes=removed.bytes,
+        retained=len(ended_ids) - len(released_ids),
+        blocked_by=blocked_by,
+        log_rows=log_rows or 0,
     )
 
 
@@ -135,13 +141,13 @@ def _in_namespace(client: Client, namespace: str) -> Client:
 async def _check_retention(clients: Sequence[Client], older_than: timedelta) -> None:
     for client in clients:
         try:
-            kept_for = await retention(client)
+            retention_time = await retention(client)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise UnknownNamespaceError(client.namespace) from error
             raise
-        if older_than < kept_for:
-            raise ShorterThanRetentionError(client.namespace, kept_for)
+        if older_than < retention_time:
+            raise ShorterThanRetentionError(client.namespace, retention_time)
 
 
 async def _ended_executions(connection: Connection, before: datetime) -> set[int]:
@@ -149,7 +155,7 @@ async def _ended_executions(connection: Connection, before: datetime) -> set[int
     return {record["execution_id"] for record in records}
 
 
-def _combined(needs: Sequence[Needed]) -> Needed:
+def _combine(needs: Sequence[Needed]) -> Needed:
     executions = set[int]().union(*(need.executions for need in needs))
     keys = set[str]().union(*(need.keys for need in needs))
     return Needed(
@@ -168,9 +174,11 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
             await connection.execute(sql.query("release"), executions[start : start + EXECUTIONS])
 
 
-async def _count(connection: Connection, cutoff: datetime, keys: set[str], released: Sequence[int]) -> RemovedPayloads:
-    """Return what would be removed once the executions in ``released`` are."""
-    parameters = cutoff, sorted(keys), released, ""
+async def _count(
+    connection: Connection, cutoff: datetime, keys: set[str], released_ids: Sequence[int]
+) -> RemovedPayloads:
+    """Return which payloads would be deleted once the executions with ``released_ids`` are released."""
+    parameters = cutoff, sorted(keys), released_ids, ""
     async with connection.transaction():
         sizes = [record["bytes"] async for record in connection.cursor(sql.query("prunable_payloads"), *parameters)]
     return RemovedPayloads(len(sizes), sum(sizes))
@@ -178,22 +186,21 @@ async def _count(connection: Connection, cutoff: datetime, keys: set[str], relea
 
 async def delete_unowned(connection: Connection, cutoff: datetime, keys: set[str]) -> RemovedPayloads:
     """Delete the payloads last stored before ``cutoff`` that have no owner, except ``keys``."""
-    removed, last = RemovedPayloads(), ""
+    total, last = RemovedPayloads(), ""
     while True:
         async with connection.transaction():
             sizes, last = await _delete_batch(connection, cutoff, sorted(keys), [], last)
         if not last:
-            return removed
-        removed = RemovedPayloads(removed.payloads + len(sizes), removed.bytes + sum(sizes))
+            return total
+        total = RemovedPayloads(total.payloads + len(sizes), total.bytes + sum(sizes))
 
 
 async def _delete_batch(connection: Connection, *parameters: object) -> tuple[list[int], str]:
     """Delete a batch. Returns the sizes of its payloads, and the last key checked, empty if there are no more."""
-    text = (
-        sql.query("prunable_payloads") + f" LIMIT {PAYLOADS} FOR UPDATE SKIP LOCKED"
-    )  # a number that the planner knows
-    locked = [record["key"] for record in await connection.fetch(text, *parameters)]
-    still = {record["key"]: record["bytes"] for record in await connection.fetch(text, *parameters)}
-    sizes = {key: still[key] for key in locked if key in still}
+    # A limit in the text is known to the planner, unlike a parameter.
+    text = sql.query("prunable_payloads") + f" LIMIT {PAYLOADS} FOR UPDATE SKIP LOCKED"
+    locked_keys = [record["key"] for record in await connection.fetch(text, *parameters)]
+    sizes_after_lock = {record["key"]: record["bytes"] for record in await connection.fetch(text, *parameters)}
+    sizes = {key: sizes_after_lock[key] for key in locked_keys if key in sizes_after_lock}
     await connection.execute(sql.query("delete_payloads"), list(sizes))
-    return list(sizes.values()), locked[-1] if locked else ""
+    return list(sizes.values()), locked_keys[-1] if locked_keys else ""

@@ -97,17 +97,17 @@ def split_last_batch(
         return events, ()
     start = len(events) - 1
     if events[-1].event_type in _CLOSED_BY_ITSELF:
-        decided = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-        start = max((at for at, event in enumerate(events) if event.event_type == decided), default=0)
+        task_completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+        start = max((at for at, event in enumerate(events) if event.event_type == task_completed), default=0)
     return events[:start], events[start:]
 
 
 def continues(run: WorkflowRun, event: HistoryEvent) -> WorkflowRun | None:
     """Return the run that continued as this one, from the first event of this one; None if there is none."""
-    started = event.workflow_execution_started_event_attributes
-    if started.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
+    attributes = event.workflow_execution_started_event_attributes
+    if attributes.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
         return None
-    return run._replace(run_id=started.continued_execution_run_id)
+    return run._replace(run_id=attributes.continued_execution_run_id)
 
 
 def is_reset(event: HistoryEvent) -> bool:

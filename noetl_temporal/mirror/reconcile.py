@@ -1,4 +1,4 @@
-"""Compares the stored histories with those of the server."""
+"""Compare the stored histories with those of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH = 500
 
 
 class Gap(NamedTuple):
-    """A run that is closed at the server, which has ``expected`` events of it, and is not stored completely."""
+    """A run that is closed at the server, with ``expected`` events, and is not stored completely."""
 
     run: WorkflowRun
     expected: int
@@ -36,10 +36,10 @@ async def reconcile(client: Client, store: Store, since: datetime | None = None)
     """
     gaps: list[Gap] = []
     async for lengths in _closed_runs(client, since):
-        stored = await store.stored_histories(list(lengths))
+        histories = await store.stored_histories(list(lengths))
         gaps += [
             Gap(run, lengths[run], stored_history)
-            for run, stored_history in stored.items()
+            for run, stored_history in histories.items()
             if stored_history != StoredHistory(True, lengths[run], True)
         ]
     for gap in gaps:

@@ -38,84 +38,86 @@ def activity_event_ids(event: HistoryEvent) -> tuple[int, int] | None:
     return attributes.scheduled_event_id, attributes.started_event_id
 
 
-def write_call(writer: RowWriter, scheduled: HistoryEvent, started: HistoryEvent | None) -> None:
+def write_call(writer: RowWriter, schedule_event: HistoryEvent, start_event: HistoryEvent | None) -> None:
     """Write the rows of the call whose activity ends with the writer's event."""
-    call = as_mapping(first_value(scheduled.activity_task_scheduled_event_attributes.input.payloads))
+    call = as_mapping(first_value(schedule_event.activity_task_scheduled_event_attributes.input.payloads))
     if call is not None and "event_id" in call:
-        seen = _activity_times(scheduled, started, writer.event)
-        records, outcome = _records_and_outcome(writer.event, seen)
-        write_attempts(writer, Call(call, writer.state), seen, _with_lost_attempts(records, seen), outcome)
+        times = _activity_times(schedule_event, start_event, writer.event)
+        records, outcome = _records_and_outcome(writer.event, times)
+        write_attempts(writer, Call(call, writer.state), times, _with_lost_attempts(records, times), outcome)
 
 
-def write_report(writer: RowWriter, call: dict[str, Json], seen: ActivityTimes, report: Json) -> None:
+def write_report(writer: RowWriter, call: dict[str, Json], times: ActivityTimes, report: Json) -> None:
     """Write the rows of a call that had no activity of its own."""
-    records, outcome = _read_report(report, seen)
-    write_attempts(writer, Call(call, writer.state), seen, _with_lost_attempts(records, seen), outcome)
+    records, outcome = _read_report(report, times)
+    write_attempts(writer, Call(call, writer.state), times, _with_lost_attempts(records, times), outcome)
 
 
-def _activity_times(scheduled: HistoryEvent, started: HistoryEvent | None, closed: HistoryEvent) -> ActivityTimes:
-    if started is None:
-        return ActivityTimes(milliseconds(scheduled.event_time), None, milliseconds(closed.event_time), 1, "")
-    attributes = started.activity_task_started_event_attributes
+def _activity_times(
+    schedule_event: HistoryEvent, start_event: HistoryEvent | None, end_event: HistoryEvent
+) -> ActivityTimes:
+    if start_event is None:
+        return ActivityTimes(milliseconds(schedule_event.event_time), None, milliseconds(end_event.event_time), 1, "")
+    attributes = start_event.activity_task_started_event_attributes
     return ActivityTimes(
-        milliseconds(scheduled.event_time),
-        milliseconds(started.event_time),
-        milliseconds(closed.event_time),
+        milliseconds(schedule_event.event_time),
+        milliseconds(start_event.event_time),
+        milliseconds(end_event.event_time),
         attributes.attempt,
         attributes.identity,
     )
 
 
-def _records_and_outcome(event: HistoryEvent, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
+def _records_and_outcome(event: HistoryEvent, times: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """Return (records of the attempts, last outcome). Without a report, the last record is the server's."""
     match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            return _read_report(first_value(event.activity_task_completed_event_attributes.result.payloads), seen)
+            return _read_report(first_value(event.activity_task_completed_event_attributes.result.payloads), times)
         case EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED:
-            return _records_of_failure(event.activity_task_failed_event_attributes.failure, seen), None
+            return _records_of_failure(event.activity_task_failed_event_attributes.failure, times), None
         case EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
-            return _records_of_timeout(event.activity_task_timed_out_event_attributes.failure, seen), None
+            return _records_of_timeout(event.activity_task_timed_out_event_attributes.failure, times), None
         case _:
             details = first_value(event.activity_task_canceled_event_attributes.details.payloads)
-            return _with_last_attempt(records_in(details), seen, "cancelled"), None
+            return _with_last_attempt(records_in(details), times, "cancelled"), None
 
 
-def _read_report(result: Json, seen: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
+def _read_report(result: Json, times: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
     """Return (records, outcome) of a report. Even without records, or stored elsewhere, it ends an attempt."""
     report = as_mapping(result)
     if report is None:
-        return [_record_of_server(seen, "ok")], result
+        return [_record_of_server(times, "ok")], result
     outcome = as_mapping(report.get("outcome")) or {}
-    if (stored := as_mapping(report.get("stored"))) is not None:
-        claim = {"size": stored.get("bytes"), "preview": as_text(report.get("preview"))}
-        outcome = {**outcome, "result": Reference("payload", {**claim, **_keys_of(stored)})}
+    if (stored_result := as_mapping(report.get("stored"))) is not None:
+        claim = {"size": stored_result.get("bytes"), "preview": as_text(report.get("preview"))}
+        outcome = {**outcome, "result": Reference("payload", {**claim, **_keys_of(stored_result)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
-    record = _record_of_server(seen, status, error_of(outcome.get("error")))
+    record = _record_of_server(times, status, error_of(outcome.get("error")))
     return records_of(report.get("attempts")) or [record], outcome
 
 
-def _keys_of(stored: dict[str, Json]) -> dict[str, Json]:
+def _keys_of(stored_result: dict[str, Json]) -> dict[str, Json]:
     """The ``key`` under which noetl.payload has the result; or the ``keys`` of the pages of its large list, which is
     ``under`` a JSON pointer, unless it is the result itself.
     """
-    keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored.get("parts")) or ()]
-    if stored.get("is_one"):
+    keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored_result.get("parts")) or ()]
+    if stored_result.get("is_one"):
         return {"key": keys[0] if keys else None}
-    return {"keys": keys, **({"under": stored["under"]} if stored.get("under") else {})}
+    return {"keys": keys, **({"under": stored_result["under"]} if stored_result.get("under") else {})}
 
 
-def _records_of_failure(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
+def _records_of_failure(failure: Failure, times: ActivityTimes) -> list[dict[str, Json]]:
     info = failure.application_failure_info
     error = {"kind": info.type or "internal", "message": failure.message, "traceback": failure.stack_trace or None}
     return _with_last_attempt(
-        records_in(first_value(info.details.payloads)), seen, _INTERRUPTED.get(info.type, "error"), error
+        records_in(first_value(info.details.payloads)), times, _INTERRUPTED.get(info.type, "error"), error
     )
 
 
-def _records_of_timeout(failure: Failure, seen: ActivityTimes) -> list[dict[str, Json]]:
+def _records_of_timeout(failure: Failure, times: ActivityTimes) -> list[dict[str, Json]]:
     """Return the records of the last heartbeat; the attempt that did not complete its own is lost."""
     records = records_in(first_value(failure.timeout_failure_info.last_heartbeat_details.payloads))
-    return _with_last_attempt(records, seen, "lost", {"message": failure.message})
+    return _with_last_attempt(records, times, "lost", {"message": failure.message})
 
 
 def records_in(details: Json) -> list[dict[str, Json]]:
@@ -126,40 +128,40 @@ def records_in(details: Json) -> list[dict[str, Json]]:
 
 
 def _with_last_attempt(
-    records: list[dict[str, Json]], seen: ActivityTimes, status: str, error: Json = None
+    records: list[dict[str, Json]], times: ActivityTimes, status: str, error: Json = None
 ) -> list[dict[str, Json]]:
     """Add the server's record of the last attempt, unless that was not started or has reported its own end."""
-    if seen.started is None:
+    if times.started is None:
         return records
-    if records and records[-1]["number"] >= seen.attempt:
+    if records and records[-1]["number"] >= times.attempt:
         return (
             records
             if records[-1].get("ended")
-            else [*records[:-1], {**records[-1], **_end_columns(seen, status, error)}]
+            else [*records[:-1], {**records[-1], **_end_columns(times, status, error)}]
         )
-    return [*records, _record_of_server(seen, status, error)]
+    return [*records, _record_of_server(times, status, error)]
 
 
-def _with_lost_attempts(records: list[dict[str, Json]], seen: ActivityTimes) -> list[dict[str, Json]]:
+def _with_lost_attempts(records: list[dict[str, Json]], times: ActivityTimes) -> list[dict[str, Json]]:
     """Return one record for every attempt: attempts without a record are lost, unless there are too many of them."""
-    known = {record["number"]: record for record in records}
-    last = max(known, default=0)
-    if last - len(known) > _MAX_LOST:
-        return [known[number] for number in sorted(known)]
+    records_by_number = {record["number"]: record for record in records}
+    last = max(records_by_number, default=0)
+    if last - len(records_by_number) > _MAX_LOST:
+        return [records_by_number[number] for number in sorted(records_by_number)]
     attempts: list[dict[str, Json]] = []
-    started = seen.scheduled
+    start = times.scheduled
     for number in range(1, last + 1):
-        record = known.get(number) or {"number": number, "started": started, "status": "lost"}
+        record = records_by_number.get(number) or {"number": number, "started": start, "status": "lost"}
         attempts.append(record)
-        started = record.get("ended") or record["started"]
+        start = record.get("ended") or record["started"]
     return attempts
 
 
-def _record_of_server(seen: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
+def _record_of_server(times: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
     """Return the record of an attempt as the server saw it."""
-    started = seen.closed if seen.started is None else seen.started
-    return {"number": seen.attempt, "started": started, **_end_columns(seen, status, error)}
+    start = times.closed if times.started is None else times.started
+    return {"number": times.attempt, "started": start, **_end_columns(times, status, error)}
 
 
-def _end_columns(seen: ActivityTimes, status: str, error: Json) -> dict[str, Json]:
-    return {"ended": seen.closed, "status": status, "error": error}
+def _end_columns(times: ActivityTimes, status: str, error: Json) -> dict[str, Json]:
+    return {"ended": times.closed, "status": status, "error": error}

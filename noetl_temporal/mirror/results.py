@@ -1,4 +1,4 @@
-"""Fills in results that several rows share: history has a result over 64 bytes once, and later events refer to the row
+"""Fill in results that several rows share: history has a result over 64 bytes once, and later events refer to the row
 that has it. The row of an end that combines the results of steps gets those.
 
 A row that started a task has the result of its last attempt. The row is of the same workflow, and was stored before or
@@ -18,7 +18,7 @@ from noetl_temporal.mirror.connection import Connection
 from noetl_temporal.mirror.event_row import ROW, EventRow
 from noetl_temporal.mirror.payloads import Json
 
-__all__ = ["ResultsByRow", "fill_in_results", "filled"]
+__all__ = ["ResultsByRow", "fill_in_results", "fill_rows"]
 
 ResultsByRow: TypeAlias = dict[int, dict[str, Json]]
 """The results of rows, by the id under which other rows name them."""
@@ -28,29 +28,29 @@ _ATTEMPT = "task.attempt.done"
 
 async def fill_in_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
     """Return the rows with the results to which they refer; if a result is missing, the reference stays."""
-    named = set[int]().union(*map(_named, rows))
-    if not named:
+    result_ids = set[int]().union(*map(_referenced_ids, rows))
+    if not result_ids:
         return list(rows)
     results: ResultsByRow = {}
-    if missing := named - {_name(row) for row in rows if row.result is not None}:
+    if missing_ids := result_ids - {_name(row) for row in rows if row.result is not None}:
         execution_id = rows[0].execution_id
-        records = await connection.fetch(sql.query("results"), execution_id, sorted(missing), stream)
+        records = await connection.fetch(sql.query("results"), execution_id, sorted(missing_ids), stream)
         results = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
-    return filled(rows, results)
+    return fill_rows(rows, results)
 
 
-def filled(rows: Sequence[EventRow], results: ResultsByRow) -> list[EventRow]:
+def fill_rows(rows: Sequence[EventRow], results: ResultsByRow) -> list[EventRow]:
     """Return the rows with the results to which they refer, and add their own to ``results``; where none is found, the
     reference stays.
     """
-    found: list[EventRow] = []
+    rows_with_results: list[EventRow] = []
     for row in sorted(rows, key=lambda row: row.event_type != _ATTEMPT):
         if row.result is not None:
             result = _with_parts(_whole(row.result, results), results)
             results[_name(row)] = result
             row = replace(row, result={**result, "status": row.status})
-        found.append(row)
-    return sorted(found, key=lambda row: (row.position, row.ordinal))
+        rows_with_results.append(row)
+    return sorted(rows_with_results, key=lambda row: (row.position, row.ordinal))
 
 
 def _name(row: EventRow) -> int:
@@ -60,7 +60,7 @@ def _name(row: EventRow) -> int:
     return (row.event_type == _ATTEMPT and row.parent_event_id) or row.event_id
 
 
-def _named(row: EventRow) -> set[int]:
+def _referenced_ids(row: EventRow) -> set[int]:
     """Return the ids under which other rows have the result of this one, or parts of it."""
     result = row.result or {}
     whole = _row_of(result)

@@ -99,10 +99,10 @@ def _workload(run_input: dict[str, Json]) -> dict[str, Json]:
     """Return the playbook's defaults, with templates as written, overridden by the payload. A stored value is replaced
     by its size.
     """
-    stored: dict[str, dict[str, Json]] = run_input.get("kept", {})
+    stored_parts: dict[str, dict[str, Json]] = run_input.get("kept", {})
     workload = sanitise({**run_input["graph"].get("workload", {}).get("data", {}), **run_input.get("payload", {})})
-    for place, reference in stored.items():
-        keys = [key.replace("~1", "/").replace("~0", "~") for key in place.split("/")[1:]]
+    for path, reference in stored_parts.items():
+        keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:]]
         workload = _put_size(workload, keys, {"_truncated": True, "_size": reference.get("bytes", 0)})
     return workload
 
@@ -114,8 +114,8 @@ def _put_size(mapping: dict[str, Json], keys: Sequence[str], size: Json) -> dict
         return mapping
     if not inner:
         return {**mapping, key: size}
-    nested = as_mapping(mapping[key])
-    return mapping if nested is None else {**mapping, key: _put_size(nested, inner, size)}
+    inner_mapping = as_mapping(mapping[key])
+    return mapping if inner_mapping is None else {**mapping, key: _put_size(inner_mapping, inner, size)}
 
 
 def needed_event_ids(events: Iterable[HistoryEvent]) -> set[int]:
@@ -138,11 +138,11 @@ def fold(state: RunState, events: Sequence[HistoryEvent], earlier: Mapping[int, 
 def _handle_event(writer: RowWriter, earlier: Mapping[int, HistoryEvent]) -> None:
     activity = activity_event_ids(writer.event)
     if activity is not None:
-        scheduled, started = activity
-        if is_frame(earlier[scheduled]):
-            write_frame(writer, earlier[scheduled])
+        schedule_event, start_event = activity
+        if is_frame(earlier[schedule_event]):
+            write_frame(writer, earlier[schedule_event])
         else:
-            write_call(writer, earlier[scheduled], earlier.get(started))
+            write_call(writer, earlier[schedule_event], earlier.get(start_event))
     elif writer.event.event_type in _HANDLERS:
         _HANDLERS[writer.event.event_type](writer)
 

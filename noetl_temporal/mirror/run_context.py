@@ -25,17 +25,17 @@ _STATUSES = {
 
 def add_context(state: RunState, event: dict[str, Json]) -> None:
     """Update the context with an event of the playbook, and add the context to the event."""
-    meta, own = event.get("meta", {}), event.get("context", {})
+    meta, context = event.get("meta", {}), event.get("context", {})
     is_inside = "iteration" in meta
-    if "workload" in own:
-        state.workload = sanitise(own["workload"])
+    if "workload" in context:
+        state.workload = sanitise(context["workload"])
     if not is_inside:
-        state.vars |= {name: abridge(value, LARGE) for name, value in own.get("vars", {}).items()}
+        state.vars |= {name: abridge(value, LARGE) for name, value in context.get("vars", {}).items()}
         if event["type"] in _STATUSES:
             state.step_results[event["node"]] = _result(event, meta)
     if event["kind"] in _KINDS and not is_inside:
         event["context"] = {
-            **own,
+            **context,
             "job_id": str(state.execution_id),
             "workload": abridge_values(state.workload, LARGE),
             "vars": abridge_values(state.vars, LARGE),

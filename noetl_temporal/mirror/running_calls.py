@@ -57,12 +57,14 @@ _WAITING: Mapping[int, str] = {
 
 @dataclass
 class _Call:
-    """A call in progress since ``began``, seconds of the monotonic clock. ``place`` are the columns that its attempts
-    share: None until its input is read, which is only needed for a call that takes long.
+    """A call in progress since ``started_at``, in seconds of the monotonic clock.
+
+    ``place`` has the columns that its attempts share, None until its input is read: that is needed only for a call that
+    takes long.
     """
 
     id: str
-    began: float
+    started_at: float
     place: dict[str, Json] | None = None
 
 
@@ -98,8 +100,8 @@ class RunningCalls:
             if event.HasField("activity_task_scheduled_event_attributes") and not is_frame(event):
                 id_ = event.activity_task_scheduled_event_attributes.activity_id
                 calls[event.event_id] = _Call(id_, time.monotonic())
-            elif (ended := activity_event_ids(event)) is not None:
-                calls.pop(ended[0], None)
+            elif (event_ids := activity_event_ids(event)) is not None:
+                calls.pop(event_ids[0], None)
         if not calls or closes(events):
             del self._pending[run]
 
@@ -109,8 +111,8 @@ class RunningCalls:
             await self._remove_shown_attempts()
             self._shown_runs = set()
         now = time.monotonic()
-        oldest = {run: min(call.began for call in calls.values()) for run, calls in self._pending.items()}
-        due = {run for run, began in oldest.items() if began <= now - PATIENCE_SECONDS}
+        oldest = {run: min(call.started_at for call in calls.values()) for run, calls in self._pending.items()}
+        due = {run for run, started_at in oldest.items() if started_at <= now - PATIENCE_SECONDS}
         self._updated_at = {run: at for run, at in self._updated_at.items() if run in due}
         for run in self._shown_runs - due:
             await self.store_snapshot(run, CallSnapshot(datetime.now(UTC)))
@@ -158,7 +160,7 @@ class RunningCalls:
         snapshot = CallSnapshot(datetime.now(UTC))
         handle = self._client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
         try:
-            described = await handle.describe()
+            description = await handle.describe()
         except RPCError as error:
             if error.status == RPCStatusCode.NOT_FOUND:
                 return snapshot
@@ -166,7 +168,7 @@ class RunningCalls:
         call_columns = await self._call_columns(run)
         pending = [
             activity
-            for activity in described.raw_description.pending_activities
+            for activity in description.raw_description.pending_activities
             if activity.activity_id in call_columns
         ]
         for activity in pending[:MAX_CALLS]:
@@ -194,11 +196,11 @@ class RunningCalls:
     async def _details(self, details: Payloads) -> Json:
         if not details.payloads:
             return None
-        decoded = first_value(details.payloads)
-        if decoded is not None:
-            return decoded
-        [decoded] = await self._store.converter.decode(details.payloads[:1])
-        return msgspec.to_builtins(decoded)
+        detail = first_value(details.payloads)
+        if detail is not None:
+            return detail
+        [detail] = await self._store.converter.decode(details.payloads[:1])
+        return msgspec.to_builtins(detail)
 
 
 def _rows(place: dict[str, Json], activity: PendingActivityInfo, details: Json) -> list[Json]:

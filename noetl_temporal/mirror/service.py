@@ -52,19 +52,19 @@ class Mirror:
         self._group = group
         calls = RunningCalls(client, store, TRANSIENT_ERRORS)
         self._follower = Follower(client, store, Polls(max_polls), self.follow, calls)
-        self._followed: dict[WorkflowRun, asyncio.Task[None]] = {}
+        self._tasks: dict[WorkflowRun, asyncio.Task[None]] = {}
         tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls))
         self._searches = [group.create_task(task) for task in tasks]
 
     def follow(self, run: WorkflowRun) -> asyncio.Task[None]:
         """Follow a run to its end, unless it is followed already."""
-        if run not in self._followed:
-            self._followed[run] = self._group.create_task(self._follow(run))
-        return self._followed[run]
+        if run not in self._tasks:
+            self._tasks[run] = self._group.create_task(self._follow(run))
+        return self._tasks[run]
 
     def stop(self) -> None:
         """Stop following; transactions that have begun are finished."""
-        for task in (*self._searches, *self._followed.values()):
+        for task in (*self._searches, *self._tasks.values()):
             task.cancel()
 
     async def _follow(self, run: WorkflowRun) -> None:
@@ -77,7 +77,7 @@ class Mirror:
                 )
                 await asyncio.sleep(FAILED_SECONDS)
             else:
-                del self._followed[run]
+                del self._tasks[run]
                 return
 
     async def _discover(self) -> None:
@@ -86,13 +86,13 @@ class Mirror:
         listed_before: set[WorkflowRun] = set()
         pause = QUICK_SECONDS
         while True:
-            began = datetime.now(UTC)
+            start_time = datetime.now(UTC)
             try:
                 open_runs = (
                     await finish_despite_cancel(self._store.open_runs(self._client.namespace)) if since is None else []
                 )
-                listed = await self._list_runs(since)
-                new_runs = [*open_runs, *await finish_despite_cancel(self._store.enrol(sorted(listed - listed_before)))]
+                runs = await self._list_runs(since)
+                new_runs = [*open_runs, *await finish_despite_cancel(self._store.enrol(sorted(runs - listed_before)))]
             except TRANSIENT_ERRORS as error:
                 _log.warning("cannot list new runs: %s", reason_of(error))
                 pause = SLOW_SECONDS
@@ -102,7 +102,7 @@ class Mirror:
             else:
                 for run in new_runs:
                     self.follow(run)
-                since, listed_before = began - OVERLAP, listed
+                since, listed_before = start_time - OVERLAP, runs
                 pause = QUICK_SECONDS if new_runs else min(pause * 1.2, SLOW_SECONDS)
             await asyncio.sleep(pause)
 
@@ -110,8 +110,8 @@ class Mirror:
         """Follow every run that is announced. Never returns."""
         while True:
             try:
-                async with listening(self._store.pool) as announced:
-                    while run := await announced.get():
+                async with listening(self._store.pool) as announced_runs:
+                    while run := await announced_runs.get():
                         if run.namespace == self._client.namespace:
                             for new_run in await finish_despite_cancel(self._store.enrol([run])):
                                 self.follow(new_run)
@@ -125,10 +125,10 @@ class Mirror:
         query = NOETL_WORKFLOWS
         if since is not None:
             query += f" AND StartTime >= '{since.isoformat()}'"
-        listed = self._client.list_workflows(query, page_size=1000)
+        workflows = self._client.list_workflows(query, page_size=1000)
         return {
             WorkflowRun(workflow.namespace, workflow.id, workflow.run_id, workflow.workflow_type)
-            async for workflow in listed
+            async for workflow in workflows
         }
 
     async def _reconcile(self) -> None:
@@ -136,7 +136,7 @@ class Mirror:
         since: datetime | None = None
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
-            began = datetime.now(UTC)
+            start_time = datetime.now(UTC)
             try:
                 gaps = await finish_despite_cancel(reconcile(self._client, self._store, since))
             except TRANSIENT_ERRORS as error:
@@ -145,13 +145,13 @@ class Mirror:
             except Exception:
                 _log.exception("cannot compare with the server; retrying in %g s", RECONCILE_SECONDS)
                 continue
-            since = began - OVERLAP
+            since = start_time - OVERLAP
             for gap in gaps:
                 self._read_again(gap)
 
     def _read_again(self, gap: Gap) -> None:
         """Follow a run that lacks events, unless it is followed already and just not read to its end."""
-        if gap.run not in self._followed:
+        if gap.run not in self._tasks:
             names = gap.run.workflow_id, gap.run.run_id
             _log.warning(
                 "%s run %s has %d of %d events, or lacks its last one", *names, gap.stored.events, gap.expected
@@ -175,23 +175,23 @@ async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: s
 
     Safe beside a running mirror. Raises RPCError for a workflow that does not exist, UnreadableRunError.
     """
-    described = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
-    root = WorkflowRun(described.namespace, workflow_id, described.run_id, described.workflow_type)
+    description = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    root = WorkflowRun(description.namespace, workflow_id, description.run_id, description.workflow_type)
     async with open_store(dsn, client.data_converter) as store:
         await _follow_all(client, store, root)
 
 
 async def _follow_all(client: Client, store: Store, root: WorkflowRun) -> None:
-    followed: dict[WorkflowRun, asyncio.Task[None]] = {}
+    tasks: dict[WorkflowRun, asyncio.Task[None]] = {}
 
     def follow_run(run: WorkflowRun) -> asyncio.Task[None]:
-        if run not in followed:
-            followed[run] = group.create_task(follower.follow(run))
-        return followed[run]
+        if run not in tasks:
+            tasks[run] = group.create_task(follower.follow(run))
+        return tasks[run]
 
     follower = Follower(client, store, Polls(), follow_run)
     try:
         async with asyncio.TaskGroup() as group:
             follow_run(root)
-    except BaseExceptionGroup as failed:
-        raise failed.exceptions[0] from None
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None

@@ -164,8 +164,8 @@ class Store:
     async def _read(self, event: HistoryEvent) -> ReadEvent:
         """Return the event with its values, also those in external storage."""
         event = await decrypt_event(event, self.converter)
-        decoded = await with_plain_values(event, self.converter)
-        return ReadEvent(event, *await with_entries(decoded, self.converter), keys_in(decoded))
+        plain_event = await with_plain_values(event, self.converter)
+        return ReadEvent(event, *await with_entries(plain_event, self.converter), keys_in(plain_event))
 
     async def _state_before(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
         """Return the last state of the run that continued as this one; None if there is none, or the server had removed
@@ -189,8 +189,8 @@ class Store:
         """Return the events to which these refer, from among them or from noetl.history."""
         by_id = {event.event_id: event for event in events}
         missing = sorted(needed_event_ids(events) - by_id.keys())
-        stored = await self._stored_events(connection, run, missing) if missing else []
-        return by_id | {event.event_id: event for event in stored}
+        stored_events = await self._stored_events(connection, run, missing) if missing else []
+        return by_id | {event.event_id: event for event in stored_events}
 
     async def events_at(self, run: WorkflowRun, ids: Sequence[int]) -> list[HistoryEvent]:
         """Return the events of noetl.history with these ids, with their values."""
@@ -215,8 +215,8 @@ async def _enrol(connection: Connection, runs: Sequence[WorkflowRun]) -> list[Wo
     for run in runs:
         if not _is_storable(run):
             await connection.execute(sql.query("give_up"), *map(storable_text, run), UNSTORABLE)
-    known = list(filter(_is_storable, runs))
-    records = await connection.fetch(sql.query("enrol"), *_columns_of(known)) if known else []
+    storable_runs = list(filter(_is_storable, runs))
+    records = await connection.fetch(sql.query("enrol"), *_columns_of(storable_runs)) if storable_runs else []
     return [WorkflowRun(*record) for record in records]
 
 
@@ -238,10 +238,11 @@ async def _check_types(connection: Connection, run: WorkflowRun, events: Sequenc
     """Raise ConflictError where the server has another event than is stored under its id."""
     types = {row[0]: row[1] for row in map(to_row, events)}
     for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(types)):
-        id_, stored = record
-        if stored != types[id_]:
+        id_, stored_type = record
+        if stored_type != types[id_]:
             raise ConflictError(
-                f"{run.workflow_id} run {run.run_id}: event {id_} is {types[id_]} at the server and stored as {stored}"
+                f"{run.workflow_id} run {run.run_id}: event {id_} is {types[id_]} at the server "
+                f"and stored as {stored_type}"
             )
 
 
@@ -272,7 +273,7 @@ async def _register(connection: Connection, playbook: Playbook) -> None:
     if catalog_id is None:
         meta = to_json(playbook.meta)
         catalog_id = await connection.fetchval(sql.query("add_catalog"), playbook.path, playbook.content, meta)
-    values = playbook.execution_id, catalog_id, playbook.parent_execution_id, playbook.started, playbook.schedule
+    values = playbook.execution_id, catalog_id, playbook.parent_execution_id, playbook.start_time, playbook.schedule
     await connection.execute(sql.query("add_execution"), *values)
 
 

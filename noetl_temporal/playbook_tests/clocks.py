@@ -72,24 +72,24 @@ class Clocks:
         """
         handle = self._client.get_workflow_handle(workflow_id)
         try:
-            described = await handle.describe()
+            description = await handle.describe()
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             return WorkflowClock(handle, datetime.now(UTC), 0, 0, (), is_at_work=True, moves=False, events=0)
-        raw = described.raw_description
-        if described.close_time is not None:
+        raw = description.raw_description
+        if description.close_time is not None:
             return None
         waiting = PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
         calls = len(raw.pending_activities)
         running = sum(activity.state != waiting or activity.attempt == 1 for activity in raw.pending_activities)
-        extended = raw.workflow_extended_info
-        skipping = extended.time_skipping_info if extended.HasField("time_skipping_info") else None
+        extended_info = raw.workflow_extended_info
+        skipping = extended_info.time_skipping_info if extended_info.HasField("time_skipping_info") else None
         now = skipping.current_time.ToDatetime(UTC) if skipping else datetime.now(UTC)
         children = tuple(child.workflow_id for child in raw.pending_children)
         at_work = raw.HasField("pending_workflow_task")
         moves = skipping is not None and skipping.effective_config.enabled
-        events = described.history_length - self._own_events[workflow_id]
+        events = description.history_length - self._own_events[workflow_id]
         return WorkflowClock(handle, now, calls, running, children, at_work, moves, events)
 
     async def move(self, clocks: list[WorkflowClock], until: datetime | None) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from noetl_compiler.graph import Arc, Graph, Json, Span, Step
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
+from noetl_temporal.playbook_tests.host import TrialCall, TrialRun
 
 __all__ = ["Part", "Reached", "parts_of", "reached_parts"]
 
@@ -78,8 +78,8 @@ def _parts_of_run(graph: Graph, run: TrialRun) -> Iterator[Part]:
         step = graph.steps.get(event.node)
         if step is not None and not step.injected:
             yield from _parts_of_event(event, step)
-    for made in run.calls:
-        yield from _rules_of_call(graph, made)
+    for call in run.calls:
+        yield from _rules_of_call(graph, call)
 
 
 def _parts_of_event(event: DomainEvent, step: Step) -> Iterator[Part]:
@@ -88,8 +88,8 @@ def _parts_of_event(event: DomainEvent, step: Step) -> Iterator[Part]:
     elif event.type == "policy.admit.evaluated" and isinstance(rule := event.meta.get("rule"), int):
         yield list(_admission_parts(step))[rule]
     elif event.type == "next.evaluated":
-        matched = [_identity(arc) for arc in event.meta.get("arcs") or () if arc["matched"]]
-        yield from (_route_part(step, arc) for arc in _arcs(step) if _identity_of(arc) in matched)
+        matching_arcs = [_identity(arc) for arc in event.meta.get("arcs") or () if arc["matched"]]
+        yield from (_route_part(step, arc) for arc in _arcs(step) if _identity_of(arc) in matching_arcs)
 
 
 def _identity(account: dict[str, Json]) -> tuple[Json, ...]:
@@ -100,13 +100,13 @@ def _identity_of(arc: Arc) -> tuple[Json, ...]:
     return arc.to, arc.when.source if arc.when else None
 
 
-def _rules_of_call(graph: Graph, made: MadeCall) -> Iterator[Part]:
+def _rules_of_call(graph: Graph, call: TrialCall) -> Iterator[Part]:
     """Yield the rules that decided on the attempts of a call."""
-    step = graph.steps[made.call.step]
-    policy = next((task.policy for task in step.tasks if task.label == made.call.task), None)
-    if made.report is None or policy is None:
+    step = graph.steps[call.call.step]
+    policy = next((task.policy for task in step.tasks if task.label == call.call.task), None)
+    if call.report is None or policy is None:
         return
-    for index in {made.report.rule, *(rule.rule for rule in made.report.attempts)} - {None}:
+    for index in {call.report.rule, *(rule.rule for rule in call.report.attempts)} - {None}:
         if index is not None and index < len(policy.rules):
             rule = policy.rules[index]
-            yield Part("rule", f"{made.call.task} of {step.name}: {rule.do}", rule.span)
+            yield Part("rule", f"{call.call.task} of {step.name}: {rule.do}", rule.span)

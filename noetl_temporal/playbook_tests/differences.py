@@ -35,51 +35,51 @@ class Difference(NamedTuple):
 
     path: Path
     expected: Any
-    got: Any
+    actual: Any
 
 
-def is_match(expected: Any, got: Any) -> bool:
+def is_match(expected: Any, actual: Any) -> bool:
     """Whether a value matches the expected one."""
-    return next(differences(expected, got), None) is None
+    return next(differences(expected, actual), None) is None
 
 
-def differences(expected: Any, got: Any, path: Path = ()) -> Iterator[Difference]:
+def differences(expected: Any, actual: Any, path: Path = ()) -> Iterator[Difference]:
     """Yield all differences, as deep as possible, in the order of the expected value."""
     if isinstance(expected, str) and ANYTHING in expected:
-        if not _is_text_like(expected, got):
-            yield Difference(path, expected, got)
-    elif isinstance(expected, dict) and isinstance(got, dict):
-        yield from _in_mapping(cast("dict[str, Any]", expected), cast("dict[str, Any]", got), path)
-    elif isinstance(expected, list) and isinstance(got, list):
-        yield from _in_list(cast("list[Any]", expected), cast("list[Any]", got), path)
-    elif isinstance(expected, bool) is not isinstance(got, bool) or expected != got:
-        yield Difference(path, expected, got)
+        if not _is_text_like(expected, actual):
+            yield Difference(path, expected, actual)
+    elif isinstance(expected, dict) and isinstance(actual, dict):
+        yield from _in_mapping(cast("dict[str, Any]", expected), cast("dict[str, Any]", actual), path)
+    elif isinstance(expected, list) and isinstance(actual, list):
+        yield from _in_list(cast("list[Any]", expected), cast("list[Any]", actual), path)
+    elif isinstance(expected, bool) is not isinstance(actual, bool) or expected != actual:
+        yield Difference(path, expected, actual)
 
 
-def _is_text_like(expected: str, got: Any) -> bool:
+def _is_text_like(expected: str, actual: Any) -> bool:
     if expected == ANYTHING:
-        return got is not ABSENT
+        return actual is not ABSENT
     pattern = ".*".join(map(re.escape, expected.split(ANYTHING)))
-    return isinstance(got, str) and re.fullmatch(pattern, got, re.DOTALL) is not None
+    return isinstance(actual, str) and re.fullmatch(pattern, actual, re.DOTALL) is not None
 
 
-def _in_mapping(expected: dict[str, Any], got: dict[str, Any], path: Path) -> Iterator[Difference]:
+def _in_mapping(expected: dict[str, Any], actual: dict[str, Any], path: Path) -> Iterator[Difference]:
     for key, value in expected.items():
         if key != ANYTHING:
-            yield from differences(value, got.get(key, ABSENT), (*path, key))
+            yield from differences(value, actual.get(key, ABSENT), (*path, key))
     if ANYTHING not in expected:
-        for key in got:
+        for key in actual:
             if key not in expected:
-                yield Difference((*path, key), ABSENT, got[key])
+                yield Difference((*path, key), ABSENT, actual[key])
 
 
-def _in_list(expected: list[Any], got: list[Any], path: Path) -> Iterator[Difference]:
+def _in_list(expected: list[Any], actual: list[Any], path: Path) -> Iterator[Difference]:
     if expected[-1:] == [ANYTHING]:
         expected = expected[:-1]
-        got = got[: len(expected)]
-    for index in range(max(len(expected), len(got))):
+        actual = actual[: len(expected)]
+    for index in range(max(len(expected), len(actual))):
         item = expected[index] if index < len(expected) else ABSENT
-        other = got[index] if index < len(got) else ABSENT
+        other = actual[index] if index < len(actual) else ABSENT
         if item is ABSENT:
             yield Difference((*path, index), ABSENT, other)
         else:

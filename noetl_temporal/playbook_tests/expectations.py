@@ -13,7 +13,7 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode, to_json
 from noetl_compiler.playbook_tests import ExpectedCalls, PlaybookTest
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, differences, is_match, span_at
-from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
+from noetl_temporal.playbook_tests.host import TrialCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_named
 
 __all__ = ["TrialProblem", "failed_expectations", "place_of", "route_of"]
@@ -25,19 +25,19 @@ _MOST_LISTED = 12
 @dataclass(frozen=True)
 class TrialProblem:
     """Why a test failed. ``span`` is a place in the test file, ``place`` one in the playbook, file:line:col.
-    ``expected`` and ``got`` are ABSENT where nothing is compared.
+    ``expected`` and ``actual`` are ABSENT where nothing is compared.
     """
 
     span: Span
     message: str
     expected: Any = ABSENT
-    got: Any = ABSENT
+    actual: Any = ABSENT
     place: str = ""
 
     @property
     def is_comparison(self) -> bool:
         """Whether there is an expected or an actual value to show."""
-        return self.expected is not ABSENT or self.got is not ABSENT
+        return self.expected is not ABSENT or self.actual is not ABSENT
 
 
 def place_of(graph: Graph, step: str, task: str | None = None) -> str:
@@ -53,9 +53,9 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: 
     """Yield every expectation that is not met."""
     expected = test.expected
     yield from _status_problems(test, graph, run)
-    for key, got in _compared_values(expected, run, world).items():
+    for key, actual in _compared_values(expected, run, world).items():
         node = expected[key]
-        yield from _comparison_problems(key, node, got, _place_in(key, node, got, graph))
+        yield from _comparison_problems(key, node, actual, _place_in(key, node, actual, graph))
     if "steps" in expected:
         yield from _step_problems(expected["steps"], route_of(run), graph)
     if "events" in expected:
@@ -64,13 +64,13 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: 
         yield from _call_problems(calls, run.calls, graph)
 
 
-def _comparison_problems(what: str, node: Node, got: Any, place: str = "") -> Iterator[TrialProblem]:
-    for difference in differences(to_json(node), got):
+def _comparison_problems(subject: str, node: Node, actual: Any, place: str = "") -> Iterator[TrialProblem]:
+    for difference in differences(to_json(node), actual):
         yield TrialProblem(
             span_at(node, difference.path),
-            f"{what}{_path_text(difference.path)} differs",
+            f"{subject}{_path_text(difference.path)} differs",
             difference.expected,
-            difference.got,
+            difference.actual,
             place,
         )
 
@@ -106,7 +106,7 @@ def _compared_values(expected: dict[str, Node], run: TrialRun, world: StubbedWor
         "delays": run.delays,
         "failures": _failure_fields(expected.get("failures"), run),
     }
-    return {key: got for key, got in fields.items() if key in expected}
+    return {key: actual for key, actual in fields.items() if key in expected}
 
 
 def _keys(node: Node | None) -> set[str]:
@@ -117,16 +117,16 @@ def _items(node: Node | None) -> tuple[Node, ...]:
     return node.items if isinstance(node, SequenceNode) else ()
 
 
-def _place_in(key: str, node: Node, got: Any, graph: Graph) -> str:
+def _place_in(key: str, node: Node, actual: Any, graph: Graph) -> str:
     """Return the step at which a route leaves the expected one, or the first step whose result is another."""
-    first = next(differences(to_json(node), got), None)
+    first = next(differences(to_json(node), actual), None)
     if first is None or not first.path:
         return ""
     if key == "results":
         return place_of(graph, str(first.path[0]))
     if key == "route":
         index = int(first.path[0])
-        return place_of(graph, got[min(index, len(got) - 1)] if got else graph.entry)
+        return place_of(graph, actual[min(index, len(actual) - 1)] if actual else graph.entry)
     return ""
 
 
@@ -183,11 +183,11 @@ def _failure_fields(node: Node | None, run: TrialRun) -> list[Json]:
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
-def _call_problems(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) -> Iterator[TrialProblem]:
-    matching_calls = [performed for performed in made if is_named(expected.calls, performed.call)]
+def _call_problems(expected: ExpectedCalls, calls: list[TrialCall], graph: Graph) -> Iterator[TrialProblem]:
+    matching_calls = [trial_call for trial_call in calls if is_named(expected.calls, trial_call.call)]
     place = place_of(graph, expected.calls.step.text, expected.calls.task.text if expected.calls.task else None)
     if not matching_calls and expected.times != 0:
-        call_names = _first_names([_name(performed) for performed in made])
+        call_names = _first_names([_name(trial_call) for trial_call in calls])
         yield TrialProblem(expected.span, "there is no such call", str(expected.calls), call_names, place)
     elif expected.times is not None and len(matching_calls) != expected.times:
         yield TrialProblem(
@@ -199,8 +199,8 @@ def _call_problems(expected: ExpectedCalls, made: list[MadeCall], graph: Graph) 
             yield from _comparison_problems(f"{_name(call)}: {key}", node, fields[key], place)
 
 
-def _name(made: MadeCall) -> str:
-    call = made.call
+def _name(trial_call: TrialCall) -> str:
+    call = trial_call.call
     more = (("iteration", call.iteration), ("page", call.page))
     return ", ".join((call.step, f"task {call.task}", *(f"{word} {part}" for word, part in more if part is not None)))
 

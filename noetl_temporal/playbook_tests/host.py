@@ -32,12 +32,12 @@ from noetl_temporal.machine.commands import (
     StartTimer,
 )
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     ChunkFinished,
     Continued,
-    Event,
+    Fact,
     PauseRequested,
     Started,
     TimerFired,
@@ -55,7 +55,7 @@ from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import refusal
 
-__all__ = ["MadeCall", "TrialRun", "World", "run_graph"]
+__all__ = ["TrialCall", "TrialRun", "World", "run_graph"]
 
 
 class World(Protocol):
@@ -73,7 +73,7 @@ class World(Protocol):
         """Return the playbook that the call runs, or its outcome. An exception ends the run."""
         ...
 
-    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
+    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
         """Start sending the requests of people and programs."""
         ...
 
@@ -83,7 +83,7 @@ class World(Protocol):
 
 
 @dataclass
-class MadeCall:
+class TrialCall:
     """A call with all its attempts; ``report`` is its outcome, None until it has ended."""
 
     call: ToolCall
@@ -100,7 +100,7 @@ class TrialRun:
 
     finish: Finish = field(default_factory=lambda: Finish("failed"))
     events: list[DomainEvent] = field(default_factory=list[DomainEvent])
-    calls: list[MadeCall] = field(default_factory=list[MadeCall])
+    calls: list[TrialCall] = field(default_factory=list[TrialCall])
     delays: list[float] = field(default_factory=list[float])
     results: dict[str, Json] = field(default_factory=dict[str, Json])
     unused_signals: list[Signal] = field(default_factory=list[Signal])
@@ -142,7 +142,7 @@ class _Host:
         self._machine = machine
         self._world = world
         self._run = run
-        self._inbox: asyncio.Queue[Event | BaseException] = asyncio.Queue()
+        self._inbox: asyncio.Queue[Fact | BaseException] = asyncio.Queue()
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._loops: dict[str, _Host] = {}
 
@@ -158,7 +158,7 @@ class _Host:
                 raise event
             commands = self._machine.feed(event)
 
-    def receive(self, fact: Event) -> None:
+    def receive(self, fact: Fact) -> None:
         self._inbox.put_nowait(fact)
 
     def cancel(self) -> None:
@@ -179,10 +179,14 @@ class _Host:
             case Emit():
                 self._run.events.append(command.event)
             case CallTool():
-                made = MadeCall(command.call)
-                self._run.calls.append(made)
-                work = self._run_playbook(made) if made.call.kind == PLAYBOOK else self._run_attempts(made)
-                self._start(made.call.id, work).add_done_callback(partial(self._on_call_end, made))
+                trial_call = TrialCall(command.call)
+                self._run.calls.append(trial_call)
+                work = (
+                    self._run_playbook(trial_call)
+                    if trial_call.call.kind == PLAYBOOK
+                    else self._run_attempts(trial_call)
+                )
+                self._start(trial_call.call.id, work).add_done_callback(partial(self._on_call_end, trial_call))
             case StartTimer():
                 timer = self._start(command.timer_id, self._wait(command))
                 timer.add_done_callback(partial(self._on_timer, command.timer_id))
@@ -250,10 +254,10 @@ class _Host:
 
     # ---- calls ------------------------------------------------------------------------------------------------------
 
-    async def _run_playbook(self, made: MadeCall) -> ToolReport:
+    async def _run_playbook(self, trial_call: TrialCall) -> ToolReport:
         """Run a called playbook, which is a run of its own."""
-        made.attempts += 1
-        call, playbook = made.call, self._world.playbook(made.call)
+        trial_call.attempts += 1
+        call, playbook = trial_call.call, self._world.playbook(trial_call.call)
         if isinstance(playbook, ToolReport):
             return playbook
         host = _Host(Machine(playbook, execution_id=call.execution_id), self._world, TrialRun())
@@ -267,24 +271,24 @@ class _Host:
         message = f"the playbook {call.config['path']!r} failed: step {cause.step!r} failed: {cause.message}"
         return ToolReport(error_outcome(cause.kind, message), is_decided=False)
 
-    async def _run_attempts(self, made: MadeCall) -> ToolReport:
+    async def _run_attempts(self, trial_call: TrialCall) -> ToolReport:
         log = _WorldLog(self._world)
         while True:
             log.begin()
-            made.attempts += 1
+            trial_call.attempts += 1
             try:
-                return await self._world.attempt(made.call, log).run()
+                return await self._world.attempt(trial_call.call, log).run()
             except ApplicationError as retry:
                 delay = retry.next_retry_delay
                 seconds = delay.total_seconds() if delay else 0.0
             self._run.delays.append(seconds)
             await self._world.wait(seconds, is_timeout=False)
 
-    def _on_call_end(self, made: MadeCall, task: asyncio.Task[ToolReport]) -> None:
+    def _on_call_end(self, trial_call: TrialCall, task: asyncio.Task[ToolReport]) -> None:
         if not task.cancelled() and (fault := task.exception()) is not None:
             self._inbox.put_nowait(fault)
             return
         is_cancelled = task.cancelled()
-        refused = refusal("cancelled", "the call was cancelled")
-        made.report = ToolReport(refused, is_decided=False) if is_cancelled else task.result()
-        self._inbox.put_nowait(ToolFinished(self._now(), made.call.id, made.report, cancelled=is_cancelled))
+        report = refusal("cancelled", "the call was cancelled")
+        trial_call.report = ToolReport(report, is_decided=False) if is_cancelled else task.result()
+        self._inbox.put_nowait(ToolFinished(self._now(), trial_call.call.id, trial_call.report, cancelled=is_cancelled))

@@ -94,9 +94,9 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
     requests: dict[int, RecordedRequest] = {}
     calls: list[tuple[int, RecordedCall]] = []
     async for history in histories_of(client, workflow_id):
-        started = history.events[0].workflow_execution_started_event_attributes
-        if started.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
-            run_input, playbook = await converter.decode(started.input.payloads[:2], [RunInput, Playbook])
+        attributes = history.events[0].workflow_execution_started_event_attributes
+        if attributes.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
+            run_input, playbook = await converter.decode(attributes.input.payloads[:2], [RunInput, Playbook])
             run = run or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
             payload = await _load_payload(run_input, values)
             run.graph, run.payload = playbook.graph, payload or run.payload
@@ -115,10 +115,10 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
 
 async def _load_payload(run_input: RunInput, values: ValueStore) -> dict[str, Json]:
     """Return the payload of the run, with its stored values loaded."""
-    loaded = {
+    payloads = {
         place: msgspec.json.decode(await load_json(values, reference)) for place, reference in run_input.kept.items()
     }
-    payload: dict[str, Json] = with_values_at(run_input.payload, loaded)
+    payload: dict[str, Json] = with_values_at(run_input.payload, payloads)
     return payload
 
 

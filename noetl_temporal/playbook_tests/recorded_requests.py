@@ -74,10 +74,10 @@ async def recorded_requests(
 async def _decided_count(history: WorkflowHistory, request: HeldRequest, converter: DataConverter) -> int:
     """Return how many held step runs a decision about all of them has decided, from its result."""
     for event in history.events:
-        completed = event.workflow_execution_update_completed_event_attributes
-        if completed.meta.update_id == str(request.id):
+        attributes = event.workflow_execution_update_completed_event_attributes
+        if attributes.meta.update_id == str(request.id):
             decided: DecidedRuns
-            [decided] = await converter.decode(completed.outcome.success.payloads[:1], [DecidedRuns])
+            [decided] = await converter.decode(attributes.outcome.success.payloads[:1], [DecidedRuns])
             return decided.count
     return 0
 
@@ -102,7 +102,7 @@ def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
             signal = request.signal
             return _without_empty({"do": "signal", "name": signal.name, "key": signal.key, "data": signal.data})
         case DecisionRequest():
-            keys = {"do": "approve" if request.approved else "reject", **_place(request.wait_id, graph)}
+            keys = {"do": "approve" if request.approved else "reject", **_waiting_step(request.wait_id, graph)}
             return _without_empty({**keys, "by": request.by, "reason": request.reason, "form": request.form})
         case HeldRequest():
             data = request.data if update == SKIP_UPDATE else None
@@ -112,7 +112,7 @@ def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
     return _without_empty({**keys, "by": request.by, "reason": request.reason})
 
 
-def _place(wait_id: str, graph: Graph) -> dict[str, Json]:
+def _waiting_step(wait_id: str, graph: Graph) -> dict[str, Json]:
     """Return the step that waits, and the item of its loop, from an id: ``review#1:ask:1``, ``review/1 3:ask:1``."""
     steps = [name for name in graph.steps if wait_id.startswith((f"{name}#", f"{name}/"))]
     item = _ITEM.search(wait_id)

@@ -60,7 +60,9 @@ def _record_and_run(
         test["payload"] = run.payload
     test["stubs"] = _stubs(run, is_timed=is_timed)
     if run.requests:
-        requests = [request for recorded in run.requests for request in [recorded] * recorded.count]
+        requests = [
+            request for recorded_request in run.requests for request in [recorded_request] * recorded_request.count
+        ]
         test["requests"] = [_request_keys(run, request, is_timed=is_timed) for request in requests]
     test["expect"] = _expectation(run, report)
     document: dict[str, Json] = {"playbook": _file_name(run.graph.source.file), "tests": [test]}
@@ -103,10 +105,10 @@ def _expectation(run: RecordedRun, report: RunReport) -> dict[str, Json]:
     }
     if report.status in SUCCEEDED:
         expected["result"] = _without_times(report.result)
-    kept = report.failures.kept
-    if report.failures.total == len(kept):
+    failures = report.failures.kept
+    if report.failures.total == len(failures):
         expected["failures"] = [
-            _failure(failure.step, failure.kind, failure.message, failure.iteration) for failure in kept
+            _failure(failure.step, failure.kind, failure.message, failure.iteration) for failure in failures
         ]
     return expected
 
@@ -117,8 +119,8 @@ _DECISION = frozenset({"approved", "by", "at", "reason", "form"})
 def _without_times(value: Json) -> Json:
     """Return the value with ``...`` for the times of its decisions, which differ in a test."""
     if isinstance(value, dict):
-        cleaned = {key: _without_times(item) for key, item in cast("dict[str, Json]", value).items()}
-        return {**cleaned, "at": ANYTHING} if cleaned.keys() == _DECISION else cleaned
+        mapping = {key: _without_times(item) for key, item in cast("dict[str, Json]", value).items()}
+        return {**mapping, "at": ANYTHING} if mapping.keys() == _DECISION else mapping
     return [_without_times(item) for item in cast("list[Json]", value)] if isinstance(value, list) else value
 
 
@@ -149,8 +151,8 @@ def _limit_to_one_use(stub: dict[str, Json]) -> dict[str, Json]:
     return {**identity, "times": 1, **stub}
 
 
-def _call_stubs(recorded: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
-    call, report = recorded.call, recorded.report
+def _call_stubs(recorded_call: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
+    call, report = recorded_call.call, recorded_call.report
     if call.kind == _NOOP or call.store is not None:
         return
     places = {"iteration": call.iteration, "page": call.page}
@@ -166,9 +168,9 @@ def _call_stubs(recorded: RecordedCall, *, is_timed: bool) -> Iterator[dict[str,
             **_failed_attempt(call.kind, record.error or {}),
             **_duration(record, is_timed=is_timed),
         }
-    numbered = {"attempt": len(failed) + 1} if failed else {}
+    attempt_key = {"attempt": len(failed) + 1} if failed else {}
     duration = _duration(report.attempts[-1], is_timed=is_timed) if report.attempts else {}
-    yield {**identity, **numbered, **_last_outcome(call.kind, report.outcome, report.attempts), **duration}
+    yield {**identity, **attempt_key, **_last_outcome(call.kind, report.outcome, report.attempts), **duration}
 
 
 def _duration(record: AttemptRecord, *, is_timed: bool) -> dict[str, Json]:

@@ -33,7 +33,7 @@ def problem_lines(file: str, problem: TrialProblem) -> Iterator[str]:
     yield printable_line(f"{file}:{problem.span.line}:{problem.span.col}: {problem.message}")
     if problem.is_comparison:
         yield printable_line(f"  expected  {_value_text(problem.expected)}")
-        yield printable_line(f"  got       {_value_text(problem.got)}")
+        yield printable_line(f"  got       {_value_text(problem.actual)}")
     if problem.place:
         yield printable_line(f"  playbook  {problem.place}")
 

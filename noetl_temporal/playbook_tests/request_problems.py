@@ -30,24 +30,24 @@ def request_problems(graph: Graph, requests: Requests, unused_signals: Sequence[
     """Yield the problems of requests that were refused, never sent, or that no step took."""
     for request, reason in requests.refusals:
         yield TrialProblem(
-            request.span, f"the run refused to {_request_text(request)}: {reason}", place=_place(graph, request)
+            request.span, f"the run refused to {_request_text(request)}: {reason}", place=_location_of(graph, request)
         )
     for request in requests.pending:
         reason = _NEVER_DUE[request.do] if request.at is None else "the run ended before this"
-        yield TrialProblem(request.span, f"{reason}: {request}", place=_place(graph, request))
-    unused = [replace(signal, request=0) for signal in unused_signals]
+        yield TrialProblem(request.span, f"{reason}: {request}", place=_location_of(graph, request))
+    signals = [replace(signal, request=0) for signal in unused_signals]
     for request in reversed(requests.signals):
-        sent = Signal(request.name.text if request.name else "", request.data, request.key)
-        if sent in unused:
-            unused.remove(sent)
-            yield TrialProblem(request.span, f"no step took the signal {sent.name}")
+        sent_signal = Signal(request.name.text if request.name else "", request.data, request.key)
+        if sent_signal in signals:
+            signals.remove(sent_signal)
+            yield TrialProblem(request.span, f"no step took the signal {sent_signal.name}")
 
 
 def _request_text(request: Request) -> str:
     return f"take {request}" if request.do == "signal" else str(request)
 
 
-def _place(graph: Graph, request: Request) -> str:
+def _location_of(graph: Graph, request: Request) -> str:
     return place_of(graph, request.step.text) if request.step else ""
 
 

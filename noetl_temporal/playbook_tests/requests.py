@@ -21,10 +21,10 @@ from noetl_temporal.machine.control import (
     retry_problem,
     skip_problem,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Decided,
-    Event,
+    Fact,
     PauseRequested,
     RetryRequested,
     Signalled,
@@ -104,9 +104,9 @@ class Requests:
         while any(
             request.is_first or (request.do in UNAWAITED and _is_for_step(request, step)) for request in self.pending
         ):
-            sent = asyncio.get_running_loop().create_future()
-            self._delayed_calls.append(sent)
-            await sent
+            sent_future = asyncio.get_running_loop().create_future()
+            self._delayed_calls.append(sent_future)
+            await sent_future
 
     @property
     def delayed_calls(self) -> int:
@@ -181,7 +181,7 @@ def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, sec
     return Situation(OpenWaits.of(machine.state), frozenset(started), is_busy, seconds)
 
 
-def fact_of(due: DueRequest, machine: Machine, at: int) -> Event:
+def fact_of(due: DueRequest, machine: Machine, at: int) -> Fact:
     """Return the fact of a request. Raises RefusedError with the reason if the run refuses it."""
     number, request, target = due
     state, who = machine.state, (request.by, request.reason)
@@ -191,9 +191,9 @@ def fact_of(due: DueRequest, machine: Machine, at: int) -> Event:
             _accept(signal_problem(machine.graph, state, signal, []))
             return Signalled(at, number, signal)
         case "approve" | "reject":
-            decided = Decided(at, number, target, request.do == "approve", *who, request.form or {})
-            _accept(decision_problem(state, decided, []))
-            return decided
+            decision = Decided(at, number, target, request.do == "approve", *who, request.form or {})
+            _accept(decision_problem(state, decision, []))
+            return decision
         case "pause":
             _accept(pause_problem(state, []))
             return PauseRequested(at, number, *who)

@@ -1,7 +1,7 @@
 """A worker whose activities return the stubs of tests, and which records the events of each run.
 
-The duration of a stub becomes a delay before its attempt is repeated, because Temporal's clock of a workflow skips
-delays, but not activities. The attempt counts once.
+A stub that takes time delays the next attempt of its activity instead, because the test server skips delays between
+attempts, but not the time of running activities. Both attempts count as one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from noetl_temporal.call_log import CallLog
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.naming import activity_type
-from noetl_temporal.playbook_tests.host import MadeCall, TrialRun
+from noetl_temporal.playbook_tests.host import TrialCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.tool_outcome import timeout_message
@@ -40,8 +40,9 @@ from noetl_temporal.worker_options import WorkerOptions
 __all__ = ["StubbedRun", "StubbedRuns", "stubbed_worker"]
 
 EARLY_SECONDS = 0.5
-"""The server gives an activity that waits for its next attempt to a worker when a clock moves to another moment before
-that: such an attempt is put off again.
+"""An attempt that starts earlier than this before it is due is delayed again.
+
+The server starts an activity that waits for its next attempt whenever its clock is moved, even to an earlier time.
 """
 
 _Call: TypeAlias = tuple[str | None, str, float]
@@ -50,13 +51,15 @@ _Call: TypeAlias = tuple[str | None, str, float]
 
 @dataclass
 class StubbedRun:
-    """One test. ``fault`` is the call that has no stub. ``delays`` are (milliseconds since the epoch, seconds);
-    ``deliveries`` counts what activities were given.
+    """The run of one test.
+
+    ``missing_stub`` is the error of the first call without a stub. ``delays`` has the start of each delay in
+    milliseconds since the epoch, and its seconds. ``deliveries`` counts the activities that workers received.
     """
 
     world: StubbedWorld
     run: TrialRun
-    fault: NoStubError | None = None
+    missing_stub: NoStubError | None = None
     deliveries: int = 0
     delays: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     _calls: dict[_Call, _StubbedCall] = field(default_factory=dict[_Call, "_StubbedCall"])
@@ -68,17 +71,17 @@ class StubbedRun:
         key = info.workflow_id, info.activity_id, info.scheduled_time.timestamp()
         stubbed_call = self._calls.get(key)
         if stubbed_call is None:
-            stubbed_call = self._calls[key] = _StubbedCall(MadeCall(call))
-            self.run.calls.append(stubbed_call.made)
+            stubbed_call = self._calls[key] = _StubbedCall(TrialCall(call))
+            self.run.calls.append(stubbed_call.trial_call)
         now = info.started_time.timestamp()
         if stubbed_call.due - now > EARLY_SECONDS:
             raise _delay_error(stubbed_call.due - now)
         try:
-            stubbed_call.made.report = await stubbed_call.attempt(call, self.world)
+            stubbed_call.trial_call.report = await stubbed_call.attempt(call, self.world)
         except NoStubError as missing:
-            self.fault = self.fault or missing
+            self.missing_stub = self.missing_stub or missing
             raise ApplicationError(str(missing), type="no_stub", non_retryable=True) from missing
-        except _TakesTime as stub_time:
+        except _StubDelay as stub_time:
             stubbed_call.due = now + stub_time.seconds
             raise _delay_error(stub_time.seconds) from None
         except ApplicationError as retry:
@@ -86,7 +89,7 @@ class StubbedRun:
             stubbed_call.due = now + delay.total_seconds()
             self.delays.append((now * 1000, delay.total_seconds()))
             raise
-        return stubbed_call.made.report
+        return stubbed_call.trial_call.report
 
 
 def _delay_error(seconds: float) -> ApplicationError:
@@ -97,7 +100,7 @@ StubbedRuns: TypeAlias = dict[int, StubbedRun]
 """The runs that have a stubbed worker, by execution id."""
 
 
-class _TakesTime(Exception):  # noqa: N818 - it is no error
+class _StubDelay(Exception):  # noqa: N818 - it is no error
     """The stub returns after ``seconds``."""
 
     def __init__(self, seconds: float) -> None:
@@ -107,12 +110,13 @@ class _TakesTime(Exception):  # noqa: N818 - it is no error
 
 @dataclass
 class _StubbedCall:
-    """A call with its attempts so far.
+    """A call and its attempts so far.
 
-    ``delayed_stub`` is the stub that takes its time now, ``due`` when the next attempt may begin, in seconds.
+    ``delayed_stub`` is the stub whose time is passing. ``due`` is when the next attempt may begin, in seconds since
+    the epoch.
     """
 
-    made: MadeCall
+    trial_call: TrialCall
     log: CallLog = field(default_factory=CallLog)
     delayed_stub: Stub | None = None
     due: float = 0.0
@@ -121,12 +125,12 @@ class _StubbedCall:
         stub, self.delayed_stub = self.delayed_stub, None
         if stub is None:
             self.log.begin()
-            self.made.attempts += 1
+            self.trial_call.attempts += 1
             stub = world.choose_stub(call, self.log.number)
             if stub is not None and stub.takes:
                 await world.requests.wait_until_sent(call.step)
                 self.delayed_stub, seconds = _with_timeout(stub, call, world)
-                raise _TakesTime(seconds)
+                raise _StubDelay(seconds)
         return await world.attempt_with(stub, call, self.log).run()
 
 
@@ -174,17 +178,17 @@ class _EventRecorder(Interceptor):
         del input
         runs = self._runs
 
-        class Watched(WorkflowInboundInterceptor):
+        class RecordedWorkflow(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
-                run_ = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
-                if run_ is not None:
-                    cast("WorkflowWithTrail", workflow.instance()).trail.watch = _recording(run_.run)
+                trial = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
+                if trial is not None:
+                    cast("WorkflowWithTrail", workflow.instance()).trail.watch = _recorder(trial.run)
                 return await super().execute_workflow(input)
 
-        return Watched
+        return RecordedWorkflow
 
 
-def _recording(run: TrialRun) -> Callable[[DomainEvent], None]:
+def _recorder(run: TrialRun) -> Callable[[DomainEvent], None]:
     def note(event: DomainEvent) -> None:
         if not workflow.unsafe.is_replaying():
             run.events.append(event)

@@ -118,8 +118,8 @@ def _inapplicable_responses(suite: Suite, graph: Graph, stub: Stub) -> Iterator[
         return
     tasks = [task for task in step.calls if stub.calls.task is None or stub.calls.task.text == task.label]
     if tasks and not any(task.kind in kinds for task in tasks):
-        called = ", ".join(sorted({task.kind for task in tasks}))
-        message = f'"{key}" answers calls of {" and ".join(kinds)}, and this stub is for {called}'
+        kind_names = ", ".join(sorted({task.kind for task in tasks}))
+        message = f'"{key}" answers calls of {" and ".join(kinds)}, and this stub is for {kind_names}'
         yield _error(suite, Code.WRONG_VALUE, stub.span, message, "write result: with what the call returns")
 
 

@@ -97,27 +97,27 @@ class _Trial:
         self._test = test
         self._graph = graph
         self._requests = Requests(list(test.requests))
-        self._stubbed = StubbedRun(StubbedWorld(test.stubs, tools, self._requests), TrialRun())
+        self._stubbed_run = StubbedRun(StubbedWorld(test.stubs, tools, self._requests), TrialRun())
         self._execution_id = new_execution_id()
-        runs[self._execution_id] = self._stubbed
+        runs[self._execution_id] = self._stubbed_run
         config = client.config()
         config["interceptors"] = [*config["interceptors"], TimeSkippingInterceptor(moves=not test.requests)]
         self._client = Client(**config)
         self._tools = tools
-        self._began = millisecond_of(self._execution_id) / 1000
+        self._start_seconds = millisecond_of(self._execution_id) / 1000
         self._stuck_situation: Situation | None = None
 
     async def run(self) -> TrialResult:
         """Run the test, and compare the outcome."""
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         client = NoetlClient(self._client, None, self._tools)
         queues = dict.fromkeys(self._tools, WORKFLOW_QUEUE)
         handle = await client.submit(self._graph, self._test.payload, queues=queues, execution_id=self._execution_id)
         problems = await self._follow(handle)
-        run = self._stubbed.run
-        all_problems = problems or problems_of(self._test, self._graph, self._stubbed.world, run)
-        ordered = tuple(sorted(all_problems, key=lambda problem: problem.span))
-        return TrialResult(self._test, time.perf_counter() - began, ordered, run)
+        run = self._stubbed_run.run
+        all_problems = problems or problems_of(self._test, self._graph, self._stubbed_run.world, run)
+        sorted_problems = tuple(sorted(all_problems, key=lambda problem: problem.span))
+        return TrialResult(self._test, time.perf_counter() - start_time, sorted_problems, run)
 
     async def _follow(self, handle: RunHandle) -> list[TrialProblem]:
         """Run the test to its end; return the problems that prevented that."""
@@ -126,14 +126,18 @@ class _Trial:
         try:
             while not ending.done():
                 await asyncio.wait([ending], timeout=POLL_SECONDS)
-                if self._stubbed.fault is not None or self._stuck_situation is not None:
+                if self._stubbed_run.missing_stub is not None or self._stuck_situation is not None:
                     break
                 if steering.done():
                     steering.result()
-            if self._stubbed.fault is not None:
-                return [missing_stub_problem(self._test.span, self._graph, self._stubbed.fault, self._stubbed.run)]
+            if self._stubbed_run.missing_stub is not None:
+                return [
+                    missing_stub_problem(
+                        self._test.span, self._graph, self._stubbed_run.missing_stub, self._stubbed_run.run
+                    )
+                ]
             if self._stuck_situation is not None:
-                return stuck_run_problems(self._test, self._graph, self._stubbed.world, self._stuck_situation)
+                return stuck_run_problems(self._test, self._graph, self._stubbed_run.world, self._stuck_situation)
             await self._read_outcome(handle, ending.result())
             return []
         finally:
@@ -145,7 +149,7 @@ class _Trial:
 
     async def _read_outcome(self, handle: RunHandle, report: Any) -> None:
         """Fill in the outcome of the run, in the form of the in-memory host."""
-        run = self._stubbed.run
+        run = self._stubbed_run.run
         state: dict[str, Any] = await handle.workflow.query("state")
         run.finish = Finish(report.status, report.result, report.failures, report.steps)
         records: dict[str, Any] = state.get("records", {})
@@ -153,7 +157,9 @@ class _Trial:
         kept: Mapping[str, list[Any]] = state.get("signals", {})
         run.unused_signals = [msgspec.convert(signal, Signal) for queue in kept.values() for signal in queue]
         timers = await delays_of_timers(self._client, handle.workflow_id)
-        run.delays = [seconds for _, seconds in sorted([*self._stubbed.delays, *timers], key=lambda timed: timed[0])]
+        run.delays = [
+            seconds for _, seconds in sorted([*self._stubbed_run.delays, *timers], key=lambda timed: timed[0])
+        ]
 
     # ---- requests and clocks ----------------------------------------------------------------------------------------
 
@@ -202,7 +208,7 @@ class _Trial:
 
     def _progress_marker(self, clocks: list[WorkflowClock]) -> tuple[Any, ...]:
         """Return a value that changes whenever the run makes progress."""
-        return self._stubbed.deliveries, [(clock.handle.id, clock.events) for clock in clocks]
+        return self._stubbed_run.deliveries, [(clock.handle.id, clock.events) for clock in clocks]
 
     def _is_settled(self, clocks: list[WorkflowClock]) -> bool:
         """Whether the run makes no progress until a request is sent."""
@@ -211,7 +217,7 @@ class _Trial:
 
     def _next_due_time(self) -> datetime | None:
         due_times = self._requests.due_times()
-        return datetime.fromtimestamp(self._began + due_times[0], UTC) if due_times else None
+        return datetime.fromtimestamp(self._start_seconds + due_times[0], UTC) if due_times else None
 
     async def _situation(self, handle: RunHandle, clocks: list[WorkflowClock]) -> Situation | None:
         """Return the situation of the run; None if it has ended."""
@@ -219,8 +225,8 @@ class _Trial:
             open_waits = await handle.suspensions(timedelta(seconds=10))
         except RunOverError:
             return None
-        started = frozenset(event.node for event in self._stubbed.run.events if event.type == "step.started")
-        seconds = _time_of(clocks).timestamp() - self._began
+        started = frozenset(event.node for event in self._stubbed_run.run.events if event.type == "step.started")
+        seconds = _time_of(clocks).timestamp() - self._start_seconds
         return Situation(open_waits, started, any(clock.calls for clock in clocks), seconds)
 
     async def _send(self, handle: RunHandle, due: DueRequest) -> None:

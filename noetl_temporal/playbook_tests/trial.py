@@ -41,11 +41,11 @@ class TrialResult:
 
 def run_test(test: PlaybookTest, graph: Graph, tools: Tools) -> TrialResult:
     """Run the playbook with the stubs of the test, in virtual time."""
-    began = time.perf_counter()
+    start_time = time.perf_counter()
     world, run = StubbedWorld(test.stubs, tools, Requests(list(test.requests))), TrialRun()
     problems = _run(test, graph, world, run) or problems_of(test, graph, world, run)
     return TrialResult(
-        test, time.perf_counter() - began, tuple(sorted(problems, key=lambda problem: problem.span)), run
+        test, time.perf_counter() - start_time, tuple(sorted(problems, key=lambda problem: problem.span)), run
     )
 
 
@@ -96,6 +96,6 @@ def missing_stub_problem(span: Span, graph: Graph, missing: NoStubError, run: Tr
 def _unused_stub_problems(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[TrialProblem]:
     return [
         TrialProblem(stub.span, f"nothing used the stub for {stub.calls}", place=place_of(graph, stub.calls.step.text))
-        for stub, used in zip(test.stubs, world.used, strict=True)
-        if not used
+        for stub, use_count in zip(test.stubs, world.used, strict=True)
+        if not use_count
     ]

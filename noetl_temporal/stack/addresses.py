@@ -137,13 +137,13 @@ class Addresses(msgspec.Struct, frozen=True):
         defaults[HTTP_ALLOW_VARIABLE] = LOOPBACK
         defaults[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
         variables = {name: os.environ.get(name, value) for name, value in defaults.items()}
-        own = {
+        environment = {
             ADDRESS_VARIABLE: self.temporal,
             DSN_VARIABLE: self.postgres,
             SIGNING_KEY_VARIABLE: self.signing_key_file,
             PORTS_VARIABLE: ",".join(map(str, self.ports)),
         }
-        return {**own, **variables}
+        return {**environment, **variables}
 
     def _login(self, user: str, password: str, database: str, **settings: str) -> str:
         login = {

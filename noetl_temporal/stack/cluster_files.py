@@ -43,7 +43,7 @@ def check_cluster_folder(folder: Path, location: PostgresLocation) -> None:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise StackError(f"{folder} is not a folder: remove it")
-    owners = {location.accounts.server.uid, *location.accounts.former} if location.accounts else {os.geteuid()}
+    owners = {location.accounts.server.uid, *location.accounts.other_owners} if location.accounts else {os.geteuid()}
     if status.st_uid not in owners:
         raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
 
@@ -66,12 +66,12 @@ def write_cluster_files(data: Path, location: PostgresLocation) -> None:
     for name in RECOVERY_FILES:
         (data / name).unlink(missing_ok=True)
     owner = pwd.getpwuid(os.geteuid()).pw_name
-    mapped = "".join(f'owner  "{owner}"  {account}\n' for account in ("playbooks", "reader"))
+    ident_map = "".join(f'owner  "{owner}"  {account}\n' for account in ("playbooks", "reader"))
     texts = {
         "postgresql.conf": NOTE,
         "postgresql.auto.conf": NOTE,
         "pg_hba.conf": NOTE + ACCESS_RULES,
-        "pg_ident.conf": NOTE + mapped,
+        "pg_ident.conf": NOTE + ident_map,
     }
     for name, text in texts.items():
         replace_file(data / name, text, location.give_to_server)

@@ -66,7 +66,7 @@ class Guard:
         self._shell.wait()
         os.close(self._pipe)
 
-    def _send(self, what: str, server: Server) -> None:
+    def _send(self, event: str, server: Server) -> None:
         # If the guard was killed, the servers are still recorded on disk for the next owner.
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._pipe, f"{what} {server.process.pid}\n".encode())
+            os.write(self._pipe, f"{event} {server.process.pid}\n".encode())

@@ -52,9 +52,9 @@ class Home:
     """The files of the folder and its two locks. ``project`` is None if NOETL_HOME names the folder."""
 
     def __init__(self, root: Path | None = None) -> None:
-        named = root or os.environ.get(HOME_VARIABLE)
-        self.project = None if named else real_path(Path())
-        self.root = Path(named).absolute() if named else folder_of(Path())
+        folder = root or os.environ.get(HOME_VARIABLE)
+        self.project = None if folder else real_path(Path())
+        self.root = Path(folder).absolute() if folder else folder_of(Path())
         self.stack = self.root / "stack.json"
         self.servers = self.root / "servers.json"
         self.crash_file = self.root / "crash.txt"
@@ -73,15 +73,15 @@ class Home:
             check_entries(self.root)
             make_folder(self.postgres)
         except OSError as error:
-            raise StackError(self.problem(error) or str(error)) from error
+            raise StackError(self.describe_error(error) or str(error)) from error
 
-    def problem(self, error: OSError) -> str | None:
+    def describe_error(self, error: OSError) -> str | None:
         """Return the message for an error with this folder or its entries; None for other errors."""
         if not isinstance(error.filename, str) or not Path(error.filename).absolute().is_relative_to(self.root):
             return None
         inside = Path(error.filename).absolute().relative_to(self.root)
-        what = f"{error.strerror}" if inside == Path() else f"{inside}: {error.strerror}"
-        return f"cannot use the folder {self.root}: {what}; set {HOME_VARIABLE} to a folder you own"
+        reason = f"{error.strerror}" if inside == Path() else f"{inside}: {error.strerror}"
+        return f"cannot use the folder {self.root}: {reason}; set {HOME_VARIABLE} to a folder you own"
 
     def recorded_project(self) -> Path | None:
         """Return the project that is recorded in the folder, if any. Raises OSError if the record is unsafe to read."""
@@ -179,8 +179,8 @@ class Home:
     def _recorded_owner(self) -> Owner | None:
         """Return the owner that the lock file names, if that process is running and wrote the file."""
         with suppress(FileNotFoundError, ValueError):
-            pid, mode, started = read_text(self.owner_file).split(maxsplit=2)
-            if int(pid) > 1 and _start_time(int(pid)) == started:
+            pid, mode, start_time = read_text(self.owner_file).split(maxsplit=2)
+            if int(pid) > 1 and _start_time(int(pid)) == start_time:
                 return Owner(int(pid), "dev" if mode == "dev" else "run")
         return None
 
@@ -199,4 +199,4 @@ class Home:
 def _start_time(pid: int) -> str | None:
     """Return when the process started; None if it is not running or belongs to another account."""
     running = identity(pid)
-    return running.started if running and running.uid == os.getuid() else None
+    return running.start_time if running and running.uid == os.getuid() else None

@@ -18,12 +18,12 @@ ENDED_STATES = ("Z", "X")
 class Identity(NamedTuple):
     """The identity of a process.
 
-    ``uid`` is the real one. ``started`` is when it began, as the system writes it: no other process with its id has
+    ``uid`` is the real one. ``start_time`` is when it began, as the system writes it: no other process with its id has
     the same. ``command`` is its command line; a process may change that, but only its own.
     """
 
     uid: int
-    started: str
+    start_time: str
     command: str
 
 

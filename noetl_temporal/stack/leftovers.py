@@ -35,12 +35,12 @@ class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
     marker: Annotated[str, msgspec.Meta(min_length=1)]
     service: bool
     uid: int
-    started: Annotated[str, msgspec.Meta(min_length=1)]
+    start_time: Annotated[str, msgspec.Meta(min_length=1)]
 
     def is_running(self) -> bool:
         """Whether the recorded process is still running."""
         current = identity(self.pid)
-        return current is not None and (current.uid, current.started) == (self.uid, self.started)
+        return current is not None and (current.uid, current.start_time) == (self.uid, self.start_time)
 
     def is_marked(self) -> bool:
         """Whether its command line still says that it is the stack's."""
@@ -51,8 +51,8 @@ class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
 def record_processes(path: Path, servers: Sequence[Server]) -> None:
     """Store which processes are running, for the next owner if this one is killed."""
     identities = [(server, identity(server.process.pid)) for server in servers]
-    known = [_record_of(server, process) for server, process in identities if process]
-    write_atomically(path, msgspec.json.encode(known).decode())
+    records = [_record_of(server, process) for server, process in identities if process]
+    write_atomically(path, msgspec.json.encode(records).decode())
 
 
 def recorded_processes(path: Path) -> list[ProcessRecord]:
@@ -84,7 +84,7 @@ def end_processes_in(folder: Path) -> None:
 
 
 def _record_of(server: Server, process: Identity) -> ProcessRecord:
-    return ProcessRecord(server.process.pid, server.marker, server.service, process.uid, process.started)
+    return ProcessRecord(server.process.pid, server.marker, server.service, process.uid, process.start_time)
 
 
 def _processes_in(folder: Path) -> Iterator[ProcessRecord]:
@@ -96,7 +96,7 @@ def _processes_in(folder: Path) -> Iterator[ProcessRecord]:
                 continue
             pid, current = int(process.name), identity(int(process.name))
             if current and current.uid == owner and (program := _program(current)) in POSTGRES_PROGRAMS:
-                yield ProcessRecord(pid, program, True, current.uid, current.started)
+                yield ProcessRecord(pid, program, True, current.uid, current.start_time)
 
 
 def _program(process: Identity) -> str:

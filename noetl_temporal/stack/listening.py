@@ -22,19 +22,18 @@ LSOF = "/usr/sbin/lsof"
 class _Listener(NamedTuple):
     inode: str
     port: int
-    account: int
+    uid: int
 
 
-def listens(pid: int, port: int, account: int | None = None) -> bool:
+def listens(pid: int, port: int, uid: int | None = None) -> bool:
     """Whether the process ``pid`` listens on ``port``.
 
     Root without CAP_SYS_PTRACE, as in most containers, cannot see the open files of another account's process. If only
-    our servers run as ``account``, a socket of that account is proof as well."""
+    our servers run as ``uid``, a socket of that account is proof as well.
+    """
     if port in listening_ports(pid):
         return True
-    return account is not None and any(
-        listener.port == port and listener.account == account for listener in _listeners(pid)
-    )
+    return uid is not None and any(listener.port == port and listener.uid == uid for listener in _listeners(pid))
 
 
 def listening_ports(pid: int) -> set[int]:
@@ -53,9 +52,9 @@ def _listeners(pid: int) -> Iterator[_Listener]:
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in (PROC / f"{pid}/net/{name}").read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == LISTENING_STATE:
-                    yield _Listener(fields[9], int(fields[1].rpartition(":")[2], 16), int(fields[7]))
+                _, local_address, _, state, _, _, _, uid, _, inode, *_ = line.split()
+                if state == LISTENING_STATE:
+                    yield _Listener(inode, int(local_address.rpartition(":")[2], 16), int(uid))
 
 
 def _ports_from_lsof(pid: int) -> set[int]:
@@ -67,7 +66,7 @@ def _ports_from_lsof(pid: int) -> set[int]:
 
 
 def _socket_inodes(pid: int) -> set[str]:
-    """Return the inodes of a process's sockets, without files that are closed meanwhile."""
+    """Return the inodes of the process's sockets. Files that are closed meanwhile are ignored."""
     inodes: set[str] = set()
     with contextlib.suppress(OSError):
         for file in (PROC / f"{pid}/fd").iterdir():

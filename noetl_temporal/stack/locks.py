@@ -27,15 +27,15 @@ class Wait:
     """A wait that prints its message to stderr, once, if it takes more than a second."""
 
     def __init__(self, message: Callable[[], str]) -> None:
-        self._what: Callable[[], str] | None = message
+        self._message: Callable[[], str] | None = message
         self._due = time.monotonic() + REPORT_SECONDS
 
     def pause(self, seconds: float = POLL_SECONDS) -> None:
         """Sleep, and print the message if it is due."""
-        if self._what and time.monotonic() >= self._due:
-            sys.stderr.write(f"{self._what()}\n")
+        if self._message and time.monotonic() >= self._due:
+            sys.stderr.write(f"{self._message()}\n")
             sys.stderr.flush()
-            self._what = None
+            self._message = None
         time.sleep(seconds)
 
 

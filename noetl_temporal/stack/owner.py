@@ -141,8 +141,8 @@ class Stack:
         )
 
 
-def _choose_ports(preferred: Mapping[str, int]) -> dict[str, int]:
-    return {name: free_port(preferred.get(name, 0)) for name in PREFERRED_PORTS}
+def _choose_ports(preferred_ports: Mapping[str, int]) -> dict[str, int]:
+    return {name: free_port(preferred_ports.get(name, 0)) for name in PREFERRED_PORTS}
 
 
 @contextmanager

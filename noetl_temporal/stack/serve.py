@@ -73,7 +73,7 @@ class _Service:
 
     def __init__(self, stack: Stack, name: str, start_service: Callable[[str], Server]) -> None:
         self._stack, self._name, self._start = stack, name, start_service
-        self._began = self._due = time.monotonic()
+        self._start_time = self._due = time.monotonic()
         self._pause = RESTART_SECONDS
         self.server: Server | None = stack.add(start_service(name))
 
@@ -82,11 +82,11 @@ class _Service:
         now = time.monotonic()
         if self.server is None:
             if now >= self._due:
-                self._began = now
+                self._start_time = now
                 self.server = self._stack.add(self._start(self._name))
         elif self.server.process.poll() is not None:
             self._stack.remove(self.server)
-            self._pause = RESTART_SECONDS if now - self._began > LASTING_SECONDS else self._pause
+            self._pause = RESTART_SECONDS if now - self._start_time > LASTING_SECONDS else self._pause
             self._stack.report(
                 f"{self.server.crash_error('ended unexpectedly').line}; restarting it in {self._pause:g} s"
             )

@@ -20,36 +20,42 @@ from noetl_temporal.stack.process import Account
 __all__ = ["ServerAccounts", "server_accounts"]
 
 ACCOUNT_IDS = (0x71000000, 65533)
-"""Ids for the account and group of the server; the first that exists is used. 1895825408 is above the accounts of tasks
-(isolation/accounts.py) and outside the ranges of systemd and common Linux systems; so is 65533, which also exists in a
-container with only 65,536 ids."""
+"""Ids for the account and group of the server; the first that this user namespace has is used.
+
+0x71000000 (1895825408) is above the accounts of tasks (isolation/accounts.py) and above the ranges that systemd and
+common Linux systems use. 65533 is for containers with only 65,536 ids: those systems assign no account this id either,
+because it lies between systemd's last dynamic user (65519) and ``nobody`` (65534).
+"""
 
 NAMED_ACCOUNTS = ("nobody", "daemon")
-"""Accounts for initdb, which nearly every system has. Earlier versions ran Postgres as the first of them."""
+"""Accounts for initdb, which nearly every system has. Earlier versions ran the server as the first that exists."""
 
-PROC = Path("/proc/self")
+PROC_SELF = Path("/proc/self")
 
 
 class ServerAccounts(NamedTuple):
     """The accounts that Postgres runs as under root.
 
-    ``former`` are the accounts of earlier versions: a cluster that belongs to one is given to ``server``.
+    ``other_owners`` are the other accounts that a cluster may belong to: those of earlier versions, and the rest of
+    ACCOUNT_IDS. Such a cluster is given to ``server``.
     """
 
     server: Account
     initdb: Account
-    former: frozenset[int]
+    other_owners: frozenset[int]
 
 
 def server_accounts() -> ServerAccounts:
     """Return the accounts of this machine. Raises StackError."""
     named_ids = list(_named_account_ids())
-    account_id = next((number for number in ACCOUNT_IDS if all(_exists(number, kind) for kind in ("uid", "gid"))), None)
+    account_id = next(
+        (number for number in ACCOUNT_IDS if all(_is_mapped(number, kind) for kind in ("uid", "gid"))), None
+    )
     if not named_ids or account_id is None:
         missing = f"named {' or '.join(NAMED_ACCOUNTS)}" if not named_ids else " or ".join(map(str, ACCOUNT_IDS))
         raise StackError(f"Postgres does not run as root and there is no account {missing}: run noetl as another user")
-    former = {*named_ids, *ACCOUNT_IDS} - {account_id}
-    return ServerAccounts(Account(account_id, account_id), Account(named_ids[0], account_id), frozenset(former))
+    other_owners = {*named_ids, *ACCOUNT_IDS} - {account_id}
+    return ServerAccounts(Account(account_id, account_id), Account(named_ids[0], account_id), frozenset(other_owners))
 
 
 def _named_account_ids() -> Iterator[int]:
@@ -60,10 +66,10 @@ def _named_account_ids() -> Iterator[int]:
             continue
 
 
-def _exists(number: int, kind: str) -> bool:
+def _is_mapped(number: int, kind: str) -> bool:
     """Whether this user namespace has the account (``uid``) or the group (``gid``)."""
     try:
-        rows = [[int(field) for field in line.split()] for line in (PROC / f"{kind}_map").read_text().splitlines()]
+        rows = [[int(field) for field in line.split()] for line in (PROC_SELF / f"{kind}_map").read_text().splitlines()]
     except FileNotFoundError:
         return True
     return any(first <= number < first + count for first, _, count in rows)

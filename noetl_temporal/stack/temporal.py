@@ -92,8 +92,8 @@ def _set_retention(home: Home, port: int) -> bool:
 
 
 def _binary() -> str:
-    bundled = Path(sys.executable).parent / "temporal"
-    path = str(bundled) if bundled.exists() else shutil.which("temporal")
+    installed_binary = Path(sys.executable).parent / "temporal"
+    path = str(installed_binary) if installed_binary.exists() else shutil.which("temporal")
     if path is None:
         raise StackError("the embedded Temporal is not installed: pip install 'noetl-temporal[local]'")
     return path

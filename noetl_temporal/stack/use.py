@@ -45,9 +45,9 @@ def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
         wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
-            joined = _join(home, exit_stack)
-            if joined:
-                yield Use(joined, is_owned=False)
+            running_stack_addresses = _join(home, exit_stack)
+            if running_stack_addresses:
+                yield Use(running_stack_addresses, is_owned=False)
                 return
             from noetl_temporal.stack.owner import owned_stack  # not needed to join a stack
 

@@ -13,7 +13,7 @@ class Mute:
 
     def __init__(self, target: str, listener: socket.socket, large: int) -> None:
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
-        self.muted, self._speaks = threading.Event(), threading.Event()
+        self.is_muted, self._speaks = threading.Event(), threading.Event()
         self._target, self._listener, self._large = target, listener, large
         self._sockets = [listener]
         self._speaks.set()
@@ -21,7 +21,7 @@ class Mute:
     def hold(self) -> None:
         """Hold answers back from now on."""
         self._speaks.clear()
-        self.muted.set()
+        self.is_muted.set()
 
     def let_go(self) -> None:
         """Let through what was held back, and all after it."""

@@ -65,16 +65,16 @@ def _read(facts: Facts) -> list[str]:
     return _each(facts["files"], Path.read_bytes)
 
 
-def _listed(facts: Facts) -> list[str]:
+def _list_processes(facts: Facts) -> list[str]:
     return _each(facts["folders"], lambda path: list(path.iterdir()))
 
 
-def _written(facts: Facts) -> list[str]:
+def _write_files(facts: Facts) -> list[str]:
     """Opened, not changed."""
     return _each(facts["files"], lambda path: path.open("r+b").close())
 
 
-def _reached(facts: Facts) -> str:
+def _connect(facts: Facts) -> str:
     def connect() -> None:
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(f"{facts['sockets']}/.s.PGSQL.{facts['postgres_port']}")
@@ -113,9 +113,9 @@ def _ran(facts: Facts) -> list[str]:
 
 ATTEMPTS: dict[str, Callable[[Facts], object]] = {
     "read": _read,
-    "listed": _listed,
-    "written": _written,
-    "reached": _reached,
+    "listed": _list_processes,
+    "written": _write_files,
+    "reached": _connect,
     "logged in": _logged_in,
     "ran": _ran,
 }

@@ -28,7 +28,7 @@ def alive(pid: int) -> bool:
     return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].startswith(" Z")
 
 
-def got_signal(pid: int, what: signal.Signals) -> bool:
+def got_signal(pid: int, signal_: signal.Signals) -> bool:
     """Whether a process that is stopped has been sent this signal, which it gets when it goes on."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return bool(int(fields["ShdPnd"], 16) & 1 << (what - 1))
+    return bool(int(fields["ShdPnd"], 16) & 1 << (signal_ - 1))

@@ -27,8 +27,8 @@ class Site(NamedTuple):
     @property
     def home(self) -> Home:
         """Where this folder's stack keeps its data."""
-        named = os.environ.get("NOETL_HOME")
-        return Home(Path(named) if named else folder_of(self.folder))
+        configured_home = os.environ.get("NOETL_HOME")
+        return Home(Path(configured_home) if configured_home else folder_of(self.folder))
 
     def noetl(self, *args: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end. Whatever it was given, it shows no traceback."""

@@ -67,7 +67,7 @@ no_dsn: {{type: postgres, dsn: "postgresql://u:{PLANTS["dsn"]}@127.0.0.1:1/d"}}
 queried: {{type: postgres, dsn: "postgresql://u@127.0.0.1:1/d?password={quote(PLANTS["query"], safe="")}&bad=1"}}
 """
 
-STORED = """\
+STORING_PLAYBOOK = """\
 apiVersion: noetl.io/v1
 kind: Playbook
 metadata: {name: canary_stored, path: tests/canary_stored}
@@ -208,7 +208,7 @@ workflow:
         result = answer
 """
 
-SEEN = (b"python_child", b"duckdb_child", b"sleep\x00600")
+PROCESS_MARKS = (b"python_child", b"duckdb_child", b"sleep\x00600")
 """Of the processes that the playbook starts, in their command lines."""
 
 WELL = ("body", "json", "header", "deep")
@@ -219,7 +219,7 @@ AUTHS = ("basic", "bearer", "header", "environment")
 class Echo(BaseHTTPRequestHandler):
     """Sends the secrets back: ``/body``, ``/json`` ... say how."""
 
-    resolved: ClassVar[set[tuple[str, str]]] = set()
+    resolved_pairs: ClassVar[set[tuple[str, str]]] = set()
     """The secrets of the keychain that calls came with: (way, name)."""
 
     def do_POST(self) -> None:
@@ -233,28 +233,30 @@ class Echo(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self) -> None:
-        sent = self.headers.get("Authorization") or self.headers.get("X-Thing") or ""
-        kind, _, value = sent.partition(" ")
-        plain = base64.b64decode(value).decode() if kind == "Basic" else sent
-        spelled = [sent, plain, plain.upper(), quote(plain, safe=""), plain.encode().hex(), json.dumps(plain)]
-        answer: dict[str, Any] = {"you": spelled}
-        if kind == "Basic" or PLANTS["bearer"] in sent:  # whose credentials have it
+        sent_header = self.headers.get("Authorization") or self.headers.get("X-Thing") or ""
+        kind, _, value = sent_header.partition(" ")
+        plain = base64.b64decode(value).decode() if kind == "Basic" else sent_header
+        spelling = [sent_header, plain, plain.upper(), quote(plain, safe=""), plain.encode().hex(), json.dumps(plain)]
+        answer: dict[str, Any] = {"you": spelling}
+        if kind == "Basic" or PLANTS["bearer"] in sent_header:  # whose credentials have it
             answer[PLANTS["neutral"]] = PLANTS["neutral"]
-        if PLANTS["environment"] in sent:
-            spelled += [PLANTS["query"], quote(PLANTS["query"], safe=""), PLANTS["vault"]]
+        if PLANTS["environment"] in sent_header:
+            spelling += [PLANTS["query"], quote(PLANTS["query"], safe=""), PLANTS["vault"]]
         way = self.path.partition("?")[0].strip("/")
-        if PLANTS["fetched"] in sent:
-            seen = [self.path, *(self.headers[name] for name in ("X-Client", "X-Kept"))]
-            self.resolved.update((way, name) for name, secret in PLANTS.items() if secret in f"{sent} {seen}")
-            spelled += seen
+        if PLANTS["fetched"] in sent_header:
+            headers = [self.path, *(self.headers[name] for name in ("X-Client", "X-Kept"))]
+            self.resolved_pairs.update(
+                (way, name) for name, secret in PLANTS.items() if secret in f"{sent_header} {headers}"
+            )
+            spelling += headers
         body = {
             "json": json.dumps(answer),
             "deep": '{"a":' * 90 + json.dumps(answer) + "}" * 90,
             "long": "." * 9_995 + plain + "." * 50,
-        }.get(way, " ".join(spelled))
+        }.get(way, " ".join(spelling))
         self.send_response({"error": 401, "long": 500, "redirect": 302}.get(way, 200), f"for {plain}")
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("X-You", " ".join(spelled[:2]))
+        self.send_header("X-You", " ".join(spelling[:2]))
         self.send_header("Location", f"/body?{quote(plain)}")
         self.end_headers()
         self.wfile.write(body.encode())
@@ -276,10 +278,10 @@ def echo() -> Iterator[str]:
 def spellings(secret: str) -> set[bytes]:
     """Those that the server sends, and each half of the secret: it may stand before a cut."""
     raw = secret.encode()
-    shifted = {base64.b64encode(bytes(before) + raw)[4:-4] for before in range(3)}
+    encodings = {base64.b64encode(bytes(before) + raw)[4:-4] for before in range(3)}
     halves = {raw[: len(raw) // 2 + 1], raw[len(raw) // 2 :]} - {b"canary", b"canary-"}
     plain = {raw, *halves, raw.hex().encode(), quote(secret, safe="").encode(), json.dumps(secret)[1:-1].encode()}
-    return {*shifted, *plain, *(spelling.upper() for spelling in plain)}
+    return {*encodings, *plain, *(spelling.upper() for spelling in plain)}
 
 
 def planted_in(text: bytes) -> set[str]:
@@ -291,13 +293,13 @@ async def tables_of(dsn: str) -> bytes:
     """Every row of every table of a database, as text."""
     connection = await asyncpg.connect(dsn)
     try:
-        named = await connection.fetch(
+        table_names = await connection.fetch(
             "select format('%I.%I', schemaname, tablename) from pg_tables "
             "where schemaname not in ('pg_catalog', 'information_schema')"
         )
-        records = [await connection.fetch(f"select t::text, to_json(t)::text from {name} t") for [name] in named]
-        stored = [await connection.fetch(f"select * from {name}") for [name] in named]
-        values = [value for rows in stored for row in rows for value in row.values() if isinstance(value, bytes)]
+        records = [await connection.fetch(f"select t::text, to_json(t)::text from {name} t") for [name] in table_names]
+        stored_values = [await connection.fetch(f"select * from {name}") for [name] in table_names]
+        values = [value for rows in stored_values for row in rows for value in row.values() if isinstance(value, bytes)]
         return b"\n".join([str(records).encode(), *values])
     finally:
         await connection.close()
@@ -328,26 +330,32 @@ async def test_planted_secrets_are_found_nowhere(
         monkeypatch.setenv(f"NOETL_CREDENTIAL_{name.upper()}", json.dumps(fields))
     assert bare.noetl("dev", "up").returncode == 0
     search.roots.add(bare.addresses().pid)
-    printed: list[str] = []
-    for name, text, ways in (("stored", STORED, WELL), ("failing", FAILING, BADLY), ("keychain", KEYCHAIN, WELL)):
+    outputs: list[str] = []
+    for name, text, ways in (
+        ("stored", STORING_PLAYBOOK, WELL),
+        ("failing", FAILING, BADLY),
+        ("keychain", KEYCHAIN, WELL),
+    ):
         requests = [{"path": way, "auth": auth} for way in ways for auth in AUTHS]
         playbook = bare.write(text, f"{name}.yaml")
-        given = ("--set", f"url={echo}", "--set", f"ways={json.dumps(requests)}", "--credentials", str(file))
-        done = bare.noetl("run", str(playbook), "--json", *given)
+        arguments = ("--set", f"url={echo}", "--set", f"ways={json.dumps(requests)}", "--credentials", str(file))
+        done = bare.noetl("run", str(playbook), "--json", *arguments)
         assert "***" in done.stdout, done.stderr
         report = json.loads(done.stdout)
-        printed += [done.stdout, done.stderr]
+        outputs += [done.stdout, done.stderr]
         for command in ("status", "events"):
-            completed = bare.noetl(command, str(report["execution_id"]))
-            printed += [completed.stdout, completed.stderr]
+            result = bare.noetl(command, str(report["execution_id"]))
+            outputs += [result.stdout, result.stderr]
         assert report["steps"]["ask"]["status"] == "completed", done.stdout
     assert [report["steps"][name]["status"] for name in ("start", "count", "raise")] == [
         "completed",
         "failed",
         "failed",
     ]
-    called = (*WELL, "framed", "error")
-    assert Echo.resolved == {(way, name) for way in called for name in ("readable", "client", "fetched", "only")}
+    called_steps = (*WELL, "framed", "error")
+    assert Echo.resolved_pairs == {
+        (way, name) for way in called_steps for name in ("readable", "client", "fetched", "only")
+    }
     addresses = bare.addresses()
     tables, log = await tables_of(addresses.playbooks), await tables_of(addresses.postgres)
     history = await histories_of(addresses.temporal)
@@ -356,11 +364,17 @@ async def test_planted_secrets_are_found_nowhere(
     assert bare.noetl("dev", "down").returncode == 0
     files = [path for root in (bare.folder, bare.home.root) for path in root.rglob("*") if path.is_file()]
     assert bare.home.database in files
-    kept = {str(path): path.read_bytes() for path in files if path != file}
+    file_contents = {str(path): path.read_bytes() for path in files if path != file}
     processes = {"command lines": search.commands, "environments": search.environments}
-    stored = {"printed": "".join(printed).encode(), "tables": tables, "log": log, "history": history, **kept}
-    searched = {**processes, **stored}
-    assert {where: found for where, text in searched.items() if (found := planted_in(text))} == {}
+    stored_values = {
+        "printed": "".join(outputs).encode(),
+        "tables": tables,
+        "log": log,
+        "history": history,
+        **file_contents,
+    }
+    searched_texts = {**processes, **stored_values}
+    assert {location: planted for location, text in searched_texts.items() if (planted := planted_in(text))} == {}
 
 
 @HAS_PROC
@@ -368,22 +382,24 @@ async def test_planted_secrets_are_in_no_command_line_and_in_no_environment_of_a
     bare: Site, echo: str, search: ProcessSearch, task_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor are the stack's own. The worker's environment has what the deployment gives it."""
-    file, seen = bare.write(CREDENTIALS, "mine.yaml"), task_folder / "seen"
+    file, seen_file = bare.write(CREDENTIALS, "mine.yaml"), task_folder / "seen"
     monkeypatch.setenv("NOETL_CREDENTIAL_ENVIRONMENT", json.dumps(ENVIRONMENT))
     assert bare.noetl("dev", "up").returncode == 0
     try:
         addresses = bare.addresses()
         search.roots.add(addresses.pid)
-        given = ("--set", f"url={echo}", "--set", f"seen={seen}", "--credentials", str(file))
-        run = bare.start("run", str(bare.write(HELD, "held.yaml")), "--json", *given)
-        assert wait_until(lambda: all(secret in search.commands for secret in SEEN) or run.poll() is not None, 120)
-        seen.touch()
-        printed = run.communicate(timeout=120)
-        assert run.returncode == 0, printed
+        arguments = ("--set", f"url={echo}", "--set", f"seen={seen_file}", "--credentials", str(file))
+        run = bare.start("run", str(bare.write(HELD, "held.yaml")), "--json", *arguments)
+        assert wait_until(
+            lambda: all(secret in search.commands for secret in PROCESS_MARKS) or run.poll() is not None, 120
+        )
+        seen_file.touch()
+        outputs = run.communicate(timeout=120)
+        assert run.returncode == 0, outputs
     finally:
         bare.noetl("dev", "down")
     assert search.workers
-    assert search.environments.count(b"PATH=") >= len(SEEN)
+    assert search.environments.count(b"PATH=") >= len(PROCESS_MARKS)
     keys = [addresses.postgres_password, addresses.playbooks_password, addresses.reader_password]
     for texts in (search.commands, search.environments):
         assert planted_in(texts) == set()
@@ -413,5 +429,5 @@ def test_control_the_search_finds_what_is_planted() -> None:
             secret[: len(secret) - 3],
         ):
             assert planted_in(f"x{spelled}x".encode()) == {name}
-        encoded = base64.b64encode(f"a:{secret}".encode())
-        assert planted_in(encoded) == {name}
+        encoded_login = base64.b64encode(f"a:{secret}".encode())
+        assert planted_in(encoded_login) == {name}

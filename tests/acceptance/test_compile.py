@@ -35,12 +35,12 @@ def test_each_format(bare: Site, form: str, begins: str) -> None:
 
 
 def test_the_credentials_that_are_named_are_listed(bare: Site) -> None:
-    completed, as_json = bare.noetl("compile", ETL), bare.noetl("compile", ETL, "--format", "json")
-    assert "\ncredentials: workload.credential (default pg_local)\n" in completed.stdout
+    result, as_json = bare.noetl("compile", ETL), bare.noetl("compile", ETL, "--format", "json")
+    assert "\ncredentials: workload.credential (default pg_local)\n" in result.stdout
     assert json.loads(as_json.stdout)["credentials"] == [{"name": "pg_local", "template": "workload.credential"}]
 
 
-ODD = """apiVersion: noetl.io/v2
+ODD_PLAYBOOK = """apiVersion: noetl.io/v2
 kind: Playbook
 metadata: {name: x}
 workload: {country: NO}
@@ -54,7 +54,7 @@ workflow: [{step: start, tool: {kind: noop}}]
     ids=["lenient", "strict"],
 )
 def test_warnings_fail_when_they_are_to(bare: Site, args: tuple[str, ...], status: int, summary: str) -> None:
-    file = str(bare.write(ODD))
+    file = str(bare.write(ODD_PLAYBOOK))
     done = bare.noetl("compile", file, *args)
     assert done.returncode == status
     assert done.stdout.startswith("x: 2 steps")
@@ -79,7 +79,7 @@ def test_findings_in_a_pipe_have_colours_where_they_are_asked_for(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    errors = bare.noetl("compile", str(bare.write(ODD))).stderr
+    errors = bare.noetl("compile", str(bare.write(ODD_PLAYBOOK))).stderr
     assert ("\x1b[1;33mwarning[NT113]\x1b[0m: the value NO" in errors) is is_coloured
     assert is_coloured or "\x1b" not in errors
 
@@ -256,9 +256,11 @@ def test_findings_for_programs_are_all_that_is_on_stdout(bare: Site) -> None:
 
 
 def test_errors_are_shown_first_among_many_findings(bare: Site) -> None:
-    warned = "".join(f"  - {{step: s{index}, tool: {{kind: noop}}}}\n" for index in range(2000))
+    steps_with_warnings = "".join(f"  - {{step: s{index}, tool: {{kind: noop}}}}\n" for index in range(2000))
     wrong = "  - {step: last, tool: {kind: nop}}\n"
-    file = bare.write(f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: x}}\nworkflow:\n{warned}{wrong}")
+    file = bare.write(
+        f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: x}}\nworkflow:\n{steps_with_warnings}{wrong}"
+    )
     done = bare.noetl("compile", str(file))
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) < 1000
@@ -267,7 +269,7 @@ def test_errors_are_shown_first_among_many_findings(bare: Site) -> None:
     assert len(json.loads(bare.noetl("compile", str(file), "--diagnostics", "json").stdout)) == 2001
 
 
-SCRIPTED = """\
+SCRIPT_PLAYBOOK = """\
 metadata: {name: x}
 workload: {script: lib/one.py}
 workflow:
@@ -279,7 +281,7 @@ workflow:
 
 
 def test_code_in_another_file_is_shown_and_checked(bare: Site) -> None:
-    file = bare.write(SCRIPTED)
+    file = bare.write(SCRIPT_PLAYBOOK)
     (file.parent / "lib").mkdir()
     (file.parent / "lib" / "one.py").write_text("result = 1\n")
     (file.parent / "lib" / "two.py").write_text("result = wrong +\n")

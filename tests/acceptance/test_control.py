@@ -57,7 +57,7 @@ def playbook(path: str, tmp_path: Path) -> str:
     return str(file)
 
 
-def submitted(site: Site, *args: str) -> dict[str, Any]:
+def submit(site: Site, *args: str) -> dict[str, Any]:
     done = site.noetl("submit", "--json", *args)
     assert done.returncode == 0, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
@@ -69,19 +69,19 @@ def lines_of(text: str) -> list[dict[str, Any]]:
 
 
 def test_a_run_that_is_left_is_waited_for(site: Site, playbook: str, path: str) -> None:
-    completed = site.noetl("submit", playbook)
-    match = re.fullmatch(r"submitted: execution (\d+), workflow (\S+)\n", completed.stdout)
-    assert match is not None, completed.stderr
+    submission = site.noetl("submit", playbook)
+    match = re.fullmatch(r"submitted: execution (\d+), workflow (\S+)\n", submission.stdout)
+    assert match is not None, submission.stderr
     execution, workflow = match.groups()
-    waited = site.noetl("wait", execution)
-    assert (waited.returncode, waited.stderr) == (0, "")
-    assert "\ncompleted in " in waited.stdout
+    wait_result = site.noetl("wait", execution)
+    assert (wait_result.returncode, wait_result.stderr) == (0, "")
+    assert "\ncompleted in " in wait_result.stdout
     for name in (workflow, workflow[:-3], execution[:16]):
         status = site.noetl("status", name, "--json")
         assert json.loads(status.stdout)["execution_id"] == execution, status.stderr
     assert site.noetl("events", workflow, "--last", "1").returncode == 0
-    detached = site.noetl("run", playbook, "--detach")
-    assert detached.stdout.startswith("submitted: execution ")
+    detached_run = site.noetl("run", playbook, "--detach")
+    assert detached_run.stdout.startswith("submitted: execution ")
     several = site.noetl("status", path)
     assert several.returncode == 2
     assert several.stderr.startswith(f"Error: 2 runs have an ID that begins with '{path}': write more of it\n  ")
@@ -89,11 +89,11 @@ def test_a_run_that_is_left_is_waited_for(site: Site, playbook: str, path: str) 
 
 
 def test_a_wait_ends_as_the_run_did_or_leaves_it(site: Site, playbook: str) -> None:
-    failed = submitted(site, playbook, "--set", "fail=true")["execution_id"]
+    failed = submit(site, playbook, "--set", "fail=true")["execution_id"]
     assert site.noetl("wait", failed).returncode == 1
     unknown = site.noetl("wait", "nowhere/at/all")
     assert (unknown.returncode, "no run has an ID that begins with 'nowhere/at/all'" in unknown.stderr) == (2, True)
-    slow = submitted(site, playbook, "--set", "seconds=60")["execution_id"]
+    slow = submit(site, playbook, "--set", "seconds=60")["execution_id"]
     left = site.noetl("wait", slow, "--timeout", "0.5", "--json")
     assert (left.returncode, json.loads(left.stdout)["status"]) == (3, "running")
     assert left.stderr == f"still running after 0.5 s: noetl wait {slow}\n"
@@ -103,21 +103,21 @@ def test_a_wait_ends_as_the_run_did_or_leaves_it(site: Site, playbook: str) -> N
     _, errors = waiting.communicate(timeout=60)
     assert (waiting.returncode, errors) == (130, "stopped waiting; the run continues\n")
     assert site.noetl("cancel", slow[:17], "--reason", "enough").returncode == 0
-    ended = site.noetl("wait", slow)
-    assert (ended.returncode, "cancelled in" in ended.stdout) == (1, True)
+    wait_result = site.noetl("wait", slow)
+    assert (wait_result.returncode, "cancelled in" in wait_result.stdout) == (1, True)
 
 
 def test_a_key_makes_one_run(site: Site, playbook: str) -> None:
-    first = submitted(site, playbook, "--key", "today")
+    first = submit(site, playbook, "--key", "today")
     assert (first["is_new"], type(first["execution_id"])) == (True, str)
-    again = submitted(site, playbook, "--key", "today")
-    assert again == {**first, "is_new": False}
+    second_submission = submit(site, playbook, "--key", "today")
+    assert second_submission == {**first, "is_new": False}
     assert site.noetl("wait", first["execution_id"]).returncode == 0
     output = site.noetl("submit", playbook, "--key", "today").stdout
     assert output.startswith(f"this key already has a run: execution {first['execution_id']}, ")
-    refused = site.noetl("submit", playbook, "--key", "today", "--set", "seconds=1")
-    assert refused.returncode == 2
-    assert f"belongs to run {first['execution_id']}, which was submitted with another payload" in refused.stderr
+    refusal = site.noetl("submit", playbook, "--key", "today", "--set", "seconds=1")
+    assert refusal.returncode == 2
+    assert f"belongs to run {first['execution_id']}, which was submitted with another payload" in refusal.stderr
     assert "1 to 200 printable characters" in site.noetl("submit", playbook, "--key", "").stderr
 
 
@@ -131,12 +131,12 @@ def test_many_processes_with_one_key_make_one_run(site: Site, playbook: str, pat
 
 
 def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
-    well = submitted(site, playbook)["execution_id"]
-    badly = submitted(site, playbook, "--set", "fail=true")["execution_id"]
+    well = submit(site, playbook)["execution_id"]
+    badly = submit(site, playbook, "--set", "fail=true")["execution_id"]
     for execution in (well, badly):
         site.noetl("wait", execution)
-    listed = lines_of(site.noetl("list", "--path", path, "--json").stdout)
-    assert [(run["execution_id"], run["status"]) for run in listed] == [(badly, "failed"), (well, "completed")]
+    listed_runs = lines_of(site.noetl("list", "--path", path, "--json").stdout)
+    assert [(run["execution_id"], run["status"]) for run in listed_runs] == [(badly, "failed"), (well, "completed")]
     only = lines_of(site.noetl("list", "--path", f"{path[:-2]}*", "--status", "failed", "--json").stdout)
     assert [run["execution_id"] for run in only] == [badly]
     table = site.noetl("list", "--path", path, "--since", "1h").stdout.splitlines()
@@ -150,15 +150,15 @@ def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
         (("--ended-since", "2100-01-01"), []),
     ):
         for fail_if, status in (("any", int(bool(expected))), ("none", int(not expected))):
-            watched = site.noetl("list", "--path", path, *options, "--fail-if", fail_if, "--json")
-            ids = [run["execution_id"] for run in lines_of(watched.stdout)]
-            assert (watched.returncode, ids) == (status, expected), watched.stderr
+            list_result = site.noetl("list", "--path", path, *options, "--fail-if", fail_if, "--json")
+            ids = [run["execution_id"] for run in lines_of(list_result.stdout)]
+            assert (list_result.returncode, ids) == (status, expected), list_result.stderr
     wrong = site.noetl("list", "--since", "yesterday")
     assert (wrong.returncode, "'yesterday' is neither an age, such as 2h or 3d" in wrong.stderr) == (2, True)
 
 
 def test_logs_are_shown_while_the_run_continues(site: Site, playbook: str) -> None:
-    execution = submitted(site, playbook, "--set", "seconds=8")["execution_id"]
+    execution = submit(site, playbook, "--set", "seconds=8")["execution_id"]
     assert wait_until(lambda: bool(site.noetl("logs", execution).stdout), 30)
     first = lines_of(site.noetl("logs", execution, "--json").stdout)
     assert {(entry["step"], entry["stream"], entry["text"]) for entry in first} == {
@@ -166,9 +166,9 @@ def test_logs_are_shown_while_the_run_continues(site: Site, playbook: str) -> No
         ("start", "stderr", "WARNING mine: slow"),
     }
     assert json.loads(site.noetl("status", execution, "--json").stdout)["status"] == "running"
-    followed = site.noetl("logs", execution, "--follow")
-    assert followed.returncode == 0
-    assert [line.partition(" ")[2] for line in followed.stdout.splitlines()][-2:] == ["each[0]: a", "each[1]: b"]
+    log_output = site.noetl("logs", execution, "--follow")
+    assert log_output.returncode == 0
+    assert [line.partition(" ")[2] for line in log_output.stdout.splitlines()][-2:] == ["each[0]: a", "each[1]: b"]
     each = lines_of(site.noetl("logs", execution, "--step", "each", "--json").stdout)
     assert [(entry["iteration"], entry["attempt"], entry["text"]) for entry in each] == [(0, 1, "a"), (1, 1, "b")]
     assert {run["execution_id"] for run in each} == {execution}
@@ -218,8 +218,8 @@ def test_a_verbose_run_shows_what_its_tasks_print(site: Site, playbook: str) -> 
 
 
 def test_on_a_terminal_what_is_printed_stays_above_the_progress(site: Site, playbook: str) -> None:
-    sent = on_terminal("run", playbook, "-v", errors=True, environment=site.addresses().environment())
-    lines = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", sent).replace("\r", "\n").splitlines()
+    terminal_output = on_terminal("run", playbook, "-v", errors=True, environment=site.addresses().environment())
+    lines = re.sub(r"\x1b\[[?\d;]*[a-zA-Z]", "", terminal_output).replace("\r", "\n").splitlines()
     for line in ("start: begun", "each[0]: a", "each[1]: b"):
         assert lines.count(line) == 1
 
@@ -252,7 +252,7 @@ def test_options_that_need_a_running_command_are_refused(bare: Site, option: lis
 
 
 def test_without_an_event_log_temporal_lists_the_runs(site: Site, playbook: str, path: str) -> None:
-    execution = submitted(site, playbook)["execution_id"]
+    execution = submit(site, playbook)["execution_id"]
     site.noetl("wait", execution)
     environment = {**os.environ, **site.addresses().environment()}
     del environment["NOETL_POSTGRES"]
@@ -264,5 +264,5 @@ def test_without_an_event_log_temporal_lists_the_runs(site: Site, playbook: str,
     [report] = lines_of(noetl("list", "--path", path, "--json").stdout)
     assert (report["execution_id"], report["status"], report["path"]) == (execution, "completed", path)
     assert noetl("logs", execution).stderr.startswith("Error: no logs to read: set NOETL_POSTGRES")
-    keyed = noetl("submit", playbook, "--key", "k")
-    assert (keyed.returncode, "a key needs an event log: set NOETL_POSTGRES" in keyed.stderr) == (2, True)
+    submission = noetl("submit", playbook, "--key", "k")
+    assert (submission.returncode, "a key needs an event log: set NOETL_POSTGRES" in submission.stderr) == (2, True)

@@ -34,7 +34,7 @@ def status(site: Site) -> dict[str, Any]:
     return report
 
 
-async def stored(dsn: str) -> list[tuple[int, int]]:
+async def stored_rows(dsn: str) -> list[tuple[int, int]]:
     connection = await asyncpg.connect(dsn)
     try:
         return [tuple(record) for record in await connection.fetch("SELECT size, page FROM pages ORDER BY 1, 2")]
@@ -52,7 +52,7 @@ async def test_a_killed_worker(bare: Site, api: Api, calls: int) -> None:
         out, errors = run.communicate(timeout=100)
         assert run.returncode == 0, errors
         assert json.loads(out)["result"] == [35, 35, 35]
-        assert await stored(bare.addresses().playbooks) == SIZES_AND_PAGES
+        assert await stored_rows(bare.addresses().playbooks) == SIZES_AND_PAGES
     finally:
         bare.noetl("dev", "down")
 
@@ -74,7 +74,7 @@ async def test_a_killed_stack(bare: Site, api: Api) -> None:
     try:
         assert wait_until(lambda: status(bare)["status"] != "running", 60)
         assert status(bare)["result"] == [35, 35, 35]
-        assert await stored(bare.addresses().playbooks) == SIZES_AND_PAGES
+        assert await stored_rows(bare.addresses().playbooks) == SIZES_AND_PAGES
     finally:
         bare.noetl("dev", "down")
 
@@ -102,7 +102,7 @@ async def test_a_tail_has_each_row_once_after_postgres_lost_the_last_ones(bare: 
         async with open_store(bare.addresses().postgres) as store:
             await store.ingest(playbook.run, playbook.events()[:5])
             await store.ingest(loop.run, loop.events())
-            seen = await tail.read(store.pool)
+            page = await tail.read(store.pool)
             os.kill(pid_of(bare, "unix_socket_directories="), signal.SIGKILL)
             store.pool.terminate()
         assert wait_until(lambda: bare.home.owner() is None, 60)
@@ -110,8 +110,8 @@ async def test_a_tail_has_each_row_once_after_postgres_lost_the_last_ones(bare: 
         async with open_store(bare.addresses().postgres) as store:
             await store.ingest(playbook.run, playbook.events())
             await store.ingest(loop.run, loop.events())
-            seen += await tail.read(store.pool)
+            page += await tail.read(store.pool)
     finally:
         bare.noetl("dev", "down")
-    stored = [row.event_id for row in [*rows_of(playbook), *rows_of(loop)]]
-    assert sorted(event.event_id for event in seen) == sorted(stored)
+    stored_ids = [row.event_id for row in [*rows_of(playbook), *rows_of(loop)]]
+    assert sorted(event.event_id for event in page) == sorted(stored_ids)

@@ -25,16 +25,16 @@ workflow:
 """
 
 
-def playbook_of(folder: Path, credential: str, framed: str = "max_in_flight: 2") -> str:
+def playbook_of(folder: Path, credential: str, loop_spec: str = "max_in_flight: 2") -> str:
     file = folder / "check.yaml"
-    file.write_text(PLAYBOOK.replace("CREDENTIAL", credential).replace("FRAMED", framed))
+    file.write_text(PLAYBOOK.replace("CREDENTIAL", credential).replace("FRAMED", loop_spec))
     return str(file)
 
 
-@pytest.mark.parametrize("framed", ["max_in_flight: 2", "frame: {max_rows: 2}"])
+@pytest.mark.parametrize("loop_spec", ["max_in_flight: 2", "frame: {max_rows: 2}"])
 @pytest.mark.parametrize("command", ["run", "submit"])
-def test_a_credential_that_the_workers_do_not_have(site: Site, tmp_path: Path, command: str, framed: str) -> None:
-    file = playbook_of(tmp_path, "warehouse", framed)
+def test_a_credential_that_the_workers_do_not_have(site: Site, tmp_path: Path, command: str, loop_spec: str) -> None:
+    file = playbook_of(tmp_path, "warehouse", loop_spec)
     done = site.noetl(command, file)
     assert done.returncode == 2, done.stdout
     first, *_, last = done.stderr.splitlines()

@@ -156,11 +156,11 @@ async def test_a_playbook_may_read_the_log_and_only_read_it(site: Site) -> None:
 
 
 async def test_no_account_reaches_the_database_of_another(servers: Addresses) -> None:
-    closed = {
+    closed_databases = {
         ("playbooks", servers.playbooks_password): ("noetl", "postgres", "template1"),
         ("reader", servers.reader_password): ("playbooks", "postgres", "template1"),
     }
-    for (user, password), databases in closed.items():
+    for (user, password), databases in closed_databases.items():
         for database, dsn in product(databases, (servers.postgres, servers.postgres_tcp)):
             with pytest.raises(asyncpg.InvalidAuthorizationSpecificationError, match="rejects"):
                 await asyncpg.connect(dsn, user=user, password=password, database=database)

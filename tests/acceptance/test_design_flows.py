@@ -83,8 +83,8 @@ async def test_the_rules_of_a_task_decide_each_attempt(
     """1, 2 and 3.1: the first rule that matches; 4: backoff."""
     report = _run(site, FETCH, f"api_url={api.url}", f'error="{error}"')
     rows = [row for row in await _rows(log, report) if row["node_name"] == "fetch_page"]
-    logged = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
-    assert [(meta["do"], meta["rule"], meta.get("delay")) for meta in logged] == decisions
+    policy_rows = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
+    assert [(meta["do"], meta["rule"], meta.get("delay")) for meta in policy_rows] == decisions
     assert report["status"] == ("completed" if error == "none" else "failed")
     assert report["result"] == (200 if error == "none" else None)
 
@@ -159,7 +159,7 @@ async def test_an_exception_of_python_is_retried_by_its_message(site: Site) -> N
 
 # ---- Failure Handling Architecture -----------------------------------------------------------------------------------
 
-ONE = '  - {step: step1, type: python, code: "def main(): return 1", next: step2}\n'
+ONE_STEP = '  - {step: step1, type: python, code: "def main(): return 1", next: step2}\n'
 OK = '  - {step: step2, type: python, code: "def main(): return 2"%s}\n'
 FAILS = (
     '  - {step: step2, type: python, retry: {max_attempts: 2, initial_delay: 0.1}, code: "def main(): return 1 / 0"}\n'
@@ -170,10 +170,10 @@ END = '  - {step: end, type: python, code: "def main(): return 3"}\n'
 @pytest.mark.parametrize(
     ("workflow", "expected"),
     [
-        (ONE + OK % ", next: end" + END, ["step_completed", "step_completed", "step_completed", "completed"]),
-        (ONE + OK % "", ["step_completed", "step_completed", "step_completed", "completed"]),
-        (ONE + FAILS + END, ["step_completed", "step_failed", "step_completed", "failed"]),
-        (ONE + FAILS, ["step_completed", "step_failed", "step_completed", "failed"]),
+        (ONE_STEP + OK % ", next: end" + END, ["step_completed", "step_completed", "step_completed", "completed"]),
+        (ONE_STEP + OK % "", ["step_completed", "step_completed", "step_completed", "completed"]),
+        (ONE_STEP + FAILS + END, ["step_completed", "step_failed", "step_completed", "failed"]),
+        (ONE_STEP + FAILS, ["step_completed", "step_failed", "step_completed", "failed"]),
     ],
     ids=["success", "no end and no next", "failure", "failure and no end"],
 )
@@ -198,15 +198,15 @@ async def test_all_paths_converge_at_the_end(
 
 async def test_a_call_whose_attempts_all_fail_fails_its_step_once(site: Site, log: asyncpg.Connection) -> None:
     """Failure Routing: after all retries step_failed with step and error, and no workflow_failed before the end."""
-    rows = await _rows(log, _run(site, V1 + ONE + FAILS + END), "event_legacy")
+    rows = await _rows(log, _run(site, V1 + ONE_STEP + FAILS + END), "event_legacy")
     kinds = [row["event_type"] for row in rows]
     assert kinds.count("action_failed") == 2
     [failed] = [row for row in rows if row["event_type"] == "step_failed"]
     assert (failed["data"]["step"], failed["status"]) == ("step2", "FAILED")
     assert "ZeroDivisionError" in failed["data"]["error"]
-    [began] = [row for row in rows if row["event_type"] == "step_started" and row["node_name"] == "end"]
-    assert (began["meta"]["routed_to_end"], began["meta"]["original_failed_step"]) == (True, "step2")
-    assert kinds.index("workflow_failed") > rows.index(began)
+    [start_row] = [row for row in rows if row["event_type"] == "step_started" and row["node_name"] == "end"]
+    assert (start_row["meta"]["routed_to_end"], start_row["meta"]["original_failed_step"]) == (True, "step2")
+    assert kinds.index("workflow_failed") > rows.index(start_row)
 
 
 async def test_a_failure_that_cancels_the_others_meets_the_end_after_them(
@@ -234,8 +234,8 @@ workflow:
         "long": "step_cancelled",
     }
     assert not [row for row in rows if row["node_name"] == "two"]
-    [began] = [row for row in rows if row["event_type"] == "step_started" and row["node_name"] == "end"]
-    assert all(row["event_id"] < began["event_id"] for row in ends.values())
+    [start_row] = [row for row in rows if row["event_type"] == "step_started" and row["node_name"] == "end"]
+    assert all(row["event_id"] < start_row["event_id"] for row in ends.values())
     assert [row["event_type"] for row in rows[-2:]] == ["workflow_failed", "playbook_failed"]
 
 
@@ -375,8 +375,8 @@ async def test_a_sink_that_fails_fails_its_attempt_and_its_iteration(
     assert report["status"] == "failed"
     assert [row[0] for row in await playbooks.fetch("SELECT n FROM only_numbers ORDER BY n")] == [1, 3]
     rows = await _rows(log, report, "event_legacy")
-    ended = [row["data"]["status"] for row in rows if row["event_type"] == "iteration_completed"]
-    assert ended == ["success", "failed", "success", "failed"]
+    statuses = [row["data"]["status"] for row in rows if row["event_type"] == "iteration_completed"]
+    assert statuses == ["success", "failed", "success", "failed"]
     failed, _ = (row for row in rows if row["event_type"] == "action_failed")
     assert failed["error"].startswith("sink postgres:")
     domain = await _rows(log, report, "event_domain")

@@ -43,7 +43,7 @@ ENVELOPE = {
 CONTEXT = {"execution_id", "job_id", "catalog_id", "workload", "vars", "_step_results"}
 
 
-class Told:
+class LoggedRun:
     """A run, and its rows in one of the vocabularies, in the order of their ids."""
 
     def __init__(self, report: Json, rows: list[Json]) -> None:
@@ -53,17 +53,19 @@ class Told:
     def of(self, event: str) -> list[Json]:
         return [row for row in self.rows if row["event_type"] == event]
 
-    def one(self, event: str) -> Json:
+    def only(self, event: str) -> Json:
         [row] = self.of(event)
         return row
 
 
-async def _logged(site: Site, log: asyncpg.Connection, name: str, *settings: str, view: str = "event_legacy") -> Told:
+async def _run_and_log(
+    site: Site, log: asyncpg.Connection, name: str, *settings: str, view: str = "event_legacy"
+) -> LoggedRun:
     report = site.run(DESIGNS / f"{name}.yaml", *(part for setting in settings for part in ("--set", setting)))
     query = f"SELECT to_jsonb(e) FROM noetl.{view} e WHERE execution_id = $1 ORDER BY event_id, {{}}"
     order = "ordinal" if view == "event_domain" else "event_type"
     rows = await log.fetch(query.format(order), int(report["execution_id"]))
-    return Told(report, [json.loads(row[0]) for row in rows])
+    return LoggedRun(report, [json.loads(row[0]) for row in rows])
 
 
 # ---- Distributed Loop and Retry Architecture -------------------------------------------------------------------------
@@ -71,10 +73,10 @@ async def _logged(site: Site, log: asyncpg.Connection, name: str, *settings: str
 
 async def test_a_loop_logs_its_collection(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Loop Event Lifecycle; Loop With Retry (Nested)."""
-    logged = await _logged(site, log, "fetch_all_endpoints", f"server_url={api.url}")
-    assert logged.status == "completed", logged.failures
-    assert [len(items) for items in logged.result] == [35, 35]
-    started = logged.one("iterator_started")
+    run_log = await _run_and_log(site, log, "fetch_all_endpoints", f"server_url={api.url}")
+    assert run_log.status == "completed", run_log.failures
+    assert [len(items) for items in run_log.result] == [35, 35]
+    started = run_log.only("iterator_started")
     assert started["status"] == "RUNNING"
     for facts in (started["data"], started["context"]):
         assert (facts["iterator_name"], facts["total_count"], facts["collection_size"]) == ("endpoint", 2, 2)
@@ -93,73 +95,77 @@ async def test_a_loop_logs_its_collection(site: Site, api: Api, log: asyncpg.Con
             }
         ],
     }
-    assert [row["data"]["element"]["name"] for row in logged.of("iteration_started")] == ["assessments", "users"]
-    assert {row["parent_execution_id"] for row in logged.of("iteration_started")} == {started["execution_id"]}
-    for row in logged.of("iteration_completed"):
+    assert [row["data"]["element"]["name"] for row in run_log.of("iteration_started")] == ["assessments", "users"]
+    assert {row["parent_execution_id"] for row in run_log.of("iteration_started")} == {started["execution_id"]}
+    for row in run_log.of("iteration_completed"):
         assert row["data"]["status"] == "success"
         assert row["meta"]["iterator"]["total_iterations"] == 2
         assert (row["meta"]["iterator"]["iterator_name"], row["meta"]["iterator"]["mode"]) == ("endpoint", "sequential")
-    ended = logged.one("iterator_completed")["data"]
-    assert (ended["total_iterations"], ended["successful"], ended["failed"]) == (2, 2, 0)
-    assert [len(items) for items in ended["results"]] == [35, 35]
-    pages = [row["data"]["attempt_number"] for row in logged.of("action_completed") if row["node_type"] == "http"]
+    end = run_log.only("iterator_completed")["data"]
+    assert (end["total_iterations"], end["successful"], end["failed"]) == (2, 2, 0)
+    assert [len(items) for items in end["results"]] == [35, 35]
+    pages = [row["data"]["attempt_number"] for row in run_log.of("action_completed") if row["node_type"] == "http"]
     assert pages == [1, 2, 3, 4, 1, 2, 3]
 
 
 async def test_a_loop_with_failed_items_logs_all_results(site: Site, log: asyncpg.Connection) -> None:
     """Loop Event Lifecycle, step 4: 98 of 100; Event Metadata: total_iterations, completed_iterations, success_rate."""
-    logged = await _logged(site, log, "some_items_fail")
-    assert logged.status == "failed"
-    started = logged.one("iterator_started")["data"]
+    run_log = await _run_and_log(site, log, "some_items_fail")
+    assert run_log.status == "failed"
+    started = run_log.only("iterator_started")["data"]
     assert (started["mode"], started["concurrency"]) == ("async", 5)
-    ended = logged.one("iterator_completed")
-    assert ended["data"]["results"] == [None if item in (30, 70) else item for item in range(100)]
-    assert {name: ended["data"][name] for name in ("total_iterations", "successful", "failed")} == {
+    end = run_log.only("iterator_completed")
+    assert end["data"]["results"] == [None if item in (30, 70) else item for item in range(100)]
+    assert {name: end["data"][name] for name in ("total_iterations", "successful", "failed")} == {
         "total_iterations": 100,
         "successful": 98,
         "failed": 2,
     }
-    assert (ended["meta"]["completed_iterations"], ended["meta"]["success_rate"]) == (98, 0.98)
-    assert not logged.of("iterator_failed")
+    assert (end["meta"]["completed_iterations"], end["meta"]["success_rate"]) == (98, 0.98)
+    assert not run_log.of("iterator_failed")
 
 
 async def test_a_loop_of_chunks_counts_items_and_chunks(site: Site, log: asyncpg.Connection) -> None:
     """Supported Processing Modes: chunked."""
-    logged = await _logged(site, log, "chunks")
-    assert logged.result == [6, 4]
-    started = logged.one("iterator_started")["data"]
+    run_log = await _run_and_log(site, log, "chunks")
+    assert run_log.result == [6, 4]
+    started = run_log.only("iterator_started")["data"]
     assert (started["collection_size"], started["chunk_size"], started["chunks"]) == (4, 3, 2)
 
 
 async def test_an_item_is_the_argument_of_main(site: Site, log: asyncpg.Connection) -> None:
     """Loop Without Retry."""
-    assert (await _logged(site, log, "process_items")).result == [2, 4, 6]
+    assert (await _run_and_log(site, log, "process_items")).result == [2, 4, 6]
 
 
 async def test_each_iteration_is_stored(
     site: Site, api: Api, log: asyncpg.Connection, playbooks: asyncpg.Connection
 ) -> None:
     """Loop Sink (Per-Iteration Save)."""
-    logged = await _logged(site, log, "process_users", f"api_url={api.url}/api/v1")
-    assert logged.status == "completed", logged.failures
+    run_log = await _run_and_log(site, log, "process_users", f"api_url={api.url}/api/v1")
+    assert run_log.status == "completed", run_log.failures
     assert await playbooks.fetchval("SELECT count(*) FROM processed_users") == 3
 
 
 async def test_a_failed_call_is_tried_again(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Retry Event Lifecycle, On Error Example."""
-    logged = await _logged(site, log, "fetch_data", f"api_url={api.url}")
-    assert logged.status == "completed", logged.failures
-    first, second = logged.of("action_started")
-    failed, scheduled, done = logged.one("action_failed"), logged.one("retry_scheduled"), logged.one("action_completed")
+    run_log = await _run_and_log(site, log, "fetch_data", f"api_url={api.url}")
+    assert run_log.status == "completed", run_log.failures
+    first, second = run_log.of("action_started")
+    failed, retry_event, done = (
+        run_log.only("action_failed"),
+        run_log.only("retry_scheduled"),
+        run_log.only("action_completed"),
+    )
     assert first["data"]["retry_config"] == [
         {
             "when": "{{ error is defined }}",
             "then": {"max_attempts": 3, "backoff": "exponential", "initial_delay": 0.1},
         }
     ]
-    assert [row["data"]["attempt_number"] for row in (first, failed, scheduled, second, done)] == [1, 1, 2, 2, 2]
-    assert {row["parent_event_id"] for row in (scheduled, second, done)} == {first["event_id"]}
-    step = logged.of("step_started")[0]
+    assert [row["data"]["attempt_number"] for row in (first, failed, retry_event, second, done)] == [1, 1, 2, 2, 2]
+    assert {row["parent_event_id"] for row in (retry_event, second, done)} == {first["event_id"]}
+    step = run_log.of("step_started")[0]
     assert first["parent_event_id"] == step["event_id"], "the parent is a row of this vocabulary"
     assert failed["meta"]["retry"] | {"scheduled_at": ""} == {
         "has_config": True,
@@ -177,18 +183,18 @@ async def test_pages_are_calls_of_one_sequence(
     site: Site, api: Api, log: asyncpg.Connection, playbooks: asyncpg.Connection
 ) -> None:
     """Retry Event Lifecycle, On Success Example; Retry Sink (Per-Attempt Save)."""
-    logged = await _logged(site, log, "fetch_paginated_data", f"api_url={api.url}")
-    assert logged.status == "completed", logged.failures
-    pages = [row for row in logged.of("action_completed") if row["node_type"] == "http"]
+    run_log = await _run_and_log(site, log, "fetch_paginated_data", f"api_url={api.url}")
+    assert run_log.status == "completed", run_log.failures
+    pages = [row for row in run_log.of("action_completed") if row["node_type"] == "http"]
     assert [row["data"]["attempt_number"] for row in pages] == [1, 2, 3, 4]
     assert [row["data"]["result"]["paging"]["hasMore"] for row in pages] == [True, True, True, False]
     assert [row["parent_event_id"] for row in pages[1:]] == [row["event_id"] for row in pages[:-1]]
     assert pages[0]["data"]["retry_config"][0]["then"]["next_call"] == {
         "params": {"page": "{{ response.paging.page + 1 }}"}
     }
-    assert [row["data"]["attempt_number"] for row in logged.of("retry_scheduled")] == [2, 3, 4]
-    assert {row["data"]["continuation"] for row in logged.of("retry_scheduled")} == {"pagination"}
-    sequence = logged.one("retry_sequence_completed")
+    assert [row["data"]["attempt_number"] for row in run_log.of("retry_scheduled")] == [2, 3, 4]
+    assert {row["data"]["continuation"] for row in run_log.of("retry_scheduled")} == {"pagination"}
+    sequence = run_log.only("retry_sequence_completed")
     assert sequence["data"]["total_attempts"] == 4
     assert [item["id"] for item in sequence["data"]["aggregated_result"]] == list(range(1, 36))
     assert sequence["parent_event_id"] == pages[-1]["event_id"]
@@ -197,18 +203,18 @@ async def test_pages_are_calls_of_one_sequence(
 
 async def test_the_limit_ends_a_sequence_and_is_logged(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Retry on Success, step 10: until the condition is false or max_attempts is reached."""
-    logged = await _logged(site, log, "fetch_paginated_data", f"api_url={api.url}", "limit=2")
-    assert (logged.status, len(logged.result)) == ("completed", 20)
-    assert len(logged.of("retry_scheduled")) == 1, "none for a page that is not called"
-    assert logged.one("retry_sequence_completed")["data"]["exhausted"] is True
-    assert len(logged.of("warning")) == 1
+    run_log = await _run_and_log(site, log, "fetch_paginated_data", f"api_url={api.url}", "limit=2")
+    assert (run_log.status, len(run_log.result)) == ("completed", 20)
+    assert len(run_log.of("retry_scheduled")) == 1, "none for a page that is not called"
+    assert run_log.only("retry_sequence_completed")["data"]["exhausted"] is True
+    assert len(run_log.of("warning")) == 1
 
 
 async def test_a_clause_is_shown_as_it_is_written(site: Site, api: Api, log: asyncpg.Connection) -> None:
     """Retry on Success: retry.on_success."""
-    logged = await _logged(site, log, "fetch_pages_as_a_map", f"api_url={api.url}")
-    assert len(logged.result) == 35
-    assert logged.of("action_started")[0]["data"]["retry_config"] == {
+    run_log = await _run_and_log(site, log, "fetch_pages_as_a_map", f"api_url={api.url}")
+    assert len(run_log.result) == 35
+    assert run_log.of("action_started")[0]["data"]["retry_config"] == {
         "on_success": {
             "while": "{{ response.paging.hasMore }}",
             "max_attempts": 10,
@@ -221,11 +227,11 @@ async def test_a_clause_is_shown_as_it_is_written(site: Site, api: Api, log: asy
 
 async def test_every_row_has_the_context(site: Site, log: asyncpg.Connection) -> None:
     """Context Sanitization: identifiers, workload, vars, and of the steps only whether they have data."""
-    logged = await _logged(site, log, "context")
-    for row in logged.rows:
+    run_log = await _run_and_log(site, log, "context")
+    for row in run_log.rows:
         assert row["context"].keys() >= CONTEXT, row["event_type"]
         assert row["context"]["workload"]["job"] == row["context"]["execution_id"], "rendered"
-    last = logged.rows[-1]["context"]
+    last = run_log.rows[-1]["context"]
     assert last["vars"] == {"user_id": "12345"}
     assert last["_step_results"]["previous_step"] == {"has_data": True, "status": "success", "data_type": "dict"}
     assert last["_step_results"]["fails"] == {"has_data": False, "status": "failed"}
@@ -236,20 +242,20 @@ async def test_every_row_has_the_context(site: Site, log: asyncpg.Connection) ->
 
 async def test_a_failure_leads_to_the_end_which_summarises_all_steps(site: Site, log: asyncpg.Connection) -> None:
     """Failure Path (Single Step); "end" Step Aggregation; Implicit "end" Step Injection."""
-    logged = await _logged(site, log, "context")
-    failed = logged.one("step_failed")
-    [end] = [row for row in logged.of("step_started") if row["node_name"] == "end"]
+    run_log = await _run_and_log(site, log, "context")
+    failed = run_log.only("step_failed")
+    [end] = [row for row in run_log.of("step_started") if row["node_name"] == "end"]
     assert (end["meta"]["routed_to_end"], end["meta"]["original_failed_step"]) == (True, "fails")
     assert end["parent_event_id"] == failed["event_id"]
-    [ended] = [row for row in logged.of("step_completed") if row["node_name"] == "end"]
+    [ended] = [row for row in run_log.of("step_completed") if row["node_name"] == "end"]
     assert ended["data"]["result"] == {
         "status": "aggregated",
         "results": {"previous_step": {"user_id": "12345"}},
         "failed_steps": ["fails"],
     }
-    kinds = [row["event_type"] for row in logged.rows]
+    kinds = [row["event_type"] for row in run_log.rows]
     assert kinds[-2:] == ["workflow_failed", "playbook_failed"]
-    for row in logged.rows[-2:]:
+    for row in run_log.rows[-2:]:
         facts = ("evaluated_by_end_step", "total_steps", "failed_steps_count", "failed_steps")
         assert [row["meta"][name] for name in facts] == [True, 2, 1, ["fails"]]
 
@@ -263,24 +269,24 @@ async def test_the_minimal_playbook(site: Site, log: asyncpg.Connection, api: Ap
     report = site.run(site.write(text, "minimal.yaml"))
     assert report["status"] == "completed", report["failures"]
     query = "SELECT event_type FROM noetl.event_domain WHERE execution_id = $1 ORDER BY event_id, ordinal"
-    logged = [row[0] for row in await log.fetch(query, int(report["execution_id"]))]
-    assert logged[:4] == ["PlaybookExecutionRequested", "PlaybookRequestEvaluated", "WorkflowStarted", "StepStarted"]
-    assert logged[-2:] == ["WorkflowFinished", "PlaybookProcessed"]
-    assert logged.count("ToolFinished") == 1
+    run_log = [row[0] for row in await log.fetch(query, int(report["execution_id"]))]
+    assert run_log[:4] == ["PlaybookExecutionRequested", "PlaybookRequestEvaluated", "WorkflowStarted", "StepStarted"]
+    assert run_log[-2:] == ["WorkflowFinished", "PlaybookProcessed"]
+    assert run_log.count("ToolFinished") == 1
 
 
 async def test_a_loop_over_steps(site: Site, log: asyncpg.Connection) -> None:
     """4.2 Step parameters, 6.2 Loop boundary and 6.3 Loop events."""
-    logged = await _logged(site, log, "city_loop", view="event_domain")
-    assert logged.status == "completed", logged.failures
-    assert [(row["city"], row["alert"]) for row in logged.result] == [("Paris", False), ("Oslo", True)]
-    started, finished = logged.one("LoopStarted"), logged.one("LoopFinished")
-    assert started["loop_id"] == finished["loop_id"] == "city_loop/1"
-    items = logged.of("LoopIterationStarted")
+    run_log = await _run_and_log(site, log, "city_loop", view="event_domain")
+    assert run_log.status == "completed", run_log.failures
+    assert [(row["city"], row["alert"]) for row in run_log.result] == [("Paris", False), ("Oslo", True)]
+    started, finish_event = run_log.only("LoopStarted"), run_log.only("LoopFinished")
+    assert started["loop_id"] == finish_event["loop_id"] == "city_loop/1"
+    items = run_log.of("LoopIterationStarted")
     assert [row["metadata"]["iterator_value"] for row in items] == ["Paris", "Oslo"]
     assert len({row["iteration_id"] for row in items}) == 2
-    rows = {row["event_id"] for row in logged.rows}
-    assert {row["parent_event_id"] for row in logged.rows[1:]} <= rows, "each parent is a row of this vocabulary"
+    rows = {row["event_id"] for row in run_log.rows}
+    assert {row["parent_event_id"] for row in run_log.rows[1:]} <= rows, "each parent is a row of this vocabulary"
 
 
 @pytest.mark.parametrize(("error", "calls"), [("503", 3), ("404", 1)])
@@ -288,51 +294,53 @@ async def test_all_predicates_of_a_retry_must_hold(
     site: Site, api: Api, log: asyncpg.Connection, error: str, calls: int
 ) -> None:
     """7.1 Retry clause, 7.2 Retry events and 7.3: an attempt has its rendered inputs and correlation ids."""
-    logged = await _logged(site, log, "retry_clause", f"api_url={api.url}", f'error="{error}"', view="event_domain")
-    assert logged.status == "failed"
-    tools = logged.of("ToolStarted")
+    run_log = await _run_and_log(
+        site, log, "retry_clause", f"api_url={api.url}", f'error="{error}"', view="event_domain"
+    )
+    assert run_log.status == "failed"
+    tools = run_log.of("ToolStarted")
     assert [row["attempt"] for row in tools] == list(range(1, calls + 1))
     assert len({row["tool_run_id"] for row in tools}) == 1
     assert {row["step_run_id"] for row in tools} == {"start#1"}
     assert tools[0]["input"]["config"]["params"]["error_type"] == error
-    assert len(logged.of("RetryStarted")) == len(logged.of("RetryProcessed")) == calls - 1
-    assert len({row["retry_id"] for row in logged.of("RetryStarted")}) == min(1, calls - 1)
-    for row in logged.rows:
+    assert len(run_log.of("RetryStarted")) == len(run_log.of("RetryProcessed")) == calls - 1
+    assert len({row["retry_id"] for row in run_log.of("RetryStarted")}) == min(1, calls - 1)
+    for row in run_log.rows:
         assert row.keys() >= ENVELOPE
         assert row["timestamp"].endswith("+00:00")
         assert row["workflow_run_id"] == str(row["execution_id"])
         assert (row["path"], row["version"]) == ("designs/retry_clause", 1)
-    assert all(row["duration_sec"] is not None for row in logged.of("ToolFinished"))
+    assert all(row["duration_sec"] is not None for row in run_log.of("ToolFinished"))
 
 
 async def test_a_sink_logs_its_rows(site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection) -> None:
     """8.2 Sink placement and 8.3 Sink events."""
-    logged = await _logged(site, log, "sink", view="event_domain")
-    assert logged.status == "completed", logged.failures
+    run_log = await _run_and_log(site, log, "sink", view="event_domain")
+    assert run_log.status == "completed", run_log.failures
     [(step, payload)] = await playbooks.fetch("SELECT step, payload->>'x' FROM event_sink")
     assert (step, payload) == ("work", "1")
-    stored = logged.one("SinkProcessed")
-    assert (stored["status"], stored["output"]) == ("success", {"row_count": 1, "table": "event_sink"})
-    tools = {row["step_run_id"]: row["event_id"] for row in logged.of("ToolStarted")}
-    assert stored["parent_event_id"] == tools["work#1"]
+    sink_event = run_log.only("SinkProcessed")
+    assert (sink_event["status"], sink_event["output"]) == ("success", {"row_count": 1, "table": "event_sink"})
+    tools = {row["step_run_id"]: row["event_id"] for row in run_log.of("ToolStarted")}
+    assert sink_event["parent_event_id"] == tools["work#1"]
 
 
-@pytest.mark.parametrize(("n", "stored"), [(7, [7]), (3, [])])
+@pytest.mark.parametrize(("n", "sink_event"), [(7, [7]), (3, [])])
 async def test_the_sink_of_a_rule_stores_on_its_branch_alone(
-    site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection, n: int, stored: list[int]
+    site: Site, log: asyncpg.Connection, playbooks: asyncpg.Connection, n: int, sink_event: list[int]
 ) -> None:
     """8.2 Sink placement: at case level."""
-    logged = await _logged(site, log, "case_sink", f"n={n}", view="event_domain")
-    assert logged.status == "completed", logged.failures
-    assert [row[0] for row in await playbooks.fetch("SELECT n FROM large_ones")] == stored
-    assert [row["output"]["row_count"] for row in logged.of("SinkProcessed")] == [1 for _ in stored]
+    run_log = await _run_and_log(site, log, "case_sink", f"n={n}", view="event_domain")
+    assert run_log.status == "completed", run_log.failures
+    assert [row[0] for row in await playbooks.fetch("SELECT n FROM large_ones")] == sink_event
+    assert [row["output"]["row_count"] for row in run_log.of("SinkProcessed")] == [1 for _ in sink_event]
 
 
 async def test_a_short_step_does_not_wait_for_a_long_loop_beside_it(
     site: Site, api: Api, log: asyncpg.Connection
 ) -> None:
     """Benefits of Distributed Architecture, 8: fairness."""
-    logged = await _logged(site, log, "beside_a_loop", f"api_url={api.url}")
-    assert logged.status == "completed", logged.failures
-    kinds = [(row["event_type"], row["node_name"]) for row in logged.rows]
+    run_log = await _run_and_log(site, log, "beside_a_loop", f"api_url={api.url}")
+    assert run_log.status == "completed", run_log.failures
+    kinds = [(row["event_type"], row["node_name"]) for row in run_log.rows]
     assert kinds.index(("step_completed", "short")) < kinds.index(("iterator_completed", "long"))

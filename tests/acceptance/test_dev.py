@@ -92,9 +92,9 @@ def test_a_stack_whose_process_was_killed_reports_the_crash(bare: Site) -> None:
     pid = bare.addresses().pid
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not alive(pid))
-    completed = bare.noetl("dev", "status")
-    assert completed.returncode == 1
-    assert f"its process ({pid}) was killed" in completed.stdout
+    status_result = bare.noetl("dev", "status")
+    assert status_result.returncode == 1
+    assert f"its process ({pid}) was killed" in status_result.stdout
     assert bare.noetl("dev", "down").stdout == "no stack is running here\n"
 
 
@@ -203,20 +203,20 @@ workflow:
 
 
 def test_down_does_not_wait_for_a_long_call_and_the_run_continues(bare: Site, task_folder: Path) -> None:
-    begun = task_folder / "begun"
+    begin_file = task_folder / "begun"
     playbook = bare.write(SLOW)
     assert bare.noetl("dev", "up").returncode == 0
-    run = bare.start("run", str(playbook), "--json", "--set", f"file={begun}")
-    assert wait_until(begun.exists, 90)
+    run = bare.start("run", str(playbook), "--json", "--set", f"file={begin_file}")
+    assert wait_until(begin_file.exists, 90)
     before = time.monotonic()
     assert bare.noetl("dev", "down").stdout == "down\n"
     assert time.monotonic() - before < 40
     run.communicate(timeout=60)
     assert bare.noetl("dev", "up").returncode == 0
     try:
-        ended = ("completed", "failed")
-        assert wait_until(lambda: json.loads(bare.noetl("status", "--json").stdout)["status"] in ended, 90)
+        end_words = ("completed", "failed")
+        assert wait_until(lambda: json.loads(bare.noetl("status", "--json").stdout)["status"] in end_words, 90)
         assert json.loads(bare.noetl("status", "--json").stdout)["status"] == "completed"
-        assert begun.read_text() == "xx"
+        assert begin_file.read_text() == "xx"
     finally:
         bare.noetl("dev", "down")

@@ -14,11 +14,11 @@ from tests.acceptance.site import Site
 pytestmark = pytest.mark.stack
 
 
-@pytest.mark.parametrize("loaded", ["msgspec", "temporal_sdk_bridge"])
+@pytest.mark.parametrize("module", ["msgspec", "temporal_sdk_bridge"])
 @pytest.mark.parametrize("command", ["worker", "mirror", "codec-server"])
-def test_a_service_that_is_stopped_while_it_starts_ends_well(site: Site, command: str, loaded: str) -> None:
+def test_a_service_that_is_stopped_while_it_starts_ends_well(site: Site, command: str, module: str) -> None:
     process = site.start(command)
-    assert wait_until(lambda: process.poll() is not None or has_loaded(process, loaded))
+    assert wait_until(lambda: process.poll() is not None or has_loaded(process, module))
     process.send_signal(signal.SIGTERM)
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, "Traceback" in errors) == (0, False), (output, errors)

@@ -35,8 +35,8 @@ def test_a_run_with_a_key_is_read_with_it_and_the_key_is_named_without_it(
         assert status.returncode == 2, status.stdout
         assert "the encryption key 'k1' is missing here: add it to NOETL_ENCRYPTION_KEYS" in status.stderr
         assert "canary-77b1" not in status.stdout + status.stderr
-        submitted = bare.noetl("submit", str(HELLO))
-        assert submitted.returncode == 0, submitted.stderr
+        submission = bare.noetl("submit", str(HELLO))
+        assert submission.returncode == 0, submission.stderr
     finally:
         bare.noetl("dev", "down")
 
@@ -63,11 +63,11 @@ def test_a_signal_names_the_key_that_the_workers_lack_by_now(
         assert bare.noetl("dev", "down").returncode == 0
         monkeypatch.delenv(ENCRYPTION_KEYS_VARIABLE)
         assert bare.noetl("dev", "up").returncode == 0
-        refused = bare.noetl("signal", run, "paid")
-        assert refused.returncode in (1, 2)
-        assert "the encryption key 'k1' is missing here" in refused.stderr
-        assert "NOETL_ENCRYPTION_KEYS" in refused.stderr
-        assert "no worker answers" not in refused.stderr
+        refusal = bare.noetl("signal", run, "paid")
+        assert refusal.returncode in (1, 2)
+        assert "the encryption key 'k1' is missing here" in refusal.stderr
+        assert "NOETL_ENCRYPTION_KEYS" in refusal.stderr
+        assert "no worker answers" not in refusal.stderr
     finally:
         bare.noetl("dev", "down")
 
@@ -109,9 +109,9 @@ def test_the_codec_server_answers_pages_of_its_origin(site: Site, monkeypatch: p
             assert options.status_code == 204
             assert options.headers["Access-Control-Allow-Origin"] == ORIGIN
             assert "x-namespace" in options.headers["Access-Control-Allow-Headers"]
-            encoded = page.post("/encode", json={"payloads": [plain]}).json()
-            assert base64.b64decode(encoded["payloads"][0]["metadata"]["encoding"]) == b"binary/encrypted"
-            assert page.post("/decode", json=encoded).json() == {"payloads": [plain]}
+            encoded_page = page.post("/encode", json={"payloads": [plain]}).json()
+            assert base64.b64decode(encoded_page["payloads"][0]["metadata"]["encoding"]) == b"binary/encrypted"
+            assert page.post("/decode", json=encoded_page).json() == {"payloads": [plain]}
             assert page.post("/decode", content=b"{").status_code == 400
         server.terminate()
         assert server.wait(30) == 0
@@ -127,14 +127,14 @@ def test_the_codec_server_answers_pages_of_its_origin(site: Site, monkeypatch: p
     ],
 )
 def test_the_codec_server_refuses_to_listen_anywhere(site: Site, arguments: tuple[str, ...], problem: str) -> None:
-    refused = site.noetl("codec-server", *arguments)
-    assert refused.returncode == 2
-    assert problem in refused.stderr
+    refusal = site.noetl("codec-server", *arguments)
+    assert refusal.returncode == 2
+    assert problem in refusal.stderr
 
 
 def test_wrong_keys_are_reported_without_a_part_of_them(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, "k1:hush-hush")
-    refused = site.noetl("submit", str(HELLO))
-    assert refused.returncode == 2
-    assert "the key 'k1' in NOETL_ENCRYPTION_KEYS is not base64 of 32 bytes" in refused.stderr
-    assert "hush" not in refused.stderr + refused.stdout
+    refusal = site.noetl("submit", str(HELLO))
+    assert refusal.returncode == 2
+    assert "the key 'k1' in NOETL_ENCRYPTION_KEYS is not base64 of 32 bytes" in refusal.stderr
+    assert "hush" not in refusal.stderr + refusal.stdout

@@ -36,7 +36,7 @@ NOWHERE = 'relation "nowhere" does not exist at line 2, column 8 of the statemen
 SLOW = """  - step: start
     tool: {kind: postgres, auth: pg_local, command: "select pg_sleep(30)", spec: {timeout: 1}}
 """
-KILLED = """  - step: start
+KILLED_STEP = """  - step: start
     tool:
       kind: python
       code: |
@@ -63,7 +63,7 @@ KILLED = """  - step: start
             [f"start/start_task: {NOWHERE} (SQLSTATE 42P01)"],
         ),
         (SLOW, ["start/start_task: select pg_sleep(30): timed out after 1 s"]),
-        (KILLED, ["start/start_task: the process ended without a result (killed by SIGKILL)"]),
+        (KILLED_STEP, ["start/start_task: the process ended without a result (killed by SIGKILL)"]),
     ],
     ids=["python", "sql", "timeout", "signal"],
 )

@@ -60,8 +60,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 async def _expire(site: Site, workflow_id: str) -> None:
     """Remove the run from Temporal, as the retention does."""
     client = await Client.connect(site.addresses().temporal)
-    gone = WorkflowExecution(workflow_id=workflow_id)
-    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=gone)
+    execution = WorkflowExecution(workflow_id=workflow_id)
+    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
     await client.workflow_service.delete_workflow_execution(request)
     while await _is_there(client, workflow_id):
         await asyncio.sleep(0.05)
@@ -80,10 +80,10 @@ async def _age(log: asyncpg.Connection, execution_id: int) -> None:
     """The run ended, and stored what it owns, 40 days before."""
     run = "(SELECT workflow_id FROM noetl.cursor WHERE execution_id = $1)"
     history = f"UPDATE noetl.history SET event_time = event_time - interval '40 days' WHERE workflow_id IN {run}"
-    owned = "(SELECT key FROM noetl.payload_owner WHERE execution_id = $1)"
+    owned_keys = "(SELECT key FROM noetl.payload_owner WHERE execution_id = $1)"
     await log.execute(history, execution_id)
     await log.execute(
-        f"UPDATE noetl.payload SET used_at = now() - interval '40 days' WHERE key IN {owned}", execution_id
+        f"UPDATE noetl.payload SET used_at = now() - interval '40 days' WHERE key IN {owned_keys}", execution_id
     )
 
 
@@ -113,9 +113,9 @@ async def test_the_values_of_an_old_run_are_removed_and_its_log_is_kept(site: Si
     await _age(log, int(old["execution_id"]))
     await _expire(site, old["workflow_id"])
 
-    refused = site.noetl("prune", "--older-than", "7d")
-    assert refused.returncode == 2
-    assert "use --older-than 30d or more" in refused.stderr
+    refusal = site.noetl("prune", "--older-than", "7d")
+    assert refusal.returncode == 2
+    assert "use --older-than 30d or more" in refusal.stderr
     counts = _json(site, "prune", "--dry-run")
     assert (counts["dry_run"], counts["executions"]) == (True, 1)
     assert counts["payloads"] >= 2

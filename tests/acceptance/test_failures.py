@@ -36,7 +36,7 @@ def test_a_thousand_failed_items_are_counted_and_the_first_and_last_are_kept(sit
         json.loads(line) for line in site.noetl("events", str(report["execution_id"]), "--json").stdout.splitlines()
     ]
     assert sum(event["event_type"] == "loop.iteration.failed" for event in events) == 1000
-    [ended] = [event for event in events if event["event_type"] == "playbook.failed"]
-    assert ended["meta"]["failed_steps"] == ["after"]
-    assert [count_["count"] for count_ in ended["meta"]["failures"]] == [1, 998, 2]
-    assert "404" in ended["error"]
+    [failure_event] = [event for event in events if event["event_type"] == "playbook.failed"]
+    assert failure_event["meta"]["failed_steps"] == ["after"]
+    assert [count_["count"] for count_ in failure_event["meta"]["failures"]] == [1, 998, 2]
+    assert "404" in failure_event["error"]

@@ -100,22 +100,22 @@ def test_the_name_of_a_temporary_file_cannot_be_guessed(
 
 def test_a_draft_is_removed_when_it_cannot_take_its_place(folder: Path) -> None:
     (folder / "stack.json").mkdir()
-    with pytest.raises(OSError, match=r"[Dd]irectory") as raised:
+    with pytest.raises(OSError, match=r"[Dd]irectory") as failure:
         write_atomically(folder / "stack.json", "text")
-    assert raised.value.filename == str(folder / "stack.json")
+    assert failure.value.filename == str(folder / "stack.json")
     assert [path.name for path in folder.iterdir()] == ["stack.json"]
 
 
 def test_a_folder_that_is_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(folder)
-    for refused in (
+    for path in (
         lambda: check_folder(link),
         lambda: read_text(link / "x"),
         lambda: write_atomically(link / "x", ""),
     ):
         with pytest.raises(UnsafeFileError, match="it is a link"):
-            refused()
+            path()
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])

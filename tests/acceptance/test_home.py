@@ -43,9 +43,9 @@ def home(tmp_path: Path) -> Home:
 
 
 @contextmanager
-def held(file: Path, how: str = "ex") -> Generator[int]:
+def held(file: Path, mode: str = "ex") -> Generator[int]:
     """Another process, and no part of noetl, holds the lock of a file. Yields its id."""
-    command = [sys.executable, "-c", HOLD, str(file), how]
+    command = [sys.executable, "-c", HOLD, str(file), mode]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
@@ -158,15 +158,15 @@ def test_a_run_whose_stack_cannot_start_was_not_started(bare: Site, monkeypatch:
     monkeypatch.setenv("NOETL_HOME", str(root))
     make_folder(root)
     (root / "owner.lock").symlink_to(bare.write("precious", "victim"))
-    linked = bare.noetl("run", str(playbook))
-    assert (linked.returncode, linked.stdout) == (2, "")
-    assert "owner.lock: it is a link" in linked.stderr
+    linked_result = bare.noetl("run", str(playbook))
+    assert (linked_result.returncode, linked_result.stdout) == (2, "")
+    assert "owner.lock: it is a link" in linked_result.stderr
     (root / "owner.lock").unlink()
     (root / "postgres").write_text("no folder")
-    broken = bare.noetl("run", str(playbook))
-    assert (broken.returncode, broken.stdout) == (2, "")
-    assert str(root) in broken.stderr
-    assert "bug" not in broken.stderr
+    broken_result = bare.noetl("run", str(playbook))
+    assert (broken_result.returncode, broken_result.stdout) == (2, "")
+    assert str(root) in broken_result.stderr
+    assert "bug" not in broken_result.stderr
 
 
 def test_the_owner_is_distinguished_from_the_holder_of_the_lock(home: Home) -> None:
@@ -209,7 +209,7 @@ def test_a_process_that_owns_the_folder_and_serves_no_stack_is_not_ended(
     with held(home.owner_file) as holder:
         started = identity(holder)
         assert started is not None
-        home.owner_file.write_text(f"{holder} dev {started.started}")
+        home.owner_file.write_text(f"{holder} dev {started.start_time}")
         down = bare.noetl("dev", "down")
         assert down.returncode == 1
         assert f"process {holder} holds {home.owner_file}, and is not `noetl dev serve`" in down.stderr
@@ -242,12 +242,12 @@ def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
 ) -> None:
     monkeypatch.setattr(postgres_location, "COPIES", tmp_path)
     monkeypatch.setattr(postgres_location, "COPY_SECONDS", 0.5)
-    installed = postgres_location._installation_folder()  # pyright: ignore[reportPrivateUsage]
+    installation = postgres_location._installation_folder()  # pyright: ignore[reportPrivateUsage]
     with (
         held(tmp_path / "copying.lock", "sh"),
         pytest.raises(StackError, match=r"copying\.lock: another process holds"),
     ):
-        postgres_location._copy_programs(installed)  # pyright: ignore[reportPrivateUsage]
+        postgres_location._copy_programs(installation)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
@@ -278,10 +278,10 @@ def test_a_password_is_made_once(home: Home) -> None:
 
 
 def test_a_missing_folder_is_reported(bare: Site) -> None:
-    gone = Site(bare.folder / "gone")
-    gone.folder.mkdir()
+    absent_site = Site(bare.folder / "gone")
+    absent_site.folder.mkdir()
     script = f'rmdir "$PWD"; exec "{sys.executable}" -P -m noetl_temporal.cli dev status'
-    done = subprocess.run(["sh", "-c", script], cwd=gone.folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(["sh", "-c", script], cwd=absent_site.folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         1,
         "Error: the current folder was removed: change to another, or set NOETL_HOME\n",

@@ -67,21 +67,21 @@ def test_a_hostile_payload_is_refused_with_a_message(name: str, tmp_path: Path) 
     payload, says = PAYLOADS[name]
     file = tmp_path / "payload.json"
     file.write_text(payload)
-    began = time.process_time()
-    for given in (payload, f"@{file}"):
+    started_at = time.process_time()
+    for argument in (payload, f"@{file}"):
         with pytest.raises(click.UsageError, match=says):
-            read_payload(given, [])
-    assert time.process_time() - began < SECONDS
+            read_payload(argument, [])
+    assert time.process_time() - started_at < SECONDS
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_hostile_setting_is_refused_with_a_message(name: str) -> None:
     setting, says = SETTINGS[name]
-    began = time.process_time()
-    with pytest.raises(click.UsageError, match=says) as raised:
+    started_at = time.process_time()
+    with pytest.raises(click.UsageError, match=says) as failure:
         read_payload(None, [setting])
-    assert time.process_time() - began < SECONDS
-    assert len(str(raised.value)) < 400
+    assert time.process_time() - started_at < SECONDS
+    assert len(str(failure.value)) < 400
 
 
 def test_all_settings_share_one_limit() -> None:
@@ -92,9 +92,9 @@ def test_all_settings_share_one_limit() -> None:
 
 def test_20_000_settings_cost_20_times_those_of_1_000() -> None:
     def seconds(count: int) -> float:
-        began = time.process_time()
+        started_at = time.process_time()
         assert len(read_payload(None, [f"a{index}=1" for index in range(count)])) == count
-        return time.process_time() - began
+        return time.process_time() - started_at
 
     seconds(100)
     assert seconds(20_000) < 100 * min(seconds(1_000), seconds(1_000))
@@ -110,7 +110,7 @@ def test_the_deepest_payload_that_is_read_can_be_sent_on() -> None:
 MEMORY = 1 << 30
 
 
-def refused(site: Site, *args: str, stdin: int = subprocess.DEVNULL) -> str:
+def refusal_of(site: Site, *args: str, stdin: int = subprocess.DEVNULL) -> str:
     """What a command says that ends by itself, with status 2 and within 1 GB."""
     done = subprocess.run(
         [*NOETL, *args],
@@ -156,7 +156,7 @@ def pipe(bare: Site) -> str:
 def test_only_files_are_read(bare: Site, pipe: str, args: tuple[str, ...], kind: str) -> None:
     bare.write(HELLO, "hello.yaml")
     file = {"pipe": pipe, "device": "/dev/zero"}[kind]
-    assert file in refused(bare, *(arg.replace("FILE", file) for arg in args))
+    assert file in refusal_of(bare, *(arg.replace("FILE", file) for arg in args))
 
 
 def test_a_pipe_in_a_folder_is_not_a_playbook(bare: Site, pipe: str) -> None:
@@ -196,16 +196,16 @@ def test_endless_standard_input_is_read_up_to_the_limit(bare: Site, command: str
 )
 def test_numbers_and_names_beyond_all_are_refused(bare: Site, args: tuple[str, ...]) -> None:
     bare.write(HELLO, "hello.yaml")
-    assert refused(bare, *args)
+    assert refusal_of(bare, *args)
 
 
 def parameters_of(command: click.Command) -> Iterator[click.Parameter]:
     yield from command.params
     if isinstance(command, click.Group):
         for name in command.list_commands(click.Context(command)):
-            nested = command.get_command(click.Context(command), name)
-            assert nested is not None
-            yield from parameters_of(nested)
+            nested_command = command.get_command(click.Context(command), name)
+            assert nested_command is not None
+            yield from parameters_of(nested_command)
 
 
 def test_text_that_is_not_unicode_is_refused_wherever_it_is_not_a_path_of_a_file() -> None:

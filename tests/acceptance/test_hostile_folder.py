@@ -70,7 +70,7 @@ WITHOUT_A_STACK = {
 class Hostile(Site):
     """A folder with a module of every name, which says that it was imported."""
 
-    def imported(self) -> list[str]:
+    def imported_modules(self) -> list[str]:
         """The modules that were."""
         return sorted(path.name for path in (self.folder / "imported").iterdir())
 
@@ -92,7 +92,7 @@ def hostile(bare: Site) -> Hostile:
 def test_a_program_that_is_started_as_any_module_imports_them(hostile: Hostile) -> None:
     """The control."""
     subprocess.run([sys.executable, "-m", "noetl_temporal.cli", "--version"], cwd=hostile.folder, capture_output=True)
-    assert hostile.imported()
+    assert hostile.imported_modules()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -100,7 +100,7 @@ def test_no_command_imports_from_the_folder(name: str, hostile: Hostile) -> None
     for command in WITHOUT_A_STACK[name]:
         done = hostile.run_with_safe_path(*command)
         assert "Traceback" not in done.stderr
-    assert hostile.imported() == []
+    assert hostile.imported_modules() == []
 
 
 @pytest.mark.parametrize("path", ["", ".", "lib", ":", "lib:."])
@@ -110,9 +110,11 @@ def test_relative_entries_of_the_python_path_are_removed(
     monkeypatch.setenv("PYTHONPATH", path + os.pathsep + os.environ.get("PYTHONPATH", ""))
     environment = {**os.environ, **import_path()}
     done = subprocess.run(program("--version"), cwd=hostile.folder, env=environment, capture_output=True, text=True)
-    assert (done.returncode, hostile.imported()) == (0, [])
-    kept = import_path()["PYTHONPATH"].split(os.pathsep)
-    assert kept == [text for text in os.environ["PYTHONPATH"].split(os.pathsep) if text.startswith("/")] or kept == [""]
+    assert (done.returncode, hostile.imported_modules()) == (0, [])
+    entries = import_path()["PYTHONPATH"].split(os.pathsep)
+    assert entries == [
+        text for text in os.environ["PYTHONPATH"].split(os.pathsep) if text.startswith("/")
+    ] or entries == [""]
 
 
 @pytest.mark.stack
@@ -130,7 +132,7 @@ def test_no_process_of_the_stack_imports_from_the_folder(hostile: Hostile) -> No
         assert ran.returncode == 0, ran.stderr
     finally:
         hostile.run_with_safe_path("dev", "down")
-    assert hostile.imported() == []
+    assert hostile.imported_modules() == []
 
 
 def _runs_again(site: Site, service: str, old: int) -> bool:
@@ -149,23 +151,23 @@ def _running(site: Site, service: str) -> int:
 
 @pytest.mark.parametrize("command", [["dev", "status"], ["dev", "down"], ["dev", "list"], ["status"], ["events"]])
 def test_a_noetl_folder_in_the_project_is_not_a_stack(command: list[str], bare: Site) -> None:
-    shipped = bare.folder / ".noetl"
-    shipped.mkdir()
-    write_atomically(shipped / "crash.txt", "SHIPPED")
-    write_atomically(shipped / "servers.json", '[[-1, "", true]]')
-    os.mkfifo(shipped / "stack.json")
+    shipped_folder = bare.folder / ".noetl"
+    shipped_folder.mkdir()
+    write_atomically(shipped_folder / "crash.txt", "SHIPPED")
+    write_atomically(shipped_folder / "servers.json", '[[-1, "", true]]')
+    os.mkfifo(shipped_folder / "stack.json")
     done = bare.noetl(*command)
     assert "SHIPPED" not in done.stdout + done.stderr
-    assert sorted(path.name for path in shipped.iterdir()) == ["crash.txt", "servers.json", "stack.json"]
+    assert sorted(path.name for path in shipped_folder.iterdir()) == ["crash.txt", "servers.json", "stack.json"]
 
 
 @pytest.mark.stack
 def test_history_that_came_with_the_folder_does_not_run(
     task_folder: Path, bare: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    canary, shipped = task_folder / "canary", bare.folder / ".noetl"
+    canary, shipped_folder = task_folder / "canary", bare.folder / ".noetl"
     slow = str(bare.write(SLOW))
-    monkeypatch.setenv("NOETL_HOME", str(shipped))
+    monkeypatch.setenv("NOETL_HOME", str(shipped_folder))
     assert bare.noetl("dev", "up").returncode == 0
     run = bare.start("run", slow, "--set", f"file={canary}")
     assert wait_until(canary.exists, 90)
@@ -178,7 +180,7 @@ def test_history_that_came_with_the_folder_does_not_run(
     assert done.returncode == 0, done.stderr
     assert not canary.exists(), "code of a stack that came with the folder ran"
 
-    monkeypatch.setenv("NOETL_HOME", str(shipped))  # the control: a person who names it runs it
+    monkeypatch.setenv("NOETL_HOME", str(shipped_folder))  # the control: a person who names it runs it
     assert bare.noetl("dev", "up").returncode == 0
     try:
         assert wait_until(canary.exists, 90)

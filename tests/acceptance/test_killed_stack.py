@@ -57,15 +57,15 @@ def guards(home: Home) -> list[int]:
 
 def seconds_of_a_start_and_a_stop(site: Site) -> tuple[float, float]:
     """On this machine, of a stack without data; which it is again afterwards."""
-    began = time.monotonic()
+    started_at = time.monotonic()
     owner = serving(site)
     assert wait_until(lambda: running_stack(site.home) is not None, 60)
     started = time.monotonic()
     owner.terminate()
     owner.wait()
-    stopped = time.monotonic()
+    stopped_at = time.monotonic()
     shutil.rmtree(site.home.root)
-    return started - began, stopped - started
+    return started - started_at, stopped_at - started
 
 
 def test_processes_killed_at_any_time(site: Site) -> None:

@@ -23,17 +23,17 @@ HAS_PROC = pytest.mark.skipif(not Path("/proc/self").exists(), reason="the syste
 @pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     """What would be sent. Nothing is: a guard that fails here would end the machine that tests it."""
-    sent: list[tuple[str, int, int]] = []
+    sent_signals: list[tuple[str, int, int]] = []
 
-    def kill(pid: int, how: int) -> None:
-        sent.append(("kill", pid, how))
+    def kill(pid: int, signal_: int) -> None:
+        sent_signals.append(("kill", pid, signal_))
 
-    def killpg(pid: int, how: int) -> None:
-        sent.append(("killpg", pid, how))
+    def killpg(pid: int, signal_: int) -> None:
+        sent_signals.append(("killpg", pid, signal_))
 
     monkeypatch.setattr(os, "kill", kill)
     monkeypatch.setattr(os, "killpg", killpg)
-    return sent
+    return sent_signals
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def note_of(process: subprocess.Popen[bytes], **changed: object) -> list[object]:
+def note_of(process: subprocess.Popen[bytes], **changed_fields: object) -> list[object]:
     started = identity(process.pid)
     assert started is not None
     record = {
@@ -51,12 +51,12 @@ def note_of(process: subprocess.Popen[bytes], **changed: object) -> list[object]
         "marker": "sleep 600",
         "service": False,
         "uid": started.uid,
-        "started": started.started,
+        "started": started.start_time,
     }
-    return list((record | changed).values())
+    return list((record | changed_fields).values())
 
 
-def written(folder: Path, *notes: object) -> Path:
+def write_notes(folder: Path, *notes: object) -> Path:
     file = folder / "servers.json"
     write_atomically(file, json.dumps(notes))
     return file
@@ -82,25 +82,28 @@ def written(folder: Path, *notes: object) -> Path:
 def test_a_forged_process_record_signals_no_process(
     note: object, tmp_path: Path, signals: list[tuple[str, int, int]]
 ) -> None:
-    end_leftovers(written(tmp_path, note))
+    end_leftovers(write_notes(tmp_path, note))
     assert signals == []
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changed_fields",
     [{"uid": 4_000_000}, {"started": "1"}, {"marker": "sleep 601"}],
     ids=["another account", "another start", "another command"],
 )
 def test_a_record_of_another_process_signals_no_process(
-    changed: dict[str, object], tmp_path: Path, sleeper: subprocess.Popen[bytes], signals: list[tuple[str, int, int]]
+    changed_fields: dict[str, object],
+    tmp_path: Path,
+    sleeper: subprocess.Popen[bytes],
+    signals: list[tuple[str, int, int]],
 ) -> None:
-    end_leftovers(written(tmp_path, note_of(sleeper, **changed)))
+    end_leftovers(write_notes(tmp_path, note_of(sleeper, **changed_fields)))
     assert signals == []
 
 
 def test_a_process_of_the_stack_is_ended(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
     """The control: nothing is changed in the note."""
-    note = written(tmp_path, note_of(sleeper))
+    note = write_notes(tmp_path, note_of(sleeper))
     end_leftovers(note)
     assert sleeper.wait(30) == -signal.SIGINT
     assert not note.exists()
@@ -111,13 +114,13 @@ def test_a_service_is_killed_with_what_it_started(tmp_path: Path) -> None:
     child = tmp_path / "child"
     with subprocess.Popen(["sh", "-c", script, "a-service", str(child)], start_new_session=True) as process:
         assert wait_until(lambda: child.exists() and bool(child.read_text()))
-        end_leftovers(written(tmp_path, note_of(process, marker="a-service", service=True)))
+        end_leftovers(write_notes(tmp_path, note_of(process, marker="a-service", service=True)))
         assert process.wait(30) == -signal.SIGKILL
     assert wait_until(lambda: identity(int(child.read_text())) is None)
 
 
 def test_a_note_that_is_a_link_is_refused(tmp_path: Path, sleeper: subprocess.Popen[bytes]) -> None:
-    written(tmp_path, note_of(sleeper)).rename(tmp_path / "theirs.json")
+    write_notes(tmp_path, note_of(sleeper)).rename(tmp_path / "theirs.json")
     (tmp_path / "servers.json").symlink_to(tmp_path / "theirs.json")
     with pytest.raises(UnsafeFileError, match="it is a link"):
         end_leftovers(tmp_path / "servers.json")
@@ -165,11 +168,11 @@ def test_ps_reports_what_proc_reports(sleeper: subprocess.Popen[bytes], monkeypa
     assert wait_until(lambda: (identity(sleeper.pid) or Identity(0, "", "")).command != "")
     by_proc = identity(sleeper.pid)
     monkeypatch.setattr("noetl_temporal.stack.identity.PROC", Path("/nowhere"))
-    by_ps, again = identity(sleeper.pid), identity(sleeper.pid)
+    by_ps, second_identity = identity(sleeper.pid), identity(sleeper.pid)
     assert by_proc is not None
     assert by_ps is not None
     assert (by_ps.uid, by_ps.command) == (by_proc.uid, by_proc.command)
-    assert by_ps == again
+    assert by_ps == second_identity
     sleeper.kill()
     assert wait_until(lambda: identity(sleeper.pid) is None), "a process that has ended, and was not waited for, runs"
 

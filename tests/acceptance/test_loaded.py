@@ -50,23 +50,23 @@ workflow:
 """
 
 
-def loaded(site: Site, *args: str) -> set[str]:
+def loaded_modules(site: Site, *args: str) -> set[str]:
     """The modules that the command had loaded when it ended well."""
-    listed = site.folder / "modules.txt"
+    module_list = site.folder / "modules.txt"
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(listed), *args],
+        [sys.executable, "-c", PROGRAM, str(module_list), *args],
         cwd=site.folder,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return set(listed.read_text().splitlines())
+    return set(module_list.read_text().splitlines())
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"]])
 def test_a_list_of_commands_needs_none_of_them(bare: Site, args: list[str]) -> None:
-    modules = loaded(bare, *args)
+    modules = loaded_modules(bare, *args)
     assert modules & (SERVING | COMPILER | {"asyncio", "asyncpg", "msgspec", "rich", "temporalio"}) == set()
     assert {
         f"noetl_temporal.cli.{command.target.partition(':')[0]}" for command in COMMANDS.values()
@@ -75,27 +75,27 @@ def test_a_list_of_commands_needs_none_of_them(bare: Site, args: list[str]) -> N
 
 def test_the_list_of_commands_has_the_summary_of_each() -> None:
     with cli.make_context("noetl", ["run"], resilient_parsing=True) as context:
-        for name, listed in COMMANDS.items():
+        for name, summary in COMMANDS.items():
             command = cli.get_command(context, name)
             assert command is not None
-            assert (command.name, command.get_short_help_str(limit=500)) == (name, listed.help)
+            assert (command.name, command.get_short_help_str(limit=500)) == (name, summary.help)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_of_a_command_needs_neither_temporal_nor_a_database(bare: Site, name: str) -> None:
-    assert loaded(bare, name, "--help") & (SERVING | {"asyncpg", "temporalio"}) == set()
+    assert loaded_modules(bare, name, "--help") & (SERVING | {"asyncpg", "temporalio"}) == set()
 
 
 FRONT_ENDS = {"noetl_compiler.dialects.v1.step", "noetl_compiler.dialects.legacy", "noetl_compiler.dialects.case.step"}
 
 
 def test_only_the_front_end_of_the_dialect_is_loaded(bare: Site) -> None:
-    modules = loaded(bare, "compile", str(bare.write(HELLO)))
+    modules = loaded_modules(bare, "compile", str(bare.write(HELLO)))
     assert modules & (FRONT_ENDS | {"noetl_compiler.dialects.v10"}) == {"noetl_compiler.dialects.v10"}
 
 
 def test_compiling_needs_the_compiler_alone(bare: Site) -> None:
-    modules = loaded(bare, "compile", str(bare.write(HELLO)))
+    modules = loaded_modules(bare, "compile", str(bare.write(HELLO)))
     assert modules >= COMPILER
     assert modules & (SERVING | {"asyncio", "asyncpg", "rich", "temporalio"}) == set()
 
@@ -105,7 +105,7 @@ def test_compiling_needs_the_compiler_alone(bare: Site) -> None:
     [("{kind: python, code: result = 1}", "pyflakes.checker"), ("{kind: duckdb, query: select 1}", "sqlglot")],
 )
 def test_code_and_sql_are_read_by_the_library_for_each(bare: Site, tool: str, library: str) -> None:
-    modules = loaded(bare, "compile", str(bare.write(HELLO.replace("{kind: noop}", tool))))
+    modules = loaded_modules(bare, "compile", str(bare.write(HELLO.replace("{kind: noop}", tool))))
     assert modules & {"pyflakes.checker", "sqlglot", "duckdb", "asyncio"} == {library}
 
 
@@ -114,9 +114,9 @@ def test_with_a_running_stack_no_server_modules_are_imported(site: Site, tmp_pat
     playbook = tmp_path / "loaded.yaml"
     playbook.write_text(HELLO)
     report = site.run(playbook)
-    assert loaded(site, "run", str(playbook)) & (SERVING | {"importlib.metadata"}) == set()
-    assert loaded(site, "status", str(report["execution_id"])) & (SERVING | COMPILER) == set()
-    assert loaded(site, "events", str(report["execution_id"])) & (SERVING | COMPILER | {"temporalio"}) == set()
+    assert loaded_modules(site, "run", str(playbook)) & (SERVING | {"importlib.metadata"}) == set()
+    assert loaded_modules(site, "status", str(report["execution_id"])) & (SERVING | COMPILER) == set()
+    assert loaded_modules(site, "events", str(report["execution_id"])) & (SERVING | COMPILER | {"temporalio"}) == set()
 
 
 def test_the_collector_is_held_back_while_modules_are_imported() -> None:

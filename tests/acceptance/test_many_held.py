@@ -49,11 +49,11 @@ workflow:
 
 
 def status(site: Site, run: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(site.noetl("status", run, "--json").stdout)
-    return found
+    run_status: dict[str, Any] = json.loads(site.noetl("status", run, "--json").stdout)
+    return run_status
 
 
-def submitted(site: Site, api: Api) -> str:
+def submit(site: Site, api: Api) -> str:
     file = site.write(LOAD, "load.yaml")
     answer = site.noetl("submit", str(file), "--set", f"api={api.url}", "--json")
     return str(json.loads(answer.stdout)["execution_id"])
@@ -65,11 +65,11 @@ def held(site: Site, run: str) -> int:
 
 def calls(site: Site, run: str) -> int:
     steps = status(site, run)["steps"]
-    found = [steps[name] for name in ("left", "right") if name in steps]
-    return sum(one["attempts"] - one["retries"] for one in found)
+    loop_steps = [steps[name] for name in ("left", "right") if name in steps]
+    return sum(loop_step["attempts"] - loop_step["retries"] for loop_step in loop_steps)
 
 
-async def released(log: asyncpg.Connection, run: str) -> dict[str, int]:
+async def wait_for_release(log: asyncpg.Connection, run: str) -> dict[str, int]:
     records = await log.fetch(
         """SELECT meta->>'action' AS action, count(*) AS count FROM noetl.event
            WHERE execution_id = $1 AND event_type = 'step.released' GROUP BY 1""",
@@ -79,16 +79,19 @@ async def released(log: asyncpg.Connection, run: str) -> dict[str, int]:
 
 
 async def test_a_thousand_held_items_are_skipped_at_once(site: Site, api: Api, log: asyncpg.Connection) -> None:
-    run = submitted(site, api)
+    run = submit(site, api)
     assert wait_until(lambda: held(site, run) == ITEMS, seconds=240)
-    told = site.noetl("status", run).stdout
-    assert told.count("is held until") == 10
-    assert f"more steps are held: noetl retry {run} --all, or noetl skip {run} --all --data JSON (990 more)" in told
-    refused = site.noetl("retry", run)
-    assert refused.returncode == 1
-    assert "1,000 steps and items are held: name one of '" in refused.stderr
-    assert "and 990 more, or decide about all" in refused.stderr
-    assert len(refused.stderr) < 500
+    status_output = site.noetl("status", run).stdout
+    assert status_output.count("is held until") == 10
+    assert (
+        f"more steps are held: noetl retry {run} --all, or noetl skip {run} --all --data JSON (990 more)"
+        in status_output
+    )
+    refusal = site.noetl("retry", run)
+    assert refusal.returncode == 1
+    assert "1,000 steps and items are held: name one of '" in refusal.stderr
+    assert "and 990 more, or decide about all" in refusal.stderr
+    assert len(refusal.stderr) < 500
     assert site.noetl("retry", run, "--all", "--step", "tell").stderr.startswith(
         f"Error: run {run}: step 'tell' is not held: held are '"
     )
@@ -100,19 +103,19 @@ async def test_a_thousand_held_items_are_skipped_at_once(site: Site, api: Api, l
     large = site.noetl("skip", run, "--all", "--data", json.dumps("x" * 600))
     assert "at most 500 are allowed for 1,000 held steps: skip fewer at a time" in large.stderr
     assert site.noetl("skip", run).returncode == 2
-    skipped = site.noetl("skip", run, "--all", "--data", "2")
-    assert skipped.stdout == f"run {run}: skipped 1,000 held steps\n"
+    skip_result = site.noetl("skip", run, "--all", "--data", "2")
+    assert skip_result.stdout == f"run {run}: skipped 1,000 held steps\n"
     assert site.noetl("wait", run, "--timeout", "240").returncode == 0
     assert status(site, run)["result"] == 2 * ITEMS
-    assert await released(log, run) == {"retry": 1, "skip": ITEMS}
+    assert await wait_for_release(log, run) == {"retry": 1, "skip": ITEMS}
     assert await audit_execution(site.addresses().postgres, int(run)) == []
 
 
 def test_a_cancel_ends_a_thousand_held_items(site: Site, api: Api) -> None:
-    run = submitted(site, api)
+    run = submit(site, api)
     assert wait_until(lambda: held(site, run) == ITEMS, seconds=240)
     assert site.noetl("cancel", run).returncode == 0
     assert site.noetl("wait", run, "--timeout", "240").returncode == 1
-    found = status(site, run)
-    assert found["status"] == "cancelled"
-    assert found["steps"]["left"]["duration_seconds"] <= found["duration_seconds"]
+    run_status = status(site, run)
+    assert run_status["status"] == "cancelled"
+    assert run_status["steps"]["left"]["duration_seconds"] <= run_status["duration_seconds"]

@@ -18,17 +18,17 @@ WRONG = "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: noop\n    ne
 def test_it_prints_rewrites_and_writes_elsewhere(bare: Site) -> None:
     old = bare.folder / "old.yaml"
     old.write_text(OLD)
-    printed = bare.noetl("migrate", "old.yaml")
-    assert printed.returncode == 0
-    assert "apiVersion: noetl.io/v2" in printed.stdout
-    kept = '"executor.spec.dialect" keeps the names and defaults of the legacy dialect'
-    assert f"old.yaml:2:1: note: {kept}" in printed.stderr
+    print_result = bare.noetl("migrate", "old.yaml")
+    assert print_result.returncode == 0
+    assert "apiVersion: noetl.io/v2" in print_result.stdout
+    comment = '"executor.spec.dialect" keeps the names and defaults of the legacy dialect'
+    assert f"old.yaml:2:1: note: {comment}" in print_result.stderr
     assert old.read_text() == OLD
     assert bare.noetl("migrate", "old.yaml", "-o", "new.yaml").stdout == ""
     assert bare.noetl("migrate", "old.yaml", "--write").returncode == 0
-    assert (bare.folder / "new.yaml").read_text() == old.read_text() == printed.stdout
-    again = bare.noetl("migrate", "old.yaml")
-    assert (again.stdout, again.stderr) == (printed.stdout, "")
+    assert (bare.folder / "new.yaml").read_text() == old.read_text() == print_result.stdout
+    second_result = bare.noetl("migrate", "old.yaml")
+    assert (second_result.stdout, second_result.stderr) == (print_result.stdout, "")
 
 
 def test_stdin_is_a_playbook_too(bare: Site) -> None:
@@ -42,12 +42,12 @@ def test_folders_are_checked_compared_and_rewritten(bare: Site) -> None:
     (books / "deep").mkdir(parents=True)
     for name in ("one.yaml", "deep/two.yaml"):
         (books / name).write_text(OLD)
-    checked = bare.noetl("migrate", "books", "--check")
-    assert checked.returncode == 1
-    assert checked.stdout == "books/deep/two.yaml: would be rewritten\nbooks/one.yaml: would be rewritten\n"
-    compared = bare.noetl("migrate", "books", "--diff")
-    assert compared.returncode == 0
-    assert "--- books/one.yaml\n+++ books/one.yaml\n@@ " in compared.stdout
+    check_result = bare.noetl("migrate", "books", "--check")
+    assert check_result.returncode == 1
+    assert check_result.stdout == "books/deep/two.yaml: would be rewritten\nbooks/one.yaml: would be rewritten\n"
+    diff_result = bare.noetl("migrate", "books", "--diff")
+    assert diff_result.returncode == 0
+    assert "--- books/one.yaml\n+++ books/one.yaml\n@@ " in diff_result.stdout
     assert bare.noetl("migrate", "books", "-o", "new").returncode == 0
     assert (books / "one.yaml").read_text() == OLD
     assert bare.noetl("migrate", "books", "--write").returncode == 0
@@ -80,13 +80,13 @@ def test_a_link_under_the_name_of_the_draft_is_not_written_through(bare: Site) -
     assert "apiVersion" in (bare.folder / "books/old.yaml").read_text()
 
 
-@pytest.mark.parametrize("named", ["books", "books/old.yaml", "books/deep/old.yaml"])
-def test_a_link_that_leads_out_of_the_folder_is_refused(bare: Site, named: str) -> None:
+@pytest.mark.parametrize("path", ["books", "books/old.yaml", "books/deep/old.yaml"])
+def test_a_link_that_leads_out_of_the_folder_is_refused(bare: Site, path: str) -> None:
     (bare.folder / "books/deep").mkdir(parents=True)
     victim = bare.write(OLD, "victim.yaml")
     for name in ("books/old.yaml", "books/deep/old.yaml"):
         (bare.folder / name).symlink_to(victim)
-    done = bare.noetl("migrate", named, "--write")
+    done = bare.noetl("migrate", path, "--write")
     assert (done.returncode, victim.read_text()) == (1, OLD)
     assert "it is a link that leads out of books" in done.stderr
     assert f"to {victim.resolve()}; to write that file, name it directly" in done.stderr
@@ -133,11 +133,11 @@ def test_a_file_that_may_only_be_read_is_not_replaced(bare: Site) -> None:
 
 
 def test_a_canonical_file_with_a_byte_order_mark_is_not_touched(bare: Site) -> None:
-    marked = bare.folder / "marked.yaml"
-    marked.write_bytes(b"\xef\xbb\xbf" + bare.noetl("migrate", str(LEGACY)).stdout.encode())
-    before = marked.read_bytes()
+    marked_file = bare.folder / "marked.yaml"
+    marked_file.write_bytes(b"\xef\xbb\xbf" + bare.noetl("migrate", str(LEGACY)).stdout.encode())
+    before = marked_file.read_bytes()
     assert bare.noetl("migrate", "marked.yaml", "--write").returncode == 0
-    assert marked.read_bytes() == before
+    assert marked_file.read_bytes() == before
 
 
 def test_a_playbook_with_errors_stays_as_it_is(bare: Site) -> None:

@@ -14,7 +14,7 @@ workflow:
   - step: start
     tool: {kind: python, code: "result = 'x' * 200_000"}
 """
-FRAMED = """\
+FRAMED_LOOP = """\
 apiVersion: noetl.io/v10
 kind: Playbook
 metadata: {name: framed, path: tests/framed}
@@ -40,7 +40,7 @@ def test_a_report_stored_in_postgres_needs_the_dsn(site: Site, bare: Site) -> No
 
 
 def test_a_framed_loop_runs_without_frames(bare: Site) -> None:
-    file = bare.write(FRAMED)
+    file = bare.write(FRAMED_LOOP)
     done = bare.noetl("run", str(file))
     assert done.returncode == 0, done.stderr
     assert f"{file}:6:" in done.stderr

@@ -45,36 +45,36 @@ of_upstream = pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not 
 def store(object_store: ObjectStore) -> ObjectStore:
     object_store.create(BUCKET)
     object_store.store("scripts/hello_world.py", SCRIPT.read_bytes(), BUCKET)
-    object_store.asked.clear()
+    object_store.requests.clear()
     return object_store
 
 
 @pytest.fixture
-def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def allow_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.0/8")
 
 
 def credentials(site: Site, store: ObjectStore, **fields: str) -> str:
-    named = {"google_oauth": {"endpoint": store.url, **fields}}
-    return str(site.write(json.dumps(named), "credentials.yaml"))
+    credentials_by_name = {"google_oauth": {"endpoint": store.url, **fields}}
+    return str(site.write(json.dumps(credentials_by_name), "credentials.yaml"))
 
 
 @of_upstream
-@pytest.mark.usefixtures("allowed")
+@pytest.mark.usefixtures("allow_loopback")
 @pytest.mark.parametrize("file", FILES, ids=[file.partition("/")[0] for file in FILES])
 def test_code_in_a_store_is_fetched_with_the_credential_of_the_command(
     site: Site, store: ObjectStore, file: str
 ) -> None:
     report = site.run(CORPUS / file, "--credentials", credentials(site, store, type="gcs_hmac", **KEYS))
     assert report["status"] == "completed", report
-    assert store.asked == [f"GET /{BUCKET}/scripts/hello_world.py"]
+    assert store.requests == [f"GET /{BUCKET}/scripts/hello_world.py"]
 
 
 @of_upstream
-@pytest.mark.usefixtures("allowed")
+@pytest.mark.usefixtures("allow_loopback")
 def test_code_that_the_store_refuses_starts_nothing(site: Site, store: ObjectStore) -> None:
-    given = credentials(site, store, type="gcs", token=f"not-{TOKEN}")
-    done = site.noetl("run", str(CORPUS / FILES[0]), "--credentials", given)
+    arguments = credentials(site, store, type="gcs", token=f"not-{TOKEN}")
+    done = site.noetl("run", str(CORPUS / FILES[0]), "--credentials", arguments)
     assert done.returncode == 2
     errors = done.stdout + done.stderr
     assert f"cannot fetch gs://{BUCKET}/scripts/hello_world.py: it returned 403 Forbidden (AccessDenied)" in errors

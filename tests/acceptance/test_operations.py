@@ -44,7 +44,7 @@ workflow:
 """
 
 
-class Watched:
+class WatchedWorker:
     """A worker or mirror of a cluster, and what it answers."""
 
     def __init__(self, site: Site, *command: str) -> None:
@@ -72,67 +72,71 @@ class Watched:
 
 
 @pytest.fixture
-def watched(cluster: None, bare: Site) -> Iterator[Watched]:
-    """The only worker."""
+def watched_worker(cluster: None, bare: Site) -> Iterator[WatchedWorker]:
+    """The only worker of the cluster."""
     del cluster
-    with watching(Watched(bare, "worker", "--log-format", "json")) as watched_worker:
-        yield watched_worker
+    with watching(WatchedWorker(bare, "worker", "--log-format", "json")) as worker:
+        yield worker
 
 
 @contextmanager
-def watching(watched: Watched) -> Generator[Watched]:
+def watching(process: WatchedWorker) -> Generator[WatchedWorker]:
     try:
-        assert wait_until(watched.is_ready)
-        yield watched
+        assert wait_until(process.is_ready)
+        yield process
     finally:
-        if watched.process.poll() is None:
-            watched.process.kill()
-        watched.process.communicate()
+        if process.process.poll() is None:
+            process.process.kill()
+        process.process.communicate()
 
 
-def test_calls_and_runs_are_counted(watched: Watched, bare: Site) -> None:
+def test_calls_and_runs_are_counted(watched_worker: WatchedWorker, bare: Site) -> None:
     playbook = str(bare.write(PLAYBOOK))
     assert bare.noetl("run", playbook).returncode == 1
     assert bare.noetl("run", playbook, "--set", "wrong=false").returncode == 0
-    assert watched.value("noetl_calls_total", tool="python", status="error", kind="exception") == 1
-    assert watched.value("noetl_calls_total", tool="python", status="ok") == 1
-    assert watched.value("noetl_retries_total", tool="python") == 1
-    assert watched.value("noetl_attempt_seconds_count", tool="python") == 3
-    assert watched.value("noetl_queue_seconds_count", tool="python") == 3
+    assert watched_worker.value("noetl_calls_total", tool="python", status="error", kind="exception") == 1
+    assert watched_worker.value("noetl_calls_total", tool="python", status="ok") == 1
+    assert watched_worker.value("noetl_retries_total", tool="python") == 1
+    assert watched_worker.value("noetl_attempt_seconds_count", tool="python") == 3
+    assert watched_worker.value("noetl_queue_seconds_count", tool="python") == 3
     for status in ("failed", "completed"):
-        assert watched.value("noetl_runs_total", path="tests/operations", status=status) == 1
-    assert watched.value("temporal_workflow_completed_total") == 1  # the SDK's own are there as well
-    assert "service_name" not in watched.get("/metrics").text  # it would be that of the SDK, the same for all
+        assert watched_worker.value("noetl_runs_total", path="tests/operations", status=status) == 1
+    assert watched_worker.value("temporal_workflow_completed_total") == 1  # the SDK's own are there as well
+    assert "service_name" not in watched_worker.get("/metrics").text  # it would be that of the SDK, the same for all
 
 
-def test_the_health_endpoints_respond(watched: Watched) -> None:
-    assert watched.get("/healthz").json() == {"status": "alive"}
-    assert watched.get("/readyz").json() == {"status": "ready", "serves": "workflows and all tools"}
-    unknown = watched.get("/")
+def test_the_health_endpoints_respond(watched_worker: WatchedWorker) -> None:
+    assert watched_worker.get("/healthz").json() == {"status": "alive"}
+    assert watched_worker.get("/readyz").json() == {"status": "ready", "serves": "workflows and all tools"}
+    unknown = watched_worker.get("/")
     assert (unknown.status_code, unknown.json()["paths"]) == (404, ["/healthz", "/readyz", "/metrics"])
 
 
-def test_a_call_in_progress_ends_before_the_worker_does(watched: Watched, bare: Site, tmp_path: Path) -> None:
+def test_a_call_in_progress_ends_before_the_worker_does(
+    watched_worker: WatchedWorker, bare: Site, tmp_path: Path
+) -> None:
     """It is not ready any more then, and the call needs no other attempt."""
     playbook = str(bare.write(PLAYBOOK))
     outcomes: list[subprocess.CompletedProcess[str]] = []
     settings = ("--set", "wrong=false", "--set", "seconds=5", "--json")
     run = Thread(target=lambda: outcomes.append(bare.noetl("run", playbook, *settings)))
     run.start()
-    assert wait_until(lambda: watched.value("temporal_worker_task_slots_used", worker_type="ActivityWorker") >= 1)
-    watched.process.send_signal(signal.SIGTERM)
-    assert wait_until(lambda: watched.get("/readyz").json() == {"status": "stopping"})
-    assert watched.get("/healthz").status_code == 200
-    assert watched.process.wait(120) == 0
+    assert wait_until(
+        lambda: watched_worker.value("temporal_worker_task_slots_used", worker_type="ActivityWorker") >= 1
+    )
+    watched_worker.process.send_signal(signal.SIGTERM)
+    assert wait_until(lambda: watched_worker.get("/readyz").json() == {"status": "stopping"})
+    assert watched_worker.get("/healthz").status_code == 200
+    assert watched_worker.process.wait(120) == 0
     run.join()
     assert json.loads(outcomes[0].stdout)["status"] == "completed", outcomes
 
 
-def test_the_log_is_json_with_ids(watched: Watched, bare: Site) -> None:
+def test_the_log_is_json_with_ids(watched_worker: WatchedWorker, bare: Site) -> None:
     ran = json.loads(bare.noetl("run", str(bare.write(PLAYBOOK)), "--set", "wrong=false", "--json").stdout)
-    watched.process.send_signal(signal.SIGTERM)
-    _, log = watched.process.communicate(timeout=60)
-    [line] = [found for text in log.splitlines() if "printed" in (found := json.loads(text))["message"]]
+    watched_worker.process.send_signal(signal.SIGTERM)
+    _, log = watched_worker.process.communicate(timeout=60)
+    [line] = [record for text in log.splitlines() if "printed" in (record := json.loads(text))["message"]]
     assert (line["execution_id"], line["step"], line["attempt"]) == (ran["execution_id"], "work", 1)
     assert (line["level"], line["message"].splitlines()[1:]) == ("info", ["  | called"])
 
@@ -148,9 +152,9 @@ workflow:
 """
 
 
-def test_a_mirror_counts_open_runs(watched: Watched, bare: Site) -> None:
+def test_a_mirror_counts_open_runs(watched_worker: WatchedWorker, bare: Site) -> None:
     """Until their end, whichever process started or ends them."""
-    with watching(Watched(bare, "mirror")) as mirror:
+    with watching(WatchedWorker(bare, "mirror")) as mirror:
         held = json.loads(bare.noetl("submit", str(bare.write(HELD)), "--json").stdout)["execution_id"]
         path = "tests/operations/held"
         assert wait_until(lambda: mirror.value("noetl_held_steps", path=path) == 1)
@@ -163,13 +167,13 @@ def test_a_mirror_counts_open_runs(watched: Watched, bare: Site) -> None:
         assert mirror.value("noetl_held_steps", path=path) == 0
         mirror.process.send_signal(signal.SIGTERM)
         assert mirror.process.wait(60) == 0
-    assert watched.process.poll() is None
+    assert watched_worker.process.poll() is None
 
 
-def test_an_address_in_use(watched: Watched, bare: Site) -> None:
-    done = bare.noetl("worker", "--health", f"127.0.0.1:{watched.port}")
+def test_an_address_in_use(watched_worker: WatchedWorker, bare: Site) -> None:
+    done = bare.noetl("worker", "--health", f"127.0.0.1:{watched_worker.port}")
     assert done.returncode == 2
-    assert f"cannot listen on 127.0.0.1:{watched.port}: Address already in use" in done.stderr
+    assert f"cannot listen on 127.0.0.1:{watched_worker.port}: Address already in use" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -229,7 +233,7 @@ def test_the_concurrency_limit_of_a_tool(
 def test_slots_by_load_look_at_the_machine(cluster: None, bare: Site) -> None:
     """Those of calls alone: workflow tasks are short."""
     del cluster
-    with watching(Watched(bare, "worker", "--slots", "auto")) as worker:
+    with watching(WatchedWorker(bare, "worker", "--slots", "auto")) as worker:
         assert bare.noetl("run", str(bare.write(PLAYBOOK)), "--set", "wrong=false").returncode == 0
         assert wait_until(lambda: "temporal_resource_slots_mem_usage" in worker.get("/metrics").text)
         assert worker.value("temporal_worker_task_slots_available", worker_type="WorkflowWorker") > 0

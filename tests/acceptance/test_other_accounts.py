@@ -59,7 +59,7 @@ def open_site(bare: Site, open_folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         bare.noetl("dev", "down")
 
 
-def attempted(uid: int, site: Site) -> dict[str, Any]:
+def attempt_as(uid: int, site: Site) -> dict[str, Any]:
     """The outcomes of everything that ``other_account`` tries."""
     addresses, paths = site.addresses(), list(site.home.root.rglob("*"))
     facts = {
@@ -82,7 +82,7 @@ def attempted(uid: int, site: Site) -> dict[str, Any]:
 def test_another_account_reads_nothing_connects_to_nothing_and_runs_nothing(open_site: Site) -> None:
     files = {path.name for path in open_site.home.root.rglob("*")}
     assert {"stack.json", "servers.json", "temporal.db", "signing.password", "worker.log", "pg_hba.conf"} <= files
-    assert attempted(ANOTHER_UID, open_site) == {
+    assert attempt_as(ANOTHER_UID, open_site) == {
         "uid": ANOTHER_UID,
         "read": ["PermissionError"],
         "listed": ["PermissionError"],
@@ -98,7 +98,7 @@ def test_another_account_reads_nothing_connects_to_nothing_and_runs_nothing(open
         "reached": "done",
         "ran": ["key", "completed"],
     }
-    own_account = attempted(os.getuid(), open_site)
+    own_account = attempt_as(os.getuid(), open_site)
     assert {name: own_account[name] for name in control} == control
 
 
@@ -108,11 +108,11 @@ def test_another_account_reads_nothing_connects_to_nothing_and_runs_nothing(open
 @pytest.fixture
 def copies(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Where the programs of Postgres are copied to, as they lie where its account does not get to."""
-    installed, is_usable_by_others = postgres_location._installation_folder(), postgres_location._is_usable_by_others  # pyright: ignore[reportPrivateUsage]
+    installation, is_usable_by_others = postgres_location._installation_folder(), postgres_location._is_usable_by_others  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(postgres_location, "COPIES", open_folder / "copies")
 
     def is_elsewhere(path: Path) -> bool:
-        return path != installed and is_usable_by_others(path)
+        return path != installation and is_usable_by_others(path)
 
     monkeypatch.setattr(postgres_location, "_is_usable_by_others", is_elsewhere)
     postgres_location.locate_postgres.cache_clear()
@@ -130,25 +130,25 @@ def test_a_stack_starts_whatever_the_umask(copies: Path, open_folder: Path) -> N
 
 
 def test_a_copy_that_was_made_for_root_alone_is_opened(copies: Path, open_folder: Path) -> None:
-    closed = postgres_location.locate_postgres().binaries
-    for path in (closed, *closed.parents):
+    closed_folder = postgres_location.locate_postgres().binaries
+    for path in (closed_folder, *closed_folder.parents):
         if path.is_relative_to(copies):
             path.chmod(0o700)
-    (closed / "postgres").chmod(0o700)
+    (closed_folder / "postgres").chmod(0o700)
     postgres_location.locate_postgres.cache_clear()
     with owned_stack(Home(open_folder / "home"), "run"):
-        assert postgres_location.locate_postgres().binaries == closed
+        assert postgres_location.locate_postgres().binaries == closed_folder
 
 
 def test_programs_that_were_installed_for_root_alone_are_copied(open_folder: Path) -> None:
-    installed = open_folder / "pginstall"
+    installation = open_folder / "pginstall"
     for folder in ("bin", "lib", "share"):
-        (installed / folder).mkdir(parents=True)
-    (installed / "bin/postgres").touch(mode=0o755)
+        (installation / folder).mkdir(parents=True)
+    (installation / "bin/postgres").touch(mode=0o755)
     is_usable_by_others = postgres_location._is_usable_by_others  # pyright: ignore[reportPrivateUsage]
-    assert is_usable_by_others(installed)
-    for path, mode in ((installed / "bin/postgres", 0o700), (installed / "lib", 0o700), (installed, 0o700)):
+    assert is_usable_by_others(installation)
+    for path, mode in ((installation / "bin/postgres", 0o700), (installation / "lib", 0o700), (installation, 0o700)):
         before = path.stat().st_mode
         path.chmod(mode)
-        assert not is_usable_by_others(installed)
+        assert not is_usable_by_others(installation)
         path.chmod(before)

@@ -24,8 +24,8 @@ async def test_three_loops_of_pages_make_nine_calls(site: Site, api: Api, log: a
     assert report["status"] == "completed", report["failures"]
     assert report["steps"]["fetch"]["attempts"] == 9
     assert api.calls(ASSESSMENTS) == 9
-    counted = await counts(log, int(report["execution_id"]))
-    assert {name: counted.get(name) for name in ("loop.started", "loop.iteration.done", "loop.done")} == {
+    event_counts = await counts(log, int(report["execution_id"]))
+    assert {name: event_counts.get(name) for name in ("loop.started", "loop.iteration.done", "loop.done")} == {
         "loop.started": 1,
         "loop.iteration.done": 3,
         "loop.done": 1,
@@ -51,9 +51,9 @@ async def test_the_etl_example_stores_every_page_and_retries(site: Site, api: Ap
     assert report["status"] == "completed", report["failures"]
     assert report["result"] == {"items": 170, "pages": {"assessments": 4, "flaky": 4, "heavy": 4}}
     assert api.calls("/api/v1/flaky") == 6, "four pages, two of which fail once"
-    counted = await counts(log, int(report["execution_id"]))
-    assert counted["task.attempt.failed"] == 2
-    assert counted["sink.done"] == 12
+    event_counts = await counts(log, int(report["execution_id"]))
+    assert event_counts["task.attempt.failed"] == 2
+    assert event_counts["sink.done"] == 12
 
 
 async def test_a_rebuilt_event_log_is_the_same(site: Site, api: Api, log: asyncpg.Connection) -> None:

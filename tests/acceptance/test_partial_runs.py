@@ -32,21 +32,21 @@ workflow:
 """
 
 
-def reported(site: Site, *command: str) -> tuple[int, dict[str, Any]]:
+def report_of(site: Site, *command: str) -> tuple[int, dict[str, Any]]:
     done = site.noetl(*command, "--json")
     return done.returncode, json.loads(done.stdout)
 
 
 def test_every_command_shows_partial(site: Site) -> None:
-    code, run = reported(site, "run", str(site.write(HALF, "half.yaml")))
+    code, run = report_of(site, "run", str(site.write(HALF, "half.yaml")))
     assert (code, run["status"], run["result"]) == (0, "partial", ["start"])
     assert [failure["message"] for failure in run["failures"]] == ["ValueError: half of it (line 1 of the code)"]
     id_ = run["execution_id"]
-    assert reported(site, "status", id_)[1]["status"] == "partial"
-    code, waited = reported(site, "wait", id_)
-    assert (code, waited["status"]) == (0, "partial")
-    listed = [json.loads(line) for line in site.noetl("list", "--status", "partial", "--json").stdout.splitlines()]
-    assert [(run["execution_id"], run["status"], run["error"]) for run in listed] == [
+    assert report_of(site, "status", id_)[1]["status"] == "partial"
+    code, wait_report = report_of(site, "wait", id_)
+    assert (code, wait_report["status"]) == (0, "partial")
+    listed_runs = [json.loads(line) for line in site.noetl("list", "--status", "partial", "--json").stdout.splitlines()]
+    assert [(run["execution_id"], run["status"], run["error"]) for run in listed_runs] == [
         (id_, "partial", "ValueError: half of it (line 1 of the code)")
     ]
     events = [json.loads(line) for line in site.noetl("events", id_, "--json").stdout.splitlines()]
@@ -65,11 +65,11 @@ def test_a_word_that_is_not_a_status_fails_the_run_at_its_place(site: Site) -> N
 
 def test_a_playbook_that_calls_a_partial_one_completes(site: Site) -> None:
     site.write(HALF, "half.yaml")
-    code, run = reported(site, "run", str(site.write(CALLER, "caller.yaml")))
+    code, run = report_of(site, "run", str(site.write(CALLER, "caller.yaml")))
     assert (code, run["status"], run["result"]) == (0, "completed", ["start"])
 
 
 @pytest.mark.parametrize(("word", "code"), [("completed", 0), ("failed", 1)])
 def test_the_final_step_gives_the_other_words_too(site: Site, word: str, code: int) -> None:
-    report, run = reported(site, "run", str(site.write(HALF, "half.yaml")), "--set", f"word={word}")
+    report, run = report_of(site, "run", str(site.write(HALF, "half.yaml")), "--set", f"word={word}")
     assert (report, run["status"]) == (code, word)

@@ -49,12 +49,12 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
 
     assert site.noetl("retry", run).stdout == f"run {run}: retrying load\n"
     assert wait_until(lambda: any(entry["run"] == "load#2" for entry in status(site, run)["suspensions"]))
-    skipped = site.noetl("skip", run, "load", "--data", '{"rows": 4}', "--reason", "loaded by hand")
-    assert skipped.stdout == f"run {run}: skipped load\n"
+    skip_result = site.noetl("skip", run, "load", "--data", '{"rows": 4}', "--reason", "loaded by hand")
+    assert skip_result.stdout == f"run {run}: skipped load\n"
     assert wait_until(lambda: status(site, run)["waits"] != [])
 
-    paused = site.noetl("pause", run, "--reason", "the database moves")
-    assert paused.stdout == f"run {run}: paused; to resume it: noetl resume {run}\n"
+    pause_result = site.noetl("pause", run, "--reason", "the database moves")
+    assert pause_result.stdout == f"run {run}: paused; to resume it: noetl resume {run}\n"
     assert site.noetl("pause", run).stderr == f"Error: run {run}: the run is paused already\n"
     site.noetl("signal", run, "go")
     output = site.noetl("status", run).stdout

@@ -1,4 +1,4 @@
-"""``--payload`` and ``--set``: what they mean and what is refused."""
+"""``--payload`` and ``--set``: the values that they give, and invalid ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_temporal.cli.payload import read_payload
 
 
 @pytest.mark.parametrize(
-    ("payload", "settings", "request_"),
+    ("payload", "settings", "expected"),
     [
         (None, [], {}),
         ('{"a": 1}', [], {"a": 1}),
@@ -30,12 +30,12 @@ from noetl_temporal.cli.payload import read_payload
         (None, ["n='3'"], {"n": "3"}),
     ],
 )
-def test_values_of_set_and_payload(payload: str | None, settings: list[str], request_: dict[str, Any]) -> None:
-    assert read_payload(payload, settings) == request_
+def test_values_of_set_and_payload(payload: str | None, settings: list[str], expected: dict[str, Any]) -> None:
+    assert read_payload(payload, settings) == expected
 
 
 @pytest.mark.parametrize(
-    ("payload", "settings", "says"),
+    ("payload", "settings", "message"),
     [
         ("{", [], "--payload is not JSON"),
         ("request.json", [], "to read a file, write --payload @request.json"),
@@ -50,8 +50,8 @@ def test_values_of_set_and_payload(payload: str | None, settings: list[str], req
         (None, ["a=&x [*x]"], "is not a YAML value"),
     ],
 )
-def test_invalid_payloads_are_refused(payload: str | None, settings: list[str], says: str) -> None:
-    with pytest.raises(click.UsageError, match=re.escape(says)):
+def test_invalid_payloads_are_refused(payload: str | None, settings: list[str], message: str) -> None:
+    with pytest.raises(click.UsageError, match=re.escape(message)):
         read_payload(payload, settings)
 
 

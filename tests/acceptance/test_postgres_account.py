@@ -34,10 +34,10 @@ pytestmark = [
 NOBODY = pwd.getpwnam("nobody")
 MOST_PROCESSES = 1 << 22
 """The greatest id of a process on Linux."""
-REFUSED = dict.fromkeys(nobody.ATTEMPTS, "PermissionError")
+REFUSALS = dict.fromkeys(nobody.ATTEMPTS, "PermissionError")
 
 
-def attempted(uid: int, gid: int, pid: int) -> dict[str, str]:
+def attempt_as(uid: int, gid: int, pid: int) -> dict[str, str]:
     """What came of all that ``nobody`` tries with the process ``pid``, as this account."""
     command = [sys.executable, "-P", str(Path(nobody.__file__)), str(uid), str(gid), str(pid)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -60,18 +60,18 @@ def test_the_account_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path:
     home = Home(tmp_path / "home")
     with owned_stack(home, "run"):
         server = postmaster(home)
-        assert attempted(NOBODY.pw_uid, NOBODY.pw_gid, server) == REFUSED
+        assert attempt_as(NOBODY.pw_uid, NOBODY.pw_gid, server) == REFUSALS
         [(uid, gid)] = owners(home.postgres / "data")
-        assert attempted(uid, gid, server) == dict.fromkeys(nobody.ATTEMPTS, "done")
+        assert attempt_as(uid, gid, server) == dict.fromkeys(nobody.ATTEMPTS, "done")
 
 
 def test_the_account_nobody_cannot_access_a_cluster_during_initdb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``initdb`` has the uid of ``nobody``, so others of it may send it signals; its group keeps them from the rest."""
-    attempts = during_initdb(monkeypatch, lambda pid: attempted(NOBODY.pw_uid, NOBODY.pw_gid, pid))
+    attempts = during_initdb(monkeypatch, lambda pid: attempt_as(NOBODY.pw_uid, NOBODY.pw_gid, pid))
     with owned_stack(Home(tmp_path / "home"), "run"):
-        assert attempts == [REFUSED | {"reload": "done"}]
+        assert attempts == [REFUSALS | {"reload": "done"}]
 
 
 def during_initdb(monkeypatch: pytest.MonkeyPatch, look: Callable[[int], dict[str, str]]) -> list[dict[str, str]]:
@@ -103,14 +103,14 @@ def former(tmp_path: Path) -> Home:
     """A stack that has run as ``nobody``."""
     home = Home(tmp_path / "home")
     with owned_stack(home, "run") as (_, addresses):
-        asyncio.run(executed(addresses, "CREATE TABLE kept AS SELECT 7 AS seven"))
+        asyncio.run(execute(addresses, "CREATE TABLE kept AS SELECT 7 AS seven"))
     data = home.postgres / "data"
     for path in (data, *data.rglob("*")):
         os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
     return home
 
 
-async def executed(addresses: Addresses, query: str) -> list[tuple[object, ...]]:
+async def execute(addresses: Addresses, query: str) -> list[tuple[object, ...]]:
     connection = await asyncpg.connect(addresses.playbooks)
     try:
         return [tuple(row) for row in await connection.fetch(query)]
@@ -120,7 +120,7 @@ async def executed(addresses: Addresses, query: str) -> list[tuple[object, ...]]
 
 def holds(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
-        assert asyncio.run(executed(addresses, "SELECT seven FROM kept")) == [(7,)]
+        assert asyncio.run(execute(addresses, "SELECT seven FROM kept")) == [(7,)]
         assert owners(home.postgres) == {(os.geteuid(), os.getegid()), server_accounts().server}
         assert owners(home.postgres / "data") == {server_accounts().server}
 
@@ -156,14 +156,14 @@ def fifo(path: Path, outside: Path) -> None:
 def test_only_regular_files_are_migrated(
     former: Home, tmp_path: Path, plant: Callable[[Path, Path], None], expected: str
 ) -> None:
-    outside, planted = tmp_path / "outside", former.postgres / "data/base/planted"
+    outside, planted_link = tmp_path / "outside", former.postgres / "data/base/planted"
     outside.touch()
-    plant(planted, outside)
-    os.chown(planted, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
+    plant(planted_link, outside)
+    os.chown(planted_link, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
     before = outside.stat()
-    with pytest.raises((StackError, OSError)) as raised, owned_stack(former, "run"):
+    with pytest.raises((StackError, OSError)) as failure, owned_stack(former, "run"):
         pass
-    assert f"it is {expected}" in str(raised.value)
+    assert f"it is {expected}" in str(failure.value)
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
@@ -193,10 +193,10 @@ def test_root_of_a_container_finds_its_server(bare: Site) -> None:
 def test_a_container_with_few_accounts_has_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("uid", "gid"):
         (tmp_path / f"{kind}_map").write_text("         0     100000      65536\n")
-    monkeypatch.setattr(server_account, "PROC", tmp_path)
+    monkeypatch.setattr(server_account, "PROC_SELF", tmp_path)
     accounts = server_accounts()
     assert accounts.server == (65_533, 65_533)
-    assert accounts.former == {*accounts.former, NOBODY.pw_uid, 0x71000000}
+    assert accounts.other_owners == {*accounts.other_owners, NOBODY.pw_uid, 0x71000000}
     (tmp_path / "gid_map").write_text("0 100000 100\n")
     with pytest.raises(StackError, match="there is no account 1895825408 or 65533: run noetl as another user"):
         server_accounts()

@@ -31,11 +31,11 @@ HOSTILE = " ".join(ATTACKS.values())
 NAME = "pay\u202e\u2066 [link=http://evil.example]x[/link] :smile:"
 """A step may be called so: control characters alone are refused in names."""
 
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+OBEYED_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 RICHS_OWN = re.compile(r"\x1b\[(?!8m)[\d;]*m|\x1b\[\?25[hl]|\x1b\[\d*[AK]|\r")
 """Colours, and the movements of a table that is redrawn in place."""
 
-UNGUARDED = """
+UNGUARDED_PROGRAM = """
 from noetl_temporal.cli import commands, console
 commands.make_streams_printable = lambda: None
 console.printable = str
@@ -74,13 +74,13 @@ def on_terminal(site: Site, *args: str) -> str:
     ours, theirs = pty.openpty()
     variables = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     surroundings = {**variables, "COLUMNS": "200", "TERM": "xterm-256color"}
-    sent = b""
+    terminal_output = b""
     with subprocess.Popen([*NOETL, *args], cwd=site.folder, stdout=theirs, stderr=theirs, env=surroundings):
         os.close(theirs)
         while chunk := _read(ours):
-            sent += chunk
+            terminal_output += chunk
     os.close(ours)
-    return RICHS_OWN.sub("", sent.decode())
+    return RICHS_OWN.sub("", terminal_output.decode())
 
 
 def _read(terminal: int) -> bytes:
@@ -96,7 +96,7 @@ def test_a_graph_in_every_form(bare: Site, form: str) -> None:
     for printed in (bytes_printed, on_terminal):
         output = printed(bare, "compile", playbook, "--format", form)
         assert "fails" in output
-        assert not OBEYED.search(output)
+        assert not OBEYED_CHARACTERS.search(output)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_graph_in_every_form(bare: Site, form: str) -> None:
 def test_other_output_about_a_graph_is_printable(bare: Site, args: tuple[str, ...]) -> None:
     output = bytes_printed(bare, "compile", str(bare.write(PLAYBOOK)), *args)
     assert output
-    assert not OBEYED.search(output)
+    assert not OBEYED_CHARACTERS.search(output)
 
 
 def test_json_of_a_graph_has_the_same_value_on_a_terminal(bare: Site) -> None:
@@ -139,7 +139,7 @@ def test_errors_about_arguments_are_printable(bare: Site, args: tuple[str, ...])
     bare.write(PLAYBOOK)
     output = bytes_printed(bare, *(arg.replace("ATTACK", HOSTILE) for arg in args))
     assert r"a\u2028b\u2029c\x85d" in output, "not all of it is quoted"
-    assert not OBEYED.search(output)
+    assert not OBEYED_CHARACTERS.search(output)
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
@@ -157,7 +157,7 @@ def test_errors_that_depend_on_the_argument(bare: Site, args: tuple[str, ...], a
     bare.write(PLAYBOOK)
     output = bytes_printed(bare, *(arg.replace("ATTACK", ATTACKS[attack]) for arg in args))
     assert output
-    assert not OBEYED.search(output)
+    assert not OBEYED_CHARACTERS.search(output)
 
 
 def test_a_finding_of_a_file_is_one_line_however_the_file_is_called(bare: Site) -> None:
@@ -170,7 +170,7 @@ def test_a_migrated_playbook_is_exact_in_a_pipe_and_printable_on_a_terminal(bare
     bare.write(f"# user\u202etxt\n{PLAYBOOK}")
     assert bare.noetl("migrate", "playbook.yaml").stdout.startswith("# user\u202etxt\n")
     assert on_terminal(bare, "migrate", "playbook.yaml").startswith("# user\\u202etxt\n")
-    assert not OBEYED.search(on_terminal(bare, "migrate", "playbook.yaml"))
+    assert not OBEYED_CHARACTERS.search(on_terminal(bare, "migrate", "playbook.yaml"))
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
@@ -184,7 +184,7 @@ def test_on_a_stream_of_any_encoding(bare: Site, encoding: str) -> None:
         timeout=60,
     )
     assert done.returncode == 0
-    assert not OBEYED.search(done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8"))
+    assert not OBEYED_CHARACTERS.search(done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8"))
 
 
 @pytest.mark.parametrize("attack", [name for name in ATTACKS if name != "link"])
@@ -193,9 +193,11 @@ def test_the_name_of_a_wrong_file(bare: Site, attack: str) -> None:
     bare.write(PLAYBOOK)
     file = bare.write("{", f"{ATTACKS[attack]}.json").name
     args = ["run", "playbook.yaml", "--payload", f"@{file}"]
-    assert not OBEYED.search(bytes_printed(bare, *args))
-    done = subprocess.run([sys.executable, "-c", UNGUARDED, *args], cwd=bare.folder, capture_output=True, timeout=60)
-    assert OBEYED.search(done.stderr.decode())
+    assert not OBEYED_CHARACTERS.search(bytes_printed(bare, *args))
+    done = subprocess.run(
+        [sys.executable, "-c", UNGUARDED_PROGRAM, *args], cwd=bare.folder, capture_output=True, timeout=60
+    )
+    assert OBEYED_CHARACTERS.search(done.stderr.decode())
 
 
 # ---- runs -------------------------------------------------------------------------------------------------------
@@ -217,7 +219,7 @@ def test_the_progress_and_the_end_of_a_run(ran: tuple[str, Path, dict[str, Any]]
     assert report["status"] == "failed"
     assert r"\x1b[2J" in output
     assert r"pay\u202e" in output
-    assert not OBEYED.search(output)
+    assert not OBEYED_CHARACTERS.search(output)
 
 
 @pytest.mark.stack
@@ -229,7 +231,7 @@ def test_the_report_of_a_run_is_printable(
     for printed in (bytes_printed, on_terminal):
         output = printed(site, args[0], execution, *args[1:])
         assert "2J" in output
-        assert not OBEYED.search(output)
+        assert not OBEYED_CHARACTERS.search(output)
 
 
 @pytest.mark.stack
@@ -246,21 +248,21 @@ def test_json_of_a_run_has_the_unchanged_texts(site: Site, ran: tuple[str, Path,
 def test_progress_on_a_terminal(site: Site, ran: tuple[str, Path, dict[str, Any]]) -> None:
     output = on_terminal(site, "run", str(ran[1]), "--payload", json.dumps({"given": HOSTILE}))
     assert "http://evil.example" in output
-    assert not OBEYED.search(output)
+    assert not OBEYED_CHARACTERS.search(output)
 
 
 @pytest.mark.stack
 def test_control_without_the_guard_the_end_of_a_run_is_obeyed(
     site: Site, ran: tuple[str, Path, dict[str, Any]]
 ) -> None:
-    status = [sys.executable, "-c", UNGUARDED, "status", str(ran[2]["execution_id"])]
+    status = [sys.executable, "-c", UNGUARDED_PROGRAM, "status", str(ran[2]["execution_id"])]
     done = subprocess.run(status, cwd=site.folder, capture_output=True, timeout=60)
-    assert obeyed(done.stdout.decode(), ["\x1b[2J", "\u202e"])
+    assert is_obeyed(done.stdout.decode(), ["\x1b[2J", "\u202e"])
 
 
-def obeyed(printed: str, attacks: Iterable[str]) -> bool:
+def is_obeyed(output: str, attacks: Iterable[str]) -> bool:
     """Whether all of them reach the terminal."""
-    return all(attack in printed for attack in attacks)
+    return all(attack in output for attack in attacks)
 
 
 def test_lines_of_the_event_log_have_no_spaces_at_their_end(site: Site) -> None:

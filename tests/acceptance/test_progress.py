@@ -45,7 +45,7 @@ def row(event: str, duration: float | None = None, error: str | None = None, **m
     return Row(event, "page" if of_task else "fetch", {"step_run_id": "fetch#1", **meta}, duration, error)
 
 
-def retried(will: bool) -> Row:
+def retry_row(will: bool) -> Row:
     retry = {"attempt_number": 1, "will_retry": will}
     return row("task.attempt.failed", error="HTTP 503", retry=retry)
 
@@ -73,9 +73,9 @@ LOOP = [
             [*LOOP, row("loop.failed", stats={"total": 3, "success": 0, "failed": 1, "skipped": 2})],
             "1/3 iterations, 1 failed, 2 pages",
         ),
-        ([retried(True)], "1 retry"),
-        ([retried(True), retried(True)], "2 retries"),
-        ([retried(False)], ""),
+        ([retry_row(True)], "1 retry"),
+        ([retry_row(True), retry_row(True)], "2 retries"),
+        ([retry_row(False)], ""),
     ],
 )
 def test_lines_of_the_steps(rows: list[Row], expected: str) -> None:
@@ -99,16 +99,18 @@ def test_the_end_of_a_loop_has_no_counts_of_rows_that_may_come_later() -> None:
 )
 def test_the_time_of_a_run_is_since_its_start(status: str, says: str) -> None:
     out = io.StringIO()
-    msgspec.structs.replace(ended(), status=status, duration_seconds=2.5).show(PrintableConsole(file=out, width=200))
+    msgspec.structs.replace(summary_of(), status=status, duration_seconds=2.5).show(
+        PrintableConsole(file=out, width=200)
+    )
     assert f"{says}, " in out.getvalue()
 
 
 def test_a_step_is_waiting_while_one_of_its_items_waits() -> None:
-    progress, seen = Progress(), list[str]()
+    progress, lines = Progress(), list[str]()
     for event in ("step.started", "wait.started", "approval.requested", "wait.done", "approval.decided", "step.done"):
         progress.feed(row(event, step="fetch"))
-        seen.append(progress.steps["fetch"].status)
-    assert seen == ["running", "waiting", "waiting", "waiting", "running", "completed"]
+        lines.append(progress.steps["fetch"].status)
+    assert lines == ["running", "waiting", "waiting", "waiting", "running", "completed"]
     progress.feed(row("wait.cancelled", step="fetch"))
     assert progress.steps["fetch"].status == "completed"
 
@@ -116,7 +118,7 @@ def test_a_step_is_waiting_while_one_of_its_items_waits() -> None:
 def test_lines_show_starts_retries_and_ends() -> None:
     out = io.StringIO()
     lines = Lines(PrintableConsole(file=out, width=80))
-    for event in [row("step.started"), retried(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
+    for event in [row("step.started"), retry_row(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
         lines.feed(event)
     assert out.getvalue().splitlines() == [
         "fetch ...",
@@ -142,8 +144,8 @@ def test_a_retried_loop_counts_what_it_runs(monkeypatch: pytest.MonkeyPatch) -> 
     clock[0] = 12.0
     assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/2 iterations)"
     clock[0] = 24.0
-    ended = row("loop.done", stats={"success": 9, "failed": 0})
-    assert progress.feed(ended) == "fetch running for 24 s (2/2 iterations)"
+    end_row = row("loop.done", stats={"success": 9, "failed": 0})
+    assert progress.feed(end_row) == "fetch running for 24 s (2/2 iterations)"
 
 
 def test_the_iterations_of_a_loop_of_chunks_are_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,9 +192,11 @@ def test_a_long_loop_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_the_rate_of_a_loop(ends: list[int], expected: str) -> None:
     progress = Progress()
-    began = row("loop.started", iterator={"collection_size": 3})
-    items = [row("loop.iteration.done")._replace(event_time=began.event_time + datetime.timedelta(0, s)) for s in ends]
-    for event in [row("step.started"), began, *items]:
+    start_row = row("loop.started", iterator={"collection_size": 3})
+    items = [
+        row("loop.iteration.done")._replace(event_time=start_row.event_time + datetime.timedelta(0, s)) for s in ends
+    ]
+    for event in [row("step.started"), start_row, *items]:
         progress.feed(event)
     assert progress.steps["fetch"].pace() == expected
 
@@ -224,7 +228,7 @@ def on_screen(rows: list[Row]) -> str:
 
 
 def test_a_loop_is_a_bar_that_stays() -> None:
-    output = on_screen([row("step.started"), *LOOP, retried(True), row("step.done", duration=2.0)])
+    output = on_screen([row("step.started"), *LOOP, retry_row(True), row("step.done", duration=2.0)])
     assert "fetch" in output
     assert "━" in output
     assert "2/3 iterations, 1 failed, 2 pages, 1 retry" in output
@@ -236,12 +240,12 @@ def test_rows_of_a_step_that_never_began_are_ignored() -> None:
     assert progress.feed(Row("playbook.started", "p", {})) is None
 
 
-def ended(**rest: Any) -> RunSummary:
-    return RunSummary(execution_id=7, workflow_id="p/7", run_id="r", path="p", status="failed", **rest)
+def summary_of(**fields: Any) -> RunSummary:
+    return RunSummary(execution_id=7, workflow_id="p/7", run_id="r", path="p", status="failed", **fields)
 
 
 def test_json_has_every_field_and_plain_failures() -> None:
-    document = json.loads(ended(failures=FailureLog().with_failure(FAILURE)).json())
+    document = json.loads(summary_of(failures=FailureLog().with_failure(FAILURE)).json())
     assert set(document) == {
         "superseded",
         "execution_id",
@@ -302,7 +306,7 @@ def test_ids_are_texts_and_values_of_the_playbook_stay() -> None:
 def test_text_names_the_place_and_escapes_markup() -> None:
     out = io.StringIO()
     steps = {"fetch": {"status": "failed", "attempts": 2, "duration_seconds": 1.0}}
-    ended(failures=FailureLog().with_failure(FAILURE), steps=steps).show(PrintableConsole(file=out, width=80))
+    summary_of(failures=FailureLog().with_failure(FAILURE), steps=steps).show(PrintableConsole(file=out, width=80))
     assert "p.yaml:12:9: fetch/page: HTTP 503 [x]" in out.getvalue()
     assert "fetch  failed" in out.getvalue()
 
@@ -322,7 +326,7 @@ STEPS: dict[str, dict[str, Any]] = {
 
 def test_calls_retries_and_iterations_have_different_lines() -> None:
     out = io.StringIO()
-    ended(steps=STEPS).show(PrintableConsole(file=out, width=100))
+    summary_of(steps=STEPS).show(PrintableConsole(file=out, width=100))
     assert [line.split() for line in out.getvalue().splitlines()[:4]] == [
         ["step", "status", "iterations", "calls", "retries", "seconds"],
         ["load", "completed", "7", "2", "1.00"],
@@ -332,7 +336,7 @@ def test_calls_retries_and_iterations_have_different_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "steps", "where"),
+    ("status", "steps", "location"),
     [
         ("failed", STEPS, "stopped in each"),
         ("failed", {"beside": {"status": "cancelled"}, **STEPS}, "stopped in each"),
@@ -342,13 +346,13 @@ def test_calls_retries_and_iterations_have_different_lines() -> None:
     ],
 )
 def test_a_stopped_run_shows_where_it_is_and_how_to_continue(
-    status: str, steps: dict[str, dict[str, Any]], where: str | None
+    status: str, steps: dict[str, dict[str, Any]], location: str | None
 ) -> None:
     out = io.StringIO()
-    msgspec.structs.replace(ended(steps=steps), status=status).show(PrintableConsole(file=out, width=200))
+    msgspec.structs.replace(summary_of(steps=steps), status=status).show(PrintableConsole(file=out, width=200))
     lines = out.getvalue().splitlines()
-    assert [line for line in lines if line.startswith("stopped")] == ([where] if where else [])
-    step = where.split()[-1] if where else ""
+    assert [line for line in lines if line.startswith("stopped")] == ([location] if location else [])
+    step = location.split()[-1] if location else ""
     logs = f"noetl logs 7 --step {step}" if step else "noetl logs 7"
     message = [f"what its tasks printed: {logs}; what happened: noetl events 7"]
     if step in steps:
@@ -356,39 +360,41 @@ def test_a_stopped_run_shows_where_it_is_and_how_to_continue(
     assert lines[-len(message) :] == message
 
 
-def advice(summary: RunSummary, **options: bool) -> list[str]:
+def advice(summary: RunSummary, *, is_stack_stopping: bool = False) -> list[str]:
     """The lines of a stopped run from the place where it stopped on."""
     out = io.StringIO()
-    summary.show(PrintableConsole(file=out, width=200), **options)
+    summary.show(PrintableConsole(file=out, width=200), is_stack_stopping=is_stack_stopping)
     lines = out.getvalue().splitlines()
     return lines[next(index for index, line in enumerate(lines) if line.startswith("failed in")) + 1 :]
 
 
 def test_the_logs_of_a_run_that_failed_outside_its_steps_are_those_of_all_steps() -> None:
     failures = FailureLog().with_failure(Failure("playbook", "unsigned"))
-    assert advice(ended(failures=failures)) == ["what its tasks printed: noetl logs 7; what happened: noetl events 7"]
+    lines = advice(summary_of(failures=failures))
+    assert lines == ["what its tasks printed: noetl logs 7; what happened: noetl events 7"]
 
 
 def test_a_run_did_not_stop_in_a_step_whose_failure_was_handled() -> None:
     failures = FailureLog().with_failure(Failure("start", "no rows", handled=True))
     failures = failures.with_failure(Failure("odd", "no route"))
     steps = {name: {"status": "failed"} for name in ("start", "odd")}
-    first, logs, *_ = advice(ended(failures=failures, steps=steps))
+    first, logs, *_ = advice(summary_of(failures=failures, steps=steps))
     assert (first, logs.partition(";")[0]) == ("stopped in odd", "what its tasks printed: noetl logs 7 --step odd")
 
 
 def test_the_logs_of_a_called_playbook_that_failed_are_named() -> None:
     called = (CalledRun(8, "etl/fine", "completed"), CalledRun(9, "etl/load", "failed"))
-    assert "what the tasks of etl/load printed: noetl logs 9" in advice(ended(called=called, calls=2))
+    assert "what the tasks of etl/load printed: noetl logs 9" in advice(summary_of(called=called, calls=2))
 
 
 def test_the_advice_says_how_to_start_a_stack_that_stops_with_the_run() -> None:
-    assert advice(ended(), is_stack_stopping=True)[0] == "to start the stack again, for these commands: noetl dev up"
+    lines = advice(summary_of(), is_stack_stopping=True)
+    assert lines[0] == "to start the stack again, for these commands: noetl dev up"
 
 
 def test_a_run_that_completed_needs_no_advice() -> None:
     out = io.StringIO()
-    msgspec.structs.replace(ended(steps=STEPS), status="completed").show(PrintableConsole(file=out, width=200))
+    msgspec.structs.replace(summary_of(steps=STEPS), status="completed").show(PrintableConsole(file=out, width=200))
     assert "noetl" not in out.getvalue()
 
 
@@ -397,7 +403,7 @@ def item(index: int, kind: str = "http", *, handled: bool = False) -> Failure:
 
 
 FEW = [item(0), FAILURE, item(2)]
-MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in range(1500))]
+MANY_FAILURES = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in range(1500))]
 
 
 @pytest.mark.parametrize(
@@ -413,7 +419,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
             ],
         ),
         (
-            MANY,
+            MANY_FAILURES,
             [
                 "p.yaml:12:9: fetch/page: HTTP 503 [x]",
                 "load: 1,500 iterations failed: 1,498 http, 2 timeout; the first and the last:",
@@ -435,7 +441,7 @@ MANY = [FAILURE, *(item(index, "timeout" if index < 2 else "http") for index in 
 def test_many_failures_of_a_step_are_shown_as_counts(failures: list[Failure], lines: list[str]) -> None:
     out = io.StringIO()
     log = functools.reduce(FailureLog.with_failure, failures, FailureLog())
-    ended(failures=log).show(PrintableConsole(file=out, width=80))
+    summary_of(failures=log).show(PrintableConsole(file=out, width=80))
     assert out.getvalue().splitlines()[: -len(AFTER)] == lines
 
 
@@ -450,7 +456,7 @@ def test_a_warning_is_shown_once_while_it_runs_and_at_the_end() -> None:
     lines = Lines(PrintableConsole(file=out, width=200))
     for warning in [WARNING, WARNING]:
         lines.feed(warning)
-    ended(warnings=LogFacts([WARNING, WARNING]).warnings).show(PrintableConsole(file=out, width=200))
+    summary_of(warnings=LogFacts([WARNING, WARNING]).warnings).show(PrintableConsole(file=out, width=200))
     assert out.getvalue().splitlines()[:2] == [TOLD, TOLD]
 
 
@@ -469,7 +475,7 @@ def test_the_reason_of_a_stop_is_shown(row: Row, reason: str) -> None:
 def test_the_time_of_a_stopping_run_is_shown_beside_that_of_its_stop() -> None:
     out = io.StringIO()
     running = msgspec.structs.replace(
-        ended(duration_seconds=4.7, cancelling=True, reason="wrong table"), status="running"
+        summary_of(duration_seconds=4.7, cancelling=True, reason="wrong table"), status="running"
     )
     running.show(PrintableConsole(file=out, width=200))
     assert "running for 4.7 s (now cancelling: wrong table), 0 events" in out.getvalue()
@@ -512,7 +518,7 @@ def test_a_step_that_the_playbook_does_not_have_is_not_shown() -> None:
 def test_later_failures_are_listed_below_the_cause() -> None:
     out = io.StringIO()
     log = FailureLog().with_failure(Failure("end", '"start.body" is undefined')).with_failure(FAILURE)
-    ended(failures=log, events=1).show(PrintableConsole(file=out, width=200))
+    summary_of(failures=log, events=1).show(PrintableConsole(file=out, width=200))
     first, second, last, *_ = out.getvalue().splitlines()
     assert first == "p.yaml:12:9: fetch/page: HTTP 503 [x]"
     assert second == 'end: "start.body" is undefined (after failure)'
@@ -521,7 +527,7 @@ def test_later_failures_are_listed_below_the_cause() -> None:
 
 def test_a_result_is_labelled_and_json() -> None:
     out = io.StringIO()
-    ended(result={"ok": True, "none": None, "long": list(range(30))}).show(PrintableConsole(file=out, width=200))
+    summary_of(result={"ok": True, "none": None, "long": list(range(30))}).show(PrintableConsole(file=out, width=200))
     output = out.getvalue()
     assert output.startswith("result: {")
     assert '"ok": true' in output
@@ -531,5 +537,5 @@ def test_a_result_is_labelled_and_json() -> None:
 
 def _shown_without_result() -> str:
     out = io.StringIO()
-    ended().show(PrintableConsole(file=out, width=200))
+    summary_of().show(PrintableConsole(file=out, width=200))
     return out.getvalue()

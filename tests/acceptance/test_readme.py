@@ -29,11 +29,11 @@ def test_temporals_own_command_finds_runs(site: Site) -> None:
     report = site.run(ROOT / "dev/examples/hello.yaml")
     temporal = [str(Path(sys.executable).parent / "temporal"), "workflow"]
     server = ["--address", site.addresses().temporal]
-    listed = subprocess.run(
+    list_result = subprocess.run(
         [*temporal, "list", "--query", 'NoetlPath = "examples/hello"', *server], capture_output=True, text=True
     )
-    assert report["workflow_id"] in listed.stdout, listed.stderr
-    shown = subprocess.run(
+    assert report["workflow_id"] in list_result.stdout, list_result.stderr
+    status_result = subprocess.run(
         [*temporal, "show", "--workflow-id", report["workflow_id"], *server], capture_output=True, text=True
     )
-    assert "WorkflowExecutionCompleted" in shown.stdout, shown.stderr
+    assert "WorkflowExecutionCompleted" in status_result.stdout, status_result.stderr

@@ -45,7 +45,7 @@ workflow:
 """
 
 
-def recorded(site: Site, api: Api, playbook: str, folder: str) -> Path:
+def record_test(site: Site, api: Api, playbook: str, folder: str) -> Path:
     """The folder with the playbook and its recorded test."""
     place = site.folder / folder
     place.mkdir()
@@ -64,7 +64,7 @@ def recorded(site: Site, api: Api, playbook: str, folder: str) -> Path:
 )
 def test_a_recorded_run_is_a_test_that_passes(site: Site, api: Api, folder: str, size: str, frame: str) -> None:
     playbook = PLAYBOOK.replace("SIZE", size).replace("iterator: name", f"iterator: name{frame}")
-    place = recorded(site, api, playbook, folder)
+    place = record_test(site, api, playbook, folder)
     text = (place / "p.test.yaml").read_text()
     assert "attempt: 1\n" in text, text
     assert "status: 500\n" in text
@@ -92,9 +92,9 @@ def test_a_rerun_is_recorded_with_the_state_that_it_reuses(site: Site) -> None:
     first = json.loads(site.noetl("submit", str(file), "--set", "city=Oslo", "--json").stdout)["execution_id"]
     assert site.noetl("signal", first, "go", "--data", "[1]").returncode == 0
     assert site.noetl("wait", first).returncode == 0
-    again = json.loads(site.noetl("rerun", first, "--from", "last", "--json").stdout)["execution_id"]
-    assert site.noetl("wait", again).returncode == 0
-    done = site.noetl("test", "--record", again)
+    rerun_id = json.loads(site.noetl("rerun", first, "--from", "last", "--json").stdout)["execution_id"]
+    assert site.noetl("wait", rerun_id).returncode == 0
+    done = site.noetl("test", "--record", rerun_id)
     assert done.returncode == 0, done.stderr
     (place / "p.test.yaml").write_text(done.stdout)
     assert [text for text in ("step: start", "do: signal", "step: last", "city: Oslo") if text not in done.stdout] == []
@@ -165,10 +165,10 @@ workflow:
 
 
 def test_a_partial_run_becomes_a_test_that_expects_partial(site: Site, api: Api) -> None:
-    place = recorded(site, api, PARTIAL, "half")
+    place = record_test(site, api, PARTIAL, "half")
     assert "status: partial" in (place / "p.test.yaml").read_text()
-    passed = site.noetl("test", str(place))
-    assert passed.returncode == 0, passed.stdout + passed.stderr
+    test_result = site.noetl("test", str(place))
+    assert test_result.returncode == 0, test_result.stdout + test_result.stderr
     (place / "p.yaml").write_text(PARTIAL.replace("status: partial", "status: completed"))
     failed = site.noetl("test", str(place))
     assert (failed.returncode, "partial" in failed.stdout + failed.stderr) == (1, True)

@@ -56,8 +56,8 @@ def test_versions_are_registered_shown_and_run(site: Site, path: str, tmp_path: 
     assert output_of(site, "register", file) == f"registered: {path}@1\n"
     assert output_of(site, "register", file) == f"unchanged: {path}@1\n"
     write(tmp_path, path, "two")
-    [registered] = json.loads(output_of(site, "register", str(tmp_path), "--json"))["playbooks"]
-    assert (registered["version"], registered["is_new"], registered["file"]) == (2, True, file)
+    [registration] = json.loads(output_of(site, "register", str(tmp_path), "--json"))["playbooks"]
+    assert (registration["version"], registration["is_new"], registration["file"]) == (2, True, file)
     assert [entry["version"] for entry in lines_of(site, "catalog", "list", path)] == [2, 1]
     assert f"{path}@2" in output_of(site, "catalog", "list", f"{path}*")
     assert output_of(site, "catalog", "show", f"{path}@1") == Path(file).read_text().replace("two", "one")
@@ -66,8 +66,8 @@ def test_versions_are_registered_shown_and_run(site: Site, path: str, tmp_path: 
         assert '-    tool: {kind: noop, result: "one {{ workload.n }}"}\n' in difference
         assert '+    tool: {kind: noop, result: "two {{ workload.n }}"}\n' in difference
     assert json.loads(output_of(site, "run", f"{path}@1", "--set", "n=3", "--json"))["result"] == "one 3"
-    submitted = json.loads(output_of(site, "submit", f"{path}@latest", "--json"))
-    assert json.loads(output_of(site, "wait", submitted["execution_id"], "--json"))["result"] == "two 0"
+    submission = json.loads(output_of(site, "submit", f"{path}@latest", "--json"))
+    assert json.loads(output_of(site, "wait", submission["execution_id"], "--json"))["result"] == "two 0"
 
 
 def test_invalid_playbooks_are_not_registered(site: Site, path: str, tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_invalid_playbooks_are_not_registered(site: Site, path: str, tmp_path: P
     wrong.write_text(TEXT.replace("noop", "nop").replace("PATH", f"{path}/b"))
     worse = tmp_path / "c.yaml"
     worse.write_text(wrong.read_text().replace(f"{path}/b", f"{path}/c"))
-    refused = output_of(site, "register", str(tmp_path), status=2)
-    assert f"{wrong}:7:" in refused
+    refusal = output_of(site, "register", str(tmp_path), status=2)
+    assert f"{wrong}:7:" in refusal
     last = "2 errors in 2 files: nothing was registered"
-    assert [line for line in refused.splitlines() if "nothing was registered" in line] == [last]
+    assert [line for line in refusal.splitlines() if "nothing was registered" in line] == [last]
     worse.unlink()
     assert "\n1 error: nothing was registered\n" in output_of(site, "register", str(tmp_path), status=2)
     assert output_of(site, "catalog", "list", path) == ""
@@ -141,8 +141,8 @@ def test_an_invalid_schedule_is_refused(site: Site, path: str, tmp_path: Path) -
     ids=lambda command: command[0],
 )
 def test_a_command_about_a_missing_schedule_ends_with_2(site: Site, path: str, command: list[str]) -> None:
-    named = [path if word == "NAME" else word for word in command]
-    assert f"there is no schedule {path!r}" in output_of(site, "schedule", *named, status=2)
+    words = [path if word == "NAME" else word for word in command]
+    assert f"there is no schedule {path!r}" in output_of(site, "schedule", *words, status=2)
 
 
 def test_an_existing_schedule_is_refused_with_2(site: Site, path: str, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_schedule_needs_the_credentials_of_its_playbook(site: Site, path: str,
     tool = "{kind: postgres, auth: warehouse, command: SELECT 1}"
     file.write_text(TEXT.replace("PATH", path).replace('{kind: noop, result: "MESSAGE {{ workload.n }}"}', tool))
     output_of(site, "register", str(file))
-    refused = output_of(site, "schedule", "add", path, "--every", "1h", status=2)
-    assert refused.startswith(f"{path}@1:7:")
-    assert "warehouse" in refused
+    refusal = output_of(site, "schedule", "add", path, "--every", "1h", status=2)
+    assert refusal.startswith(f"{path}@1:7:")
+    assert "warehouse" in refusal
     assert "there is no schedule" in output_of(site, "schedule", "show", path, status=2)

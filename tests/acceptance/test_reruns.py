@@ -71,12 +71,12 @@ async def test_a_failed_run_continues_once_its_cause_is_fixed(
     load.file.unlink()  # the new run has the playbook as it was
     done = site.noetl("rerun", failed[:17], "--from", "load")
     assert (done.returncode, done.stderr) == (0, "")
-    submitted, of = done.stdout.splitlines()
-    assert submitted.startswith("submitted: execution ")
+    submitted_line, of = done.stdout.splitlines()
+    assert submitted_line.startswith("submitted: execution ")
     assert of == f"rerun of {failed} from load, reusing extract, each"
-    execution = submitted.split()[2].rstrip(",")
-    waited = site.noetl("wait", execution)
-    assert waited.returncode == 0, waited.stdout
+    execution = submitted_line.split()[2].rstrip(",")
+    wait_result = site.noetl("wait", execution)
+    assert wait_result.returncode == 0, wait_result.stdout
     status = site.noetl("status", execution)
     assert f"\nrerun of {failed} from load\n" in status.stdout
     assert "completed (reused)" in status.stdout
@@ -88,8 +88,8 @@ async def test_a_failed_run_continues_once_its_cause_is_fixed(
         "load": (None, 1),
     }
     query = "SELECT result #>> '{context,drawn}' FROM noetl.event WHERE execution_id = $1 AND event_type = 'step.done'"
-    drawn = await log.fetchval(f"{query} AND node_name = 'extract'", int(failed))
-    assert [tuple(row) for row in await playbooks.fetch(f"SELECT * FROM {load.table}")] == [(drawn, 60)]
+    drawn_number = await log.fetchval(f"{query} AND node_name = 'extract'", int(failed))
+    assert [tuple(row) for row in await playbooks.fetch(f"SELECT * FROM {load.table}")] == [(drawn_number, 60)]
     assert await audit_execution(site.addresses().postgres, int(execution)) == []
     query = "SELECT node_name FROM noetl.event WHERE execution_id = $1 AND event_type = 'step.reused' ORDER BY event_id"
     assert [row["node_name"] for row in await log.fetch(query, int(execution))] == ["extract", "each"]
@@ -106,9 +106,12 @@ def test_a_refusal_has_a_reason_and_starts_nothing(load: Load) -> None:
     assert unknown.stderr == f"Error: run {failed}: the playbook has no step 'laod': did you mean \"load\"?\n"
     nowhere = site.noetl("rerun", "tests/rerun/nowhere", "--from", "load")
     assert (nowhere.returncode, "no run has an ID that begins with" in nowhere.stderr) == (2, True)
-    gone = site.noetl("rerun", "123456789012345678", "--from", "load")
-    assert gone.returncode == 2
-    assert "Temporal has no run 123456789012345678, or has removed it, so its results cannot be reused" in gone.stderr
+    missing_result = site.noetl("rerun", "123456789012345678", "--from", "load")
+    assert missing_result.returncode == 2
+    assert (
+        "Temporal has no run 123456789012345678, or has removed it, so its results cannot be reused"
+        in missing_result.stderr
+    )
     assert site.noetl("rerun", failed).returncode == 2
     assert site.noetl("list", "--path", load.path, "--json").stdout == before
 

@@ -68,9 +68,9 @@ workflow:
 
 @pytest.mark.parametrize("stack", ["joined", "own"])
 def test_output_of_a_task_is_in_the_log_of_its_worker(site: Site, bare: Site, stack: str) -> None:
-    where = site if stack == "joined" else bare
-    report = where.run(where.write(PRINTS))
-    log = where.home.log("worker" if stack == "joined" else "run").read_text()
+    stack_site = site if stack == "joined" else bare
+    report = stack_site.run(stack_site.write(PRINTS))
+    log = stack_site.home.log("worker" if stack == "joined" else "run").read_text()
     assert f"execution {report['execution_id']}, step start, attempt 1 printed:\n  | look 42\n" in log
 
 
@@ -88,8 +88,8 @@ def test_status_and_events_show_a_run_later(site: Site) -> None:
 def test_a_run_that_takes_too_long_is_cancelled_in_report_status_and_log(site: Site, api: Api) -> None:
     report = site.run(PLAYBOOKS / "slow.yaml", "--set", f"api_url={api.url}", "--timeout", "1")
     assert (report["status"], report["reason"]) == ("cancelled", "timed out after 1 s (--timeout)")
-    shown = json.loads(site.noetl("status", str(report["execution_id"]), "--json").stdout)
-    assert (shown["status"], shown["reason"]) == (report["status"], report["reason"])
+    run_status = json.loads(site.noetl("status", str(report["execution_id"]), "--json").stdout)
+    assert (run_status["status"], run_status["reason"]) == (report["status"], report["reason"])
     last = json.loads(site.noetl("events", str(report["execution_id"]), "--json").stdout.splitlines()[-1])
     assert (last["event_type"], last["status"]) == ("playbook.cancelled", "CANCELLED")
 
@@ -101,15 +101,15 @@ def test_nothing_but_its_own_words_is_on_the_terminal(bare: Site) -> None:
 
 @pytest.mark.parametrize("stack", ["joined", "own"])
 def test_ctrl_c_cancels_the_run(site: Site, bare: Site, api: Api, stack: str) -> None:
-    where = site if stack == "joined" else bare
-    run = where.start("run", str(PLAYBOOKS / "slow.yaml"), "--json", "--set", f"api_url={api.url}")
+    stack_site = site if stack == "joined" else bare
+    run = stack_site.start("run", str(PLAYBOOKS / "slow.yaml"), "--json", "--set", f"api_url={api.url}")
     assert wait_until(lambda: api.calls(PROBE) == 1)
     run.send_signal(signal.SIGINT)
     out, errors = run.communicate(timeout=60)
     assert run.returncode == 130, errors
     assert json.loads(out)["status"] == "cancelled"
     assert "Traceback" not in errors
-    assert (where.noetl("dev", "status").returncode == 0) == (stack == "joined")
+    assert (stack_site.noetl("dev", "status").returncode == 0) == (stack == "joined")
 
 
 def test_every_attempt_is_in_the_event_log(site: Site, api: Api) -> None:
@@ -204,11 +204,11 @@ workflow:
     assert site.run(playbook, "--credentials", str(credentials))["status"] == "completed"
     assert "no credential 'mine'" in site.noetl("run", str(playbook)).stderr
     monkeypatch.setenv("NOETL_CREDENTIALS", str(credentials))
-    completed = site.noetl("run", str(playbook))
-    assert "NOETL_CREDENTIALS is ignored here: it is read where the worker starts" in completed.stderr
-    assert "add it to the file named by --credentials or NOETL_CREDENTIALS" in completed.stderr
-    completed = site.noetl("run", str(playbook), "--credentials", str(credentials))
-    assert "NOETL_CREDENTIALS" not in completed.stderr
+    result = site.noetl("run", str(playbook))
+    assert "NOETL_CREDENTIALS is ignored here: it is read where the worker starts" in result.stderr
+    assert "add it to the file named by --credentials or NOETL_CREDENTIALS" in result.stderr
+    result = site.noetl("run", str(playbook), "--credentials", str(credentials))
+    assert "NOETL_CREDENTIALS" not in result.stderr
 
 
 def test_events_are_in_the_order_they_happened(site: Site, api: Api) -> None:

@@ -30,13 +30,13 @@ workflow:
       - {name: slow, kind: http, url: "{{ workload.api }}/api/v1/concurrency/probe?delay_seconds=6"}
 """
 
-SHOWN = """
+RUNNING_ATTEMPTS = """
 SELECT execution_id, task, attempt, status, error, rule, due_at > started.at AS is_later
 FROM noetl.running_attempt, LATERAL (SELECT min(started_at) AS at FROM noetl.running_attempt) started ORDER BY attempt
 """
 
 
-ENDED = """
+ENDED_ATTEMPTS = """
 SELECT count(*) FROM noetl.event
 WHERE execution_id = $1 AND event_type IN ('task.attempt.failed', 'task.attempt.done')
 """
@@ -46,11 +46,11 @@ async def test_attempts_are_seen_while_the_call_waits_and_runs(site: Site, api: 
     file = site.write(PLAYBOOK, "waits.yaml")
     run = site.start("run", str(file), "--json", "--set", f"api={api.url}")
 
-    async def shown(task: str) -> list[asyncpg.Record]:
-        return [row for row in await log.fetch(SHOWN) if row["task"] == task]
+    async def attempts_of(task: str) -> list[asyncpg.Record]:
+        return [row for row in await log.fetch(RUNNING_ATTEMPTS) if row["task"] == task]
 
     async def until(task: str, count: int) -> list[asyncpg.Record]:
-        while len(rows := await shown(task)) < count:
+        while len(rows := await attempts_of(task)) < count:
             assert run.poll() is None, run.communicate()
         return rows
 
@@ -58,12 +58,12 @@ async def test_attempts_are_seen_while_the_call_waits_and_runs(site: Site, api: 
     assert (failed["attempt"], failed["status"], failed["rule"]) == (1, "FAILED", 0)
     assert "500" in failed["error"]
     assert (waits["attempt"], waits["status"], waits["is_later"]) == (2, "PENDING", True)
-    assert await log.fetchval(ENDED, failed["execution_id"]) == 0, "history has them when the call ends"
+    assert await log.fetchval(ENDED_ATTEMPTS, failed["execution_id"]) == 0, "history has them when the call ends"
     [slow] = await until("slow", 1)
     assert (slow["attempt"], slow["status"]) == (1, "STARTED")
     report = json.loads(run.communicate()[0])
     assert report["status"] == "completed"
-    assert await log.fetchval(ENDED, int(report["execution_id"])) == 3
+    assert await log.fetchval(ENDED_ATTEMPTS, int(report["execution_id"])) == 3
     async with asyncio.timeout(90):
-        while await shown("fetch") or await shown("slow"):
+        while await attempts_of("fetch") or await attempts_of("slow"):
             await asyncio.sleep(0.1)

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.stack
 
 @pytest.mark.skipif(not CORPUS.exists(), reason="the corpus is not here")
 @pytest.mark.parametrize(
-    ("file", "given", "steps"),
+    ("file", "settings", "steps"),
     [
         (f"{OPS}/examples/conditional_flow.yaml", {}, "start prod_setup check_deploy deploy_app verify_deployment end"),
         (
@@ -32,8 +32,10 @@ pytestmark = pytest.mark.stack
         (f"{OPS}/development/docker.yaml", {}, "run end"),
     ],
 )
-def test_upstreams_playbooks_complete(site: Site, file: str, given: dict[str, str], steps: str) -> None:
-    report = site.run(CORPUS / file, *(word for name, value in given.items() for word in ("--set", f"{name}={value}")))
+def test_upstreams_playbooks_complete(site: Site, file: str, settings: dict[str, str], steps: str) -> None:
+    report = site.run(
+        CORPUS / file, *(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))
+    )
     assert report["status"] == "completed", report["failures"]
     assert list(report["steps"]) == steps.split()
 
@@ -89,21 +91,21 @@ async def test_the_credential_of_a_task_is_kept_nowhere(bare: Site, monkeypatch:
     report = json.loads(done.stdout)
     assert report["status"] == "failed"
     assert report["result"]["stdout"].startswith("***\nTOKEN=***\n***\n")
-    completed = [bare.noetl(command, str(report["execution_id"])) for command in ("status", "events")]
+    results = [bare.noetl(command, str(report["execution_id"])) for command in ("status", "events")]
     addresses = bare.addresses()
     texts = {
         "printed": "".join(
-            [done.stdout, done.stderr, *(completed.stdout + completed.stderr for completed in completed)]
+            [done.stdout, done.stderr, *(completed.stdout + completed.stderr for completed in results)]
         ).encode(),
         "log": await tables_of(addresses.postgres),
         "history": await histories_of(addresses.temporal),
     }
     assert bare.noetl("dev", "down").returncode == 0
     files = [path for root in (bare.folder, bare.home.root) for path in root.rglob("*") if path.is_file()]
-    logged = b"".join(path.read_bytes() for path in files if path.suffix == ".log")
-    assert b"  | TOKEN=***" in logged
+    logs = b"".join(path.read_bytes() for path in files if path.suffix == ".log")
+    assert b"  | TOKEN=***" in logs
     texts |= {str(path): path.read_bytes() for path in files}
-    assert [where for where, text in texts.items() if _is_in(text)] == []
+    assert [location for location, text in texts.items() if _is_in(text)] == []
 
 
 def _is_in(text: bytes) -> bool:

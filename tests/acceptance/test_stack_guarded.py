@@ -48,7 +48,7 @@ class Impostor:
 
     def __init__(self, listener: socket.socket) -> None:
         self.port: int = listener.getsockname()[1]
-        self.heard = b""
+        self.received = b""
         self._listener = listener
 
     def serve(self) -> None:
@@ -66,7 +66,7 @@ class Impostor:
             client.sendall(b"N")
             data = client.recv(1000)
         client.sendall(b"R\0\0\0\x08\0\0\0\x03")
-        self.heard += client.recv(1000)
+        self.received += client.recv(1000)
 
 
 @contextmanager
@@ -78,31 +78,35 @@ def impostor() -> Generator[Impostor]:
 
 
 def test_a_process_on_the_port_of_postgres_gets_no_password(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    with impostor() as taken:
-        chosen = itertools.chain([taken.port], itertools.repeat(0))
+    with impostor() as listener:
+        chosen_ports = itertools.chain([listener.port], itertools.repeat(0))
 
-        def choose(preferred: int = 0) -> int:
-            return next(chosen) or free_port() if preferred == owner.PREFERRED_PORTS["postgres"] else free_port()
+        def choose(preferred_port: int = 0) -> int:
+            return (
+                next(chosen_ports) or free_port()
+                if preferred_port == owner.PREFERRED_PORTS["postgres"]
+                else free_port()
+            )
 
         monkeypatch.setattr(owner, "free_port", choose)
         with home.owner_lock("dev"):
             stack = Stack(home, lambda _line: None)
             try:
-                assert stack.start("dev").postgres_port != taken.port
+                assert stack.start("dev").postgres_port != listener.port
             finally:
                 stack.stop()
-        assert taken.heard == b""
+        assert listener.received == b""
 
 
 def test_control_without_the_guard_a_server_gets_the_password() -> None:
     """The control of the test above."""
-    with impostor() as taken:
+    with impostor() as listener:
         command = [
             str(locate_postgres().binaries / "psql"),
             "-h",
             "127.0.0.1",
             "-p",
-            str(taken.port),
+            str(listener.port),
             "-U",
             "a",
             "-c",
@@ -110,7 +114,7 @@ def test_control_without_the_guard_a_server_gets_the_password() -> None:
             "a",
         ]
         subprocess.run(command, env={"PGPASSWORD": "hush"}, capture_output=True, check=False, timeout=20)
-        assert b"hush" in taken.heard
+        assert b"hush" in listener.received
 
 
 @PROC
@@ -124,9 +128,9 @@ def test_a_process_on_the_port_of_temporal_is_not_used(home: Home) -> None:
             assert addresses is not None
             os.kill(addresses.temporal_pid, signal.SIGKILL)
             assert wait_until(lambda: not listening_ports(addresses.temporal_pid))
-            with socket.socket() as taken:
-                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                assert wait_until(lambda: listens_at(taken, addresses.temporal_port))
+            with socket.socket() as listener:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                assert wait_until(lambda: listens_at(listener, addresses.temporal_port))
                 assert running_stack(home) is None
         finally:
             owner.kill()
@@ -143,16 +147,16 @@ def listens_at(server: socket.socket, port: int) -> bool:
 
 def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has chosen them before the other listens."""
-    wanted = {name: free_port() for name in owner.PREFERRED_PORTS}
-    chosen = threading.Barrier(2, timeout=60)
+    wanted_ports = {name: free_port() for name in owner.PREFERRED_PORTS}
+    chosen_ports = threading.Barrier(2, timeout=60)
     first = threading.local()
 
-    def choose(preferred: int = 0) -> int:
-        if preferred not in wanted.values():
+    def choose(preferred_port: int = 0) -> int:
+        if preferred_port not in wanted_ports.values():
             return free_port()
         if not hasattr(first, "waited"):
-            first.waited = chosen.wait()
-        return preferred
+            first.waited = chosen_ports.wait()
+        return preferred_port
 
     def started(name: str) -> Addresses:
         home = Home(tmp_path / name)
@@ -161,16 +165,16 @@ def test_two_stacks_that_want_the_same_ports_both_come_up(tmp_path: Path, monkey
             try:
                 addresses = stack.start("dev")
                 asyncio.run(migrate(addresses.postgres))
-                chosen.wait()
+                chosen_ports.wait()
                 return addresses
             finally:
                 stack.stop()
 
-    monkeypatch.setattr(owner, "PREFERRED_PORTS", wanted)
+    monkeypatch.setattr(owner, "PREFERRED_PORTS", wanted_ports)
     monkeypatch.setattr(owner, "free_port", choose)
     with ThreadPoolExecutor() as pool:
-        one, two = pool.map(started, ("one", "two"))
-    assert not set(one.ports) & set(two.ports)
+        first_stack, two = pool.map(started, ("one", "two"))
+    assert not set(first_stack.ports) & set(two.ports)
 
 
 HOSTS = ("127.0.0.1", "localhost", "", "*", "no host", "no%20host", "nohost", "a.example", "[::1]")
@@ -178,10 +182,10 @@ HOSTS = ("127.0.0.1", "localhost", "", "*", "no host", "no%20host", "nohost", "a
 
 def answering(ports: set[int]) -> set[int]:
     """The ports whose HTTP API lists the namespaces, under any name of the host."""
-    return {port for port in ports for host in HOSTS if b"default" in asked(port, host)}
+    return {port for port in ports for host in HOSTS if b"default" in request_page(port, host)}
 
 
-def asked(port: int, host: str) -> bytes:
+def request_page(port: int, host: str) -> bytes:
     """What the API answers; empty when nothing speaks HTTP there."""
     request = f"GET /api/v1/namespaces HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as connection:
@@ -213,9 +217,9 @@ def test_control_without_the_setting_the_http_api_of_temporal_is_enabled(
 @PROC
 def test_tools_have_every_port_of_the_stack(home: Home) -> None:
     with owned_stack(home, "run") as (_, addresses):
-        listened = {port for pid in server_pids(home) for port in listening_ports(pid)}
-        assert len(listened) > 4
-        assert {int(port) for port in addresses.environment()["NOETL_STACK_PORTS"].split(",")} == listened
+        listened_ports = {port for pid in server_pids(home) for port in listening_ports(pid)}
+        assert len(listened_ports) > 4
+        assert {int(port) for port in addresses.environment()["NOETL_STACK_PORTS"].split(",")} == listened_ports
 
 
 @PROC
@@ -225,8 +229,8 @@ def test_servers_get_nothing_of_the_users_environment(home: Home, monkeypatch: p
     of_the_shell = {"PWD", "OLDPWD", "SHLVL", "_"}
     with owned_stack(home, "run"):
         for pid in server_pids(home):
-            given = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            names = {variable.partition(b"=")[0].decode() for variable in given if variable}
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            names = {variable.partition(b"=")[0].decode() for variable in environment if variable}
             assert names - of_the_shell == {"PATH", "HOME", "LC_ALL", "TMPDIR"}
 
 
@@ -269,20 +273,20 @@ LINKS = ["postgresql.conf", "postgresql.auto.conf", "pg_hba.conf", "pg_ident.con
 
 
 def test_links_in_the_folder_of_postgres_are_not_followed(home: Home, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    kept.write_text("mine")
+    kept_file = tmp_path / "kept"
+    kept_file.write_text("mine")
     home.prepare()
     home.postgres.mkdir(exist_ok=True)
     for name in ("password.new", "password.new.new"):
-        (home.postgres / name).symlink_to(kept)
+        (home.postgres / name).symlink_to(kept_file)
     with owned_stack(home, "run"):
         pass
     for name in LINKS:
         (home.postgres / "data" / name).unlink(missing_ok=True)
-        (home.postgres / "data" / name).symlink_to(kept)
+        (home.postgres / "data" / name).symlink_to(kept_file)
     with owned_stack(home, "run"):
         pass
-    assert (kept.read_text(), kept.stat().st_uid) == ("mine", os.geteuid())
+    assert (kept_file.read_text(), kept_file.stat().st_uid) == ("mine", os.geteuid())
 
 
 @pytest.mark.parametrize("name", ["data", "data.new"])

@@ -35,17 +35,17 @@ def project(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Home:
 def test_stacks_are_listed_and_removed(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bare.noetl("dev", "list").stdout.startswith("there is no stack in ")
     one, two = (project(bare.folder, name, monkeypatch) for name in ("one", "two"))
-    listed = json.loads(bare.noetl("dev", "list", "--json").stdout)
-    assert [(entry["project"], entry["folder"], entry["state"]) for entry in listed] == [
+    listed_stacks = json.loads(bare.noetl("dev", "list", "--json").stdout)
+    assert [(entry["project"], entry["folder"], entry["state"]) for entry in listed_stacks] == [
         (str(bare.folder.resolve() / name), str(home.root), "not running")
         for name, home in (("one", one), ("two", two))
     ]
-    assert all(entry["bytes"] > 2_000_000 for entry in listed)
+    assert all(entry["bytes"] > 2_000_000 for entry in listed_stacks)
     output = bare.noetl("dev", "list").stdout
     assert f"not running       2 MB  {bare.folder.resolve() / 'one'}\n" in output
     assert str(two.root) in output
-    removed = bare.noetl("dev", "rm", "one")
-    assert removed.stdout == f"removed {one.root} of {bare.folder.resolve() / 'one'}\n"
+    rm_result = bare.noetl("dev", "rm", "one")
+    assert rm_result.stdout == f"removed {one.root} of {bare.folder.resolve() / 'one'}\n"
     assert (one.root.exists(), two.root.exists()) == (False, True)
     (bare.folder / "two").rmdir()
     assert bare.noetl("dev", "rm", "two").returncode == 0
@@ -56,8 +56,11 @@ def test_without_a_project_the_current_folder_is_meant(bare: Site, monkeypatch: 
     home = project(bare.folder, "one", monkeypatch)
     assert Site(bare.folder / "one").noetl("dev", "rm").returncode == 0
     assert not home.root.exists()
-    again = Site(bare.folder / "one").noetl("dev", "rm")
-    assert (again.returncode, again.stderr) == (1, f"Error: there is no stack of {(bare.folder / 'one').resolve()}\n")
+    second_result = Site(bare.folder / "one").noetl("dev", "rm")
+    assert (second_result.returncode, second_result.stderr) == (
+        1,
+        f"Error: there is no stack of {(bare.folder / 'one').resolve()}\n",
+    )
 
 
 def test_a_stack_that_is_owned_is_kept(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,8 +95,8 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_removed(
     write_atomically(theirs / "project.json", json.dumps("/projects/theirs"))
     make_folder(folder_of(Path("/projects/theirs")).parent)
     folder_of(Path("/projects/theirs")).symlink_to(theirs)
-    (listed,) = json.loads(bare.noetl("dev", "list", "--json").stdout)
-    assert (listed["project"], listed["state"]) == (None, "refused: it is a link")
+    (listed_stacks,) = json.loads(bare.noetl("dev", "list", "--json").stdout)
+    assert (listed_stacks["project"], listed_stacks["state"]) == (None, "refused: it is a link")
     done = bare.noetl("dev", "rm", "/projects/theirs")
     assert done.returncode == 1
     assert "it is a link" in done.stderr
@@ -104,8 +107,8 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_removed(
 def test_a_stack_of_another_user_is_neither_read_nor_removed(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     home = project(bare.folder, "one", monkeypatch)
     os.chown(home.root, 65534, -1)
-    (listed,) = json.loads(bare.noetl("dev", "list", "--json").stdout)
-    assert listed["state"] == "refused: it belongs to another user (uid 65534)"
+    (listed_stacks,) = json.loads(bare.noetl("dev", "list", "--json").stdout)
+    assert listed_stacks["state"] == "refused: it belongs to another user (uid 65534)"
     done = bare.noetl("dev", "rm", "--all")
     assert done.returncode == 1
     assert "it belongs to another user" in done.stderr
@@ -124,8 +127,8 @@ def test_a_folder_that_noetl_home_names_is_not_removed(bare: Site, monkeypatch: 
 def test_a_stack_in_noetl_home_is_listed_too(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     project(bare.folder, "one", monkeypatch)
     monkeypatch.setenv("NOETL_HOME", str(bare.folder))
-    listed = json.loads(bare.noetl("dev", "list", "--json").stdout)
-    assert [stack["folder"] for stack in listed[1:]] == [str(bare.folder)]
+    listed_stacks = json.loads(bare.noetl("dev", "list", "--json").stdout)
+    assert [stack["folder"] for stack in listed_stacks[1:]] == [str(bare.folder)]
 
 
 def test_a_name_with_escapes_is_not_printed_raw(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ class Running:
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
 
-    def ended(self, *exits: int) -> tuple[dict[str, Any], str]:
+    def finish(self, *exits: int) -> tuple[dict[str, Any], str]:
         """What it printed, once it has ended with one of these exits."""
         out, errors = self.process.communicate(timeout=90)
         assert self.process.returncode in exits, errors
@@ -56,7 +56,7 @@ def steps(report: dict[str, Any]) -> dict[str, str]:
 def test_ctrl_c_waits_for_the_cleanup(site: Site, api: Api) -> None:
     run = Running(site, api)
     run.interrupt()
-    account, errors = run.ended(130)
+    account, errors = run.finish(130)
     assert "cancelling; waiting for the cleanup of step end (Ctrl-C again to skip it)" in errors
     assert (account["status"], steps(account)) == ("cancelled", {"wait": "cancelled", "end": "completed"})
     assert api.calls(PROBE) == 2
@@ -68,7 +68,7 @@ def test_a_second_ctrl_c_skips_the_cleanup(site: Site, api: Api) -> None:
     run.interrupt()
     assert wait_until(lambda: api.calls(PROBE) == 2)
     run.interrupt()
-    account, errors = run.ended(130)
+    account, errors = run.finish(130)
     assert "skipping the cleanup" in errors
     assert account["status"] == "cancelled"
     assert steps(account)["end"] == "cancelled"
@@ -123,25 +123,25 @@ def test_cancel_from_another_terminal(site: Site, api: Api) -> None:
     assert wait_until(lambda: api.calls(PROBE) == 2)
     assert status_of(site, "status", run.id)["reason"] == "wrong table"
     assert "the cleanup is skipped" in site.noetl("cancel", run.id).stdout
-    account, _ = run.ended(1)
+    account, _ = run.finish(1)
     assert (account["status"], account["reason"]) == ("cancelled", "wrong table")
     assert "stopped by cancel, reason wrong table" in site.noetl("events", run.id).stdout
-    again = site.noetl("cancel", run.id)
-    assert (again.returncode, "the run has ended" in again.stderr) == (1, True)
+    second_cancel = site.noetl("cancel", run.id)
+    assert (second_cancel.returncode, "the run has ended" in second_cancel.stderr) == (1, True)
     assert "has no run 123456789012345678" in site.noetl("cancel", "123456789012345678").stderr
 
 
 def test_terminate_from_another_terminal(site: Site, api: Api) -> None:
     run = Running(site, api)
     assert site.noetl("terminate", run.id, "--reason", "stuck").stdout == f"run {run.id}: terminated\n"
-    account, _ = run.ended(1)
+    account, _ = run.finish(1)
     assert (account["status"], steps(account)) == ("terminated", {"wait": "cancelled"})
     assert (account["steps"]["wait"]["attempts"], account["reason"]) == (1, "stuck")
     assert status_of(site, "status", run.id) == account
 
 
 @pytest.fixture
-def unserved(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Addresses:
+def without_worker(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Addresses:
     """A cluster without workers and mirror, named by the environment."""
     for name, value in servers.environment().items():
         monkeypatch.setenv(name, value)
@@ -149,7 +149,7 @@ def unserved(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> Addresses:
 
 
 def test_a_run_without_an_event_log_is_reported(
-    unserved: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch
+    without_worker: Addresses, bare: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NOETL_POSTGRES")
     run = bare.start("run", str(HELLO), "--timeout", "1e-9", "--json")
@@ -171,7 +171,7 @@ def test_an_unused_event_log_is_reported(site: Site, monkeypatch: pytest.MonkeyP
         assert site.noetl(*command).stderr.splitlines()[0].startswith("NOETL_POSTGRES is ignored, because")
 
 
-def test_a_run_without_workers_is_reported_and_left_at_the_third_ctrl_c(unserved: Addresses, bare: Site) -> None:
+def test_a_run_without_workers_is_reported_and_left_at_the_third_ctrl_c(without_worker: Addresses, bare: Site) -> None:
     run = bare.start("run", str(HELLO), "--json")
     assert run.stderr is not None
     assert (

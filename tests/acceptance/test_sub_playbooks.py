@@ -90,18 +90,18 @@ def test_status_shows_what_a_called_playbook_asks_of_people(site: Site) -> None:
     book(site, "asks", ASKS)
     run: str = json.loads(site.noetl("submit", book(site, "asker", CALL_ASKS), "--json").stdout)["execution_id"]
 
-    def asked(kind: str) -> dict[str, Any]:
+    def describe_kind(kind: str) -> dict[str, Any]:
         report: list[dict[str, Any]] = json.loads(site.noetl("status", run, "--json").stdout)[kind]
         return report[0] if report else {}
 
-    wait_until(lambda: bool(asked("waits")))
+    wait_until(lambda: bool(describe_kind("waits")))
     child = json.loads(site.noetl("status", run, "--json").stdout)["called"][0]["execution_id"]
     answer = f"noetl approve {child} start"
     assert f"tests/asks: start waits for an approval: {answer}, or noetl reject" in site.noetl("status", run).stdout
     assert site.noetl(*answer.split()[1:], "--as", "ann", "--reason", "fine").returncode == 0
-    wait_until(lambda: bool(asked("suspensions")))
-    assert (asked("suspensions")["name"], asked("waits")) == ("tests/asks: fails", {})
-    assert f"noetl skip {child} fails" in asked("suspensions")["answer"]
+    wait_until(lambda: bool(describe_kind("suspensions")))
+    assert (describe_kind("suspensions")["name"], describe_kind("waits")) == ("tests/asks: fails", {})
+    assert f"noetl skip {child} fails" in describe_kind("suspensions")["answer"]
     assert site.noetl("skip", child, "fails", "--as", "bob").returncode == 0
     assert site.noetl("wait", run).returncode == 0
     events = site.noetl("events", child).stdout
@@ -193,5 +193,5 @@ def test_ctrl_c_cancels_the_child_too(site: Site) -> None:
     assert run.returncode == 130
     assert "called tests/slow: cancelled, execution" in out
     assert json.loads(site.noetl("status", "--json").stdout)["result"] == "clean"
-    ended = json.loads(site.noetl("status", str(child["execution_id"]), "--json").stdout)
-    assert (ended["status"], ended["result"]) == ("cancelled", "child clean")
+    child_status = json.loads(site.noetl("status", str(child["execution_id"]), "--json").stdout)
+    assert (child_status["status"], child_status["result"]) == ("cancelled", "child clean")

@@ -56,7 +56,7 @@ async def submitting(way: Mute, servers: Addresses, bare: Site) -> AsyncIterator
     process = bare.start(
         "run", str(ROOT / "dev/examples/hello.yaml"), "--json", "--set", f"name={secrets.token_hex(2 * LARGE)}"
     )
-    assert await asyncio.to_thread(way.muted.wait, 30)
+    assert await asyncio.to_thread(way.is_muted.wait, 30)
     while not (started := await open_runs() - before):
         await asyncio.sleep(0.05)
     run = Submitting(process, client.get_workflow_handle(started.pop()))

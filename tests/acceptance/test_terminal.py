@@ -25,12 +25,12 @@ def on_terminal(*args: str, errors: bool = False, environment: Mapping[str, str]
     out, err = (subprocess.DEVNULL, theirs) if errors else (theirs, subprocess.DEVNULL)
     with subprocess.Popen([*NOETL, *args], stdout=out, stderr=err, env=surroundings) as running:
         os.close(theirs)
-        sent = b""
+        terminal_output = b""
         while chunk := _read(ours):
-            sent += chunk
+            terminal_output += chunk
     os.close(ours)
     assert running.returncode == 0
-    return sent.decode()
+    return terminal_output.decode()
 
 
 def _read(terminal: int) -> bytes:
@@ -42,10 +42,10 @@ def _read(terminal: int) -> bytes:
 
 @pytest.mark.parametrize("args", [(), ("--explain", "fetch_all")])
 def test_a_tree_is_as_wide_as_the_terminal(args: tuple[str, ...]) -> None:
-    sent = on_terminal("compile", ETL, *args)
-    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in sent.splitlines()]
+    terminal_output = on_terminal("compile", ETL, *args)
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in terminal_output.splitlines()]
     assert 50 < max(map(len, lines)) <= 60
-    assert COLOUR.search(sent)
+    assert COLOUR.search(terminal_output)
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
@@ -67,8 +67,8 @@ def test_findings_show_their_severity_in_colour(environment: dict[str, str], is_
     file.write_text(
         f"metadata: {{name: x}}\nworkload: {{{long}: NO}}\nworkflow: [{{step: start, tool: {{kind: noop}}}}]\n"
     )
-    sent = on_terminal("compile", str(file), errors=True, environment=environment)
-    plain = re.sub(r"\x1b\[[\d;]*m", "", sent)
+    terminal_output = on_terminal("compile", str(file), errors=True, environment=environment)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", terminal_output)
     assert f"\r\n2 | workload: {{{long}: NO}}\r\n" in plain  # nothing is wrapped
     assert ": warning[NT113]: the value NO is read as false" in plain
-    assert bool(COLOUR.search(sent)) is is_coloured
+    assert bool(COLOUR.search(terminal_output)) is is_coloured

@@ -117,8 +117,8 @@ async def test_a_patient_has_two_to_five_pages(api: httpx.AsyncClient, kind: str
 async def test_calls_are_counted_by_path_and_query(api: httpx.AsyncClient) -> None:
     for page in (1, 1, 2):
         await api.get("/api/v1/assessments", params={"page": page})
-    counted = (await api.get("/__calls")).json()
-    assert counted == {
+    calls = (await api.get("/__calls")).json()
+    assert calls == {
         "total": 3,
         "calls": {"/api/v1/assessments": {"total": 3, "queries": {"page=1": 2, "page=2": 1}}},
     }

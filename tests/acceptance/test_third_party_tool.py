@@ -23,7 +23,7 @@ PAGE = (ROOT / "dev/reference/own-tools.md").read_text()
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder into which its wheel is installed: of pure Python, so that is to unpack it."""
     place = tmp_path_factory.mktemp("third_party")
     shutil.copytree(PACKAGE, place / "source", ignore=shutil.ignore_patterns("__pycache__"))
@@ -37,19 +37,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         str(place),
         str(place / "source"),
     ]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert built.returncode == 0, built.stdout + built.stderr
+    build_result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert build_result.returncode == 0, build_result.stdout + build_result.stderr
     [wheel] = place.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        packed.extractall(place / "installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(place / "installed")
     return place / "installed"
 
 
 @pytest.fixture
-def site(bare: Site, installed: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+def site(bare: Site, installation: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     """Return a folder in which commands find the tool."""
     path = os.environ.get("PYTHONPATH", "")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (path, str(installed)))))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (path, str(installation)))))
     return bare
 
 

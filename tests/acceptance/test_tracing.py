@@ -43,7 +43,7 @@ workflow:
               then: {do: retry, attempts: 2, delay: 0.01}
 """
 
-CALLED = """\
+CALLED_PLAYBOOK = """\
 apiVersion: noetl.io/v10
 kind: Playbook
 metadata: {name: called, path: tests/called}
@@ -132,7 +132,7 @@ def traced_run(site: Site) -> str:
     """The execution id of a run by a worker that exports, which has stopped."""
     worker = site.start("worker")
     try:
-        site.write(CALLED, "called.yaml")
+        site.write(CALLED_PLAYBOOK, "called.yaml")
         return str(site.run(site.write(PLAYBOOK), "--set", f"word={SECRET}")["execution_id"])
     finally:
         worker.terminate()
@@ -176,10 +176,10 @@ def test_a_called_playbook_has_a_trace_that_is_linked(cluster: None, collector: 
     del cluster
     traced_run(bare)
     [run] = [span for span in collector.spans if span.name == "run tests/traced"]
-    [called] = [span for span in collector.spans if span.name == "run tests/called"]
+    [called_span] = [span for span in collector.spans if span.name == "run tests/called"]
     [inner] = [span for span in collector.spans if span.name == "call inner"]
-    assert (called.links, called.parent, inner.parent) == ([run.id], "", called.id)
-    assert called.trace == inner.trace != run.trace
+    assert (called_span.links, called_span.parent, inner.parent) == ([run.id], "", called_span.id)
+    assert called_span.trace == inner.trace != run.trace
 
 
 def test_spans_hold_no_values(cluster: None, collector: Collector, bare: Site) -> None:
@@ -220,7 +220,7 @@ def test_a_protocol_that_is_not_supported(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
     worker = bare.start("worker")
     try:
-        done = bare.noetl("run", str(bare.write(CALLED)))
+        done = bare.noetl("run", str(bare.write(CALLED_PLAYBOOK)))
     finally:
         worker.terminate()
         _, log = worker.communicate(timeout=60)

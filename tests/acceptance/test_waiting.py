@@ -46,8 +46,8 @@ def test_waits_are_shown_with_the_command_that_answers_them(site: Site) -> None:
     assert f"paid waits for the signal paid: noetl signal {run} paid" in site.noetl("status", run).stdout
     assert status(site, run)["steps"]["paid"]["status"] == "waiting"
 
-    refused = site.noetl("signal", run, "pade")
-    assert (refused.returncode, refused.stderr) == (
+    refusal = site.noetl("signal", run, "pade")
+    assert (refusal.returncode, refusal.stderr) == (
         1,
         f"Error: run {run}: no step waits for the signal 'pade': its signals are paid\n",
     )

@@ -85,7 +85,7 @@ def test_invalid_credentials_are_reported(bare: Site, text: str, says: str) -> N
 
 @pytest.mark.parametrize("command", [["run", HELLO], ["dev", "up"]])
 @pytest.mark.parametrize(
-    ("named", "says"),
+    ("argument", "says"),
     [
         ("credentials.yaml", "set it to an absolute path"),
         ("{folder}/nowhere.yaml", "No such file or directory"),
@@ -93,10 +93,10 @@ def test_invalid_credentials_are_reported(bare: Site, text: str, says: str) -> N
     ],
 )
 def test_an_invalid_noetl_credentials_is_reported(
-    bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str], named: str, says: str
+    bare: Site, monkeypatch: pytest.MonkeyPatch, command: list[str], argument: str, says: str
 ) -> None:
     bare.write("api: {type: bearer, tokn: hush}\n", "credentials.yaml")
-    monkeypatch.setenv("NOETL_CREDENTIALS", named.format(folder=bare.folder))
+    monkeypatch.setenv("NOETL_CREDENTIALS", argument.format(folder=bare.folder))
     done = bare.noetl(*command)
     assert done.returncode == 2
     assert "NOETL_CREDENTIALS" in done.stderr
@@ -167,7 +167,9 @@ def test_an_address_without_a_port_is_reported(bare: Site, monkeypatch: pytest.M
 
 def test_no_help_of_a_command_is_truncated_in_the_list_of_its_group() -> None:
     with cli.make_context("noetl", ["run"], resilient_parsing=True) as context:
-        groups = {name: one for name in COMMANDS if isinstance(one := cli.get_command(context, name), click.Group)}
+        groups = {
+            name: command for name in COMMANDS if isinstance(command := cli.get_command(context, name), click.Group)
+        }
     assert {"dev", "schedule", "catalog"} <= groups.keys()
     lists = [CliRunner().invoke(group, ["--help"]).stdout.partition("Commands:")[2] for group in groups.values()]
     assert [line for text in lists for line in text.splitlines() if line.endswith("...")] == []

@@ -29,10 +29,10 @@ class Context:
 
     attempt = 1
 
-    def __init__(self, **named: Any) -> None:
-        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
+    def __init__(self, **credentials: Any) -> None:
+        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in credentials.items()}
         self.credentials = Credentials(CredentialSource(environment=environment))
-        self.printed: list[tuple[OutputStream, str]] = []
+        self.output_lines: list[tuple[OutputStream, str]] = []
 
     def heartbeat(self) -> None:
         """Nobody listens."""
@@ -47,12 +47,12 @@ class Context:
         return self.credentials.truncate(text, limit)
 
     def output(self, stream: OutputStream, text: str) -> None:
-        self.printed.append((stream, text))
+        self.output_lines.append((stream, text))
 
 
 def request(kind: str, auth: Json = None, limit: float | None = 10, **config: Json) -> Request:
-    given = config.pop("input", {})
-    return Request(kind, config, given, auth, timeout=limit, execution_id="42")
+    inputs = config.pop("input", {})
+    return Request(kind, config, inputs, auth, timeout=limit, execution_id="42")
 
 
 async def echo(web: WebRequest) -> Response:
@@ -85,9 +85,9 @@ async def large(_web: WebRequest) -> Response:
 
 
 async def data(web: WebRequest) -> Response:
-    zipped = Response(b"no gzip", headers={"content-encoding": "gzip"})
+    gzip_response = Response(b"no gzip", headers={"content-encoding": "gzip"})
     kinds = {
-        "broken": zipped,
+        "broken": gzip_response,
         "text": PlainTextResponse("plain"),
         "none": Response(status_code=204),
         "bytes": Response(b"\xff\x00"),
@@ -148,9 +148,9 @@ def certificate(tmp_path: Path) -> Path:
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl to make a certificate")
     file = tmp_path / "server.pem"
-    made = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
+    arguments = ("-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost")
     more = ("-addext", "subjectAltName=DNS:localhost", "-keyout", str(tmp_path / "key.pem"), "-out", str(file))
-    subprocess.run(["openssl", "req", *made, *more], check=True, capture_output=True)
+    subprocess.run(["openssl", "req", *arguments, *more], check=True, capture_output=True)
     file.write_text(file.read_text() + (tmp_path / "key.pem").read_text())
     return file
 

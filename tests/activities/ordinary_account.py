@@ -21,7 +21,7 @@ from noetl_activities.isolation.confinement import confine
 from noetl_activities.isolation.settings import Settings
 
 MODULES = {"os": os, "shutil": shutil, "socket": socket, "tempfile": tempfile, "zipfile": zipfile}
-IMPORTED = (accounts, call_filter, files, landlock, cp437)
+IMPORTED_MODULES = (accounts, call_filter, files, landlock, cp437)
 """What ``confine`` and ``zipfile`` import."""
 
 

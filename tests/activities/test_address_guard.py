@@ -119,9 +119,9 @@ def test_which_addresses_are_allowed(address: str, allow: str, allowed: bool) ->
 def test_the_ranges_have_a_source() -> None:
     for range_ in (*SPECIAL_IPV4, *SPECIAL_IPV6):
         assert re.fullmatch(r"RFC \d+", range_.source)
-    named = {str(range_.network) for range_ in (*SPECIAL_IPV4, *SPECIAL_IPV6)}
+    networks = {str(range_.network) for range_ in (*SPECIAL_IPV4, *SPECIAL_IPV6)}
     special = {"fec0::/10", "3fff::/20", "5f00::/16", "192.88.99.0/24", "192.0.0.0/24", "100:0:0:1::/64"}
-    assert special | {"::ffff:0:0:0/96"} <= named
+    assert special | {"::ffff:0:0:0/96"} <= networks
 
 
 @pytest.mark.parametrize(

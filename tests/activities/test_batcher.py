@@ -15,7 +15,7 @@ class Target:
 
     def __init__(self, is_free: bool = True) -> None:
         self.batches: list[list[int]] = []
-        self.cancelled: list[list[int]] = []
+        self.cancelled_batches: list[list[int]] = []
         self.free = asyncio.Event()
         self.idle = 0
         self.batcher = Batcher(self.perform, self.became_idle)
@@ -28,7 +28,7 @@ class Target:
         try:
             await self.free.wait()
         except asyncio.CancelledError:
-            self.cancelled.append(numbers)
+            self.cancelled_batches.append(numbers)
             raise
         for request in batch:
             if request.request >= 0:
@@ -41,7 +41,7 @@ class Target:
         return asyncio.create_task(self.batcher.submit(number, size))
 
 
-async def settled() -> None:
+async def settle() -> None:
     """All that can be done now has been done."""
     for _ in range(10):
         await asyncio.sleep(0)
@@ -52,7 +52,7 @@ async def test_a_single_request_does_not_wait_for_others() -> None:
     assert await target.submit(1) == 2
     assert await target.submit(2) == 4
     assert target.batches == [[1], [2]]
-    await settled()
+    await settle()
     assert target.idle == 2
 
 
@@ -65,11 +65,11 @@ async def test_requests_of_the_same_moment_are_one_batch() -> None:
 async def test_requests_during_a_batch_form_the_next() -> None:
     target = Target(is_free=False)
     first = target.submit(0)
-    await settled()
+    await settle()
     others = [target.submit(n) for n in (1, 2)]
-    await settled()
+    await settle()
     others.append(target.submit(3))
-    await settled()
+    await settle()
     target.free.set()
     assert await asyncio.gather(first, *others) == [0, 2, 4, 6]
     assert target.batches == [[0], [1, 2, 3]]
@@ -95,9 +95,9 @@ async def test_a_request_that_the_batch_does_not_answer_gets_no_result() -> None
 async def test_a_cancelled_call_leaves_the_batch_that_has_not_begun() -> None:
     target = Target(is_free=False)
     first, second, third = target.submit(0), target.submit(1), target.submit(2)
-    await settled()
+    await settle()
     fourth, fifth = target.submit(3), target.submit(4)
-    await settled()
+    await settle()
     fourth.cancel()
     target.free.set()
     assert [await lookup for lookup in (first, second, third, fifth)] == [0, 2, 4, 8]
@@ -107,13 +107,13 @@ async def test_a_cancelled_call_leaves_the_batch_that_has_not_begun() -> None:
 async def test_a_batch_is_cancelled_when_all_of_its_calls_are() -> None:
     target = Target(is_free=False)
     tasks = [target.submit(0), target.submit(1)]
-    await settled()
+    await settle()
     tasks[0].cancel()
-    await settled()
-    assert target.cancelled == []
+    await settle()
+    assert target.cancelled_batches == []
     tasks[1].cancel()
-    await settled()
-    assert target.cancelled == [[0, 1]]
+    await settle()
+    assert target.cancelled_batches == [[0, 1]]
     assert target.idle == 1
     target.free.set()
     assert await target.submit(2) == 4

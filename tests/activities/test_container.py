@@ -53,9 +53,9 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def run(attempt: int = 1, **config: Any) -> Outcome:
     context = Context()
     context.attempt = attempt
-    given: dict[str, Any] = {"image": "alpine:3.19", **config}
-    called = request("container", **given)
-    return await TOOL.run(msgspec.structs.replace(called, key="42/container"), context)
+    config_: dict[str, Any] = {"image": "alpine:3.19", **config}
+    request_ = request("container", **config_)
+    return await TOOL.run(msgspec.structs.replace(request_, key="42/container"), context)
 
 
 def calls(engine: Path) -> list[str]:
@@ -64,9 +64,9 @@ def calls(engine: Path) -> list[str]:
 
 async def test_the_command_of_the_image_runs(engine: Path) -> None:
     assert (await run()).result == {"exit_code": 0, "stdout": "the image's own command\n", "stderr": ""}
-    [made] = calls(engine)
-    assert made.startswith("run --rm --init --name=noetl-")
-    assert made.endswith("--pids-limit=512 alpine:3.19")
+    [run_arguments] = calls(engine)
+    assert run_arguments.startswith("run --rm --init --name=noetl-")
+    assert run_arguments.endswith("--pids-limit=512 alpine:3.19")
 
 
 @pytest.mark.usefixtures("engine")
@@ -119,9 +119,9 @@ async def test_a_cancelled_call_removes_its_container(engine: Path) -> None:
 
 async def test_a_container_left_by_a_lost_worker_is_removed_first(engine: Path) -> None:
     await run(command="true", attempt=2)
-    removed, made = calls(engine)
-    assert removed.startswith("rm --force noetl-")
-    assert removed.split()[-1] in made
+    remove_arguments, run_arguments = calls(engine)
+    assert remove_arguments.startswith("rm --force noetl-")
+    assert remove_arguments.split()[-1] in run_arguments
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="docker is not installed")
@@ -172,9 +172,9 @@ def test_valid_image_references_are_accepted(image: str) -> None:
     ],
 )
 def test_invalid_calls_are_refused(config: Any, why: str) -> None:
-    given: dict[str, Any] = {"image": "alpine", **config}
+    config_: dict[str, Any] = {"image": "alpine", **config}
     with pytest.raises(ConfigError, match=why):
-        container_call(request("container", **given))
+        container_call(request("container", **config_))
 
 
 @pytest.mark.usefixtures("engine")

@@ -20,8 +20,8 @@ from noetl_compiler.checks import changed_credentials
 
 
 def credentials(file: Path | None = None, **environment: Any) -> Credentials:
-    named = {f"NOETL_CREDENTIAL_{name}": json.dumps(fields) for name, fields in environment.items()}
-    return Credentials(CredentialSource(file, environment=named))
+    variables = {f"NOETL_CREDENTIAL_{name}": json.dumps(fields) for name, fields in environment.items()}
+    return Credentials(CredentialSource(file, environment=variables))
 
 
 async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Path) -> None:
@@ -48,11 +48,11 @@ async def test_a_name_is_found_in_the_file_then_in_the_environment(tmp_path: Pat
 )
 def test_an_entry_with_unknown_fields_is_reported_without_values(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(CredentialError) as raised:
+    with pytest.raises(CredentialError) as failure:
         read_credentials(tmp_path / "c.yaml")
-    assert str(raised.value).startswith(f"{tmp_path}/c.yaml: ")
-    assert says in str(raised.value)
-    assert "hush" not in _with_causes(raised.value)
+    assert str(failure.value).startswith(f"{tmp_path}/c.yaml: ")
+    assert says in str(failure.value)
+    assert "hush" not in _with_causes(failure.value)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ async def test_an_entry_of_a_foreign_type_is_refused_only_when_it_is_named(
     known_credentials = credentials(tmp_path / "c.yaml")
     assert (await known_credentials.resolve("api"))["token"] == "mine"
     for auth in ("foreign", {"type": "postgres", "credential": "foreign"}):
-        with pytest.raises(CredentialError, match="foreign") as raised:
+        with pytest.raises(CredentialError, match="foreign") as failure:
             await known_credentials.resolve(auth)
-        assert f"the credential 'foreign' of {tmp_path}/c.yaml {says}" in str(raised.value)
-        assert "hush" not in _with_causes(raised.value)
+        assert f"the credential 'foreign' of {tmp_path}/c.yaml {says}" in str(failure.value)
+        assert "hush" not in _with_causes(failure.value)
 
 
 def test_every_field_of_a_postgres_login_is_known() -> None:
@@ -148,9 +148,9 @@ async def test_fields_are_read_from_the_response_of_vault(tmp_path: Path, answer
 @pytest.mark.parametrize("text", ["- hush", "- {name: a, data: hush}", "- {data: {token: hush}}", "- [hush]"])
 async def test_a_list_of_other_entries_is_reported_without_values(tmp_path: Path, text: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(CredentialError, match=r"c\.yaml: entry 1 is not a credential") as raised:
+    with pytest.raises(CredentialError, match=r"c\.yaml: entry 1 is not a credential") as failure:
         await credentials(tmp_path / "c.yaml").resolve("a")
-    assert "hush" not in str(raised.value)
+    assert "hush" not in str(failure.value)
 
 
 async def test_errors_are_reported(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ PG = {"type": "postgres", "db_host": "h", "db_port": 5432, "db_user": "u", "db_p
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changed_fields",
     [
         {"db_port": 18091},
         {"db_host": "evil"},
@@ -187,21 +187,21 @@ PG = {"type": "postgres", "db_host": "h", "db_port": 5432, "db_user": "u", "db_p
     ],
 )
 @pytest.mark.parametrize("key", ["credential", "key", "name"])
-async def test_a_credential_that_is_named_cannot_be_changed(key: str, changed: dict[str, Any]) -> None:
-    for auth in ({key: "pg", **changed}, {"target": {"type": "postgres", key: "pg", **changed}}):
-        with pytest.raises(CredentialError, match="a playbook cannot change a credential") as raised:
+async def test_a_credential_that_is_named_cannot_be_changed(key: str, changed_fields: dict[str, Any]) -> None:
+    for auth in ({key: "pg", **changed_fields}, {"target": {"type": "postgres", key: "pg", **changed_fields}}):
+        with pytest.raises(CredentialError, match="a playbook cannot change a credential") as failure:
             await credentials(PG=PG).resolve(auth)
-        assert "hush" not in str(raised.value)
-        assert all(name in str(raised.value) for name in changed)
+        assert "hush" not in str(failure.value)
+        assert all(name in str(failure.value) for name in changed_fields)
 
 
 @pytest.mark.parametrize(
     "auth", [["pg", {"db_port": 1}], [{"credential": "pg"}, {"db_port": 1}], 5, None, [{"password": "hush"}]]
 )
 async def test_auth_that_is_neither_name_nor_map_is_refused_without_quoting_it(auth: Any) -> None:
-    with pytest.raises(CredentialError, match="neither a string nor a mapping") as raised:
+    with pytest.raises(CredentialError, match="neither a string nor a mapping") as failure:
         await credentials(PG=PG).resolve(auth)
-    assert "hush" not in str(raised.value)
+    assert "hush" not in str(failure.value)
 
 
 async def test_fields_beside_an_alias_are_not_those_of_the_credential() -> None:
@@ -251,9 +251,9 @@ async def test_a_credential_that_is_too_large_is_refused(fields: dict[str, str])
 )
 async def test_a_variable_with_invalid_json_is_reported_by_position(text: str, place: str) -> None:
     credentials = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": text}))
-    with pytest.raises(CredentialError, match=place) as raised:
+    with pytest.raises(CredentialError, match=place) as failure:
         await credentials.resolve("bad")
-    assert "hush" not in _with_causes(raised.value)
+    assert "hush" not in _with_causes(failure.value)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +272,9 @@ async def test_a_variable_with_invalid_json_is_reported_by_position(text: str, p
 async def test_invalid_yaml_is_reported_by_position(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "c.yaml").write_text(text)
     message = rf"c\.yaml:\d+:\d+: the credentials file is not valid YAML: {re.escape(why)}$"
-    with pytest.raises(CredentialError, match=message) as raised:
+    with pytest.raises(CredentialError, match=message) as failure:
         await credentials(tmp_path / "c.yaml").resolve("a")
-    assert "hush" not in _with_causes(raised.value)
+    assert "hush" not in _with_causes(failure.value)
 
 
 def _with_causes(error: BaseException) -> str:
@@ -286,9 +286,9 @@ def _with_causes(error: BaseException) -> str:
 )
 async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path, name: str, hint: str) -> None:
     (tmp_path / "c.yaml").write_text("pg_local: {password: hush}\n")
-    with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as raised:
+    with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as failure:
         await credentials(tmp_path / "c.yaml", VAULT={"token": "hush"}).resolve(name)
-    assert "hush" not in str(raised.value)
+    assert "hush" not in str(failure.value)
 
 
 def test_the_compiler_and_the_worker_agree_on_the_fields_beside_a_name() -> None:

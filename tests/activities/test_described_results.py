@@ -65,6 +65,6 @@ async def test_tools_without_a_fixed_result_are_described_as_such() -> None:
     code = await python.TOOL.run(request("python", code="result = [1]"), Context())
     main = await python.TOOL.run(request("python", code="def main(): return {'a': 1}"), Context())
     assert (code.result, main.result) == ([1], {"a": 1})
-    given = await noop.TOOL.run(request("noop", result=[1]), Context())
+    outcome = await noop.TOOL.run(request("noop", result=[1]), Context())
     other = await noop.TOOL.run(Request("noop", {"message": "hi"}, {"name": "Ada"}), Context())
-    assert (given.result, other.result) == ([1], {"status": "noop", "message": "hi", "name": "Ada"})
+    assert (outcome.result, other.result) == ([1], {"status": "noop", "message": "hi", "name": "Ada"})

@@ -28,8 +28,8 @@ class File:
         self.query("create table t (id int)")
 
     def query(self, sql: str) -> list[Any]:
-        with duckdb.connect(str(self.path)) as opened:
-            return [row[0] for row in opened.execute(sql).fetchall()]
+        with duckdb.connect(str(self.path)) as connection:
+            return [row[0] for row in connection.execute(sql).fetchall()]
 
     def ids(self) -> list[int]:
         return self.query("select id from t order by id")
@@ -38,12 +38,12 @@ class File:
         return "noetl_ledger" in self.query("show tables")
 
     async def run(self, sql: str, n: int = 1, key: str = "42/k") -> OnceResult:
-        called = request("duckdb", command=sql, database=str(self.path))
-        return await duckdb_tool.TOOL.run_once(called, Context(), _once(n, key))
+        request_ = request("duckdb", command=sql, database=str(self.path))
+        return await duckdb_tool.TOOL.run_once(request_, Context(), _once(n, key))
 
     async def find(self) -> OnceResult | None:
-        called = request("duckdb", database=str(self.path))
-        return await duckdb_tool.TOOL.find(called, Context(), _once(1, "42/k"))
+        request_ = request("duckdb", database=str(self.path))
+        return await duckdb_tool.TOOL.find(request_, Context(), _once(1, "42/k"))
 
 
 def _once(n: int, key: str) -> LedgerSlot:
@@ -132,6 +132,6 @@ async def test_the_compiler_reports_before_what_duckdb_reports_then(file: File, 
 
 async def test_a_file_that_is_missing_is_not_made_by_asking(tmp_path: Path) -> None:
     path = tmp_path / "none.duckdb"
-    called = request("duckdb", database=str(path))
-    assert await duckdb_tool.TOOL.find(called, Context(), _once(1, "k")) is None
+    request_ = request("duckdb", database=str(path))
+    assert await duckdb_tool.TOOL.find(request_, Context(), _once(1, "k")) is None
     assert not await asyncio.to_thread(path.exists)

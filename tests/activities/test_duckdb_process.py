@@ -43,21 +43,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-async def kept() -> AsyncGenerator[None]:
+async def kept_processes() -> AsyncGenerator[None]:
     """A worker serves."""
     async with pooled_processes():
         yield
 
 
 async def run(sql: str, execution: str = "42", **config: Any) -> Outcome:
-    called = Request("duckdb", {"command": sql, **config}, execution_id=execution)
-    return await duckdb_tool.TOOL.run(called, Context())
+    request_ = Request("duckdb", {"command": sql, **config}, execution_id=execution)
+    return await duckdb_tool.TOOL.run(request_, Context())
 
 
 def processes(of: int | None = None) -> list[int]:
     """The DuckDB processes that a process has started."""
-    listed = subprocess.run(["ps", "-Aww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
-    rows = [line.split(maxsplit=2) for line in listed.stdout.splitlines()]
+    result = subprocess.run(["ps", "-Aww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
+    rows = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
     parent = str(of or os.getpid())
     return [int(row[0]) for row in rows if row[1] == parent and "noetl_activities.duckdb_child" in row[-1]]
 
@@ -78,7 +78,7 @@ async def until(condition: Callable[[], Any]) -> Any:
 # ---- what it inherits -----------------------------------------------------------------------------------------------
 
 
-LOADED = """
+LOADED_MODULES = """
 import sys
 import noetl_activities.duckdb, noetl_activities.duckdb_process_pool, noetl_activities.sinks.duckdb
 print("_duckdb" in sys.modules or "duckdb" in sys.modules)
@@ -86,13 +86,13 @@ print("_duckdb" in sys.modules or "duckdb" in sys.modules)
 
 
 def test_the_worker_does_not_even_load_duckdb() -> None:
-    report = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    report = subprocess.run([sys.executable, "-c", LOADED_MODULES], capture_output=True, text=True, check=True)
     assert report.stdout == "False\n"
 
 
 @LINUX
 async def test_it_has_no_variable_and_no_file_of_the_worker(
-    kept: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kept_processes: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("NOETL_CREDENTIAL_PG", "canary")
     with (tmp_path / "credentials.yaml").open("w") as secret:
@@ -116,7 +116,7 @@ async def test_it_imports_nothing_from_the_folder_that_it_runs_in(folder: Path, 
 
 
 @LINUX
-async def test_all_threads_of_the_process_are_sandboxed(kept: None) -> None:
+async def test_all_threads_of_the_process_are_sandboxed(kept_processes: None) -> None:
     running = asyncio.create_task(run(ENDLESS))
     [pid] = await until(processes)
     await until(lambda: len(list(proc(pid, "task").iterdir())) > 2)
@@ -127,7 +127,9 @@ async def test_all_threads_of_the_process_are_sandboxed(kept: None) -> None:
 
 
 @LINUX
-async def test_its_memory_files_and_core_dumps_are_limited(kept: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_memory_files_and_core_dumps_are_limited(
+    kept_processes: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.5")
     outcome = await run("select value from duckdb_settings() where name = 'memory_limit'")
     assert outcome.result["rows"] == [{"value": "512.0 MiB"}]
@@ -148,7 +150,9 @@ async def test_its_memory_files_and_core_dumps_are_limited(kept: None, monkeypat
         "select [range(1000000) for i in range(1000)]",
     ],
 )
-async def test_a_call_over_its_memory_limit_fails_alone(kept: None, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+async def test_a_call_over_its_memory_limit_fails_alone(
+    kept_processes: None, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
     monkeypatch.setenv("NOETL_DUCKDB_MEMORY", "0.125")
     outcome = await run(sql)
     assert outcome.error is not None
@@ -163,7 +167,7 @@ async def test_a_query_over_its_memory_continues_on_disk(monkeypatch: pytest.Mon
     assert outcome.error is None, outcome.error
 
 
-async def test_a_huge_number_of_threads_does_not_block_the_process(kept: None) -> None:
+async def test_a_huge_number_of_threads_does_not_block_the_process(kept_processes: None) -> None:
     await run("set threads = 100000; select sum(range) from range(1000000)")
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]
 
@@ -177,7 +181,7 @@ async def test_a_huge_number_of_threads_does_not_block_the_process(kept: None) -
         ("select repeat('x', 20000000); select repeat('x', 20000000)", "the results are over 32 MB"),
     ],
 )
-async def test_a_result_that_is_too_large_is_reported(kept: None, sql: str, words: str) -> None:
+async def test_a_result_that_is_too_large_is_reported(kept_processes: None, sql: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         await run(sql)
     assert (await run("select 1 as a")).result["rows"] == [{"a": 1}]
@@ -186,7 +190,7 @@ async def test_a_result_that_is_too_large_is_reported(kept: None, sql: str, word
 # ---- one process a database -----------------------------------------------------------------------------------------
 
 
-async def test_a_process_serves_one_call_after_the_other(kept: None) -> None:
+async def test_a_process_serves_one_call_after_the_other(kept_processes: None) -> None:
     await run("create table t as select 1 as a")
     first = processes()
     await store("duckdb", {"table": "t", "data": [{"a": 2}]}, "append", Entry("42/k/sink0"), None, None, Context())
@@ -195,10 +199,10 @@ async def test_a_process_serves_one_call_after_the_other(kept: None) -> None:
     assert len(first) == 1
 
 
-async def test_between_calls_the_file_is_free(kept: None, folder: Path) -> None:
+async def test_between_calls_the_file_is_free(kept_processes: None, folder: Path) -> None:
     await run("create table t as select 1 as a")
-    with duckdb.connect(str(folder / "42.duckdb")) as opened:
-        opened.execute("insert into t values (2)")
+    with duckdb.connect(str(folder / "42.duckdb")) as connection:
+        connection.execute("insert into t values (2)")
     assert (await run("select count(*) as n from t")).result["rows"] == [{"n": 2}]
 
 
@@ -215,7 +219,7 @@ async def test_idle_processes_are_few_and_end(monkeypatch: pytest.MonkeyPatch) -
     assert processes() == []
 
 
-async def test_calls_of_a_database_run_side_by_side(kept: None) -> None:
+async def test_calls_of_a_database_run_side_by_side(kept_processes: None) -> None:
     running = asyncio.create_task(run(ENDLESS))
     await until(processes)
     for number in range(3):
@@ -227,7 +231,7 @@ async def test_calls_of_a_database_run_side_by_side(kept: None) -> None:
     assert (await run("select 3 as a")).result["rows"] == [{"a": 3}]
 
 
-async def test_calls_in_memory_share_nothing(kept: None) -> None:
+async def test_calls_in_memory_share_nothing(kept_processes: None) -> None:
     for _ in range(2):
         outcome = await run("create table t as select 1 as a; from t", database=":memory:")
         assert outcome.error is None
@@ -236,7 +240,9 @@ async def test_calls_in_memory_share_nothing(kept: None) -> None:
 # ---- how it ends ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_cancelled_call_that_cannot_be_interrupted_ends_with_its_process(kept: None, folder: Path) -> None:
+async def test_a_cancelled_call_that_cannot_be_interrupted_ends_with_its_process(
+    kept_processes: None, folder: Path
+) -> None:
     os.mkfifo(folder / "pipe.csv")
     running = asyncio.create_task(run("from read_text('pipe.csv')"))
     writer = await until(lambda: writer_of(folder / "pipe.csv"))
@@ -258,11 +264,11 @@ def writer_of(pipe: Path) -> int | None:
 
 
 async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") -> OnceResult:
-    called = Request("duckdb", {"command": sql}, execution_id="42")
-    return await duckdb_tool.TOOL.run_once(called, Context(), LedgerSlot("42/k", 1, text))
+    request_ = Request("duckdb", {"command": sql}, execution_id="42")
+    return await duckdb_tool.TOOL.run_once(request_, Context(), LedgerSlot("42/k", 1, text))
 
 
-async def test_a_call_that_waits_for_a_concurrent_attempt_can_be_cancelled(kept: None) -> None:
+async def test_a_call_that_waits_for_a_concurrent_attempt_can_be_cancelled(kept_processes: None) -> None:
     rivals = [asyncio.create_task(run_once(f"create table t as {ENDLESS}")) for _ in range(2)]
     before = await until(processes)
     for rival in reversed(rivals):
@@ -274,7 +280,7 @@ async def test_a_call_that_waits_for_a_concurrent_attempt_can_be_cancelled(kept:
     assert (await run("show tables")).result["rows"] == [{"name": "noetl_ledger"}]
 
 
-async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept: None) -> None:
+async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept_processes: None) -> None:
     def text(_outcome: Outcome) -> str:
         raise LookupError("no text")
 
@@ -284,7 +290,7 @@ async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept: None) -> None
     assert (await run("from t")).result["rows"] == [{"a": 2}]
 
 
-async def test_a_process_that_ends_fails_its_calls_and_is_replaced(kept: None) -> None:
+async def test_a_process_that_ends_fails_its_calls_and_is_replaced(kept_processes: None) -> None:
     await run("create table t as select 1 as a")
     running = asyncio.create_task(run(ENDLESS))
     [pid] = processes()
@@ -317,8 +323,8 @@ async def test_it_ends_with_its_worker_in_the_middle_of_a_query() -> None:
 
 
 def _lives(pid: int) -> bool:
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return listed.stdout.strip() not in ("", "Z")
+    result = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return result.stdout.strip() not in ("", "Z")
 
 
 @pytest.mark.parametrize(

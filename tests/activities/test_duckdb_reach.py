@@ -84,7 +84,7 @@ async def test_refusals_have_a_message(site: Site) -> None:
 
 
 async def test_the_allowed_directories_are_listed(site: Site) -> None:
-    allowed = (
+    allowed_paths = (
         f"DuckDB may use files only in {site.folder}, {site.named}; to allow another directory, add its absolute path "
         "to NOETL_DUCKDB_DIRECTORIES of the worker"
     )
@@ -92,11 +92,11 @@ async def test_the_allowed_directories_are_listed(site: Site) -> None:
     assert outcome.error is not None
     message, _, statement = outcome.error.message.partition("\n\n")
     assert message.startswith('Permission Error: Cannot access file "/etc/passwd"')
-    assert allowed in message
+    assert allowed_paths in message
     assert "LINE 1: from read_text('/etc/passwd')" in statement
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError) as refusal:
         await run("select 1", database="/etc/other.duckdb")
-    assert str(refused.value).startswith(f"the DuckDB file '/etc/other.duckdb' is not allowed: {allowed}")
+    assert str(refusal.value).startswith(f"the DuckDB file '/etc/other.duckdb' is not allowed: {allowed_paths}")
 
 
 async def test_the_allowed_directories_are_listed_for_a_database_of_the_deployment(site: Site) -> None:
@@ -170,18 +170,20 @@ async def test_any_other_name_is_a_file_of_the_execution(site: Site, database: s
 
 
 async def test_each_execution_has_a_folder_that_only_its_owner_enters(site: Site) -> None:
-    called = request("duckdb", command="select 1")
+    request_ = request("duckdb", command="select 1")
     for execution in ("43", ""):
-        outcome = await duckdb_tool.TOOL.run(type(called)("duckdb", called.config, execution_id=execution), Context())
+        outcome = await duckdb_tool.TOOL.run(
+            type(request_)("duckdb", request_.config, execution_id=execution), Context()
+        )
         folder = Path(outcome.result["database_path"]).parent
         assert (folder.name, (await asyncio.to_thread(folder.stat)).st_mode & 0o777) == (execution or "adhoc", 0o700)
 
 
 @pytest.mark.parametrize("execution", ["..", "a/b", "../42", "\0", "x" * 101])
 async def test_an_execution_that_is_not_a_name_is_refused(site: Site, execution: str) -> None:
-    called = request("duckdb", command="select 1")
+    request_ = request("duckdb", command="select 1")
     with pytest.raises(ConfigError):
-        await duckdb_tool.TOOL.run(type(called)("duckdb", called.config, execution_id=execution), Context())
+        await duckdb_tool.TOOL.run(type(request_)("duckdb", request_.config, execution_id=execution), Context())
 
 
 @pytest.mark.parametrize(

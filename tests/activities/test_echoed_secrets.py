@@ -42,38 +42,42 @@ def in_pieces(body: bytes, size: int) -> list[bytes]:
     return [head, *(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces), b"0\r\n\r\n"]
 
 
-def decoded(sent: str) -> str:
+def decode_login(header: str) -> str:
     """What Basic says is in the header, as a server that knows the password would write it."""
-    kind, _, value = sent.partition(" ")
-    return base64.b64decode(value).decode() if kind == "Basic" else sent
+    kind, _, value = header.partition(" ")
+    return base64.b64decode(value).decode() if kind == "Basic" else header
 
 
 ANSWERS: dict[str, Answer] = {
-    "a text": lambda sent: complete_response(f"you are {sent}, {decoded(sent)}".encode()),
-    "JSON": lambda sent: complete_response(json.dumps({"you": [sent, {decoded(sent): decoded(sent)}]}).encode()),
-    "JSON in JSON": lambda sent: complete_response(json.dumps({"log": json.dumps({"you": decoded(sent)})}).encode()),
-    "a header": lambda sent: complete_response(b"", X_You=sent, X_Hex=decoded(sent).encode().hex()),
-    "an error": lambda sent: complete_response(decoded(sent).encode() * 3, "401 Unauthorized", X_You=sent),
+    "a text": lambda header: complete_response(f"you are {header}, {decode_login(header)}".encode()),
+    "JSON": lambda sent: complete_response(
+        json.dumps({"you": [sent, {decode_login(sent): decode_login(sent)}]}).encode()
+    ),
+    "JSON in JSON": lambda sent: complete_response(
+        json.dumps({"log": json.dumps({"you": decode_login(sent)})}).encode()
+    ),
+    "a header": lambda sent: complete_response(b"", X_You=sent, X_Hex=decode_login(sent).encode().hex()),
+    "an error": lambda sent: complete_response(decode_login(sent).encode() * 3, "401 Unauthorized", X_You=sent),
     "the reason": lambda sent: complete_response(b"", f"401 no {sent}"),
     "a redirect": lambda sent: complete_response(
-        sent.encode(), "302 Found", Location=f"/?you={sent}&{decoded(sent).encode().hex()}"
+        sent.encode(), "302 Found", Location=f"/?you={sent}&{decode_login(sent).encode().hex()}"
     ),
     "a cut error": lambda sent: complete_response(
-        b"." * 9_990 + decoded(sent).encode() + b"." * MAX_ERROR_BYTES, "500 Oops"
+        b"." * 9_990 + decode_login(sent).encode() + b"." * MAX_ERROR_BYTES, "500 Oops"
     ),
     "a cut error in base64": lambda sent: complete_response(
-        b"." * 9_970 + base64.b64encode(b"x" + decoded(sent).encode()) + b"." * MAX_ERROR_BYTES, "500 Oops"
+        b"." * 9_970 + base64.b64encode(b"x" + decode_login(sent).encode()) + b"." * MAX_ERROR_BYTES, "500 Oops"
     ),
     "an error of wide letters": lambda sent: complete_response(
-        "語".encode() * 9_990 + decoded(sent).encode() * 9_000, "500 Oops"
+        "語".encode() * 9_990 + decode_login(sent).encode() * 9_000, "500 Oops"
     ),
-    "pieces": lambda sent: in_pieces(f"you are {sent}, {decoded(sent)}".encode(), 7),
-    "bytes": lambda sent: in_pieces(decoded(sent).encode(), 1),
-    "what is no text": lambda sent: complete_response(b"\xff\xfe\x00" + decoded(sent).encode()),
-    "UTF-16": lambda sent: complete_response(decoded(sent).encode("utf-16")),
-    "NULs between": lambda sent: complete_response(decoded(sent).encode("utf-16-be")),
-    "upper case": lambda sent: complete_response(decoded(sent).upper().encode()),
-    "700 deep": lambda sent: complete_response(b'{"a":' * 700 + json.dumps(decoded(sent)).encode() + b"}" * 700),
+    "pieces": lambda sent: in_pieces(f"you are {sent}, {decode_login(sent)}".encode(), 7),
+    "bytes": lambda sent: in_pieces(decode_login(sent).encode(), 1),
+    "what is no text": lambda sent: complete_response(b"\xff\xfe\x00" + decode_login(sent).encode()),
+    "UTF-16": lambda sent: complete_response(decode_login(sent).encode("utf-16")),
+    "NULs between": lambda sent: complete_response(decode_login(sent).encode("utf-16-be")),
+    "upper case": lambda sent: complete_response(decode_login(sent).upper().encode()),
+    "700 deep": lambda sent: complete_response(b'{"a":' * 700 + json.dumps(decode_login(sent)).encode() + b"}" * 700),
 }
 
 
@@ -84,9 +88,9 @@ async def echo() -> AsyncGenerator[str]:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         headers = [line.partition(": ") for line in head.splitlines()[1:]]
-        sent = next(value for name, _, value in headers if name.lower() in ("authorization", "x-key"))
+        header = next(value for name, _, value in headers if name.lower() in ("authorization", "x-key"))
         answer = list(ANSWERS.values())[int(head.split(" ")[1].strip("/").partition("?")[0])]
-        for piece in answer(sent):
+        for piece in answer(header):
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0)
@@ -96,7 +100,7 @@ async def echo() -> AsyncGenerator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def answered(url: str, name: str) -> tuple[Any, Any]:
+async def answer_of(url: str, name: str) -> tuple[Any, Any]:
     """The outcome as the tool gives it, and as it leaves the activity."""
     context = Context(own=CREDENTIALS[name])
     outcome = msgspec.to_builtins(await TOOL.run(request("http", "own", url=url, follow_redirects=False), context))
@@ -112,7 +116,7 @@ def pieces_of(secret: str) -> set[str]:
 @pytest.mark.parametrize("credential", CREDENTIALS)
 @pytest.mark.parametrize("way", ANSWERS)
 async def test_no_part_of_a_secret_is_left(echo: str, way: str, credential: str) -> None:
-    plain, left = await answered(f"{echo}/{list(ANSWERS).index(way)}", credential)
+    plain, left = await answer_of(f"{echo}/{list(ANSWERS).index(way)}", credential)
     text = msgspec.json.encode(left).decode()
     secret = max((v for k, v in CREDENTIALS[credential].items() if k in ("password", "token", "value", "access_token")))
     assert "***" in text
@@ -130,5 +134,5 @@ async def test_control_a_tool_that_truncates_first_leaves_half_a_secret(
         return text[:limit]
 
     monkeypatch.setattr(Context, "truncate", truncate)
-    _, left = await answered(f"{echo}/{list(ANSWERS).index('a cut error')}", "basic")
+    _, left = await answer_of(f"{echo}/{list(ANSWERS).index('a cut error')}", "basic")
     assert PASSWORD[:5] in left["result"]["data"]

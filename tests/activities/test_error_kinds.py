@@ -26,7 +26,7 @@ MAKERS = frozenset(
 )
 
 
-def made() -> Iterator[tuple[str, ast.Call]]:
+def error_calls() -> Iterator[tuple[str, ast.Call]]:
     """(where, call) of everything in our code that makes an error."""
     for root in ROOTS:
         for path in sorted(root.rglob("*.py")):
@@ -36,20 +36,26 @@ def made() -> Iterator[tuple[str, ast.Call]]:
 
 
 def test_all_kinds_that_the_code_names_are_in_the_table() -> None:
-    named = {
-        value.value: where
-        for where, call in made()
+    named_kinds = {
+        value.value: location
+        for location, call in error_calls()
         for value in call.args[:2]
         if isinstance(value, ast.Constant) and isinstance(value.value, str) and value.value.isidentifier()
     }
-    assert {"timeout", "connection", "cancelled", "internal", "exception"} <= named.keys(), "the search finds them"
-    assert {kind: where for kind, where in named.items() if kind not in ERROR_KINDS} == {}
-    raised = [var.kind for var in vars(errors).values() if isinstance(var, type) and issubclass(var, errors.ToolError)]
-    assert set(raised) <= ERROR_KINDS.keys()
+    assert {"timeout", "connection", "cancelled", "internal", "exception"} <= named_kinds.keys(), (
+        "the search finds them"
+    )
+    assert {kind: where for kind, where in named_kinds.items() if kind not in ERROR_KINDS} == {}
+    error_kinds = [
+        var.kind for var in vars(errors).values() if isinstance(var, type) and issubclass(var, errors.ToolError)
+    ]
+    assert set(error_kinds) <= ERROR_KINDS.keys()
 
 
 def test_nothing_but_the_table_says_what_is_retryable() -> None:
-    assert [where for where, call in made() if any(keyword.arg == "retryable" for keyword in call.keywords)] == []
+    assert [
+        location for location, call in error_calls() if any(keyword.arg == "retryable" for keyword in call.keywords)
+    ] == []
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ async def test_deeply_nested_types_do_not_crash_the_worker(guard: str, message: 
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CALL_PROGRAM, "40000", guard, stdout=asyncio.subprocess.PIPE
     )
-    printed, _ = await asyncio.wait_for(child.communicate(), 60)
-    assert message in printed.decode()
+    output, _ = await asyncio.wait_for(child.communicate(), 60)
+    assert message in output.decode()
     assert child.returncode == status
 
 

@@ -122,8 +122,8 @@ async def test_forms_and_texts_go_as_they_are(web: str) -> None:
     ],
 )
 async def test_credentials_become_headers(web: str, credential: dict[str, str], header: str, value: str) -> None:
-    own = {header: "is replaced"}
-    outcome = await TOOL.run(request("http", "c", url=f"{web}/echo", headers=own), Context(c=credential))
+    own_headers = {header: "is replaced"}
+    outcome = await TOOL.run(request("http", "c", url=f"{web}/echo", headers=own_headers), Context(c=credential))
     assert outcome.result["data"]["headers"][header] == value
 
 
@@ -153,10 +153,11 @@ async def test_any_status_but_2xx_is_an_error(web: str, code: int, kind: str, re
 
 async def test_a_call_sends_its_key_in_the_header_that_is_named(web: str) -> None:
     plain = msgspec.structs.replace(request("http", url=f"{web}/echo", headers={"x-call": "own"}), key="1/pay/0/a")
-    named = msgspec.structs.replace(plain, idempotency_header="X-Call")
-    again = msgspec.structs.replace(named, n=2)
+    named_request = msgspec.structs.replace(plain, idempotency_header="X-Call")
+    second_page = msgspec.structs.replace(named_request, n=2)
     keys = [
-        (await TOOL.run(case, Context())).result["data"]["headers"]["x-call"] for case in (plain, named, named, again)
+        (await TOOL.run(case, Context())).result["data"]["headers"]["x-call"]
+        for case in (plain, named_request, named_request, second_page)
     ]
     assert keys[0] == "own"
     assert keys[1] == keys[2] != keys[3]
@@ -174,10 +175,10 @@ async def test_retry_after_may_be_a_date(web: str) -> None:
 
 
 async def test_timeouts_and_dead_ports_are_retryable_errors(web: str) -> None:
-    late = await TOOL.run(request("http", limit=0.2, url=f"{web}/slow"), Context())
+    late_outcome = await TOOL.run(request("http", limit=0.2, url=f"{web}/slow"), Context())
     dead = await get("http://127.0.0.1:1/")
-    assert [error_of(outcome).kind for outcome in (late, dead)] == ["timeout", "connection"]
-    assert error_of(late).retryable
+    assert [error_of(outcome).kind for outcome in (late_outcome, dead)] == ["timeout", "connection"]
+    assert error_of(late_outcome).retryable
     assert error_of(dead).retryable
 
 
@@ -208,10 +209,10 @@ async def test_a_body_that_cannot_be_read_is_an_error(web: str) -> None:
 )
 async def test_a_redirect_to_another_server_takes_no_credential_along(web: str, credential: dict[str, str]) -> None:
     other = web.replace("127.0.0.1", "localhost")
-    for target, sent in [(f"{web}/echo", True), ("/echo", True), (f"{other}/echo", False)]:
+    for target, is_sent in [(f"{web}/echo", True), ("/echo", True), (f"{other}/echo", False)]:
         call = request("http", "c", url=f"{web}/away?to={target}", follow_redirects=True)
         outcome = await TOOL.run(call, Context(c=credential))
-        assert ("hush" in json.dumps(outcome.result["data"]["headers"])) is sent
+        assert ("hush" in json.dumps(outcome.result["data"]["headers"])) is is_sent
         assert outcome.result["url"] == (f"{web}{target}" if target == "/echo" else target)
 
 
@@ -225,7 +226,7 @@ async def test_redirects_are_followed_only_if_enabled_and_checked_again(web: str
 
 
 @pytest.mark.parametrize(
-    ("query", "shown"),
+    ("query", "shown_url"),
     [
         ("?api_key=k1&x=1", "?api_key=***&x=1"),
         ("?x=1&access_token=t%20t", "?x=1&access_token=***"),
@@ -233,10 +234,10 @@ async def test_redirects_are_followed_only_if_enabled_and_checked_again(web: str
         ("?page_token=a&nextToken=b&key=c", "?page_token=a&nextToken=b&key=c"),
     ],
 )
-async def test_the_address_of_a_response_shows_no_secret(web: str, query: str, shown: str) -> None:
-    assert (await get(f"{web}/echo{query}")).result["url"] == f"{web}/echo{shown}"
-    named = web.replace("http://", "http://ada:hush@")
-    assert (await get(f"{named}/echo{query}")).result["url"] == f"{named}/echo{shown}".replace("hush", "***")
+async def test_the_address_of_a_response_shows_no_secret(web: str, query: str, shown_url: str) -> None:
+    assert (await get(f"{web}/echo{query}")).result["url"] == f"{web}/echo{shown_url}"
+    url = web.replace("http://", "http://ada:hush@")
+    assert (await get(f"{url}/echo{query}")).result["url"] == f"{url}/echo{shown_url}".replace("hush", "***")
 
 
 async def test_secrets_in_params_are_masked_in_the_address(web: str) -> None:
@@ -256,7 +257,7 @@ async def test_endless_redirects_are_ended(web: str) -> None:
 
 
 async def test_the_name_is_kept_over_relative_redirects(web: str) -> None:
-    named = web.replace("127.0.0.1", "localhost")
-    outcome = await get(f"{named}/away?to=/echo", follow_redirects=True)
-    assert outcome.result["url"] == f"{named}/echo"
-    assert outcome.result["data"]["headers"]["host"] == named.removeprefix("http://")
+    url = web.replace("127.0.0.1", "localhost")
+    outcome = await get(f"{url}/away?to=/echo", follow_redirects=True)
+    assert outcome.result["url"] == f"{url}/echo"
+    assert outcome.result["data"]["headers"]["host"] == url.removeprefix("http://")

@@ -55,18 +55,18 @@ async def test_no_codec_is_used_because_a_header_names_it(charset: str) -> None:
 async def test_a_charset_with_quadratic_decoding_does_not_block_others() -> None:
     """400 KB of punycode take a minute to decode; nothing else of the process runs meanwhile."""
     body = b"a" * 200_000 + b"-" + b"b" * 200_000
-    began = time.monotonic()
+    started_at = time.monotonic()
     outcome = await call(answering(body, "Content-Type: text/plain; charset=punycode"))
     assert outcome.result["data"] == body.decode()
-    assert time.monotonic() - began < SOON
+    assert time.monotonic() - started_at < SOON
     short, long = (seconds_of_decoding(body[200_000 - half : 200_000 + half]) for half in (5_000, 80_000))
     assert long > 32 * short, "the control: 16 times the text takes far more than 16 times as long"
 
 
 def seconds_of_decoding(body: bytes) -> float:
-    began = time.process_time()
+    started_at = time.process_time()
     body.decode("punycode")
-    return time.process_time() - began
+    return time.process_time() - started_at
 
 
 async def test_an_extended_charset_parameter_is_not_decoded() -> None:
@@ -112,14 +112,14 @@ async def test_a_body_is_unpacked_no_further_than_it_is_read() -> None:
     try:
         with pytest.raises(ConfigError, match="over 16 MB"):
             await call(answering(bomb, "Content-Encoding: gzip"))
-        bounded = tracemalloc.get_traced_memory()[1]
+        bounded_peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.reset_peak()
         async with serving(answering(bomb, "Content-Encoding: gzip")) as url, httpx.AsyncClient() as client:
             assert len((await client.get(url)).content) == 2**27, "the control: httpx unpacks all of it"
-        unbounded = tracemalloc.get_traced_memory()[1]
+        unbounded_peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert bounded < 2**26 < 2**27 < unbounded
+    assert bounded_peak < 2**26 < 2**27 < unbounded_peak
 
 
 @pytest.mark.parametrize(
@@ -233,20 +233,20 @@ async def test_tiny_chunks_leave_others_their_turn() -> None:
 
 
 async def test_the_body_of_a_redirect_is_not_read() -> None:
-    sent = 0
+    sent_bytes = 0
 
     async def endless(writer: asyncio.StreamWriter) -> None:
-        nonlocal sent
+        nonlocal sent_bytes
         writer.write(head(f"Location: {target}", status="302 Found"))
         while True:
             writer.write(bytes(2**16))
             await writer.drain()
-            sent += 2**16
+            sent_bytes += 2**16
 
     async with serving(answering(b"arrived")) as target:
         outcome = await call(endless, follow_redirects=True)
     assert outcome.result["data"] == "arrived"
-    assert sent < 2**25, "no more than what lies in the buffers of the connection"
+    assert sent_bytes < 2**25, "no more than what lies in the buffers of the connection"
 
 
 # ---- JSON ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from .conftest import Context, request
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
-SENT = {
+SENT_HEADERS = {
     "Authorization": "Bearer hush",
     "Cookie": "session=hush",
     "Proxy-Authorization": "Basic hush",
@@ -30,8 +30,8 @@ SENT = {
 SAFE = {"accept": "text/x-own", "accept-language": "no", "user-agent": "own", "accept-encoding": "gzip, deflate"}
 
 
-async def redirected(web: str, to: str, code: int = 307, **config: Any) -> Outcome:
-    call = request("http", "c", url=f"{web}/away", follow_redirects=True, headers=SENT, **config)
+async def follow_redirect(web: str, to: str, code: int = 307, **config: Any) -> Outcome:
+    call = request("http", "c", url=f"{web}/away", follow_redirects=True, headers=SENT_HEADERS, **config)
     call = msgspec.structs.replace(call, key="1/pay/0/a", idempotency_header="X-Call")
     call.config["params"] = {"to": to, "code": code}
     return await TOOL.run(call, Context(c={"type": "api_key", "api_key": "hush", "header_name": "X-Mine"}))
@@ -39,29 +39,31 @@ async def redirected(web: str, to: str, code: int = 307, **config: Any) -> Outco
 
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 async def test_to_another_origin_only_safe_headers_go_along(web: str, code: int) -> None:
-    outcome = await redirected(web, web.replace("127.0.0.1", "localhost") + "/echo", code)
-    arrived = outcome.result["data"]["headers"]
-    assert {name: value for name, value in arrived.items() if name not in ("host", "connection")} == SAFE
+    outcome = await follow_redirect(web, web.replace("127.0.0.1", "localhost") + "/echo", code)
+    received_headers = outcome.result["data"]["headers"]
+    assert {name: value for name, value in received_headers.items() if name not in ("host", "connection")} == SAFE
 
 
 async def test_to_the_same_origin_all_go_along(web: str) -> None:
     """The control, but for Cookie, which httpx sets from the jar of the call."""
-    arrived = (await redirected(web, f"{web}/echo")).result["data"]["headers"]
-    assert {name for name in SENT if name.lower() not in arrived} == {"Cookie"}
-    assert {"x-mine", "x-call"} <= set(arrived)
+    received_headers = (await follow_redirect(web, f"{web}/echo")).result["data"]["headers"]
+    assert {name for name in SENT_HEADERS if name.lower() not in received_headers} == {"Cookie"}
+    assert {"x-mine", "x-call"} <= set(received_headers)
 
 
 async def test_another_port_is_another_origin_and_has_no_cookie_of_the_first(web: str) -> None:
     to_web = f"Location: {web}/echo"
     async with serving(answering(b"", to_web, "Set-Cookie: session=hush; Path=/", status="302 Found")) as other:
         call = request("http", "c", url=other, follow_redirects=True)
-        arrived = (await TOOL.run(call, Context(c={"type": "bearer", "token": "hush"}))).result["data"]["headers"]
-    assert not {"cookie", "authorization"} & set(arrived)
+        received_headers = (await TOOL.run(call, Context(c={"type": "bearer", "token": "hush"}))).result["data"][
+            "headers"
+        ]
+    assert not {"cookie", "authorization"} & set(received_headers)
 
 
 async def test_a_redirect_back_to_the_first_origin_restores_nothing(web: str) -> None:
     away = web.replace("127.0.0.1", "localhost")
-    outcome = await redirected(web, f"{away}/away?to={web}/echo")
+    outcome = await follow_redirect(web, f"{away}/away?to={web}/echo")
     assert outcome.result["url"] == f"{web}/echo"
     assert "hush" not in str(outcome.result["data"]["headers"])
 
@@ -69,22 +71,24 @@ async def test_a_redirect_back_to_the_first_origin_restores_nothing(web: str) ->
 @pytest.mark.parametrize(("code", "method"), [(307, "POST"), (308, "PUT"), (301, "PUT"), (307, "DELETE")])
 async def test_requests_with_a_body_are_not_redirected_to_another_origin(web: str, code: int, method: str) -> None:
     other = web.replace("127.0.0.1", "localhost")
-    with pytest.raises(RefusedError, match=rf"{method} was redirected to another server \({other}\)") as refused:
-        await redirected(web, f"{other}/echo?key=hush", code, method=method, body="hush")
-    assert "hush" not in str(refused.value)
+    with pytest.raises(RefusedError, match=rf"{method} was redirected to another server \({other}\)") as refusal:
+        await follow_redirect(web, f"{other}/echo?key=hush", code, method=method, body="hush")
+    assert "hush" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("code", [301, 302, 303])
 async def test_a_post_that_becomes_a_get_takes_no_body_along(web: str, code: int) -> None:
-    outcome = await redirected(web, web.replace("127.0.0.1", "localhost") + "/echo", code, method="POST", body="hush")
+    outcome = await follow_redirect(
+        web, web.replace("127.0.0.1", "localhost") + "/echo", code, method="POST", body="hush"
+    )
     assert outcome.result["data"]["method"] == "GET"
     assert "hush" not in str(outcome.result["data"])
 
 
 async def test_a_get_with_a_body_takes_none_along(web: str) -> None:
-    outcome = await redirected(web, web.replace("127.0.0.1", "localhost") + "/echo", body="hush")
+    outcome = await follow_redirect(web, web.replace("127.0.0.1", "localhost") + "/echo", body="hush")
     assert outcome.result["data"]["body"] == ""
-    same = await redirected(web, f"{web}/echo", body="hush")
+    same = await follow_redirect(web, f"{web}/echo", body="hush")
     assert same.result["data"]["body"] == "hush", "the control"
 
 

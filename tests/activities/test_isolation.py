@@ -26,16 +26,16 @@ from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
-from .test_python import written
+from .test_python import write_code
 
 PR_GET_DUMPABLE = 3
 HELD = asyncio.run(describe_isolation())
 pytestmark = pytest.mark.skipif("landlock" not in HELD, reason=HELD)
 
 
-async def attacked(code: str, **given: Any) -> str:
+async def run_attack(code: str, **inputs: Any) -> str:
     """The type of the error that a task ends with, or "got through"."""
-    outcome = await TOOL.run(request("python", code=code, input=given, limit=None), Context())
+    outcome = await TOOL.run(request("python", code=code, input=inputs, limit=None), Context())
     return outcome.error.code or outcome.error.message if outcome.error else "got through"
 
 
@@ -48,26 +48,26 @@ def victim() -> Iterator[int]:
         process.kill()
 
 
-TRACED = {"memory", "ptrace", "memory by a call"} if Path("/proc/sys/kernel/yama").exists() else set[str]()
+TRACING_ATTACKS = {"memory", "ptrace", "memory by a call"} if Path("/proc/sys/kernel/yama").exists() else set[str]()
 """What Yama, where there is one, keeps from any process but a parent."""
 
 
 @pytest.mark.parametrize("attack", PROCESSES)
 async def test_a_task_cannot_access_another_process(attack: str, victim: int) -> None:
-    given: dict[str, Any] = {"victim": victim, "address": first_address(victim)}
-    assert await attacked(PROCESSES[attack], **given) in ("PermissionError", "ProcessLookupError")
-    if attack not in TRACED:
-        assert unconfined(PROCESSES[attack], **given) == "got through"
+    inputs: dict[str, Any] = {"victim": victim, "address": first_address(victim)}
+    assert await run_attack(PROCESSES[attack], **inputs) in ("PermissionError", "ProcessLookupError")
+    if attack not in TRACING_ATTACKS:
+        assert unconfined(PROCESSES[attack], **inputs) == "got through"
 
 
 @pytest.mark.parametrize("attack", ["environment", "memory", "ptrace"])
 async def test_a_task_cannot_access_its_supervisor(attack: str) -> None:
-    assert await attacked("victim = os.getppid()\n" + PROCESSES[attack]) == "PermissionError"
+    assert await run_attack("victim = os.getppid()\n" + PROCESSES[attack]) == "PermissionError"
 
 
 async def test_the_worker_itself_is_closed_to_its_own_account() -> None:
     """Also where there is no landlock: /proc/<worker> belongs to root, and no one traces it."""
-    await attacked("result = 1")
+    await run_attack("result = 1")
     assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
     assert unconfined("") == "got through"  # it starts processes as before
 
@@ -80,10 +80,10 @@ async def test_a_task_cannot_access_files_outside_its_folder(
     monkeypatch.chdir(tmp_path)
     secret = tmp_path / "credentials.yaml"
     secret.write_text("pg: {password: secret}")
-    reached = {"secret": str(secret), "folder": str(task_folder)}
-    effect = await attacked(FILES[attack], **reached)
+    inputs = {"secret": str(secret), "folder": str(task_folder)}
+    effect = await run_attack(FILES[attack], **inputs)
     assert effect in ("PermissionError", "OSError", "CalledProcessError")
-    assert unconfined(FILES[attack], **reached) == "got through"
+    assert unconfined(FILES[attack], **inputs) == "got through"
 
 
 OTHERS = ("/root", "/home", "/etc/shadow", "/tmp", "/var/log", "/proc/1/environ", "/dev/mem", str(Path.home()))
@@ -92,7 +92,7 @@ OTHERS = ("/root", "/home", "/etc/shadow", "/tmp", "/var/log", "/proc/1/environ"
 @pytest.mark.parametrize("path", OTHERS)
 async def test_paths_outside_of_the_sandbox_are_not_accessible(path: str) -> None:
     attack = "os.listdir(path) if os.path.isdir(path) else open(path)"
-    assert await attacked(attack, path=path) in ("PermissionError", "FileNotFoundError")
+    assert await run_attack(attack, path=path) in ("PermissionError", "FileNotFoundError")
 
 
 async def test_in_a_project_on_the_import_path_only_modules_are_readable(
@@ -112,11 +112,11 @@ async def test_in_a_project_on_the_import_path_only_modules_are_readable(
 async def test_a_task_cannot_access_the_project_of_the_worker() -> None:
     root = Path(noetl_temporal.__file__).parents[1]
     assert (
-        await attacked("import noetl_activities; assert open(noetl_activities.__file__).read() is not None")
+        await run_attack("import noetl_activities; assert open(noetl_activities.__file__).read() is not None")
         == "got through"
     )
     if (root / "README.md").exists():
-        assert await attacked("open(path)", path=str(root / "README.md")) == "PermissionError"
+        assert await run_attack("open(path)", path=str(root / "README.md")) == "PermissionError"
 
 
 async def test_a_task_that_may_not_open_a_file_learns_which_it_may_open(tmp_path: Path) -> None:
@@ -151,17 +151,17 @@ async def test_named_directories_are_accessible_except_credentials_in_them(
     for file in (secret, data):
         file.write_text("text")
         file.chmod(0o666)
-    named = {"secret": str(secret), "data": str(data), "folder": str(task_folder)}
-    assert await attacked("open(data, 'a').write(open(secret).read())", **named) == "got through"
+    inputs = {"secret": str(secret), "data": str(data), "folder": str(task_folder)}
+    assert await run_attack("open(data, 'a').write(open(secret).read())", **inputs) == "got through"
     monkeypatch.setenv("NOETL_CREDENTIALS", str(secret))
-    assert await attacked("open(data, 'a').write('more')\nassert os.listdir(folder)", **named) == "got through"
+    assert await run_attack("open(data, 'a').write('more')\nassert os.listdir(folder)", **inputs) == "got through"
     for attack in ("open(secret)", "os.rename(secret, data)", "os.rename(data, secret)", "os.link(secret, data + '2')"):
-        assert await attacked(attack, **named) in ("PermissionError", "OSError")
+        assert await run_attack(attack, **inputs) in ("PermissionError", "OSError")
 
 
 async def test_a_task_continues_with_the_files_of_another(task_folder: Path) -> None:
     code = "os.makedirs(folder + '/made', exist_ok=True); open(folder + '/made/file', 'a').write('x')"
-    assert [await attacked(code, folder=str(task_folder)) for _ in range(2)] == ["got through"] * 2
+    assert [await run_attack(code, folder=str(task_folder)) for _ in range(2)] == ["got through"] * 2
     assert (task_folder / "made/file").read_text() == "xx"
 
 
@@ -206,10 +206,10 @@ async def test_its_account_and_its_rights_are_its_own() -> None:
     ],
 )
 async def test_an_attack_uses_only_limited_resources(attack: str, error: str) -> None:
-    assert await attacked(attack) in error.split(" or ")
+    assert await run_attack(attack) in error.split(" or ")
 
 
-COUNTED = pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
+NEEDS_PROCESS_LIMIT = pytest.mark.skipif("a limit on processes" not in HELD.split(";")[0], reason=HELD)
 FEW = 64
 """The limit on processes here: enough to see it hold, and a machine does not notice them."""
 
@@ -237,13 +237,13 @@ for _ in range(2 * limit):
 IN_A_NAMESPACE = LIBC + "libc.unshare(0x10000000)\n"
 
 
-@COUNTED
+@NEEDS_PROCESS_LIMIT
 async def test_its_limit_on_processes_is_set(few_processes: None) -> None:
     code = "import resource\nassert resource.getrlimit(resource.RLIMIT_NPROC) == (limit, limit)"
-    assert await attacked(code, limit=FEW) == "got through"
+    assert await run_attack(code, limit=FEW) == "got through"
 
 
-@COUNTED
+@NEEDS_PROCESS_LIMIT
 @pytest.mark.parametrize("prefix", ["", IN_A_NAMESPACE])
 async def test_its_processes_are_limited_and_end_with_it(prefix: str, few_processes: None) -> None:
     code = f"{prefix}{FORKS}result = [started, os.getcwd()]"
@@ -254,13 +254,13 @@ async def test_its_processes_are_limited_and_end_with_it(prefix: str, few_proces
     assert not working_in(folder)
 
 
-@COUNTED
+@NEEDS_PROCESS_LIMIT
 async def test_all_that_it_has_started_ends_when_its_call_does(task_folder: Path, few_processes: None) -> None:
     code = f"{FORKS}open(file, 'w').write(os.getcwd() + '\\n')\ntime.sleep(600)"
-    given: dict[str, Any] = {"limit": FEW, "file": str(task_folder / "folder")}
-    running = asyncio.create_task(TOOL.run(request("python", code=code, input=given, limit=None), Context()))
+    inputs: dict[str, Any] = {"limit": FEW, "file": str(task_folder / "folder")}
+    running = asyncio.create_task(TOOL.run(request("python", code=code, input=inputs, limit=None), Context()))
     async with asyncio.timeout(60):
-        while not (folder := written(task_folder / "folder").strip()):
+        while not (folder := write_code(task_folder / "folder").strip()):
             await asyncio.sleep(0.1)
         assert len(working_in(folder)) > FEW / 2
         running.cancel()
@@ -293,10 +293,10 @@ HAS_MULTIPATH = Path("/proc/sys/net/mptcp").exists()
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
 @pytest.mark.parametrize("attack", CONNECTS)
 async def test_ports_that_are_not_named_are_not_accessible(attack: str, listening: socket.socket) -> None:
-    given: dict[str, Any] = {"port": listening.getsockname()[1]}
-    assert await attacked(CONNECTS[attack], **given) in ("PermissionError", "OSError")
+    inputs: dict[str, Any] = {"port": listening.getsockname()[1]}
+    assert await run_attack(CONNECTS[attack], **inputs) in ("PermissionError", "OSError")
     if attack != "Multipath TCP" or HAS_MULTIPATH:
-        assert unconfined(CONNECTS[attack], **given) == "got through"
+        assert unconfined(CONNECTS[attack], **inputs) == "got through"
 
 
 @pytest.mark.stack
@@ -304,9 +304,9 @@ async def test_ports_that_are_not_named_are_not_accessible(attack: str, listenin
 async def test_a_task_cannot_access_the_servers_of_the_stack(servers: Addresses) -> None:
     """Temporal's has no login: whoever connects terminates runs."""
     for address in (servers.temporal, servers.postgres.rpartition("@")[2].partition("/")[0]):
-        given: dict[str, Any] = {"port": int(address.rpartition(":")[2])}
-        assert await attacked(CONNECTS["TCP"], **given) == "PermissionError"
-        assert unconfined(CONNECTS["TCP"], **given) == "got through"
+        inputs: dict[str, Any] = {"port": int(address.rpartition(":")[2])}
+        assert await run_attack(CONNECTS["TCP"], **inputs) == "PermissionError"
+        assert unconfined(CONNECTS["TCP"], **inputs) == "got through"
 
 
 @pytest.mark.skipif("TCP ports by list" not in HELD, reason=HELD)
@@ -315,16 +315,16 @@ async def test_a_named_port_is_accessible_unless_it_is_of_the_stack(
 ) -> None:
     port = listening.getsockname()[1]
     monkeypatch.setenv(PORTS_VARIABLE, f"443, {port}")
-    assert await attacked(CONNECTS["TCP"], port=port) == "got through"
+    assert await run_attack(CONNECTS["TCP"], port=port) == "got through"
     monkeypatch.setenv(STACK_PORTS, str(port))
-    assert await attacked(CONNECTS["TCP"], port=port) == "PermissionError"
+    assert await run_attack(CONNECTS["TCP"], port=port) == "PermissionError"
 
 
 @pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
 async def test_a_task_cannot_access_keys_of_the_account() -> None:
     """keyctl's first operation: the id of a keyring."""
     attack = f"{LIBC}failed = libc.syscall({250 if os.uname().machine == 'x86_64' else 219}, 0, -4, 1){FAILING}"
-    assert await attacked(attack) == "PermissionError"
+    assert await run_attack(attack) == "PermissionError"
     assert unconfined(attack) == "got through"
 
 
@@ -337,9 +337,11 @@ async def test_unix_sockets_are_not_accessible(task_folder: Path) -> None:
         server.listen()
         (task_folder / "socket").chmod(0o777)
         attack = "import socket; socket.socket(socket.AF_UNIX).connect(path)"
-        assert await attacked(attack, path=path) == "PermissionError"
+        assert await run_attack(attack, path=path) == "PermissionError"
         assert unconfined(attack, path=path) == "got through"
-    assert await attacked("import asyncio, socket; socket.socketpair(); asyncio.run(asyncio.sleep(0))") == "got through"
+    assert (
+        await run_attack("import asyncio, socket; socket.socketpair(); asyncio.run(asyncio.sleep(0))") == "got through"
+    )
 
 
 DATAGRAMS = "import socket\na, b = socket.socketpair(type=kind)\na.sendto(b'x', path)"
@@ -353,14 +355,14 @@ async def test_a_pair_does_not_send_to_another_unix_socket(kind: int, task_folde
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         server.bind(path)
         (task_folder / "socket").chmod(0o777)
-        assert await attacked(DATAGRAMS, path=path, kind=int(kind)) == "PermissionError"
+        assert await run_attack(DATAGRAMS, path=path, kind=int(kind)) == "PermissionError"
         assert unconfined(DATAGRAMS, path=path, kind=int(kind)) == "got through"
 
 
 @pytest.mark.skipif("sockets by list" not in HELD, reason=HELD)
 async def test_a_task_does_not_listen_on_a_port_that_the_kernel_chooses() -> None:
     attack = "import socket; socket.socket().listen()"
-    assert await attacked(attack) == "PermissionError"
+    assert await run_attack(attack) == "PermissionError"
     assert unconfined(attack) == "got through"
 
 
@@ -379,7 +381,7 @@ def segment() -> Iterator[int]:
 @pytest.mark.skipif("own /dev/shm" not in HELD, reason=HELD)
 @pytest.mark.parametrize("attack", [f"{LIBC}failed = libc.shmget(key, 0, 0){FAILING}", "open('/dev/shm/' + str(key))"])
 async def test_shared_memory_of_the_account_is_not_accessible(attack: str, segment: int) -> None:
-    assert await attacked(attack, key=segment) in ("FileNotFoundError", "PermissionError")
+    assert await run_attack(attack, key=segment) in ("FileNotFoundError", "PermissionError")
     assert unconfined(attack, key=segment) == "got through"
 
 
@@ -397,7 +399,7 @@ assert socket.getaddrinfo("localhost", 443)
 assert ssl.create_default_context()
 tempfile.TemporaryFile().write(b"text")
 """
-    assert await attacked(code) == "got through"
+    assert await run_attack(code) == "got through"
 
 
 async def test_the_active_limits_are_reported_in_one_line() -> None:

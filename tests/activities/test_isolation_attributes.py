@@ -43,11 +43,11 @@ def place() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def outcome_of_change(code: str, place: Path, *, own_mounts: bool, hidden: str = "") -> str:
-    environment = {DIRECTORIES_VARIABLE: str(place / "named"), "NOETL_CREDENTIALS": hidden}
+def outcome_of_change(code: str, place: Path, *, own_mounts: bool, hidden_path: str = "") -> str:
+    environment = {DIRECTORIES_VARIABLE: str(place / "named"), "NOETL_CREDENTIALS": hidden_path}
     call = {
         "code": code,
-        "given": {"secret": str(place / "outside/secret"), "outside": str(place / "outside"), "hidden": hidden},
+        "given": {"secret": str(place / "outside/secret"), "outside": str(place / "outside"), "hidden": hidden_path},
         "folder": str(place / "task"),
         "settings": read_settings(environment),
         "own_mounts": own_mounts,
@@ -60,10 +60,10 @@ def outcome_of_change(code: str, place: Path, *, own_mounts: bool, hidden: str =
 
 def has_own_mounts() -> bool:
     """Whether an account without rights has mounts of its own here."""
-    tried = "import os\nfrom noetl_activities.isolation import accounts, mounts, system\n"
-    tried += f"if not os.getuid(): os.setresuid({UID}, {UID}, {UID})\n"
-    tried += "system.unshare(0x10000000)\nprint(mounts.become_own(), end='')"
-    done = subprocess.run([sys.executable, "-c", tried], capture_output=True, text=True)
+    program = "import os\nfrom noetl_activities.isolation import accounts, mounts, system\n"
+    program += f"if not os.getuid(): os.setresuid({UID}, {UID}, {UID})\n"
+    program += "system.unshare(0x10000000)\nprint(mounts.become_own(), end='')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     return done.stdout == "True"
 
 
@@ -96,10 +96,10 @@ def test_attributes_of_files_outside_stay(change: str, place: Path, own_mounts: 
 def test_control_without_the_sandbox_the_attributes_change(change: str, place: Path) -> None:
     """The same changes by the same account, in a process that nothing confines."""
     before = attributes_below(place)
-    given = {"secret": str(place / "outside/secret"), "outside": str(place / "outside")}
+    inputs = {"secret": str(place / "outside/secret"), "outside": str(place / "outside")}
     code = "import json, os, sys\nos.chdir(sys.argv[1])\nif not os.getuid(): os.setresuid(*[int(sys.argv[2])] * 3)\n"
     code += f"exec({CHANGES[change]!r}, {{'os': os, **json.loads(sys.argv[3])}})"
-    command = [sys.executable, "-c", code, str(place / "task"), str(UID), json.dumps(given)]
+    command = [sys.executable, "-c", code, str(place / "task"), str(UID), json.dumps(inputs)]
     subprocess.run(command, check=True)
     assert attributes_below(place) != before
 
@@ -166,6 +166,9 @@ def test_without_mounts_of_its_own_a_task_writes_files_but_not_their_attributes(
 
 @pytest.mark.parametrize("own_mounts", EITHER)
 def test_files_excluded_from_a_named_directory_keep_their_attributes(own_mounts: bool, place: Path) -> None:
-    hidden = str(place / "named/credentials.yaml")
-    assert outcome_of_change("os.chmod(hidden, 0o666)", place, own_mounts=own_mounts, hidden=hidden) != "got through"
-    assert Path(hidden).stat().st_mode & 0o777 == 0o600
+    hidden_path = str(place / "named/credentials.yaml")
+    assert (
+        outcome_of_change("os.chmod(hidden, 0o666)", place, own_mounts=own_mounts, hidden_path=hidden_path)
+        != "got through"
+    )
+    assert Path(hidden_path).stat().st_mode & 0o777 == 0o600

@@ -21,7 +21,7 @@ def test_default_settings_of_the_sandbox() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "stack", "expected"),
+    ("task_ports", "stack", "expected"),
     [
         ("", "", []),
         ("443, 5000", "", [443, 5000]),
@@ -29,9 +29,13 @@ def test_default_settings_of_the_sandbox() -> None:
         (None, "8080", [53, 80, 443, 8443]),
     ],
 )
-def test_ports_are_those_named_but_never_the_stacks(named: str | None, stack: str, expected: list[int]) -> None:
-    given = {"NOETL_STACK_PORTS": stack} if named is None else {"NOETL_STACK_PORTS": stack, "NOETL_TASK_PORTS": named}
-    assert read_settings(given)["ports"] == expected
+def test_ports_are_those_named_but_never_the_stacks(task_ports: str | None, stack: str, expected: list[int]) -> None:
+    environment = (
+        {"NOETL_STACK_PORTS": stack}
+        if task_ports is None
+        else {"NOETL_STACK_PORTS": stack, "NOETL_TASK_PORTS": task_ports}
+    )
+    assert read_settings(environment)["ports"] == expected
 
 
 def test_paths_are_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,10 +68,14 @@ def test_allowed_paths_exclude_hidden_ones(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "data/link").symlink_to("/")
-    hidden = [str(tmp_path / "data/deep/secret"), str(tmp_path / "home")]
-    allowed = allowed_paths([str(tmp_path / "data"), str(tmp_path / "home/venv"), str(tmp_path / "home")], hidden)
+    hidden_paths_ = [str(tmp_path / "data/deep/secret"), str(tmp_path / "home")]
+    allowed_paths_ = allowed_paths(
+        [str(tmp_path / "data"), str(tmp_path / "home/venv"), str(tmp_path / "home")], hidden_paths_
+    )
     below = sorted(
-        (path.removeprefix(f"{tmp_path}/"), rights) for path, rights in allowed if path.startswith(f"{tmp_path}/")
+        (path.removeprefix(f"{tmp_path}/"), rights)
+        for path, rights in allowed_paths_
+        if path.startswith(f"{tmp_path}/")
     )
     assert below == [
         ("data", LIST),

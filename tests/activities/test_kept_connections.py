@@ -23,7 +23,7 @@ ASLEEP = f"state = 'active' and query = '{SLEEP}'"
 
 
 @pytest.fixture
-async def kept() -> AsyncGenerator[None]:
+async def kept_connections() -> AsyncGenerator[None]:
     async with pooled_connections():
         yield
 
@@ -55,21 +55,21 @@ async def test_each_call_has_a_connection_of_its_own_where_no_worker_serves(cont
     assert await value(context, PID) != await value(context, PID)
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 async def test_the_next_call_has_the_same_connection(context: Context) -> None:
     assert await value(context, PID) == await value(context, PID)
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 async def test_calls_at_the_same_time_have_one_each(context: Context) -> None:
     slow = "select pg_backend_pid() as pid, pg_sleep(0.2)::text as slept"
     results: list[Any] = [answer.result for answer in await asyncio.gather(*(run(context, slow) for _ in range(3)))]
     assert len({result["rows"][0]["pid"] for result in results}) == 3
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 @pytest.mark.parametrize(
-    ("left", "seen", "clean"),
+    ("left", "query", "clean"),
     [
         ("set search_path to nowhere", "select current_setting('search_path') as x", '"$user", public'),
         ("create role kept_guest; set role kept_guest", "select current_user = session_user as x", True),
@@ -83,16 +83,16 @@ async def test_calls_at_the_same_time_have_one_each(context: Context) -> None:
     ],
     ids=["setting", "role", "table", "statement", "lock"],
 )
-async def test_nothing_of_a_call_is_seen_by_the_next(context: Context, left: str, seen: str, clean: Any) -> None:
+async def test_nothing_of_a_call_is_seen_by_the_next(context: Context, left: str, query: str, clean: Any) -> None:
     if "role" in left:
         await run(context, "drop role if exists kept_guest")
     before = await value(context, PID)
     assert (await run(context, left)).status == "ok"
-    assert await value(context, seen) == clean
+    assert await value(context, query) == clean
     assert await value(context, PID) == before
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 @pytest.mark.parametrize("sql", ["select 1/0", "vacuum; begin; select 1"], ids=["failed", "open transaction"])
 async def test_a_connection_in_doubt_is_not_kept(context: Context, sql: str) -> None:
     before = await value(context, PID)
@@ -100,7 +100,7 @@ async def test_a_connection_in_doubt_is_not_kept(context: Context, sql: str) -> 
     assert await value(context, PID) != before
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 async def test_a_cancelled_call_leaves_no_connection(
     context: Context, owner: asyncpg.Connection[asyncpg.Record]
 ) -> None:
@@ -113,7 +113,7 @@ async def test_a_cancelled_call_leaves_no_connection(
     assert await value(context, PID) != pid
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 @pytest.mark.parametrize("trusted", [0.0, 60.0], ids=["asked", "trusted"])
 async def test_a_connection_that_the_server_ended_is_not_used(
     context: Context,
@@ -122,13 +122,13 @@ async def test_a_connection_that_the_server_ended_is_not_used(
     trusted: float,
 ) -> None:
     """One that is trusted is used until this process has noticed, which is some time after the server has ended it."""
-    given = given_back(monkeypatch)
+    returned = given_back(monkeypatch)
     monkeypatch.setattr(postgres_pool, "TRUSTED_SECONDS", trusted)
     pid = await value(context, PID)
     await owner.execute("select pg_terminate_backend($1)", pid)
-    await gone(owner, pid)
+    await wait_until_gone(owner, pid)
     async with asyncio.timeout(30):
-        while trusted and not given[-1].is_closed():
+        while trusted and not returned[-1].is_closed():
             await asyncio.sleep(0.01)
     assert await value(context, PID) != pid
 
@@ -158,7 +158,7 @@ async def is_there(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> bool:
     return bool(await owner.fetchval("select true from pg_stat_activity where pid = $1", pid))
 
 
-async def gone(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> None:
+async def wait_until_gone(owner: asyncpg.Connection[asyncpg.Record], pid: int) -> None:
     async with asyncio.timeout(30):
         while await is_there(owner, pid):
             await asyncio.sleep(0.01)
@@ -171,7 +171,7 @@ async def test_they_are_closed_when_the_worker_ends(
         async with pooled_connections():
             pid = await value(context, PID)
         assert await value(context, PID) == pid
-    await gone(owner, pid)
+    await wait_until_gone(owner, pid)
 
 
 async def test_one_that_is_idle_for_long_is_closed(
@@ -179,10 +179,10 @@ async def test_one_that_is_idle_for_long_is_closed(
 ) -> None:
     monkeypatch.setattr(postgres_pool, "IDLE_SECONDS", 0.05)
     async with pooled_connections():
-        await gone(owner, await value(context, PID))
+        await wait_until_gone(owner, await value(context, PID))
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 async def test_few_idle_ones_are_kept(
     context: Context, owner: asyncpg.Connection[asyncpg.Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +195,7 @@ async def test_few_idle_ones_are_kept(
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.usefixtures("kept")
+@pytest.mark.usefixtures("kept_connections")
 async def test_a_call_waits_while_as_many_are_open_as_may_be(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_pool, "MAX_OPEN", 2)
     slow = "select pg_backend_pid() as pid, pg_sleep(0.05)::text as slept"

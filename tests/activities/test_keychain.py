@@ -74,14 +74,14 @@ class Keepers(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-class Served(Keepers):
+class ServedKeepers(Keepers):
     """Of one test."""
 
 
 @pytest.fixture
 def keepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    Served.requests, Served.fails, Served.expires_in = [], 0, 3600
-    with ThreadingHTTPServer(("127.0.0.1", 0), Served) as server:
+    ServedKeepers.requests, ServedKeepers.fails, ServedKeepers.expires_in = [], 0, 3600
+    with ThreadingHTTPServer(("127.0.0.1", 0), ServedKeepers) as server:
         serving = threading.Thread(target=server.serve_forever, args=(0.01,))
         serving.start()
         monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.1")
@@ -91,8 +91,8 @@ def keepers(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def credentials(file: Path | None = None, /, **environment: Any) -> Credentials:
-    named = {name: text if isinstance(text, str) else json.dumps(text) for name, text in environment.items()}
-    return Credentials(CredentialSource(file, named), KEY)
+    variables = {name: text if isinstance(text, str) else json.dumps(text) for name, text in environment.items()}
+    return Credentials(CredentialSource(file, variables), KEY)
 
 
 def to(kind: str, *path: str | int, name: str = "billing", form: Any = "value", **config: Any) -> str:
@@ -112,8 +112,8 @@ READABLE = {"type": "secret", "token": "t-0123456789", "value": "v-0123456789", 
 async def test_a_value_replaces_its_reference() -> None:
     known_credentials = credentials(NOETL_CREDENTIAL_A=READABLE)
     token, port = to("env", "token", name="a"), to("credential", "port", credential="a")
-    given = {"a": [f"Bearer {token}", token, 7], "b": {"port": port, "text": f"{port}/{token}"}, "c": None}
-    assert await known_credentials.with_secrets(given) == {
+    values = {"a": [f"Bearer {token}", token, 7], "b": {"port": port, "text": f"{port}/{token}"}, "c": None}
+    assert await known_credentials.with_secrets(values) == {
         "a": ["Bearer t-0123456789", "t-0123456789", 7],
         "b": {"port": 5432, "text": "5432/t-0123456789"},
         "c": None,
@@ -219,8 +219,8 @@ async def test_credentials_of_the_worker(tmp_path: Path) -> None:
     file.write_text("auth0: {type: secret, client_secret: c-0123456789}\n")
     known_credentials = credentials(file, NOETL_CREDENTIAL_TEST_SECRET={"type": "secret", "anything": "s-0123456789"})
     assert await read(known_credentials, to("credential", "client_secret", credential="auth0")) == "c-0123456789"
-    mapped = to("secret_manager", "key", provider="env", map={"key": "TEST_SECRET"})
-    assert await read(known_credentials, mapped) == "s-0123456789"
+    mapping = to("secret_manager", "key", provider="env", map={"key": "TEST_SECRET"})
+    assert await read(known_credentials, mapping) == "s-0123456789"
 
 
 async def test_a_static_secret_is_what_the_playbook_says() -> None:
@@ -232,16 +232,16 @@ async def test_secrets_are_read_from_vault(keepers: str) -> None:
     known_credentials = credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root")
     assert await read(known_credentials, to("vault", "token", path="secret/billing")) == "vault-token-1234"
     assert await read(known_credentials, to("vault", "deep", "list", 0, path="secret/data/billing")) == "first-part"
-    mapped = {"a": "secret/billing#port", "b": "secret/one", "token": "secret/billing"}
+    mapping = {"a": "secret/billing#port", "b": "secret/one", "token": "secret/billing"}
     assert [
-        await read(known_credentials, to("secret_manager", name, provider="vault", map=mapped)) for name in mapped
+        await read(known_credentials, to("secret_manager", name, provider="vault", map=mapping)) for name in mapping
     ] == [
         8443,
         "only-value-1234",
         "vault-token-1234",
     ]
     assert await read(known_credentials, to("openbao", "password", path="kv/team/data/mail")) == "team-password-1"
-    assert len(Served.requests) == 3, "a secret is read once"
+    assert len(ServedKeepers.requests) == 3, "a secret is read once"
     assert known_credentials.mask_secrets("vault-token-1234 first-part team-password-1") == "*** *** ***"
 
 
@@ -250,7 +250,7 @@ async def test_vault_by_role(keepers: str) -> None:
     known_credentials = credentials(NOETL_VAULT_ADDRESS=keepers, **role)
     for path in ("secret/billing", "secret/one"):
         await read(known_credentials, to("vault", path=path))
-    assert Served.requests == ["/v1/auth/approle/login", "/v1/secret/data/billing", "/v1/secret/data/one"]
+    assert ServedKeepers.requests == ["/v1/auth/approle/login", "/v1/secret/data/billing", "/v1/secret/data/one"]
 
 
 @pytest.mark.parametrize(
@@ -269,9 +269,9 @@ async def test_vault_by_role(keepers: str) -> None:
 async def test_a_refusal_of_vault_is_an_error(
     keepers: str, environment: dict[str, str], path: str, message: str
 ) -> None:
-    given = {"NOETL_VAULT_ADDRESS": keepers, "NOETL_VAULT_TOKEN": "root", **environment}
+    environment_ = {"NOETL_VAULT_ADDRESS": keepers, "NOETL_VAULT_TOKEN": "root", **environment}
     with pytest.raises(ToolError, match=message):
-        await read(credentials(**given), to("vault", "token", path=path))
+        await read(credentials(**environment_), to("vault", "token", path=path))
 
 
 async def test_a_failed_request_to_vault_is_repeated(keepers: str) -> None:
@@ -279,7 +279,7 @@ async def test_a_failed_request_to_vault_is_repeated(keepers: str) -> None:
         credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root"),
         to("vault", path="secret/one"),
     )
-    Served.fails = 1
+    ServedKeepers.fails = 1
     with pytest.raises(SecretError, match="with status 503") as error:
         await read(credentials_before, reference)
     assert error.value.outcome.error is not None
@@ -308,12 +308,12 @@ async def test_a_token_is_fetched_once_until_it_expires(keepers: str) -> None:
         credentials = Credentials(source, KEY)
         assert await credentials.with_secrets(f"Bearer {reference}") == "Bearer fetched-token-2"
         assert credentials.mask_secrets("fetched-token-2 vault-token-1234") == "*** ***"
-    assert Served.requests == ["/v1/secret/data/billing", "/token"]
+    assert ServedKeepers.requests == ["/v1/secret/data/billing", "/token"]
 
 
 @pytest.mark.parametrize("expires_in", [0, 20, None, "soon"])
 async def test_a_token_that_expires_at_once_is_not_kept(keepers: str, expires_in: Any) -> None:
-    Served.expires_in = expires_in
+    ServedKeepers.expires_in = expires_in
     known_credentials = credentials(NOETL_VAULT_ADDRESS=keepers, NOETL_VAULT_TOKEN="root")
     assert await read(known_credentials, token_of(keepers, "access_token")) == "fetched-token-2"
     assert await read(known_credentials, token_of(keepers, "access_token")) == "fetched-token-3"

@@ -74,8 +74,8 @@ async def ids(place: Place, connection: asyncpg.Connection[asyncpg.Record]) -> l
 
 async def test_a_call_finds_what_it_stored(place: Place) -> None:
     assert await place.find() is None
-    stored = await place.store({"id": 1})
-    assert (stored.rows, stored.is_in_ledger, stored.rival) == (1, True, None)
+    stored_entry = await place.store({"id": 1})
+    assert (stored_entry.rows, stored_entry.is_in_ledger, stored_entry.rival) == (1, True, None)
     outcome = await place.find()
     assert outcome is not None
     assert json.loads(outcome) == json.loads(OUTCOME)
@@ -165,10 +165,10 @@ async def test_a_role_that_may_not_create_it_stores_and_is_warned(
 ) -> None:
     place = Place("postgres", {"table": "t"}, guest)
     for _ in range(2):
-        stored = await place.store({"id": 1})
-        assert (stored.rows, stored.is_in_ledger, stored.duplicate) == (1, False, False)
-        assert stored.warning is not None
-        assert "noetl ledger sql" in stored.warning
+        stored_entry = await place.store({"id": 1})
+        assert (stored_entry.rows, stored_entry.is_in_ledger, stored_entry.duplicate) == (1, False, False)
+        assert stored_entry.warning is not None
+        assert "noetl ledger sql" in stored_entry.warning
     assert await place.find() is None
     assert len([record for record in caplog.records if "noetl_ledger.outcome" in record.getMessage()]) == 1
 

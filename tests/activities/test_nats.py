@@ -42,10 +42,10 @@ class Server:
         await self.stream.add_stream(StreamConfig(self.name, subjects=[self.subject]))
 
     async def run(self, operation: str, auth: Any = "cache", **config: Any) -> Outcome:
-        called = request("nats", auth, operation=operation, **config)
-        return await TOOL.run(msgspec.structs.replace(called, key="42/publish"), self.context)
+        request_ = request("nats", auth, operation=operation, **config)
+        return await TOOL.run(msgspec.structs.replace(request_, key="42/publish"), self.context)
 
-    async def made(self, operation: str, **config: Any) -> Any:
+    async def call(self, operation: str, **config: Any) -> Any:
         outcome = await self.run(operation, bucket=self.bucket, **config)
         assert outcome.error is None
         assert outcome.result["operation"] == operation
@@ -55,9 +55,9 @@ class Server:
 @pytest.fixture
 async def server(nats_address: str) -> AsyncGenerator[Server]:
     client = await nats.connect(nats_address, user=LOGIN["nats_user"], password=LOGIN["nats_password"])
-    made = Server(nats_address, client.jetstream())
-    await made.make()
-    yield made
+    server_ = Server(nats_address, client.jetstream())
+    await server_.make()
+    yield server_
     await client.close()
 
 
@@ -72,63 +72,63 @@ async def server(nats_address: str) -> AsyncGenerator[Server]:
     ],
 )
 async def test_a_stored_value_is_read_back(server: Server, value: Any, expected: Any) -> None:
-    put = await server.made("kv_put", key="tooling/1.a", value=value)
-    assert await server.made("kv_get", key="tooling/1.a") == {**put, "operation": "kv_get", "value": expected}
+    put = await server.call("kv_put", key="tooling/1.a", value=value)
+    assert await server.call("kv_get", key="tooling/1.a") == {**put, "operation": "kv_get", "value": expected}
 
 
 async def test_bytes_are_sent_as_base64(server: Server) -> None:
-    await server.made("kv_put", key="k", value="AP8=", encoding="base64")
-    assert (await server.made("kv_get", key="k"))["value"] == {"base64": "AP8="}
+    await server.call("kv_put", key="k", value="AP8=", encoding="base64")
+    assert (await server.call("kv_get", key="k"))["value"] == {"base64": "AP8="}
 
 
 async def test_keys_are_listed_and_deleted(server: Server) -> None:
-    assert await server.made("kv_keys") == {"operation": "kv_keys", "keys": []}
+    assert await server.call("kv_keys") == {"operation": "kv_keys", "keys": []}
     for key in ("b", "a"):
-        await server.made("kv_put", key=key, value="x")
-    assert (await server.made("kv_keys"))["keys"] == ["a", "b"]
-    assert await server.made("kv_delete", key="a") == {"operation": "kv_delete", "key": "a", "deleted": True}
-    assert (await server.made("kv_keys"))["keys"] == ["b"]
+        await server.call("kv_put", key=key, value="x")
+    assert (await server.call("kv_keys"))["keys"] == ["a", "b"]
+    assert await server.call("kv_delete", key="a") == {"operation": "kv_delete", "key": "a", "deleted": True}
+    assert (await server.call("kv_keys"))["keys"] == ["b"]
 
 
 async def test_a_value_may_have_a_time_to_live(server: Server) -> None:
-    await server.made("kv_put", key="k", value="x", ttl="1")
-    assert (await server.made("kv_get", key="k"))["value"] == "x"
+    await server.call("kv_put", key="k", value="x", ttl="1")
+    assert (await server.call("kv_get", key="k"))["value"] == "x"
     stream = await server.stream.get_last_msg(f"KV_{server.bucket}", f"$KV.{server.bucket}.k")
     assert (stream.headers or {})["Nats-TTL"] == "1"
 
 
 @pytest.mark.parametrize("key", ["missing", "deleted"])
 async def test_a_key_that_is_not_there_is_not_found(server: Server, key: str) -> None:
-    await server.made("kv_put", key="deleted", value="x")
-    await server.made("kv_delete", key="deleted")
+    await server.call("kv_put", key="deleted", value="x")
+    await server.call("kv_delete", key="deleted")
     outcome = await server.run("kv_get", bucket=server.bucket, key=key)
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("not_found", False)
 
 
 async def test_objects_are_stored_and_read(server: Server) -> None:
-    assert (await server.made("object_list"))["objects"] == []
-    put = await server.made("object_put", key="report", value="x" * 300_000)
+    assert (await server.call("object_list"))["objects"] == []
+    put = await server.call("object_put", key="report", value="x" * 300_000)
     assert (put["key"], put["size"]) == ("report", 300_000)
-    assert (await server.made("object_get", key="report"))["value"] == "x" * 300_000
-    assert (await server.made("object_list"))["objects"] == [{"key": "report", "size": 300_000}]
-    await server.made("object_delete", key="report")
-    assert (await server.made("object_list"))["objects"] == []
+    assert (await server.call("object_get", key="report"))["value"] == "x" * 300_000
+    assert (await server.call("object_list"))["objects"] == [{"key": "report", "size": 300_000}]
+    await server.call("object_delete", key="report")
+    assert (await server.call("object_list"))["objects"] == []
 
 
 async def test_a_large_object_is_not_fetched(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_operations, "MAX_OBJECT_BYTES", 1 << 20)
-    await server.made("object_put", key="large", value="x" * (1 << 21))
+    await server.call("object_put", key="large", value="x" * (1 << 21))
     with pytest.raises(ConfigError, match="has 2,097,152 bytes, over 1 MB"):
-        await server.made("object_get", key="large")
+        await server.call("object_get", key="large")
 
 
 async def test_a_message_of_a_call_is_taken_once(server: Server) -> None:
-    sent = [await server.made("js_publish", subject=server.subject, payload={"id": 1}) for _ in range(2)]
-    assert [(answer["sequence"], answer["duplicate"]) for answer in sent] == [(1, False), (1, True)]
-    message = await server.made("js_get_msg", stream=server.name, subject=server.subject)
+    publications = [await server.call("js_publish", subject=server.subject, payload={"id": 1}) for _ in range(2)]
+    assert [(answer["sequence"], answer["duplicate"]) for answer in publications] == [(1, False), (1, True)]
+    message = await server.call("js_get_msg", stream=server.name, subject=server.subject)
     assert (message["payload"], message["sequence"]) == ({"id": 1}, 1)
-    assert (await server.made("js_stream_info", stream=server.name))["messages"] == 1
+    assert (await server.call("js_stream_info", stream=server.name))["messages"] == 1
 
 
 @pytest.mark.parametrize(
@@ -162,9 +162,9 @@ async def test_a_missing_key_or_object_is_not_found(server: Server, operation: s
     ],
 )
 async def test_invalid_calls_are_refused(server: Server, config: dict[str, Any], why: str) -> None:
-    named = {name: server.bucket if value == "BUCKET" else value for name, value in config.items()}
+    config_ = {name: server.bucket if value == "BUCKET" else value for name, value in config.items()}
     with pytest.raises(ConfigError, match=why):
-        await server.run(**named)
+        await server.run(**config_)
 
 
 async def test_a_wrong_password_is_refused_and_not_reported(server: Server) -> None:

@@ -53,11 +53,11 @@ async def test_a_name_that_ctx_cannot_have_is_refused(name: str) -> None:
     assert "is not a variable name" in outcome.error.message
 
 
-@pytest.mark.parametrize("given", ["[]", "{'_passed': 1}", "5", "{'a.b': 1}"])
-async def test_a_forged_report_sets_nothing(given: str) -> None:
-    answer = f"json.dumps(dict(ok=True, result=1, set={given})).encode()"
+@pytest.mark.parametrize("forged_report", ["[]", "{'_passed': 1}", "5", "{'a.b': 1}"])
+async def test_a_forged_report_sets_nothing(forged_report: str) -> None:
+    answer = f"json.dumps(dict(ok=True, result=1, set={forged_report})).encode()"
     outcome = await run(f"import sys\nos.write(int(sys.argv[1]), {answer})\nos._exit(0)")
-    assert (outcome.set, outcome.status) == ({}, "ok" if given == "[]" else "error")
+    assert (outcome.set, outcome.status) == ({}, "ok" if forged_report == "[]" else "error")
 
 
 FETCH = (

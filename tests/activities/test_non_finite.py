@@ -17,7 +17,7 @@ from noetl_temporal.tool_outcome import plain_outcome
 
 from .conftest import Context, request
 
-ONE = "a number of the result is NaN or infinite, which JSON cannot represent: it becomes null"
+ONE_WARNING = "a number of the result is NaN or infinite, which JSON cannot represent: it becomes null"
 TWO = "2 numbers of the result are NaN or infinite, which JSON cannot represent: they become null"
 
 
@@ -25,7 +25,7 @@ TWO = "2 numbers of the result are NaN or infinite, which JSON cannot represent:
     ("value", "expected", "meta"),
     [
         ({"a": [1.5, "nan", None, True]}, {"a": [1.5, "nan", None, True]}, {}),
-        ({"a": math.nan}, {"a": None}, {"warning": ONE}),
+        ({"a": math.nan}, {"a": None}, {"warning": ONE_WARNING}),
         ([[{"a": [math.inf]}], -math.inf, 1e308], [[{"a": [None]}], None, 1e308], {"warning": TWO}),
     ],
 )
@@ -36,9 +36,9 @@ def test_non_finite_numbers_are_replaced_and_counted(value: Any, expected: Any, 
 def test_an_outcome_reports_them_beside_what_its_tool_says() -> None:
     result = {"n": math.nan}
     outcome = plain_outcome(Outcome("ok", result, meta={"stdout": "x"}))
-    assert (outcome["result"], outcome["meta"]) == ({"n": None}, {"stdout": "x", "warning": ONE})
+    assert (outcome["result"], outcome["meta"]) == ({"n": None}, {"stdout": "x", "warning": ONE_WARNING})
     assert math.isnan(result["n"]), "the tool's own value stays as it is"
-    assert plain_outcome(Outcome("ok", math.inf)) == {"status": "ok", "result": None, "meta": {"warning": ONE}}
+    assert plain_outcome(Outcome("ok", math.inf)) == {"status": "ok", "result": None, "meta": {"warning": ONE_WARNING}}
     assert "meta" not in plain_outcome(Outcome("ok", {"n": 1.5}))
 
 
@@ -62,7 +62,7 @@ async def test_several_statements_of_duckdb_count_each_number_once(tmp_path: Pat
     sql = "select 1.5::double as a; select 'nan'::double as a"
     call = request("duckdb", command=sql, database=str(tmp_path / "x.duckdb"))
     outcome = plain_outcome(await duckdb_tool.TOOL.run(call, Context()))
-    assert outcome["meta"]["warning"] == ONE
+    assert outcome["meta"]["warning"] == ONE_WARNING
     assert outcome["result"]["statements"][1]["rows"] == outcome["result"]["rows"] == [{"a": None}]
 
 
@@ -71,7 +71,7 @@ async def test_a_result_of_python() -> None:
     outcome = plain_outcome(
         await python_tool.TOOL.run(request("python", code="result = {'n': float('nan')}"), Context())
     )
-    assert (outcome["result"], outcome["meta"]["warning"]) == ({"n": None}, ONE)
+    assert (outcome["result"], outcome["meta"]["warning"]) == ({"n": None}, ONE_WARNING)
 
 
 @pytest.mark.usefixtures("task_folder")

@@ -26,12 +26,12 @@ ACCOUNT = {
 }
 
 
-def requested(address: str, credential: Mapping[str, Any], **where: str) -> ObjectRequest:
-    return object_request("GET", StoredObject.parse(address), credential, **where)
+def request_to(address: str, credential: Mapping[str, Any], **location: str) -> ObjectRequest:
+    return object_request("GET", StoredObject.parse(address), credential, **location)
 
 
 @pytest.mark.parametrize(
-    ("address", "credential", "where", "begins"),
+    ("address", "credential", "location", "begins"),
     [
         ("s3://b-1/k", {}, {}, "https://s3.us-east-1.amazonaws.com/b-1/k"),
         ("s3://b-1/k", {}, {"region": "eu-west-2"}, "https://s3.eu-west-2.amazonaws.com/b-1/k"),
@@ -42,9 +42,9 @@ def requested(address: str, credential: Mapping[str, Any], **where: str) -> Obje
     ],
 )
 def test_the_credential_says_where_the_store_is(
-    address: str, credential: Mapping[str, Any], where: dict[str, str], begins: str
+    address: str, credential: Mapping[str, Any], location: dict[str, str], begins: str
 ) -> None:
-    assert requested(address, credential, **where).url.startswith(begins)
+    assert request_to(address, credential, **location).url.startswith(begins)
 
 
 def test_the_environment_of_the_process_signs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,16 +52,16 @@ def test_the_environment_of_the_process_signs_nothing(monkeypatch: pytest.Monkey
     monkeypatch.setenv("AWS_SESSION_TOKEN", "of-the-environment")
     monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of-the-environment")
-    url = requested("s3://b-1/k", KEYS).url
+    url = request_to("s3://b-1/k", KEYS).url
     assert url.startswith("https://s3.us-east-1.amazonaws.com/b-1/k?")
     assert f"X-Amz-Credential={KEYS['access_key_id']}" in url
     assert "of-the-environment" not in url
-    assert "X-Amz-Security-Token=mine" in requested("s3://b-1/k", {**KEYS, "session_token": "mine"}).url
+    assert "X-Amz-Security-Token=mine" in request_to("s3://b-1/k", {**KEYS, "session_token": "mine"}).url
 
 
 @pytest.mark.parametrize("credential", [ACCOUNT, {"type": "gcs", "service_account_json": json.dumps(ACCOUNT)}])
 def test_a_service_account_signs_for_google(credential: Mapping[str, Any]) -> None:
-    parts = urlsplit(requested("gs://b-1/a b.py", credential).url)
+    parts = urlsplit(request_to("gs://b-1/a b.py", credential).url)
     query, _, signature = parts.query.partition("&X-Goog-Signature=")
     canonical = "\n".join(("GET", parts.path, query, f"host:{parts.netloc}", "", "host", "UNSIGNED-PAYLOAD"))
     fields = dict(parse_qsl(query))
@@ -85,9 +85,9 @@ def test_a_service_account_signs_for_google(credential: Mapping[str, Any]) -> No
     ],
 )
 def test_a_service_account_that_cannot_sign_is_refused(address: str, credential: Mapping[str, Any], why: str) -> None:
-    with pytest.raises(CredentialError, match=why) as raised:
-        requested(address, credential)
-    assert "n0t-a-key" not in str(raised.value)
+    with pytest.raises(CredentialError, match=why) as failure:
+        request_to(address, credential)
+    assert "n0t-a-key" not in str(failure.value)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,5 +96,5 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("noetl_activities.object_store.find_spec", missing)
     with pytest.raises(ConfigError, match=r"noetl-temporal\[objectstore\]"):
-        requested("s3://b-1/k", KEYS)
-    assert requested("s3://b-1/k", {}).url.endswith("/b-1/k")
+        request_to("s3://b-1/k", KEYS)
+    assert request_to("s3://b-1/k", {}).url.endswith("/b-1/k")

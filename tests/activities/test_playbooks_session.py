@@ -46,7 +46,7 @@ WRONG = {
 }
 MEANING = "SELECT name, setting FROM pg_settings WHERE context = 'user' ORDER BY name"
 
-OWN = (
+OWN_SETTINGS = (
     "application_name",
     "client_encoding",
     "transaction_deferrable",
@@ -86,7 +86,7 @@ async def superuser(servers: Addresses) -> AsyncGenerator[asyncpg.Connection]:
     await connection.close()
 
 
-async def called(servers: Addresses, query: str) -> Json:
+async def call(servers: Addresses, query: str) -> Json:
     context = Context(pg=json.loads(servers.environment()["NOETL_CREDENTIAL_PG_LOCAL"]))
     outcome = await TOOL.run(request("postgres", "pg", query=query), context)
     assert outcome.error is None, outcome.error
@@ -94,16 +94,16 @@ async def called(servers: Addresses, query: str) -> Json:
 
 
 async def test_defaults_of_the_account_change_no_later_call(servers: Addresses, superuser: asyncpg.Connection) -> None:
-    before = await called(servers, MEANING)
-    await called(servers, "; ".join(f"ALTER ROLE playbooks SET {name} = '{value}'" for name, value in WRONG.items()))
+    before = await call(servers, MEANING)
+    await call(servers, "; ".join(f"ALTER ROLE playbooks SET {name} = '{value}'" for name, value in WRONG.items()))
     no_limits = {name: "0" for name in WRONG if name.endswith("_timeout")}
     connection = await asyncpg.connect(servers.playbooks, server_settings=no_limits)
     try:
         assert await connection.fetchval("SHOW bytea_output") == "escape"
     finally:
         await connection.close()
-    assert await called(servers, MEANING) == before
-    await called(servers, "CREATE TABLE works AS SELECT 1 AS one; DROP TABLE works")
+    assert await call(servers, MEANING) == before
+    await call(servers, "CREATE TABLE works AS SELECT 1 AS one; DROP TABLE works")
 
 
 async def test_every_setting_that_gives_a_statement_another_meaning_is_in_the_login(
@@ -114,5 +114,5 @@ async def test_every_setting_that_gives_a_statement_another_meaning_is_in_the_lo
         "SELECT lower(name) FROM pg_settings WHERE context = 'user' AND category ~ "
         "'^(Client Connection Defaults|Version and Platform Compatibility|Connections)'"
     )
-    given = {part.partition("=")[0].lower() for part in SESSION_SETTINGS.split() if part != "-c"}
-    assert {name for (name,) in records} - given - WITHOUT_MEANING - set(OWN) == set()
+    setting_names = {part.partition("=")[0].lower() for part in SESSION_SETTINGS.split() if part != "-c"}
+    assert {name for (name,) in records} - setting_names - WITHOUT_MEANING - set(OWN_SETTINGS) == set()

@@ -37,8 +37,8 @@ def test_a_dsn_is_read(dsn: str, fields: dict[str, str]) -> None:
 def read_by_the_driver(dsn: str) -> tuple[list[Any], Any]:
     """(addresses, parameters), without connecting."""
     parse: Any = vars(connect_utils)["_parse_connect_dsn_and_args"]
-    given = {**dict.fromkeys(inspect.signature(parse).parameters), "dsn": dsn}
-    addresses, parameters = parse(**given)
+    arguments = {**dict.fromkeys(inspect.signature(parse).parameters), "dsn": dsn}
+    addresses, parameters = parse(**arguments)
     return addresses, parameters
 
 
@@ -68,9 +68,9 @@ def test_the_driver_reads_the_same(dsn: str) -> None:
     ],
 )
 def test_an_invalid_dsn_is_reported_by_position(dsn: str, expected: str) -> None:
-    with pytest.raises(DsnError, match=expected) as raised:
+    with pytest.raises(DsnError, match=expected) as failure:
         dsn_fields(dsn)
-    assert "hu" not in str(raised.value)
+    assert "hu" not in str(failure.value)
 
 
 PIECES = st.text("ab1:/@?#&=%[] ,", max_size=8)

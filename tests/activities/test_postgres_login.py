@@ -79,8 +79,8 @@ async def listening(login_request: bytes, tls: ssl.SSLContext | None = None) -> 
 
 async def run(listener: Listener, **fields: Any) -> Outcome:
     login = {"type": "postgres", "db_host": "127.0.0.1", "db_port": listener.port, "db_user": "u", **fields}
-    given = {name: value for name, value in login.items() if value}
-    return await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=given))
+    login_fields = {name: value for name, value in login.items() if value}
+    return await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=login_fields))
 
 
 @pytest.fixture
@@ -241,22 +241,22 @@ async def test_control_the_driver_itself_uses_logins_of_the_worker(own_logins: s
     ],
 )
 async def test_missing_or_wrong_fields_are_reported(fields: dict[str, Any], expected: str) -> None:
-    with pytest.raises(CredentialError, match=expected) as raised:
+    with pytest.raises(CredentialError, match=expected) as failure:
         await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=fields))
-    assert "hush" not in str(raised.value)
-    assert raised.value.__cause__ is None or isinstance(raised.value.__cause__, OSError)
+    assert "hush" not in str(failure.value)
+    assert failure.value.__cause__ is None or isinstance(failure.value.__cause__, OSError)
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "no file", "NUL"])
 def test_only_a_file_is_read_for_authorities(kind: str, tmp_path: Path) -> None:
     """A playbook names it; to read it holds up all of the worker. The calling process is one that can be ended."""
     os.mkfifo(tmp_path / "pipe")
-    named = {"a pipe": str(tmp_path / "pipe"), "a device": "/dev/zero", "a folder": str(tmp_path), "NUL": "a\0b"}
+    files = {"a pipe": str(tmp_path / "pipe"), "a device": "/dev/zero", "a folder": str(tmp_path), "NUL": "a\0b"}
     code = (
         "import sys; from noetl_activities.postgres_tls import tls_attempts\n"
         "tls_attempts('verify-full', sys.argv[1].replace('NUL', '\\0'))"
     )
-    path = named.get(kind, "/nowhere").replace("\0", "NUL")
+    path = files.get(kind, "/nowhere").replace("\0", "NUL")
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=30)
     assert "CredentialError: sslrootcert is not a file with certificates (PEM)" in done.stderr
 
@@ -272,8 +272,8 @@ async def test_a_socket_is_reached_by_a_registered_credential_alone(kind: str, t
         "among hosts": fields | {"db_host": f"localhost,{tmp_path}", "db_port": "1,5432"},
         "alias": {"pg": fields | {"type": "postgres"}},
     }[kind]
-    given: dict[str, Any] = {"query": "select 1"} | (fields if auth is None else {})
-    tool_request = request("postgres", auth, **given)
+    config: dict[str, Any] = {"query": "select 1"} | (fields if auth is None else {})
+    tool_request = request("postgres", auth, **config)
     with pytest.raises(ConfigError, match="cannot connect to a Unix socket"):
         await postgres_tool.TOOL.run(tool_request, Context())
     outcome = await postgres_tool.TOOL.run(request("postgres", "pg", query="select 1"), Context(pg=fields))
@@ -281,7 +281,7 @@ async def test_a_socket_is_reached_by_a_registered_credential_alone(kind: str, t
     assert outcome.error.kind == "connection", "the control: it was looked for"
 
 
-def answered(watch: LoginWatch, *messages: bytes) -> list[str | None]:
+def refusals_of(watch: LoginWatch, *messages: bytes) -> list[str | None]:
     """Byte by byte, as a network may cut them: the last answer to each message."""
     return [[watch.refusal(message[at : at + 1]) for at in range(len(message))][-1] for message in messages]
 
@@ -290,7 +290,7 @@ def test_scram_is_answered_everywhere() -> None:
     watch = LoginWatch(is_private=False)
     going = authentication((11).to_bytes(4, "big") + b"r=nonce,s=c2FsdA==,i=4096")
     final = authentication((12).to_bytes(4, "big") + b"v=proof")
-    assert answered(watch, authentication(SASL), going, final, authentication(bytes(4)), READY) == [None] * 5
+    assert refusals_of(watch, authentication(SASL), going, final, authentication(bytes(4)), READY) == [None] * 5
     assert watch.is_done
 
 
@@ -302,7 +302,7 @@ def test_scram_with_too_many_rounds_is_refused(rounds: str) -> None:
 
 def test_a_password_requested_after_the_login_is_not_sent() -> None:
     watch = LoginWatch(is_private=False)
-    assert answered(watch, authentication(bytes(4))) == [None]
+    assert refusals_of(watch, authentication(bytes(4))) == [None]
     assert "in cleartext" in (watch.refusal(authentication(CLEARTEXT)) or "")
 
 
@@ -314,6 +314,6 @@ def test_a_server_that_is_not_postgres_is_refused_immediately(data: bytes) -> No
 def test_an_endless_login_is_ended() -> None:
     watch = LoginWatch(is_private=True)
     notice = b"N" + struct.pack("!I", 4 + 1000) + bytes(1000)
-    refused = [watch.refusal(notice) for _ in range(MAX_LOGIN_BYTES // len(notice) + 1)]
-    assert "over 64 KB" in (refused[-1] or "")
-    assert refused[:-1] == [None] * (len(refused) - 1)
+    refusals = [watch.refusal(notice) for _ in range(MAX_LOGIN_BYTES // len(notice) + 1)]
+    assert "over 64 KB" in (refusals[-1] or "")
+    assert refusals[:-1] == [None] * (len(refusals) - 1)

@@ -34,7 +34,7 @@ ROW = b"D" + struct.pack("!IhIIIII", 26, 1, 16, 1, 23, 4, 1)
 """The answer to ``select row(1)``."""
 
 
-def nested(levels: int) -> bytes:
+def nested_array(levels: int) -> bytes:
     """A record in a record in a record, as Postgres writes it."""
     headers = (struct.pack("!III", 1, 2249, 12 * inner + 4) for inner in range(levels - 1, -1, -1))
     return b"".join(headers) + bytes(4)
@@ -54,13 +54,13 @@ def exceeds(data: bytes, size: int) -> bool:
 @pytest.mark.parametrize("size", [1, 3, 7, 4096, 2**18, 2**30])
 def test_records_are_counted_in_each_message_however_it_arrives(size: int) -> None:
     small = b"Z\0\0\0\5I" + ROW * 9 + b"1\0\0\0\4"
-    assert exceeds(small + row(nested(2 * MAX_RECORDS)), size)
-    assert exceeds(small + row(nested(2 * MAX_RECORDS)) + small, size)
-    assert not exceeds(row(nested(MAX_RECORDS - 1)) + small + row(nested(MAX_RECORDS - 1)), size)
+    assert exceeds(small + row(nested_array(2 * MAX_RECORDS)), size)
+    assert exceeds(small + row(nested_array(2 * MAX_RECORDS)) + small, size)
+    assert not exceeds(row(nested_array(MAX_RECORDS - 1)) + small + row(nested_array(MAX_RECORDS - 1)), size)
 
 
 def test_many_rows_of_few_records_and_similar_numbers_are_accepted() -> None:
-    assert not exceeds(row(nested(3)) * 50_000, 2**18)
+    assert not exceeds(row(nested_array(3)) * 50_000, 2**18)
     assert not exceeds(row(struct.pack("!I", 2249)) * 50_000, 2**18)
 
 
@@ -69,13 +69,13 @@ def test_an_invalid_message_length_ends_the_scan() -> None:
 
 
 @asynccontextmanager
-async def forging(port: int, forged: bytes) -> AsyncGenerator[int]:
+async def forging(port: int, forged_bytes: bytes) -> AsyncGenerator[int]:
     """The port of a server that is the real one, but for that row."""
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, forges: bool) -> None:
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(2**16):
-                writer.write(data.replace(ROW, forged) if forges else data)
+                writer.write(data.replace(ROW, forged_bytes) if forges else data)
                 await writer.drain()
         writer.close()
 
@@ -100,12 +100,12 @@ async def test_no_response_of_a_server_crashes_the_worker(
     servers: Addresses, levels: int, guard: str, message: str
 ) -> None:
     """The control: without the guard the driver ends the process."""
-    async with forging(servers.postgres_port, row(nested(levels))) as port:
+    async with forging(servers.postgres_port, row(nested_array(levels))) as port:
         login = {"db_host": "127.0.0.1", "db_port": port, "db_user": "playbooks", "db_name": "playbooks"}
         credential = json.dumps({"type": "postgres", "db_password": servers.playbooks_password, **login})
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", CALL_PROGRAM, credential, guard, stdout=asyncio.subprocess.PIPE
         )
-        printed, _ = await asyncio.wait_for(child.communicate(), 60)
-    assert message in printed.decode()
+        output, _ = await asyncio.wait_for(child.communicate(), 60)
+    assert message in output.decode()
     assert child.returncode == (-signal.SIGSEGV if guard == "unguarded" else 0)

@@ -19,12 +19,12 @@ from noetl_activities.python import TOOL
 from .conftest import Context, request
 
 
-async def run(code: str, **given: Any) -> Outcome:
-    return await TOOL.run(request("python", code=code, input=given), Context())
+async def run(code: str, **inputs: Any) -> Outcome:
+    return await TOOL.run(request("python", code=code, input=inputs), Context())
 
 
 @pytest.mark.parametrize(
-    ("code", "given", "expected"),
+    ("code", "inputs", "expected"),
     [
         ("result = {'a': x + 1}", {"x": 1}, {"a": 2}),
         ("def main(a, b=2):\n    return a + b", {"a": 5, "unused": 1}, 7),
@@ -51,8 +51,8 @@ async def run(code: str, **given: Any) -> Outcome:
         ("x = 1", {}, None),
     ],
 )
-async def test_the_three_forms_of_code(code: str, given: dict[str, Any], expected: Any) -> None:
-    outcome = await run(code, **given)
+async def test_the_three_forms_of_code(code: str, inputs: dict[str, Any], expected: Any) -> None:
+    outcome = await run(code, **inputs)
     assert outcome.error is None
     assert outcome.result == expected
 
@@ -77,17 +77,17 @@ async def test_an_exception_is_reported_with_the_line_of_the_code(code: str, typ
     assert "python_child" not in outcome.py["traceback"]
 
 
-async def logged(code: str) -> list[str]:
+async def log_of(code: str) -> list[str]:
     """The lines that the log has of a failed call."""
     context = Context()
     outcome = await TOOL.run(request("python", code=code), context)
-    text = "".join(text for stream, text in context.printed if stream == "stderr")
+    text = "".join(text for stream, text in context.output_lines if stream == "stderr")
     assert outcome.py is not None
     assert outcome.py["traceback"] == text
     return text.splitlines()
 
 
-CHAINED = """
+CHAINED_ERRORS = """
 def read(text):
     return int(text)
 try:
@@ -98,7 +98,7 @@ except ValueError as error:
 
 
 async def test_the_log_has_the_traceback_with_the_cause_of_an_exception() -> None:
-    lines = [line for line in await logged(CHAINED) if "^" not in line]
+    lines = [line for line in await log_of(CHAINED_ERRORS) if "^" not in line]
     assert lines == [
         "Traceback (most recent call last):",
         '  File "<python task>", line 5, in <module>',
@@ -127,22 +127,22 @@ async def test_the_log_has_the_traceback_with_the_cause_of_an_exception() -> Non
     ],
 )
 async def test_a_traceback_begins_in_the_code_and_continues_into_libraries(code: str, parts: list[str]) -> None:
-    lines = await logged(code)
+    lines = await log_of(code)
     text = "\n".join(lines)
     assert "python_child" not in text
     assert [part for part in parts if part not in text] == []
 
 
 async def test_the_traceback_of_a_deep_recursion_is_short() -> None:
-    assert len(await logged("def f(n): return f(n + 1)\nf(0)")) < 30
+    assert len(await log_of("def f(n): return f(n + 1)\nf(0)")) < 30
 
 
 async def test_a_report_that_the_code_forges_logs_no_traceback() -> None:
     context = Context()
     answer = b'{"ok": true, "result": 1, "traceback": 5}'
-    forged = f"import os, sys\nos.write(int(sys.argv[1]), {answer!r})\nos._exit(0)"
-    assert (await TOOL.run(request("python", code=forged), context)).result == 1
-    assert context.printed == []
+    forged_program = f"import os, sys\nos.write(int(sys.argv[1]), {answer!r})\nos._exit(0)"
+    assert (await TOOL.run(request("python", code=forged_program), context)).result == 1
+    assert context.output_lines == []
 
 
 WRITES_NO_JSON = """
@@ -170,7 +170,9 @@ async def test_a_result_that_is_not_a_json_value_is_an_error_with_its_path_and_t
     assert "not a JSON value: return its text" in outcome.error.message
 
 
-WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\ndef main(*args, **named): return named"
+WRAPPED_FUNCTION = (
+    "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\ndef main(*args, **named): return named"
+)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ WRAPPED = "import functools\ndef plain(a, b=2): ...\n@functools.wraps(plain)\nde
         ("def main(a, /, b, *, c=3, d=4, **rest):\n    return [a, b, c, d, rest]", [1, 2, 3, 5, {"a": 1, "e": 6}]),
         ("def main(a, b, *args, d):\n    local = 7\n    return [a, b, len(args), d]", [1, 2, 0, 5]),
         ("class main:\n    def __new__(cls, a, x=9): return [a, x]", [1, 9]),
-        (WRAPPED, {"a": 1, "b": 2}),
+        (WRAPPED_FUNCTION, {"a": 1, "b": 2}),
     ],
 )
 async def test_the_arguments_of_main(code: str, expected: Any) -> None:
@@ -198,8 +200,10 @@ async def test_a_single_parameter_that_nothing_is_given_for_is_the_context(param
 
 @pytest.mark.parametrize("form", ["result = {}", "def main(): return {}", "async def main(a=1): return {} if a else 0"])
 async def test_the_process_imports_only_what_every_call_needs(form: str) -> None:
-    loaded = "sorted({'ast', 'inspect', 'typing', 'importlib', 'socket', 'traceback', 'pathlib'} & set(sys.modules))"
-    outcome = await run(f"import sys\nfound = {loaded}\n{form.format('found')}")
+    loaded_modules = (
+        "sorted({'ast', 'inspect', 'typing', 'importlib', 'socket', 'traceback', 'pathlib'} & set(sys.modules))"
+    )
+    outcome = await run(f"import sys\nfound = {loaded_modules}\n{form.format('found')}")
     assert outcome.result == []
 
 
@@ -328,16 +332,16 @@ async def test_cancellation_kills_it_and_what_it_started(task_folder: Path) -> N
     )
     running = asyncio.create_task(run(code))
     async with asyncio.timeout(30):
-        while not written(pids):
+        while not write_code(pids):
             await asyncio.sleep(0.02)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        while is_running(int(written(pids))):
+        while is_running(int(write_code(pids))):
             await asyncio.sleep(0.02)
 
 
-def written(file: Path) -> str:
+def write_code(file: Path) -> str:
     text = file.read_text() if file.exists() else ""
     return text if text.endswith("\n") else ""
 

@@ -34,7 +34,7 @@ h q[0];
 cx q[0], q[1];
 measure q -> c;
 """
-TURNED = """
+TURNED_CIRCUIT = """
 OPENQASM 3.0;
 include "stdgates.inc";
 input float[64] theta;
@@ -47,8 +47,8 @@ PI = 3.141592653589793
 
 
 async def run(circuit: str, auth: Any = None, **config: Any) -> Outcome:
-    called: dict[str, Any] = {"backend": "fake_manila", "circuit": circuit, "seed": 7, "shots": 200, **config}
-    return await TOOL.run(request("quantum", auth, **called), Context(ibm={"type": "ibm_quantum", "token": "t0ken"}))
+    config_: dict[str, Any] = {"backend": "fake_manila", "circuit": circuit, "seed": 7, "shots": 200, **config}
+    return await TOOL.run(request("quantum", auth, **config_), Context(ibm={"type": "ibm_quantum", "token": "t0ken"}))
 
 
 @pytest.mark.parametrize("circuit", [BELL, OLD_BELL])
@@ -73,7 +73,7 @@ async def test_a_seed_makes_it_repeatable() -> None:
 
 @pytest.mark.parametrize("params", [{"theta": PI}, [PI], {"theta": str(PI)}])
 async def test_parameters_are_bound(params: Any) -> None:
-    counts = (await run(TURNED, params=params)).result["counts"]
+    counts = (await run(TURNED_CIRCUIT, params=params)).result["counts"]
     assert counts["1"] > 150
 
 
@@ -89,12 +89,12 @@ async def test_the_name_of_a_model_may_be_that_of_its_machine() -> None:
         ("nonsense", {}, "the circuit cannot be read"),
         ('OPENQASM 2.0; include "qelib1.inc"; qreg q[1]; h q[0];', {}, "the circuit measures nothing"),
         (BELL.replace("[2]", "[9]"), {}, "the circuit does not fit on fake_manila"),
-        (TURNED, {}, "the circuit has the parameters theta; params has none"),
-        (TURNED, {"params": [1, 2]}, "params has 2 values"),
-        (TURNED, {"params": {"phi": 1}}, "params has phi"),
+        (TURNED_CIRCUIT, {}, "the circuit has the parameters theta; params has none"),
+        (TURNED_CIRCUIT, {"params": [1, 2]}, "params has 2 values"),
+        (TURNED_CIRCUIT, {"params": {"phi": 1}}, "params has phi"),
         (BELL, {"params": {"phi": 1}}, "the circuit has the parameters none"),
-        (TURNED, {"params": {"theta": "pi"}}, "params has 'pi': the value of a parameter is a number"),
-        (TURNED, {"params": "theta"}, "params must be a mapping"),
+        (TURNED_CIRCUIT, {"params": {"theta": "pi"}}, "params has 'pi': the value of a parameter is a number"),
+        (TURNED_CIRCUIT, {"params": "theta"}, "params must be a mapping"),
         (BELL, {"shots": -1}, "shots is -1: write a whole number from 1 to 10,000,000"),
         (BELL, {"shots": 1.5}, "shots is 1.5"),
         (BELL, {"seed": -1}, "seed is -1"),
@@ -118,9 +118,9 @@ def secret(tmp_path: Path) -> Path:
 
 
 async def test_a_circuit_reads_no_files_of_the_worker(secret: Path) -> None:
-    with pytest.raises(ConfigError) as raised:
+    with pytest.raises(ConfigError) as failure:
         await run(f'OPENQASM 2.0; include "{secret}"; qreg q[1]; creg c[1]; measure q -> c;')
-    assert "hush_hush_token" not in str(raised.value)
+    assert "hush_hush_token" not in str(failure.value)
 
 
 async def test_ibm_needs_a_credential() -> None:
@@ -139,10 +139,10 @@ async def test_without_qiskit_the_call_names_the_package_to_install(monkeypatch:
 
 
 async def test_a_cancelled_call_ends_its_process() -> None:
-    many = asyncio.create_task(run(BELL, shots=10_000_000))
+    long_call = asyncio.create_task(run(BELL, shots=10_000_000))
     await asyncio.sleep(2)
     started = time.monotonic()
-    many.cancel()
+    long_call.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await many
+        await long_call
     assert time.monotonic() - started < 5

@@ -19,7 +19,7 @@ from tests.object_store import BUCKET, KEYS, PUBLIC, TOKEN, ObjectStore
 NONE: Mapping[str, Any] = {}
 
 
-async def fetched(url: str, seconds: float = 10.0, headers: tuple[tuple[str, str], ...] = ()) -> bytes:
+async def fetch(url: str, seconds: float = 10.0, headers: tuple[tuple[str, str], ...] = ()) -> bytes:
     return await asyncio.to_thread(fetch_script, Download(url, headers, seconds), source_of(NONE))
 
 
@@ -30,16 +30,16 @@ def source_of(credential: Mapping[str, Any]) -> CredentialSource:
 
 async def from_store(object_store: ObjectStore, url: str, credential: Mapping[str, Any], endpoint: str = "") -> bytes:
     """Fetch with a credential that names the store's address, or without one from ``endpoint``."""
-    named = {**credential, "endpoint": object_store.url} if credential else credential
+    credential_ = {**credential, "endpoint": object_store.url} if credential else credential
     download = Download(url, auth="store" if credential else "", endpoint=endpoint)
-    return await asyncio.to_thread(fetch_script, download, source_of(named))
+    return await asyncio.to_thread(fetch_script, download, source_of(credential_))
 
 
 @pytest.mark.usefixtures("loopback")
 async def test_the_body_of_the_response_is_the_script(web: str) -> None:
-    assert await fetched(f"{web}/data/text") == b"plain"
-    assert b'"x-key":"k"' in await fetched(f"{web}/echo", headers=(("X-Key", "k"),))
-    assert await fetched(f"{web}/away?to=/data/text") == b"plain"
+    assert await fetch(f"{web}/data/text") == b"plain"
+    assert b'"x-key":"k"' in await fetch(f"{web}/echo", headers=(("X-Key", "k"),))
+    assert await fetch(f"{web}/away?to=/data/text") == b"plain"
 
 
 @pytest.mark.usefixtures("loopback")
@@ -54,20 +54,20 @@ async def test_the_body_of_the_response_is_the_script(web: str) -> None:
     ],
 )
 async def test_responses_that_are_not_scripts_are_reported(web: str, path: str, why: str) -> None:
-    with pytest.raises(ScriptError, match=re.escape(why)) as raised:
-        await fetched(f"{web}{path}")
-    assert "secret" not in str(raised.value)
+    with pytest.raises(ScriptError, match=re.escape(why)) as failure:
+        await fetch(f"{web}{path}")
+    assert "secret" not in str(failure.value)
 
 
 @pytest.mark.usefixtures("loopback")
 async def test_a_slow_server_gains_nothing(web: str) -> None:
     with pytest.raises(ScriptError, match=r"no complete response after 0.3 s"):
-        await fetched(f"{web}/slow", seconds=0.3)
+        await fetch(f"{web}/slow", seconds=0.3)
 
 
 async def test_an_address_that_is_not_public_is_refused(web: str) -> None:
     with pytest.raises(ScriptError, match="is not a public address"):
-        await fetched(f"{web}/data/text")
+        await fetch(f"{web}/data/text")
 
 
 @pytest.mark.usefixtures("loopback")
@@ -90,8 +90,8 @@ async def test_http_takes_a_credential(web: str) -> None:
 async def test_an_object_is_fetched_with_a_credential(
     object_store: ObjectStore, scheme: str, credential: Mapping[str, Any]
 ) -> None:
-    for key, quoted in (("jobs/a.py", "jobs/a.py"), ("a b/ü+%?&=.py", "a%20b/%C3%BC%2B%25%3F%26%3D.py")):
-        object_store.store(quoted, key.encode())
+    for key, quoted_key in (("jobs/a.py", "jobs/a.py"), ("a b/ü+%?&=.py", "a%20b/%C3%BC%2B%25%3F%26%3D.py")):
+        object_store.store(quoted_key, key.encode())
         assert await from_store(object_store, f"{scheme}://{BUCKET}/{key}", credential) == key.encode()
 
 
@@ -125,17 +125,17 @@ async def test_a_public_object_needs_no_credential(object_store: ObjectStore) ->
 async def test_an_object_that_cannot_be_fetched_is_refused(
     object_store: ObjectStore, url: str, credential: Mapping[str, Any], why: str
 ) -> None:
-    with pytest.raises(ScriptError, match=re.escape(why)) as raised:
+    with pytest.raises(ScriptError, match=re.escape(why)) as failure:
         await from_store(object_store, url, credential)
-    message = f"{raised.value} {raised.value.hint}"
-    for hidden in (KEYS["access_key_id"], KEYS["secret_access_key"], "wr0ng", "t0ken", "Signature="):
-        assert hidden not in message
+    message = f"{failure.value} {failure.value.hint}"
+    for secret in (KEYS["access_key_id"], KEYS["secret_access_key"], "wr0ng", "t0ken", "Signature="):
+        assert secret not in message
 
 
 async def test_a_store_that_is_not_public_is_refused(object_store: ObjectStore) -> None:
-    with pytest.raises(ScriptError, match="is not a public address") as raised:
+    with pytest.raises(ScriptError, match="is not a public address") as failure:
         await from_store(object_store, f"s3://{BUCKET}/a.py", {"type": "s3", **KEYS})
-    assert "set NOETL_HTTP_ALLOW there" in raised.value.hint
+    assert "set NOETL_HTTP_ALLOW there" in failure.value.hint
 
 
 @pytest.mark.usefixtures("loopback")
@@ -146,6 +146,6 @@ async def test_an_endpoint_that_is_not_an_address_is_refused(object_store: Objec
 
 
 async def test_a_credential_that_is_missing_is_one_of_the_process_that_submits() -> None:
-    with pytest.raises(ScriptError, match="no credential 'backup'") as raised:
+    with pytest.raises(ScriptError, match="no credential 'backup'") as failure:
         await asyncio.to_thread(fetch_script, Download("s3://b-1/a.py", auth="backup"), source_of(NONE))
-    assert "with the credentials of that process" in raised.value.hint
+    assert "with the credentials of that process" in failure.value.hint

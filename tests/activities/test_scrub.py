@@ -56,8 +56,8 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("name", SPELLINGS)
 def test_a_secret_is_found_in_each_spelling(name: str) -> None:
-    spelled = SPELLINGS[name](SECRET)
-    left = scrub(f"before {spelled} after", {SECRET})
+    spelling = SPELLINGS[name](SECRET)
+    left = scrub(f"before {spelling} after", {SECRET})
     assert MASK in left
     assert left.startswith("before ")
     assert left.endswith(" after")
@@ -70,15 +70,15 @@ def test_a_secret_is_found_in_each_spelling(name: str) -> None:
 @pytest.mark.parametrize("after", [0, 1, 5])
 def test_a_secret_is_found_in_base64_at_any_offset(before: int, after: int, encoding: str, altchars: bytes) -> None:
     raw = b"u" * before + SECRET.encode(encoding) + b"x" * after
-    encoded = base64.b64encode(raw, altchars).decode()
-    for text in (encoded, encoded.rstrip("="), quote(encoded, safe="")):
+    encoded_secret = base64.b64encode(raw, altchars).decode()
+    for text in (encoded_secret, encoded_secret.rstrip("="), quote(encoded_secret, safe="")):
         left = scrub(f"Basic {text}", {SECRET})
         assert MASK in left
-        known = {text for start in range(3) for text in _decoded(left.replace(MASK, "")[6 + start :])}
-        assert not any(SECRET[:6].encode(encoding) in text for text in known)
+        decoded_texts = {text for start in range(3) for text in _decode(left.replace(MASK, "")[6 + start :])}
+        assert not any(SECRET[:6].encode(encoding) in text for text in decoded_texts)
 
 
-def _decoded(text: str) -> list[bytes]:
+def _decode(text: str) -> list[bytes]:
     plain = text.translate(str.maketrans("-_", "+/"))
     return [base64.b64decode(plain[: len(plain) // 4 * 4])] if plain.isascii() and "%" not in plain else []
 
@@ -90,8 +90,8 @@ def test_each_basic_header_of_a_short_password_is_found() -> None:
 
 @given(st.text(min_size=4, max_size=40), st.text(max_size=20), st.text(max_size=20))
 def test_any_secret_is_found(secret: str, before: str, after: str) -> None:
-    for spelled in (secret, secret.swapcase() if secret.isascii() else secret, json.dumps(secret)[1:-1]):
-        assert MASK in scrub(before + spelled + after, {secret})
+    for spelling in (secret, secret.swapcase() if secret.isascii() else secret, json.dumps(secret)[1:-1]):
+        assert MASK in scrub(before + spelling + after, {secret})
 
 
 SAMPLES = st.text("%&\\u00123456789abcdefx;#+ ", max_size=60)
@@ -124,7 +124,7 @@ def test_numbers_and_keys() -> None:
     assert scrub({"pin": 4711, "port": 5432, "x4711": 0}, {"4711"}) == {"pin": MASK, "port": 5432, f"x{MASK}": 0}
 
 
-def nested(depth: int, leaf: Any) -> Any:
+def nest(depth: int, leaf: Any) -> Any:
     for number in range(depth):
         leaf = [leaf] if number % 2 else {"a": leaf}
     return leaf
@@ -132,7 +132,7 @@ def nested(depth: int, leaf: Any) -> Any:
 
 @pytest.mark.parametrize("depth", [700, 100_000])
 def test_json_of_any_depth_is_scrubbed(depth: int) -> None:
-    left: Any = scrub(nested(depth, SECRET), {SECRET})
+    left: Any = scrub(nest(depth, SECRET), {SECRET})
     while not isinstance(left, str):
         left = left["a" if "a" in left else 0]
     assert left == MASK
@@ -146,12 +146,12 @@ def test_a_text_of_nothing_but_escapes_is_masked_whole() -> None:
 
 def seconds(work: Callable[[], object]) -> float:
     """Of this thread, whatever else the machine does; the least of three."""
-    measured: list[float] = []
+    durations: list[float] = []
     for _ in range(3):
-        begun = time.thread_time()
+        started_at = time.thread_time()
         work()
-        measured.append(time.thread_time() - begun)
-    return min(measured)
+        durations.append(time.thread_time() - started_at)
+    return min(durations)
 
 
 @pytest.mark.parametrize("piece", ["some text ", "%41", "\\", "&#1;", "Tr0ub4dor", "aaaaaaaa", "%%25\\u0025"])
@@ -165,20 +165,20 @@ def test_the_work_is_linear_in_the_text(piece: str) -> None:
 
 def test_many_secrets_cost_little_more_than_one() -> None:
     text = "The quick brown fox jumps over the lazy dog. " * 20_000
-    many = {f"{number:02}-secret-{number}" for number in range(64)}
-    scrub("", many)  # the pattern is made once
-    assert seconds(lambda: scrub(text, many)) < 10 * seconds(lambda: scrub(text, {SECRET}))
+    many_secrets = {f"{number:02}-secret-{number}" for number in range(64)}
+    scrub("", many_secrets)  # the pattern is made once
+    assert seconds(lambda: scrub(text, many_secrets)) < 10 * seconds(lambda: scrub(text, {SECRET}))
 
 
 @pytest.mark.parametrize("name", ["plain", "percent, of all", "JSON in JSON", "hexadecimal"])
 def test_truncation_never_leaves_half_a_secret(name: str) -> None:
-    spelled = SPELLINGS[name](SECRET)
-    text = f"{'.' * 10}{spelled}{'.' * 10}"
+    spelling = SPELLINGS[name](SECRET)
+    text = f"{'.' * 10}{spelling}{'.' * 10}"
     for limit in range(len(text) + 1):
         left = truncate(text, limit, {SECRET})
         assert left.replace(MASK, "").replace(".", "").strip('"{}\\: a') == "", (limit, left)
         assert len(left) <= limit + len(MASK)
-    assert len(spelled) < TRUNCATION_MARGIN
+    assert len(spelling) < TRUNCATION_MARGIN
 
 
 def test_control_a_truncation_before_the_mask_leaves_half_a_secret() -> None:

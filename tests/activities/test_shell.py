@@ -26,7 +26,7 @@ async def run(*cmds: Any, auth: Any = None, **config: Any) -> Outcome:
     return await TOOL.run(request("shell", auth, cmds=list(cmds), **config), context)
 
 
-async def printed(*cmds: str, **config: Any) -> str:
+async def output_of(*cmds: str, **config: Any) -> str:
     outcome = await run(*cmds, **config)
     assert outcome.error is None
     return str(outcome.result["stdout"])
@@ -46,7 +46,7 @@ async def test_a_text_is_one_script(config: Any) -> None:
 
 
 async def test_each_command_of_a_list_has_a_shell_of_its_own_and_all_one_folder() -> None:
-    assert await printed("A=1; cd /; touch $HOME/made", 'echo "a=$A"; ls') == "a=\nmade\n"
+    assert await output_of("A=1; cd /; touch $HOME/made", 'echo "a=$A"; ls') == "a=\nmade\n"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ async def test_it_is_bash(command: str, expected: str) -> None:
 
 
 async def test_another_shell_may_be_named() -> None:
-    assert await printed('echo "bash: $BASH_VERSION"', shell="sh") == "bash: \n"
+    assert await output_of('echo "bash: $BASH_VERSION"', shell="sh") == "bash: \n"
 
 
 # ---- failures --------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ async def test_a_wrong_call_is_refused_without_its_values(config: Any, message: 
 
 async def test_the_longest_texts_are_passed() -> None:
     command = "echo ${#A};#"
-    output = await printed(command + "#" * (MAX_TEXT_BYTES - len(command)), env={"A": "x" * (MAX_TEXT_BYTES - 2)})
+    output = await output_of(command + "#" * (MAX_TEXT_BYTES - len(command)), env={"A": "x" * (MAX_TEXT_BYTES - 2)})
     assert output == f"{MAX_TEXT_BYTES - 2}\n"
 
 
@@ -162,13 +162,13 @@ async def test_a_shell_that_is_not_installed_is_reported(monkeypatch: pytest.Mon
 
 
 async def test_values_reach_commands_as_variables_and_are_never_run() -> None:
-    given = {"name": "$(touch made); '\"\n `id`", "list": [1, {"a": None}], "none": None, "yes": True, "n": 1.5}
-    output = await printed('printf "%s|" "$name" "$list" "$none" "$yes" "$n"; ls', input=given)
-    assert output == f"{given['name']}|{json.dumps(given['list'])}||true|1.5|"
+    inputs = {"name": "$(touch made); '\"\n `id`", "list": [1, {"a": None}], "none": None, "yes": True, "n": 1.5}
+    output = await output_of('printf "%s|" "$name" "$list" "$none" "$yes" "$n"; ls', input=inputs)
+    assert output == f"{inputs['name']}|{json.dumps(inputs['list'])}||true|1.5|"
 
 
 async def test_env_comes_before_input_and_both_before_the_credential() -> None:
-    output = await printed(
+    output = await output_of(
         "echo $TOKEN $A $B", auth="api", input={"A": "input", "B": "input", "TOKEN": "own"}, env={"B": "env"}
     )
     assert output == "own input env\n"
@@ -176,25 +176,25 @@ async def test_env_comes_before_input_and_both_before_the_credential() -> None:
 
 async def test_nothing_of_the_worker_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_CREDENTIAL_PG", "hidden")
-    names = {line.partition("=")[0] for line in (await printed("env")).splitlines()}
+    names = {line.partition("=")[0] for line in (await output_of("env")).splitlines()}
     assert "PATH" in names
     assert not [name for name in names if name.startswith("NOETL")]
 
 
 async def test_a_credential_is_in_the_environment() -> None:
-    assert await printed('test "$TOKEN" = hush-hush-token && env | grep -c hush', auth="api") == "1\n"
+    assert await output_of('test "$TOKEN" = hush-hush-token && env | grep -c hush', auth="api") == "1\n"
     with pytest.raises(CredentialError):
         await run("env", auth="unknown")
 
 
 async def test_it_works_in_a_folder_of_its_own_that_is_gone_afterwards() -> None:
-    folder = await printed("pwd > $TMPDIR/f; mkdir -p a/b; touch a/b/c; cat f")
+    folder = await output_of("pwd > $TMPDIR/f; mkdir -p a/b; touch a/b/c; cat f")
     assert "noetl-task-" in folder
     assert not exists(folder.strip())
 
 
 async def test_it_works_in_another_folder(task_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert await printed("echo x > here; pwd", cwd=str(task_folder)) == f"{task_folder}\n"
+    assert await output_of("echo x > here; pwd", cwd=str(task_folder)) == f"{task_folder}\n"
     assert (task_folder / "here").read_text() == "x\n"
 
 

@@ -20,7 +20,7 @@ from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.value_store import ValueStore
 
 from .conftest import Context, request
-from .test_python import is_running, written
+from .test_python import is_running, write_code
 
 WORKER = """
 import asyncio, sys
@@ -52,7 +52,7 @@ def pids(task_folder: Path) -> Iterator[Path]:
 
 
 def started_by(file: Path) -> list[int]:
-    return [int(pid) for pid in written(file).split()]
+    return [int(pid) for pid in write_code(file).split()]
 
 
 async def all_started(file: Path) -> list[int]:
@@ -62,7 +62,7 @@ async def all_started(file: Path) -> list[int]:
     return started_by(file)
 
 
-async def gone(expected: list[int]) -> None:
+async def wait_until_gone(expected: list[int]) -> None:
     async with asyncio.timeout(30):
         while any(is_running(pid) for pid in expected):
             await asyncio.sleep(0.02)
@@ -71,7 +71,7 @@ async def gone(expected: list[int]) -> None:
 async def test_processes_left_behind_end_with_the_call(pids: Path) -> None:
     outcome = await TOOL.run(request("shell", cmds=[STARTS.format(file=pids), "echo done"]), Context())
     assert outcome.result == {"exit_code": 0, "stdout": "done\n", "stderr": ""}
-    await gone(started_by(pids))
+    await wait_until_gone(started_by(pids))
     assert len(started_by(pids)) == 4
 
 
@@ -83,14 +83,14 @@ async def test_a_cancel_ends_all_processes(pids: Path, then: str) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await gone(processes)
+    await wait_until_gone(processes)
 
 
 async def test_nothing_outlives_commands_that_kill_what_guards_them(pids: Path) -> None:
     commands = STARTS.format(file=pids) + "kill -9 $PPID; sleep 600"
     await asyncio.wait_for(TOOL.run(request("shell", cmds=commands), Context()), 60)
     assert len(started_by(pids)) == 4
-    await gone(started_by(pids))
+    await wait_until_gone(started_by(pids))
 
 
 async def test_a_timeout_ends_all_processes(pids: Path) -> None:
@@ -100,7 +100,7 @@ async def test_a_timeout_ends_all_processes(pids: Path) -> None:
     report = await ActivityEnvironment().run(activity, call)
     assert report.outcome["error"]["kind"] == "timeout"
     assert len(started_by(pids)) == 4
-    await gone(started_by(pids))
+    await wait_until_gone(started_by(pids))
 
 
 @pytest.mark.parametrize("work", ["sleep 600", "while :; do :; done"])
@@ -111,4 +111,4 @@ async def test_nothing_outlives_a_killed_worker(work: str, pids: Path) -> None:
     assert any(map(is_running, processes))
     worker.kill()
     await worker.wait()
-    await gone(processes)
+    await wait_until_gone(processes)

@@ -317,8 +317,8 @@ async def test_calls_of_other_tables_and_logins_are_in_separate_batches(
 ) -> None:
     batches = SinkBatches()
     first, two = await make(batches), await make(batches)
-    named = Context(pg={"type": "postgres", "dsn": f"{servers.postgres}?application_name=other"})
-    other = await make(batches, named)
+    other_context = Context(pg={"type": "postgres", "dsn": f"{servers.postgres}?application_name=other"})
+    other = await make(batches, other_context)
     await asyncio.gather(*(table.store_all([{"id": n} for n in range(5)]) for table in (first, two, other)))
     assert [len(await table.rows()) for table in (first, two, other)] == [5, 5, 5]
     xmins = {
@@ -333,10 +333,10 @@ async def test_every_call_reports_that_the_server_is_unavailable(
     async with proxy_to(servers.postgres) as proxy:
         away = Context(pg={"type": "postgres", "dsn": proxy.dsn})
         alone, table = await make(sinks, away), await make(SinkBatches(), away)
-        await proxy.cut()
+        await proxy.disconnect()
         expected = await alone.store(0, {"id": 0})
         assert await table.store_all([{"id": n} for n in range(4)]) == [expected] * 4
-        await proxy.open()
+        await proxy.restore()
         assert await table.store_all([{"id": n} for n in range(4)]) == [Stored(1, table.name, is_in_ledger=True)] * 4
 
 

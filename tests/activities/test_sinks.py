@@ -50,15 +50,15 @@ async def test_the_same_key_stores_once(postgres: Context, table: str) -> None:
 
 async def test_concurrent_attempts_with_one_key_store_once(postgres: Context, table: str) -> None:
     rivals = (sink(postgres, {"table": table, "data": {"id": n}}, key=f"rival {table}") for n in range(8))
-    answers = await asyncio.gather(*rivals)
-    assert sorted(answer.duplicate for answer in answers) == [False] + [True] * 7
+    results = await asyncio.gather(*rivals)
+    assert sorted(result.duplicate for result in results) == [False] + [True] * 7
     assert await rows(postgres, f"select count(*) as n from {table}") == [{"n": 1}]
 
 
 async def test_a_failed_sink_leaves_neither_rows_nor_key(postgres: Context, table: str) -> None:
-    twice = {"table": table, "data": [{"id": 1}, {"id": 1}]}
+    duplicate_rows = {"table": table, "data": [{"id": 1}, {"id": 1}]}
     with pytest.raises(SinkError, match="23505"):
-        await sink(postgres, twice, key=f"failed {table}")
+        await sink(postgres, duplicate_rows, key=f"failed {table}")
     assert (await sink(postgres, {"table": table, "data": {"id": 1}}, key=f"failed {table}")).rows == 1
 
 
@@ -76,20 +76,20 @@ async def test_a_mapping_fills_columns_from_fields_and_values(
     postgres: Context, table: str, mapping: dict[str, Any], data: Any, expected: list[tuple[int, str | None]]
 ) -> None:
     await sink(postgres, {"table": table, "mapping": mapping}, data)
-    stored = await rows(postgres, f"select id, name from {table} order by id")
-    assert [(row["id"], row["name"]) for row in stored] == expected
+    stored_rows = await rows(postgres, f"select id, name from {table} order by id")
+    assert [(row["id"], row["name"]) for row in stored_rows] == expected
 
 
 @pytest.mark.parametrize(
-    ("mapping", "why"),
+    ("mapping", "message"),
     [
         ({"id": "key"}, 'the column "id" is filled from "key", but the data has id, name'),
         ({"id": "name.first"}, 'the column "id" is filled from "name.first"'),
         ("id", "the mapping of a sink is 'id': write COLUMN: FIELD for each column"),
     ],
 )
-async def test_a_mapping_of_no_field_is_a_mistake(postgres: Context, table: str, mapping: Any, why: str) -> None:
-    with pytest.raises(ConfigError, match=why):
+async def test_a_mapping_of_no_field_is_a_mistake(postgres: Context, table: str, mapping: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         await sink(postgres, {"table": table, "mapping": mapping}, [{"id": 1, "name": "Ada"}])
 
 
@@ -130,11 +130,11 @@ FITS = [
 ]
 
 
-@pytest.mark.parametrize(("type_", "given", "expected"), FITS)
-async def test_a_value_is_read_by_its_column(postgres: Context, type_: str, given: Any, expected: Any) -> None:
+@pytest.mark.parametrize(("type_", "value", "expected"), FITS)
+async def test_a_value_is_read_by_its_column(postgres: Context, type_: str, value: Any, expected: Any) -> None:
     name = f"fit_{uuid.uuid4().hex[:8]}"
     await rows(postgres, f"create table {name} (v {type_})")
-    await sink(postgres, {"table": name, "data": {"v": given}})
+    await sink(postgres, {"table": name, "data": {"v": value}})
     assert await rows(postgres, f"select v from {name}") == [{"v": expected}]
 
 
@@ -213,14 +213,14 @@ async def test_text_is_bound_never_spliced(postgres: Context, table: str) -> Non
 async def test_modes_of_sinks(postgres: Context, table: str, mode: str, expected: list[tuple[int, str]]) -> None:
     await sink(postgres, {"table": table, "data": [{"id": 1, "name": "old"}, {"id": 2, "name": "old"}]})
     await sink(postgres, {"table": table, "key": "id", "data": {"id": 1, "name": "new"}}, mode=mode)
-    stored = await rows(postgres, f"select id, name from {table} order by id")
-    assert [(entry["id"], entry["name"]) for entry in stored] == expected
+    stored_rows = await rows(postgres, f"select id, name from {table} order by id")
+    assert [(entry["id"], entry["name"]) for entry in stored_rows] == expected
 
 
 async def test_a_statement_runs_once_for_each_row(postgres: Context, table: str) -> None:
     sql = f"insert into {table} (id, name) values (:id, :name::text)"
-    counts = await sink(postgres, {"statement": sql}, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
-    assert counts.rows == 2
+    result = await sink(postgres, {"statement": sql}, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    assert result.rows == 2
     assert await rows(postgres, f"select id, name from {table} order by id") == [
         {"id": 1, "name": "a"},
         {"id": 2, "name": "b"},
@@ -306,8 +306,8 @@ async def test_duckdb_runs_the_statements_of_a_sink_once(tmp_path: Path) -> None
     second = await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
     assert (first.is_in_ledger, first.duplicate, second.duplicate) == (True, False, True)
     assert await duckdb_rows(file, "select id from t") == [{"id": 1}]
-    bound = {"statement": "insert into t values (?)", "params": [2], "database": str(file)}
-    await store("duckdb", bound, "insert", Entry("42/other"), None, None, Context())
+    bound_config = {"statement": "insert into t values (?)", "params": [2], "database": str(file)}
+    await store("duckdb", bound_config, "insert", Entry("42/other"), None, None, Context())
     assert await duckdb_rows(file, "select id from t order by id") == [{"id": 1}, {"id": 2}]
 
 
@@ -324,9 +324,9 @@ async def test_duckdb_binds_names_of_params_or_of_each_row(
     tmp_path: Path, params: Any, result: Any, names: list[str]
 ) -> None:
     file = tmp_path / "s.duckdb"
-    make = "create table t (id int, name text)"
+    create = "create table t (id int, name text)"
     insert = "insert into t select :id, :name::text || ' :id ' || {'a':one}.a from (select 1 as one)"
-    config = {"statement": f"{make}; {insert}", "params": params, "database": str(file)}
+    config = {"statement": f"{create}; {insert}", "params": params, "database": str(file)}
     await store("duckdb", config, "insert", Entry("42/k"), result, None, Context())
     assert [row["name"] for row in await duckdb_rows(file, "select name from t order by id")] == names
 

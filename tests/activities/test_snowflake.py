@@ -30,7 +30,7 @@ from .conftest import Context, request
 
 PROGRAM = os.environ.get("NOETL_TEST_FAKESNOW", "")
 NUMBERS = itertools.count(1)
-served = pytest.mark.skipif(
+needs_server = pytest.mark.skipif(
     not PROGRAM or find_spec("snowflake") is None, reason="NOETL_TEST_FAKESNOW is not set, or there is no driver"
 )
 
@@ -73,27 +73,27 @@ class Warehouse:
     async def run(self, command: str, **config: Any) -> Outcome:
         return await TOOL.run(request("snowflake", "sf", command=command, **config), self.context)
 
-    async def copied(self, tool: TransferTool = TRANSFER, auth: Any = None, **config: Any) -> Outcome:
+    async def copy(self, tool: TransferTool = TRANSFER, auth: Any = None, **config: Any) -> Outcome:
         return await tool.run(request("transfer", auth, **config), self.context)
 
 
 @pytest.fixture
 async def warehouse(port: int) -> Warehouse:
-    return await _made(Warehouse(port, ""))
+    return await _create_schema(Warehouse(port, ""))
 
 
 @pytest.fixture
 async def both(port: int, servers: Addresses) -> Warehouse:
-    return await _made(Warehouse(port, servers.postgres))
+    return await _create_schema(Warehouse(port, servers.postgres))
 
 
-async def _made(warehouse: Warehouse) -> Warehouse:
-    made = await warehouse.run(f"create schema if not exists TEST_DB.{warehouse.schema}")
-    assert made.error is None, made.error
+async def _create_schema(warehouse: Warehouse) -> Warehouse:
+    outcome = await warehouse.run(f"create schema if not exists TEST_DB.{warehouse.schema}")
+    assert outcome.error is None, outcome.error
     return warehouse
 
 
-@served
+@needs_server
 async def test_rows_of_several_statements(warehouse: Warehouse) -> None:
     command = "create table T (ID int, NAME varchar); insert into T values (1, 'Ada'), (2, 'Ben'); select * from T"
     outcome = await warehouse.run(command)
@@ -106,21 +106,21 @@ async def test_rows_of_several_statements(warehouse: Warehouse) -> None:
     )
 
 
-@served
+@needs_server
 async def test_values_are_bound(warehouse: Warehouse) -> None:
     outcome = await warehouse.run("select %s as NAME, %s + 1 as N", params=["O'Neil; --", 41])
     assert outcome.result["rows"] == [{"NAME": "O'Neil; --", "N": 42}]
     assert (await warehouse.run("select '100%' as A")).result["rows"] == [{"A": "100%"}]
 
 
-@served
+@needs_server
 async def test_a_statement_that_is_refused(warehouse: Warehouse) -> None:
     outcome = await warehouse.run("select * from NOWHERE")
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("sql_42", False)
 
 
-@served
+@needs_server
 @pytest.mark.stack
 async def test_rows_are_transferred_to_postgres_and_back(both: Warehouse, servers: Addresses) -> None:
     table = f"from_snowflake_{both.schema.lower()}"
@@ -129,7 +129,7 @@ async def test_rows_are_transferred_to_postgres_and_back(both: Warehouse, server
     await both.run("create table T (ID int, PRICE number(10,2), DOC variant); create table BACK (ID int, PRICE float)")
     await both.run("""insert into T select 1, 100.50, parse_json('{"a": [1]}') union all select 2, 0.25, null""")
     auth = {"sf": {"type": "snowflake", "key": "sf"}, "pg": {"type": "postgres", "key": "pg"}}
-    there = await both.copied(
+    outcome = await both.copy(
         SNOWFLAKE_TOOL,
         auth,
         direction="sf_to_pg",
@@ -137,11 +137,11 @@ async def test_rows_are_transferred_to_postgres_and_back(both: Warehouse, server
         target={"table": table},
         chunk_size="1",
     )
-    assert there.error is None, there.error
-    assert (there.result["rows_transferred"], there.result["chunks"]) == (2, 2)
+    assert outcome.error is None, outcome.error
+    assert (outcome.result["rows_transferred"], outcome.result["chunks"]) == (2, 2)
     assert await owner.fetchval(f"select doc -> 'a' ->> 0 from {table} where price = 100.50") == "1"
     for _ in range(2):
-        back = await both.copied(
+        back = await both.copy(
             source={"type": "postgres", "auth": "pg", "query": f"select id, price from {table} order by id"},
             target={"type": "snowflake", "auth": "sf", "table": "BACK", "mode": "overwrite"},
         )
@@ -151,7 +151,7 @@ async def test_rows_are_transferred_to_postgres_and_back(both: Warehouse, server
     await owner.close()
 
 
-@served
+@needs_server
 @pytest.mark.stack
 async def test_a_target_with_a_statement_and_one_credential_beside_others(both: Warehouse, servers: Addresses) -> None:
     table = f"by_statement_{both.schema.lower()}"
@@ -159,7 +159,7 @@ async def test_a_target_with_a_statement_and_one_credential_beside_others(both: 
     await owner.execute(f"create table {table} (id text primary key, amount int)")
     statement = f"insert into {table} values (%s, %s) on conflict (id) do update set amount = excluded.amount"
     for amount in (100, 200):
-        outcome = await both.copied(
+        outcome = await both.copy(
             SNOWFLAKE_TOOL,
             {"credential": "sf", "target": {"key": "pg"}},
             direction="sf_to_pg",

@@ -31,8 +31,8 @@ class Base:
         self.key = f"42/{uuid.uuid4().hex}"
 
     async def run(self, sql: str, n: int = 1, *params: Any, context: Context | None = None) -> OnceResult:
-        called = request("postgres", "pg", query=sql, params=list(params) or None)
-        return await postgres_tool.TOOL.run_once(called, context or self.context, self.slot(n))
+        request_ = request("postgres", "pg", query=sql, params=list(params) or None)
+        return await postgres_tool.TOOL.run_once(request_, context or self.context, self.slot(n))
 
     async def find(self, n: int = 1) -> OnceResult | None:
         return await postgres_tool.TOOL.find(request("postgres", "pg"), self.context, self.slot(n))
@@ -201,9 +201,9 @@ async def test_the_caller_decides_how_an_outcome_is_stored(base: Base) -> None:
         return _text(Outcome("ok", "***"))
 
     slot = LedgerSlot(base.key, 1, short)
-    called = request("postgres", "pg", query=INSERT)
-    assert (await postgres_tool.TOOL.run_once(called, base.context, slot)).outcome.result["rows"] == [{"n": 1}]
-    assert (await postgres_tool.TOOL.run_once(called, base.context, slot)).outcome == Outcome("ok", "***")
+    request_ = request("postgres", "pg", query=INSERT)
+    assert (await postgres_tool.TOOL.run_once(request_, base.context, slot)).outcome.result["rows"] == [{"n": 1}]
+    assert (await postgres_tool.TOOL.run_once(request_, base.context, slot)).outcome == Outcome("ok", "***")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -213,11 +213,11 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
     base: Base, caplog: pytest.LogCaptureFixture
 ) -> None:
-    limited = await guest(base)
-    await base.run("select 1", context=limited)
+    limited_account = await guest(base)
+    await base.run("select 1", context=limited_account)
     assert warnings(caplog) == []
     for _ in range(2):
-        answer = await base.run(INSERT, context=limited)
+        answer = await base.run(INSERT, context=limited_account)
         assert (answer.outcome.status, answer.is_in_ledger) == ("ok", False)
     assert await base.ids() == [1, 1]
     [warning] = warnings(caplog)
@@ -226,13 +226,13 @@ async def test_a_role_that_may_not_make_the_ledger_runs_again_and_is_warned(
 
 @pytest.mark.parametrize("rights", ["", "usage on schema noetl_ledger", "select on noetl_ledger.outcome"])
 async def test_a_role_that_may_not_use_the_ledger_runs_again(base: Base, rights: str) -> None:
-    limited = await guest(base)
+    limited_account = await guest(base)
     await base.run("insert into t values (0)", 9)
     name = await base.owner.fetchval("select current_database()")
     if rights:
         await base.owner.execute(f"grant {rights} to {name}")
     for _ in range(2):
-        assert (await base.run(INSERT, context=limited)).outcome.error is None
+        assert (await base.run(INSERT, context=limited_account)).outcome.error is None
     assert await base.ids() == [0, 1, 1]
 
 
@@ -248,8 +248,8 @@ async def test_statements_that_take_another_role_still_run(base: Base) -> None:
 
 
 async def test_an_unreachable_ledger_is_a_connection_error() -> None:
-    gone = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
-    failure = await postgres_tool.TOOL.find(request("postgres", "pg"), gone, LedgerSlot("k", 1, _text))
+    unreachable = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
+    failure = await postgres_tool.TOOL.find(request("postgres", "pg"), unreachable, LedgerSlot("k", 1, _text))
     assert failure is not None
     assert failure.outcome.error is not None
     assert (failure.outcome.error.kind, failure.is_reused) == ("connection", False)

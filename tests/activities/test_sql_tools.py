@@ -152,30 +152,30 @@ PARAMS = [
 ]
 
 
-@pytest.mark.parametrize("given", ["1e99999999", "-1e99999999", "9" * 5_000_000, "1e-99999999", "1e19", 1e300])
+@pytest.mark.parametrize("value", ["1e99999999", "-1e99999999", "9" * 5_000_000, "1e-99999999", "1e19", 1e300])
 @pytest.mark.parametrize("type_", ["int", "bigint", "int[]"])
-async def test_a_huge_integer_is_refused_quickly(postgres: Context, type_: str, given: Any) -> None:
+async def test_a_huge_integer_is_refused_quickly(postgres: Context, type_: str, value: Any) -> None:
     """A text of ten characters was written out as a number of 12 MB, on the event loop."""
-    began = time.process_time()
+    started_at = time.process_time()
     with pytest.raises(ConfigError, match="the statement expects int"):
-        await run(postgres, f"select $1::{type_}", params=[[given] if "[" in type_ else given])
-    assert time.process_time() - began < 10
+        await run(postgres, f"select $1::{type_}", params=[[value] if "[" in type_ else value])
+    assert time.process_time() - started_at < 10
 
 
-@pytest.mark.parametrize(("type_", "given", "expected"), PARAMS)
-async def test_params_have_the_type_of_their_position(postgres: Context, type_: str, given: Any, expected: Any) -> None:
-    outcome = await run(postgres, f"select $1::{type_} as v", params=[given])
+@pytest.mark.parametrize(("type_", "value", "expected"), PARAMS)
+async def test_params_have_the_type_of_their_position(postgres: Context, type_: str, value: Any, expected: Any) -> None:
+    outcome = await run(postgres, f"select $1::{type_} as v", params=[value])
     assert outcome.error is None, outcome.error
     assert outcome.result["rows"] == [{"v": expected}]
 
 
 @pytest.mark.parametrize(
-    ("type_", "given"),
+    ("type_", "value"),
     [("int", "five"), ("int", 1.5), ("boolean", "maybe"), ("date", "soon"), ("bytea", "?"), ("numeric", "x")],
 )
-async def test_params_that_do_not_fit_are_named(postgres: Context, type_: str, given: Any) -> None:
+async def test_params_that_do_not_fit_are_named(postgres: Context, type_: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=r"\$1 is .* expects"):
-        await run(postgres, f"select $1::{type_}", params=[given])
+        await run(postgres, f"select $1::{type_}", params=[value])
 
 
 @pytest.mark.parametrize(
@@ -264,8 +264,8 @@ async def test_too_many_values_in_few_rows_are_refused(postgres: Context, monkey
 async def test_calls_after_each_other_have_the_limit_for_themselves(postgres: Context) -> None:
     async with pooled_connections():
         for _ in range(3):
-            stored = await rows(postgres, "select repeat('x', 1000000) as x from generate_series(1, 40)")
-            assert len(stored) == 40
+            large_rows = await rows(postgres, "select repeat('x', 1000000) as x from generate_series(1, 40)")
+            assert len(large_rows) == 40
 
 
 @pytest.mark.parametrize(
@@ -314,16 +314,16 @@ async def test_a_statement_that_waits_for_data_ends_with_its_call(postgres: Cont
 
 
 async def test_no_server_is_a_retryable_connection_error() -> None:
-    gone = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "db_password": "pass"}
-    outcome = await run(Context(pg=gone), "select 1")
+    unreachable = {"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u", "db_password": "pass"}
+    outcome = await run(Context(pg=unreachable), "select 1")
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("connection", True)
 
 
 async def test_a_connection_lost_under_way_is_a_retryable_connection_error(postgres: Context) -> None:
-    lost = await run(postgres, "do $$ begin raise exception 'x' using errcode = '08006'; end $$")
-    assert lost.error is not None
-    assert (lost.error.kind, lost.error.code, lost.error.retryable) == ("connection", "08006", True)
+    outcome = await run(postgres, "do $$ begin raise exception 'x' using errcode = '08006'; end $$")
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.code, outcome.error.retryable) == ("connection", "08006", True)
 
 
 async def test_a_server_that_does_not_respond_is_reported(silent: int) -> None:
@@ -405,11 +405,11 @@ async def test_duckdb_errors_and_limits(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("duckdb_files")
 async def test_cancelling_interrupts_duckdb(tmp_path: Path) -> None:
     endless = "select count(*) from range(100000000000) a, range(100000) b"
-    begun = tmp_path / "begun"
-    sql = f"copy (select 1) to '{begun}'; {endless}"
+    begin_file = tmp_path / "begun"
+    sql = f"copy (select 1) to '{begin_file}'; {endless}"
     running = asyncio.create_task(run_duckdb(sql, database=str(tmp_path / "x.duckdb")))
     async with asyncio.timeout(60):
-        while not begun.exists():
+        while not begin_file.exists():
             await asyncio.sleep(0.02)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -177,12 +177,12 @@ async def test_a_time_outside_of_iso_8601_is_refused(postgres: Context, value: s
 async def test_an_infinite_time_can_be_written_back(postgres: Context, sql: str) -> None:
     type_ = sql.split()[0]
     read = (await in_postgres(postgres, f"select {sql} as v")).result["rows"][0]["v"]
-    written = await in_postgres(postgres, f"select $1::{type_} = {sql} as same", read)
-    assert written.result["rows"] == [{"same": True}]
+    equal_rows = await in_postgres(postgres, f"select $1::{type_} = {sql} as same", read)
+    assert equal_rows.result["rows"] == [{"same": True}]
 
 
 @pytest.mark.parametrize(
-    ("type_", "given", "expected"),
+    ("type_", "value", "expected"),
     [
         ("date", "1999-12-31", "1999-12-31"),
         ("time", "23:59:59.999999", "23:59:59.999999"),
@@ -193,6 +193,6 @@ async def test_an_infinite_time_can_be_written_back(postgres: Context, sql: str)
         ("date[]", ["2026-01-02", "infinity"], ["2026-01-02", "infinity"]),
     ],
 )
-async def test_a_time_that_is_bound_comes_back(postgres: Context, type_: str, given: Any, expected: Any) -> None:
-    outcome = await in_postgres(postgres, f"select $1::{type_} as v", given)
+async def test_a_time_that_is_bound_comes_back(postgres: Context, type_: str, value: Any, expected: Any) -> None:
+    outcome = await in_postgres(postgres, f"select $1::{type_} as v", value)
     assert outcome.result["rows"] == [{"v": expected}]

@@ -20,7 +20,7 @@ NAMES = ["127.0.0.1", "localhost", "LOCALHOST", "2130706433", "0x7f.1", "[::ffff
 
 
 @pytest.fixture(autouse=True)
-def allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def allow_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     """All is allowed, and the machine's own stack is not looked at."""
     monkeypatch.setenv("NOETL_HTTP_ALLOW", "0.0.0.0/0,::/0,localhost")
     for name in ("NOETL_STACK_PORTS", "TEMPORAL_ADDRESS", "NOETL_POSTGRES"):
@@ -53,9 +53,9 @@ async def test_a_port_of_the_stack_is_refused(
         assert await call(f"http://{host}:{port}/echo") == 200, "the control"
     monkeypatch.setenv(variable, value.format(port=port))
     for url in [*(f"http://{host}:{port}/echo" for host in NAMES), f"{away}{web}/echo"]:
-        with pytest.raises(RefusedError, match=f"port {port} of .* belongs to the stack") as refused:
+        with pytest.raises(RefusedError, match=f"port {port} of .* belongs to the stack") as refusal:
             await call(url)
-        assert "hush" not in str(refused.value)
+        assert "hush" not in str(refusal.value)
 
 
 async def test_a_task_cannot_connect_to_the_embedded_stack(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +68,9 @@ async def test_a_task_cannot_connect_to_the_embedded_stack(servers: Addresses, m
         await call(url)
     for name in ("NOETL_STACK_PORTS", "TEMPORAL_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
-    reached = await TOOL.run(request("http", url=url), Context())
-    assert reached.error is not None
-    assert reached.error.message.startswith("GET"), "the control: Temporal was asked, and speaks another protocol"
+    outcome = await TOOL.run(request("http", url=url), Context())
+    assert outcome.error is not None
+    assert outcome.error.message.startswith("GET"), "the control: Temporal was asked, and speaks another protocol"
 
 
 async def test_a_redirect_to_the_stack_is_refused(web: str, monkeypatch: pytest.MonkeyPatch) -> None:

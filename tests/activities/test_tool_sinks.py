@@ -17,7 +17,7 @@ from noetl_activities.sinks import Entry, find, store
 from .conftest import Context
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """A request that the server got."""
 
     method: str
@@ -30,18 +30,18 @@ class Server(NamedTuple):
     """``url`` ends without a slash. Below ``/fail`` it answers 503."""
 
     url: str
-    got: list[Sent]
+    requests: list[SentRequest]
 
 
 @pytest.fixture
 def server(loopback: None) -> Iterator[Server]:
-    got: list[Sent] = []
+    requests: list[SentRequest] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            got.append(Sent(self.command, self.path, headers, json.loads(body) if body else None))
+            requests.append(SentRequest(self.command, self.path, headers, json.loads(body) if body else None))
             self.send_response(503 if self.path.startswith("/fail") else 201)
             self.end_headers()
 
@@ -52,47 +52,47 @@ def server(loopback: None) -> Iterator[Server]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         Thread(target=listener.serve_forever, daemon=True).start()
-        yield Server(f"http://127.0.0.1:{listener.server_port}", got)
+        yield Server(f"http://127.0.0.1:{listener.server_port}", requests)
         listener.shutdown()
 
 
 async def sink(kind: str, config: dict[str, Any], result: Any = None, auth: Any = None, **entry: Any) -> Any:
     context = Context(token={"type": "bearer", "token": "s3cret-token"})
-    noted = Entry("42/start/0/call/1/sink0", **entry)
-    return await store(kind, config, "insert", noted, result, auth, context)
+    entry_ = Entry("42/start/0/call/1/sink0", **entry)
+    return await store(kind, config, "insert", entry_, result, auth, context)
 
 
 async def test_http_posts_the_result(server: Server) -> None:
-    stored = await sink("http", {"url": f"{server.url}/in"}, {"id": 7})
-    assert (stored.rows, stored.is_in_ledger) == (0, False)
-    [sent] = server.got
-    assert (sent.method, sent.path, sent.body) == ("POST", "/in", {"id": 7})
+    result = await sink("http", {"url": f"{server.url}/in"}, {"id": 7})
+    assert (result.rows, result.is_in_ledger) == (0, False)
+    [request_] = server.requests
+    assert (request_.method, request_.path, request_.body) == ("POST", "/in", {"id": 7})
 
 
 async def test_http_sends_what_the_playbook_names(server: Server) -> None:
     config = {"url": f"{server.url}/in", "method": "PUT", "headers": {"X-Suite": "a"}, "params": {"q": 1}, "data": [1]}
     await sink("http", config, {"id": 7}, auth="token")
-    [sent] = server.got
-    assert (sent.method, sent.path, sent.body, sent.headers["x-suite"]) == ("PUT", "/in?q=1", [1], "a")
-    assert sent.headers["authorization"] == "Bearer s3cret-token"
+    [request_] = server.requests
+    assert (request_.method, request_.path, request_.body, request_.headers["x-suite"]) == ("PUT", "/in?q=1", [1], "a")
+    assert request_.headers["authorization"] == "Bearer s3cret-token"
 
 
 async def test_http_sends_the_columns_of_a_mapping(server: Server) -> None:
     await sink("http", {"url": server.url, "mapping": {"key": "user.id"}}, [{"user": {"id": 1}}, {"user": {"id": 2}}])
-    assert [sent.body for sent in server.got] == [[{"key": 1}, {"key": 2}]]
+    assert [request_.body for request_ in server.requests] == [[{"key": 1}, {"key": 2}]]
 
 
 async def test_attempts_have_one_key_and_calls_have_their_own(server: Server) -> None:
     for n in (1, 1, 2):
         await sink("http", {"url": server.url}, {}, n=n)
-    first, again, other = (sent.headers["idempotency-key"] for sent in server.got)
-    assert first == again != other
+    first, second_key, other = (request_.headers["idempotency-key"] for request_ in server.requests)
+    assert first == second_key != other
 
 
 async def test_a_response_other_than_2xx_is_an_error_that_rules_see(server: Server) -> None:
-    with pytest.raises(SinkError, match="returned 503") as raised:
+    with pytest.raises(SinkError, match="returned 503") as failure:
         await sink("http", {"url": f"{server.url}/fail"}, {"id": 7})
-    error = raised.value.outcome.error
+    error = failure.value.outcome.error
     assert error is not None
     assert (error.status, error.retryable) == (503, True)
 

@@ -106,12 +106,12 @@ def test_a_kind_with_another_meaning_is_refused(kind: str) -> None:
 
 
 def test_a_field_that_every_call_has_is_refused() -> None:
-    class Taken(BaseModel):
+    class TakenSettings(BaseModel):
         timeout: int
         auth: str
 
     with pytest.raises(ValueError, match="every call may have auth, timeout"):
-        ToolSpec("greet", "x", Taken).describe()
+        ToolSpec("greet", "x", TakenSettings).describe()
 
 
 def test_reserved_names_are_the_fields_of_every_call() -> None:
@@ -196,9 +196,9 @@ def test_a_tool_that_cannot_be_loaded_has_a_reason(
     monkeypatch: pytest.MonkeyPatch, kind: str, points: list[tuple[str, str]], problem: str
 ) -> None:
     register(monkeypatch, *points)
-    installed = installed_tools()[kind]
-    assert problem in installed.problem
-    assert not installed.has_executor
+    tool = installed_tools()[kind]
+    assert problem in tool.problem
+    assert not tool.has_executor
 
 
 def test_a_broken_tool_disturbs_only_its_own_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,8 +50,10 @@ class Tables:
         return [record["id"] for record in await self.owner.fetch(f"select id from {self.target} order by id")]
 
     async def differences(self) -> list[asyncpg.Record]:
-        there, here = f"select * from {self.source}", f"select * from {self.target}"
-        return await self.owner.fetch(f"({there} except {here}) union all ({here} except {there})")
+        source_query, target_query = f"select * from {self.source}", f"select * from {self.target}"
+        return await self.owner.fetch(
+            f"({source_query} except {target_query}) union all ({target_query} except {source_query})"
+        )
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ async def tables(servers: Addresses) -> AsyncGenerator[Tables]:
     await owner.close()
 
 
-async def copied(context: Context, source: dict[str, Any], target: dict[str, Any], **more: Any) -> Outcome:
+async def copy(context: Context, source: dict[str, Any], target: dict[str, Any], **more: Any) -> Outcome:
     return await TOOL.run(request("transfer", source=source, target=target, **more), context)
 
 
@@ -84,7 +86,7 @@ def _text(outcome: Outcome) -> str:
 
 @pytest.mark.parametrize(("size", "chunks"), [(1, 3), (2, 2), (3, 1), (1000, 1)])
 async def test_every_type_arrives_unchanged(postgres: Context, tables: Tables, size: int, chunks: int) -> None:
-    outcome = await copied(postgres, pg(table=tables.source), pg(table=tables.target), chunk_size=size)
+    outcome = await copy(postgres, pg(table=tables.source), pg(table=tables.target), chunk_size=size)
     ends = {"source": "postgres", "target": "postgres"}
     assert outcome == Outcome("ok", {"status": "success", "rows_transferred": 3, "chunks": chunks, **ends})
     assert await tables.differences() == []
@@ -92,19 +94,19 @@ async def test_every_type_arrives_unchanged(postgres: Context, tables: Tables, s
 
 async def test_a_query_has_parameters(postgres: Context, tables: Tables) -> None:
     query = f"select id from {tables.source} where id > $1"
-    await copied(postgres, pg(query=query, params=["1"]), pg(table=tables.target))
+    await copy(postgres, pg(query=query, params=["1"]), pg(table=tables.target))
     assert await tables.ids() == [2, 3]
 
 
 async def test_a_source_without_rows_stores_none(postgres: Context, tables: Tables) -> None:
-    outcome = await copied(postgres, pg(query="select 1 as id where false"), pg(table=tables.target))
+    outcome = await copy(postgres, pg(query="select 1 as id where false"), pg(table=tables.target))
     assert (outcome.result["rows_transferred"], outcome.result["chunks"]) == (0, 0)
 
 
 @pytest.mark.parametrize("query", ["select 9 as id", "select 9 as id where false"])
 async def test_overwrite_replaces_all_rows(postgres: Context, tables: Tables, query: str) -> None:
     await tables.owner.execute(f"insert into {tables.target} (id) values (1), (2)")
-    await copied(postgres, pg(query=query), pg(table=tables.target), mode="overwrite")
+    await copy(postgres, pg(query=query), pg(table=tables.target), mode="overwrite")
     assert await tables.ids() == ([] if "false" in query else [9])
 
 
@@ -112,7 +114,7 @@ async def test_upsert_updates_by_key(postgres: Context, tables: Tables) -> None:
     await tables.owner.execute(f"alter table {tables.target} add primary key (id)")
     await tables.owner.execute(f"insert into {tables.target} (id, called) values (1, 'old')")
     target = pg(table=tables.target, key="id", mode="upsert")
-    await copied(postgres, pg(query="select 1 as id, 'new' as called union select 4, 'four'"), target)
+    await copy(postgres, pg(query="select 1 as id, 'new' as called union select 4, 'four'"), target)
     records = await tables.owner.fetch(f"select id, called from {tables.target} order by id")
     assert [tuple(row) for row in records] == [(1, "new"), (4, "four")]
 
@@ -127,14 +129,14 @@ async def test_upsert_updates_by_key(postgres: Context, tables: Tables) -> None:
 )
 async def test_a_target_may_have_a_statement(postgres: Context, tables: Tables, statement: str, mapping: Any) -> None:
     target = pg(query=statement.format(t=tables.target), mapping=mapping)
-    outcome = await copied(postgres, pg(query="select 1 as id, 'O''Neil' as name"), target)
+    outcome = await copy(postgres, pg(query="select 1 as id, 'O''Neil' as name"), target)
     assert outcome.error is None
     assert await tables.owner.fetchval(f"select called from {tables.target}") == "%sO'Neil"
 
 
 async def test_an_error_before_the_commit_stores_nothing(postgres: Context, tables: Tables) -> None:
     query = "select 10 / (3 - n) as id from generate_series(0, 9) as n"
-    outcome = await copied(postgres, pg(query=query), pg(table=tables.target), chunk_size=1)
+    outcome = await copy(postgres, pg(query=query), pg(table=tables.target), chunk_size=1)
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.message.split(" (")[0]) == (
         "sql_22",
@@ -145,7 +147,7 @@ async def test_an_error_before_the_commit_stores_nothing(postgres: Context, tabl
 
 async def test_an_error_of_the_target_names_the_target(postgres: Context, tables: Tables) -> None:
     await tables.owner.execute(f"alter table {tables.target} add primary key (id)")
-    outcome = await copied(postgres, pg(query="select 1 as id union all select 1"), pg(table=tables.target))
+    outcome = await copy(postgres, pg(query="select 1 as id union all select 1"), pg(table=tables.target))
     assert outcome.error is not None
     assert outcome.error.kind == "sql_23"
     assert outcome.error.message.startswith("the target of the transfer: duplicate key")
@@ -153,33 +155,33 @@ async def test_an_error_of_the_target_names_the_target(postgres: Context, tables
 
 async def test_a_source_only_reads(postgres: Context, tables: Tables) -> None:
     query = f"with gone as (delete from {tables.source} returning id) select id from gone"
-    outcome = await copied(postgres, pg(query=query), pg(table=tables.target))
+    outcome = await copy(postgres, pg(query=query), pg(table=tables.target))
     assert outcome.error is not None
     assert outcome.error.kind in ("sql_25", "sql_0A")
     assert await tables.owner.fetchval(f"select count(*) from {tables.source}") == 3
 
 
 async def test_a_repeated_transfer_finds_its_rows(postgres: Context, tables: Tables) -> None:
-    called = request("transfer", source=pg(table=tables.source), target=pg(table=tables.target))
+    request_ = request("transfer", source=pg(table=tables.source), target=pg(table=tables.target))
     key = slot(f"42/{tables.target}")
-    first, second = [await TOOL.run_once(called, postgres, key) for _ in range(2)]
+    first, second = [await TOOL.run_once(request_, postgres, key) for _ in range(2)]
     assert (first.is_in_ledger, first.is_reused, second.is_reused) == (True, False, True)
     assert first.outcome == second.outcome
     assert await tables.ids() == [1, 2, 3]
-    outcome = await TOOL.find(called, postgres, key)
+    outcome = await TOOL.find(request_, postgres, key)
     assert outcome is not None
     assert outcome.outcome == first.outcome
-    assert await TOOL.find(called, postgres, slot("42/other")) is None
+    assert await TOOL.find(request_, postgres, slot("42/other")) is None
 
 
 async def test_bytes_are_refused_with_a_remedy(postgres: Context, tables: Tables) -> None:
     with pytest.raises(ConfigError, match=r"'b' of the source has bytes: select encode\(b, 'base64'\)"):
-        await copied(postgres, pg(query="select '\\x00'::bytea as b"), pg(table=tables.target))
+        await copy(postgres, pg(query="select '\\x00'::bytea as b"), pg(table=tables.target))
 
 
 async def test_ten_thousand_rows_pass_in_batches(postgres: Context, tables: Tables) -> None:
     source = pg(query="select n as id, repeat('x', 1000) as called from generate_series(1, 10000) as n")
-    outcome = await copied(postgres, source, pg(table=tables.target))
+    outcome = await copy(postgres, source, pg(table=tables.target))
     assert (outcome.result["rows_transferred"], outcome.result["chunks"]) == (10_000, 10)
     assert await tables.owner.fetchval(f"select count(*) from {tables.target}") == 10_000
 
@@ -188,7 +190,7 @@ async def test_ten_thousand_rows_pass_in_batches(postgres: Context, tables: Tabl
 
 
 @pytest.mark.parametrize(
-    ("own", "shared"),
+    ("own_auth", "shared_auth"),
     [
         ({"source": "credential", "tool": "postgres", "key": "pg"}, None),
         ({"type": "postgres", "credential": "pg"}, None),
@@ -198,16 +200,16 @@ async def test_ten_thousand_rows_pass_in_batches(postgres: Context, tables: Tabl
         (None, {"source": {"key": "pg"}, "target": {"key": "pg"}}),
     ],
 )
-async def test_forms_of_auth(postgres: Context, tables: Tables, own: Any, shared: Any) -> None:
-    source, target = (pg(table=name, auth=own) for name in (tables.source, tables.target))
-    outcome = await TOOL.run(request("transfer", shared, source=source, target=target), postgres)
+async def test_forms_of_auth(postgres: Context, tables: Tables, own_auth: Any, shared_auth: Any) -> None:
+    source, target = (pg(table=name, auth=own_auth) for name in (tables.source, tables.target))
+    outcome = await TOOL.run(request("transfer", shared_auth, source=source, target=target), postgres)
     assert outcome.error is None
     assert await tables.ids() == [1, 2, 3]
 
 
 async def test_without_auth_there_is_no_login(postgres: Context, tables: Tables) -> None:
     with pytest.raises(CredentialError, match="needs auth"):
-        await copied(postgres, pg(table=tables.source), pg(table=tables.target, auth=None))
+        await copy(postgres, pg(table=tables.source), pg(table=tables.target, auth=None))
 
 
 # ---- a web server ----------------------------------------------------------------------------------------------------
@@ -217,14 +219,14 @@ async def test_without_auth_there_is_no_login(postgres: Context, tables: Tables)
 async def test_rows_are_transferred_from_a_server_into_a_table(postgres: Context, tables: Tables, web: str) -> None:
     source = {"type": "http", "url": f"{web}/people", "method": "GET", "data_path": "data.people"}
     target = pg(table=tables.target, mapping={"id": "id", "called": "user.name"})
-    outcome = await copied(postgres, source, target, chunk_size=4)
+    outcome = await copy(postgres, source, target, chunk_size=4)
     assert (outcome.result["rows_transferred"], outcome.result["chunks"]) == (10, 3)
     assert await tables.owner.fetchval(f"select max(called) from {tables.target}") == "name 9"
 
 
 @pytest.mark.usefixtures("loopback")
 async def test_an_error_of_the_server_is_that_of_the_transfer(postgres: Context, tables: Tables, web: str) -> None:
-    outcome = await copied(postgres, {"type": "http", "url": f"{web}/status/503"}, pg(table=tables.target))
+    outcome = await copy(postgres, {"type": "http", "url": f"{web}/status/503"}, pg(table=tables.target))
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.status, outcome.error.retryable) == ("server_error", 503, True)
     assert outcome.error.message.startswith("the source of the transfer: GET ")
@@ -234,21 +236,21 @@ async def test_an_error_of_the_server_is_that_of_the_transfer(postgres: Context,
 async def test_a_missing_path(postgres: Context, tables: Tables, web: str) -> None:
     source = {"type": "http", "url": f"{web}/people", "data_path": "data.cities"}
     with pytest.raises(ConfigError, match=r"the response of the source has no 'data.cities'"):
-        await copied(postgres, source, pg(table=tables.target))
+        await copy(postgres, source, pg(table=tables.target))
 
 
 async def test_addresses_that_are_not_public_are_refused(postgres: Context, tables: Tables, web: str) -> None:
     with pytest.raises(RefusedError, match="not a public address"):
-        await copied(postgres, {"type": "http", "url": f"{web}/people"}, pg(table=tables.target))
+        await copy(postgres, {"type": "http", "url": f"{web}/people"}, pg(table=tables.target))
     with pytest.raises(RefusedError, match="not a public address"):
-        await copied(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/echo"})
+        await copy(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/echo"})
 
 
 @pytest.mark.usefixtures("loopback")
 async def test_rows_are_transferred_to_a_server_in_batches(postgres: Context, tables: Tables, web: str) -> None:
-    outcome = await copied(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/echo"}, chunk_size=2)
+    outcome = await copy(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/echo"}, chunk_size=2)
     assert (outcome.result["rows_transferred"], outcome.result["chunks"]) == (3, 2)
-    failed = await copied(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/status/500"})
+    failed = await copy(postgres, pg(table=tables.source), {"type": "http", "url": f"{web}/status/500"})
     assert failed.error is not None
     assert failed.error.message.startswith("the target of the transfer: POST ")
 
@@ -259,9 +261,9 @@ async def test_rows_are_transferred_to_a_server_in_batches(postgres: Context, ta
 @pytest.mark.usefixtures("duckdb_files")
 async def test_rows_are_transferred_to_duckdb_and_back(postgres: Context, tables: Tables, tmp_path: Path) -> None:
     file = {"type": "duckdb", "database": str(tmp_path / "rows.duckdb")}
-    out = await copied(postgres, pg(query=f"select id, called from {tables.source}"), {**file, "table": "people"})
+    out = await copy(postgres, pg(query=f"select id, called from {tables.source}"), {**file, "table": "people"})
     assert (out.result["rows_transferred"], out.result["target"]) == (3, "duckdb")
-    back = await copied(postgres, {**file, "query": "select * from people where id < 3"}, pg(table=tables.target))
+    back = await copy(postgres, {**file, "query": "select * from people where id < 3"}, pg(table=tables.target))
     assert back.result["rows_transferred"] == 2
     assert await tables.ids() == [1, 2]
 
@@ -270,13 +272,13 @@ async def test_rows_are_transferred_to_duckdb_and_back(postgres: Context, tables
 async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tables, tmp_path: Path) -> None:
     file = str(tmp_path / "once.duckdb")
     target = {"type": "duckdb", "database": file, "table": "people"}
-    called = request("transfer", source=pg(query=f"select id from {tables.source}"), target=target)
-    first, second = [await TOOL.run_once(called, postgres, slot("42/once")) for _ in range(2)]
+    request_ = request("transfer", source=pg(query=f"select id from {tables.source}"), target=target)
+    first, second = [await TOOL.run_once(request_, postgres, slot("42/once")) for _ in range(2)]
     assert (first.is_in_ledger, second.is_reused, second.outcome) == (True, True, first.outcome)
-    counted = await duckdb.TOOL.run(
+    count_outcome = await duckdb.TOOL.run(
         request("duckdb", database=file, query="select count(*) as n from people"), postgres
     )
-    assert counted.result["rows"] == [{"n": 3}]
+    assert count_outcome.result["rows"] == [{"n": 3}]
 
 
 # ---- calls that are wrong --------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 
 from dev.attack.attack import Attack, AttackClass
 
-__all__ = ["BROKEN", "CONTROLS", "MADE", "MISSING"]
+__all__ = ["BROKEN_CLASS", "CONTROLS", "CONTROL_CLASS", "MISSING"]
 
 
-def _stopped() -> bool:
+def _stop() -> bool:
     return False
 
 
@@ -35,7 +35,7 @@ def _successful() -> bool:
 
 
 def _attacks(_chance: random.Random, _count: int) -> list[Attack]:
-    return [Attack(way.__name__.strip("_"), way) for way in (_stopped, _endless, _gone, _failing, _successful)]
+    return [Attack(way.__name__.strip("_"), way) for way in (_stop, _endless, _gone, _failing, _successful)]
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def _nothing() -> Generator[None]:
     yield
 
 
-MADE = AttackClass("made", _attacks, (Attack("control", _stopped),), _nothing)
+CONTROL_CLASS = AttackClass("made", _attacks, (Attack("control", _stop),), _nothing)
 
 
 @contextmanager
@@ -60,8 +60,8 @@ def _absent() -> str:
     return "no such kernel"
 
 
-BROKEN = MADE._replace(name="broken", attacks=_none, unguarded=_failing_switch)
-CONTROLS = MADE._replace(
+BROKEN_CLASS = CONTROL_CLASS._replace(name="broken", attacks=_none, disable_guard=_failing_switch)
+CONTROLS = CONTROL_CLASS._replace(
     name="controls",
     attacks=_none,
     controls=(
@@ -73,4 +73,4 @@ CONTROLS = MADE._replace(
         Attack("through without its effect", _successful, effect="RecursionError"),
     ),
 )
-MISSING = MADE._replace(name="missing", missing=_absent)
+MISSING = CONTROL_CLASS._replace(name="missing", missing=_absent)

@@ -9,7 +9,7 @@ import pytest
 from dev.attack.__main__ import ATTACKS, main
 from dev.attack.classes import CLASSES
 from dev.attack.runner import run_class
-from tests.attack.made import BROKEN, CONTROLS, MADE, MISSING
+from tests.attack.made import BROKEN_CLASS, CONTROL_CLASS, CONTROLS, MISSING
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -31,15 +31,15 @@ def test_there_are_enough_attacks() -> None:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_seed_makes_the_same_attacks_again_and_another_makes_others(name: str) -> None:
-    def made(seed: int) -> list[str]:
-        return [attack.what for attack in CLASSES[name].attacks(random.Random(seed), 22)]
+    def attack_names(seed: int) -> list[str]:
+        return [attack.description for attack in CLASSES[name].attacks(random.Random(seed), 22)]
 
-    assert made(1) == made(1)
-    assert made(1) != made(2)
+    assert attack_names(1) == attack_names(1)
+    assert attack_names(1) != attack_names(2)
 
 
 def test_every_outcome_but_a_refusal_counts_as_a_success_of_the_attack() -> None:
-    result = run_class(MADE, seed=1, count=5, cpu_seconds=0.5)
+    result = run_class(CONTROL_CLASS, seed=1, count=5, cpu_seconds=0.5)
     assert result.tried == 5
     assert result.through == [
         "endless: took more than 0.5 s",
@@ -69,9 +69,9 @@ def test_a_broken_control_is_shown_and_fails_the_command(
     monkeypatch.setitem(CLASSES, "controls", CONTROLS._replace(controls=CONTROLS.controls[:3]))
     monkeypatch.setattr("sys.argv", ["dev.attack", "--class", "controls", "--attacks", "0"])
     assert main() == 1
-    printed = capsys.readouterr().out
-    assert "2 of 3" in printed
-    assert "a control is broken: failing: KeyError: 'no words of ours', not got through" in printed
+    output = capsys.readouterr().out
+    assert "2 of 3" in output
+    assert "a control is broken: failing: KeyError: 'no words of ours', not got through" in output
 
 
 def test_only_the_classes_that_are_named_are_run(
@@ -84,7 +84,7 @@ def test_only_the_classes_that_are_named_are_run(
 
 def test_a_control_whose_guard_cannot_be_switched_off_proves_nothing() -> None:
     with pytest.raises(RuntimeError, match="ended the process between two attacks"):
-        run_class(BROKEN, seed=1, count=0)
+        run_class(BROKEN_CLASS, seed=1, count=0)
 
 
 def test_classes_that_the_platform_cannot_stop_are_not_run() -> None:

@@ -69,7 +69,7 @@ def tables() -> tuple[Table, ...]:
         "transfers.KIND_KEYS": frozenset(transfers.KIND_KEYS),
         "transfers.SOURCES": frozenset(transfers.SOURCES),
     }
-    small = tuple(Table(name, facts, _least(len(facts))) for name, facts in sets.items() if len(facts) > 1)
+    small = tuple(Table(name, facts, _min_size(len(facts))) for name, facts in sets.items() if len(facts) > 1)
     large = (
         Table("tools.KINDS", frozenset(tools.KINDS), 3),
         Table("keys.ROUTE_INPUT", frozenset(keys.ROUTE_INPUT), 4),
@@ -78,7 +78,7 @@ def tables() -> tuple[Table, ...]:
     return (*small, *large)
 
 
-def _least(size: int) -> int:
+def _min_size(size: int) -> int:
     return size if size <= 3 else size // 2 + 1
 
 
@@ -91,7 +91,7 @@ _DEFAULTS: Mapping[str, tuple[str, object]] = {
     "IN_FLIGHT": (r"in_flight|concurrency", defaults.IN_FLIGHT),
     "COLLECTED_AS": (r"into", defaults.COLLECTED_AS),
 }
-_TOLD = re.compile(r"\b\d+(?: \w+){0,4} unless given|\"(?:pages|item)\" unless given")
+_UNLESS_GIVEN = re.compile(r"\b\d+(?: \w+){0,4} unless given|\"(?:pages|item)\" unless given")
 _UNITS = re.compile(r"\bms\b\W+s\b\W+m\b")
 _KEY_TYPES = re.compile(rf"Mapping\[(?:{'|'.join(name for name in words.__all__ if not name.isupper())})\b")
 
@@ -99,25 +99,25 @@ _KEY_TYPES = re.compile(rf"Mapping\[(?:{'|'.join(name for name in words.__all__ 
 def declared_again(source: str) -> list[Finding]:
     """Each literal of a module that repeats a table: a list of words, a default, a grammar of durations."""
     tree = ast.parse(source)
-    findings = [Finding(line, table) for line, listed in _listed(tree) for table in _repeated(listed)]
+    findings = [Finding(line, table) for line, listed in _name_lists(tree) for table in _repeated_tables(listed)]
     findings += [Finding(line, f"defaults.{name}") for line, name in _repeated_defaults(tree)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if _TOLD.search(node.value):
+            if _UNLESS_GIVEN.search(node.value):
                 findings.append(Finding(node.lineno, "defaults"))
             if _UNITS.search(node.value):
                 findings.append(Finding(node.lineno, "quantities"))
     return sorted(set(findings))
 
 
-def _repeated(listed: frozenset[str]) -> Iterator[str]:
+def _repeated_tables(listed: frozenset[str]) -> Iterator[str]:
     for table in tables():
         common = len(table.members & listed)
         if common >= table.least and 2 * common >= len(listed):
             yield table.name
 
 
-def _listed(tree: ast.Module) -> Iterator[tuple[int, frozenset[str]]]:
+def _name_lists(tree: ast.Module) -> Iterator[tuple[int, frozenset[str]]]:
     """The texts of every literal list, set, tuple, ``Literal`` and mapping of words, and of every call of ``words``."""
     functions = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.AnnAssign) and _is_function(node)}
     functions |= {id(node) for outer in ast.walk(tree) if id(outer) in functions for node in ast.walk(outer)}
@@ -160,13 +160,13 @@ def _texts(nodes: list[ast.expr] | list[ast.expr | None]) -> frozenset[str]:
 
 def _repeated_defaults(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Where something called like a default is given its value as a literal."""
-    for line, name, value in _given(tree):
+    for line, name, value in _literals(tree):
         for default, (pattern, number) in _DEFAULTS.items():
             if re.search(rf"(?i)(?:^|_)(?:{pattern})$", name) and value == number and type(value) is type(number):
                 yield line, default
 
 
-def _given(tree: ast.Module) -> Iterator[tuple[int, str, object]]:
+def _literals(tree: ast.Module) -> Iterator[tuple[int, str, object]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             for key, value in _pairs(node):

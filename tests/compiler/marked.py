@@ -19,7 +19,7 @@ CORPUS = Path(__file__).parent / "corpus"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 
 
-def marked(text: str, code: Code) -> list[str]:
+def marked_parts(text: str, code: Code) -> list[str]:
     """The texts at the places of the findings with a code."""
     source = SourceFile("", text)
     return [source.slice(diagnostic.span) for diagnostic in compile_text(text).diagnostics if diagnostic.code is code]
@@ -30,7 +30,7 @@ def steps(*lines: str, head: str = "") -> str:
     return f"{HEAD}{head}workflow:\n" + "".join(f"  - {line}\n" for line in lines)
 
 
-def one(tool: str, more: str = "", head: str = "workload: {known: 1}\n") -> str:
+def playbook_of(tool: str, more: str = "", head: str = "workload: {known: 1}\n") -> str:
     """A v10 playbook of one step with a tool and more fields."""
     return steps(f"{{step: start, {more}tool: {tool}}}", head=head)
 
@@ -56,5 +56,5 @@ def findings_in(path: Path) -> list[Diagnostic]:
 
 def _found_among(folder: Path) -> list[Diagnostic]:
     catalog = read_folder(folder)
-    understood = [parse_playbook(read_file(path)[0]) for path in playbooks_in(folder)]
-    return [found for diagnostic in understood for found in with_call_diagnostics(diagnostic, catalog).diagnostics]
+    parsed = [parse_playbook(read_file(path)[0]) for path in playbooks_in(folder)]
+    return [found for diagnostic in parsed for found in with_call_diagnostics(diagnostic, catalog).diagnostics]

@@ -39,7 +39,7 @@ class Walk:
         yield schema
         beside = [self.target(schema)] if "$ref" in schema else []
         beside += schema.get("allOf", [])
-        beside += [one for one in schema.get("anyOf", []) if self.accepts(one, instance)]
+        beside += [option for option in schema.get("anyOf", []) if self.accepts(option, instance)]
         if "if" in schema:
             beside.append(schema.get("then" if self.accepts(schema["if"], instance) else "else", True))
         for part in beside:
@@ -52,9 +52,9 @@ class Walk:
         """Every schema that applies at a place of a document."""
         schemas, instance = list(self.parts(self.schema, document)), document
         for token in path:
-            reached = [child for schema in schemas for child in children(schema, token)]
+            reached_schemas = [child for schema in schemas for child in children(schema, token)]
             instance = instance[token]
-            schemas = [part for child in reached for part in self.parts(child, instance)]
+            schemas = [part for child in reached_schemas for part in self.parts(child, instance)]
         return schemas
 
     def alternatives(self, schemas: list[Schema]) -> Iterator[Schema]:
@@ -68,8 +68,8 @@ class Walk:
         """The words that a value may be, whatever else it may be."""
         if not isinstance(schema, bool | None):
             yield from schema.get("enum", ())
-            for one in (*schema.get("anyOf", ()), *([self.target(schema)] if "$ref" in schema else ())):
-                yield from self.words(one)
+            for option in (*schema.get("anyOf", ()), *([self.target(schema)] if "$ref" in schema else ())):
+                yield from self.words(option)
 
 
 def children(schema: Schema, token: str | int) -> Iterator[Any]:
@@ -86,7 +86,7 @@ class Samples:
 
     def __init__(self, schema: Schema) -> None:
         self.walk = Walk(schema)
-        self.seen: set[str] = set()
+        self.seen_refs: set[str] = set()
 
     def playbooks(self) -> Iterator[tuple[str, Any]]:
         """``place.property`` and the playbook; also for each place one without, and one with the key STRANGER."""
@@ -97,13 +97,13 @@ class Samples:
             return
         if "$ref" in schema:
             place = _place(schema)
-            if place not in self.seen:
-                self.seen.add(place)
+            if place not in self.seen_refs:
+                self.seen_refs.add(place)
                 yield from self._explore(self.walk.target(schema), place, wrap)
-        for one, settled in self._beside(schema):
-            yield from self._explore(one, place, _with(settled, wrap))
-        for one, around in _inside(schema):
-            yield from self._explore(one, place, _around(around, wrap))
+        for option, settled_fields in self._beside(schema):
+            yield from self._explore(option, place, _with(settled_fields, wrap))
+        for option, around in _inside(schema):
+            yield from self._explore(option, place, _around(around, wrap))
         if schema.get("type") != "object" or place in BY_KIND:
             return
         if "properties" in schema:
@@ -116,43 +116,48 @@ class Samples:
         """What else may be said of the same instance, with what the instance needs to have for it."""
         if "then" in schema:
             yield schema["then"], self._constraints(schema["if"], schema["then"])
-        yield from ((one, {}) for one in (*schema.get("anyOf", ()), schema.get("else")))
+        yield from ((option, {}) for option in (*schema.get("anyOf", ()), schema.get("else")))
         yield from ((one, {}) for one in schema.get("allOf", ()) if "if" in one)
         if "properties" not in schema:
             yield from ((one, self._smallest(schema, {})) for one in schema.get("allOf", ()) if "$ref" in one)
 
     def _property(self, schema: Schema, key: str, place: str, wrap: Wrap) -> Iterator[tuple[str, Any]]:
-        property_ = self._merged(schema)["properties"][key]
+        property_ = self._merge(schema)["properties"][key]
         yield f"{place}.{key}", wrap(self._smallest(schema, {key: self.value(property_)}))
         yield from self._explore(property_, f"{place}.{key}", lambda inner: wrap(self._smallest(schema, {key: inner})))
         for name, inside in self._spread(schema, property_):
-            given = {name: self.value(inside)}
-            yield f"{place}.{key}.{name}", wrap({key: given, **self._smallest(schema, given, without=name)})
+            fields = {name: self.value(inside)}
+            yield f"{place}.{key}.{name}", wrap({key: fields, **self._smallest(schema, fields, without=name)})
 
-    def _spread(self, schema: Schema, merged: Any) -> Iterator[tuple[str, Any]]:
+    def _spread(self, schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
         """The properties of a place that may also stand inside of one of them."""
-        for option in merged.get("anyOf", ()) if merged is not True else ():
+        for option in value.get("anyOf", ()) if value is not True else ():
             if option is not True and "propertyNames" in option:
-                own, all_of_it = self.walk.target(option["allOf"][0])["properties"], self._merged(schema)["properties"]
-                yield from ((name, all_of_it[name]) for name in option["propertyNames"]["enum"] if name not in own)
+                own_properties, all_of_it = (
+                    self.walk.target(option["allOf"][0])["properties"],
+                    self._merge(schema)["properties"],
+                )
+                yield from (
+                    (name, all_of_it[name]) for name in option["propertyNames"]["enum"] if name not in own_properties
+                )
 
     def _constraints(self, test: Schema, then: Schema) -> dict[str, Any]:
         """What a test asks for: ``{kind: http}``."""
         first = test
         while "anyOf" in first:
             first = first["anyOf"][0]
-        known = {**self._merged(self.walk.target(then))["properties"]} if "$ref" in then else {}
-        known |= {
+        known_properties = {**self._merge(self.walk.target(then))["properties"]} if "$ref" in then else {}
+        known_properties |= {
             key: property_
             for key, property_ in first.get("properties", {}).items()
             if {"const", "enum"} & property_.keys()
         }
-        return {key: self.value(known[key]) for key in first.get("required", ()) if key in known}
+        return {key: self.value(known_properties[key]) for key in first.get("required", ()) if key in known_properties}
 
     def value(self, schema: Any) -> Any:
         """Something that the schema accepts."""
         if schema is True or "$ref" in schema:
-            return self._referred(schema)
+            return self._resolve_reference(schema)
         if "const" in schema:
             return schema["const"]
         for keyword in ("enum", "examples"):
@@ -163,15 +168,15 @@ class Samples:
                 return self.value(schema[keyword][0] if keyword == "anyOf" else schema[keyword])
         if "allOf" in schema and "$ref" in schema["allOf"][0]:
             return {**VALUES.get(_place(schema["allOf"][0]), {}), **self._smallest(schema, {})}
-        return self._typed(schema)
+        return self._value_of_type(schema)
 
-    def _referred(self, schema: Any) -> Any:
+    def _resolve_reference(self, schema: Any) -> Any:
         if schema is True:
             return "x"
         name = _place(schema)
         return VALUES[name] if name in VALUES else self.value(self.walk.target(schema))
 
-    def _typed(self, schema: Schema) -> Any:
+    def _value_of_type(self, schema: Schema) -> Any:
         kinds: Any = schema.get("type", "string")
         kind: str = kinds if isinstance(kinds, str) else kinds[0]
         if kind == "object":
@@ -180,28 +185,28 @@ class Samples:
             return [self.value(schema["items"])] if "items" in schema else []
         return {"boolean": True, "number": 1, "integer": 1}.get(kind, "x")
 
-    def _smallest(self, schema: Schema, given: dict[str, Any], without: str = "") -> dict[str, Any]:
-        merged = self._merged(schema)
-        groups = [[key] for key in merged["required"]] + merged["groups"]
-        missing = [group[0] for group in groups if not set(group) & set(given)]
-        made = {key: self.value(merged["properties"].get(key, {})) for key in missing}
-        return {key: value for key, value in {**made, **given}.items() if key != without}
+    def _smallest(self, schema: Schema, fields: dict[str, Any], without: str = "") -> dict[str, Any]:
+        merged_schema = self._merge(schema)
+        groups = [[key] for key in merged_schema["required"]] + merged_schema["groups"]
+        missing = [group[0] for group in groups if not set(group) & set(fields)]
+        made_fields = {key: self.value(merged_schema["properties"].get(key, {})) for key in missing}
+        return {key: value for key, value in {**made_fields, **fields}.items() if key != without}
 
-    def _merged(self, schema: Schema) -> dict[str, Any]:
+    def _merge(self, schema: Schema) -> dict[str, Any]:
         """The properties and needs of a place together with those of its lenders."""
-        merged: dict[str, Any] = {"properties": {}, "required": list(schema.get("required", [])), "groups": []}
-        merged["properties"].update(schema.get("properties", {}))
-        for one in schema.get("allOf", ()):
-            if "$ref" in one:
-                lent = self._merged(self.walk.target(one))
-                merged["required"] += lent["required"]
-                merged["groups"] += lent["groups"]
-                merged["properties"].update(
+        merged_schema: dict[str, Any] = {"properties": {}, "required": list(schema.get("required", [])), "groups": []}
+        merged_schema["properties"].update(schema.get("properties", {}))
+        for option in schema.get("allOf", ()):
+            if "$ref" in option:
+                lent = self._merge(self.walk.target(option))
+                merged_schema["required"] += lent["required"]
+                merged_schema["groups"] += lent["groups"]
+                merged_schema["properties"].update(
                     {key: property_ for key, property_ in lent["properties"].items() if _is_told(property_)}
                 )
-            keys = [branch["required"][0] for branch in one.get("anyOf", ()) if branch.keys() == {"required"}]
-            merged["groups"] += [keys] if keys else []
-        return merged
+            keys = [branch["required"][0] for branch in option.get("anyOf", ()) if branch.keys() == {"required"}]
+            merged_schema["groups"] += [keys] if keys else []
+        return merged_schema
 
 
 def _place(schema: Schema) -> str:

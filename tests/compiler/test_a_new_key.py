@@ -53,48 +53,48 @@ print(json.dumps({
 """
 
 
-def asked(root: Path, *diffs: str) -> dict[str, Any]:
+def answers_of(root: Path, *diffs: str) -> dict[str, Any]:
     """What a copy of the compiler says of the key ``owner``, after these diffs."""
     answers: dict[str, Any] = answers_after(root, ["compiler", "dev/extensions.md"], ASK, *diffs)
     return answers
 
 
 @pytest.fixture(scope="module")
-def entered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def new_key(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """With the entry in the table and nothing else."""
-    return asked(tmp_path_factory.mktemp("entered"), ENTRY)
+    return answers_of(tmp_path_factory.mktemp("entered"), ENTRY)
 
 
-def test_the_schema_describes_it(entered: dict[str, Any]) -> None:
-    described = entered["schema"]
-    assert described["owner"]["description"] == "Who answers for the step, for people who look at a run."
-    assert described["responsible"]["deprecated"]
+def test_the_schema_describes_it(new_key: dict[str, Any]) -> None:
+    description = new_key["schema"]
+    assert description["owner"]["description"] == "Who answers for the step, for people who look at a run."
+    assert description["responsible"]["deprecated"]
 
 
-def test_the_front_end_reads_it_and_checks_its_type(entered: dict[str, Any]) -> None:
-    assert entered["right"] == []
-    assert entered["wrong"] == ['NT103 "owner" must be a string, not a list ()']
+def test_the_front_end_reads_it_and_checks_its_type(new_key: dict[str, Any]) -> None:
+    assert new_key["right"] == []
+    assert new_key["wrong"] == ['NT103 "owner" must be a string, not a list ()']
 
 
-def test_a_misspelt_key_is_reported_with_the_right_one(entered: dict[str, Any]) -> None:
-    assert entered["misspelt"] == ['NT102 unknown key "ownr" in the spec of a step (did you mean "owner"?)']
+def test_a_misspelt_key_is_reported_with_the_right_one(new_key: dict[str, Any]) -> None:
+    assert new_key["misspelt"] == ['NT102 unknown key "ownr" in the spec of a step (did you mean "owner"?)']
 
 
-def test_it_is_explained(entered: dict[str, Any]) -> None:
-    path, about, value, *_ = entered["entry"]
+def test_it_is_explained(new_key: dict[str, Any]) -> None:
+    path, about, value, *_ = new_key["entry"]
     assert (path, value) == ("step.spec.owner", "a string")
     assert about.startswith("Who answers for the step")
-    assert entered["misspelt entry"] == 'unknown key "ownr" in "step.spec": did you mean "owner"?'
+    assert new_key["misspelt entry"] == 'unknown key "ownr" in "step.spec": did you mean "owner"?'
 
 
-def test_migrate_keeps_it_in_its_place_under_its_name(entered: dict[str, Any]) -> None:
-    spec = re.search(r"spec:\n((?: {6}.*\n)+)", entered["migrated"])
+def test_migrate_keeps_it_in_its_place_under_its_name(new_key: dict[str, Any]) -> None:
+    spec = re.search(r"spec:\n((?: {6}.*\n)+)", new_key["migrated"])
     assert spec is not None
     assert re.findall(r"^ {6}(\w+):", spec[1], re.MULTILINE) == ["timeout", "owner", "policy"]
     note = 'v10 cannot express who answers for a step: it is written as the extension "step.spec.owner"'
-    assert note in entered["notes"]
+    assert note in new_key["notes"]
 
 
-def test_only_the_code_that_uses_it_changes(tmp_path: Path, entered: dict[str, Any]) -> None:
-    assert "payments answers for it" not in entered["step"]
-    assert "payments answers for it" in asked(tmp_path, ENTRY, USE)["step"]
+def test_only_the_code_that_uses_it_changes(tmp_path: Path, new_key: dict[str, Any]) -> None:
+    assert "payments answers for it" not in new_key["step"]
+    assert "payments answers for it" in answers_of(tmp_path, ENTRY, USE)["step"]

@@ -10,12 +10,12 @@ from noetl_compiler import compile_text
 from noetl_compiler.source import SourceFile
 from tests.compiler.marked import steps
 
-Found: TypeAlias = list[tuple[str, list[tuple[int, str]]]]
+AliasFindings: TypeAlias = list[tuple[str, list[tuple[int, str]]]]
 
-USED = "{step: %s, tool: *tool}"
+STEP_WITH_ALIAS = "{step: %s, tool: *tool}"
 
 
-def related(text: str) -> Found:
+def related_places(text: str) -> AliasFindings:
     """The text at every finding, and at the places it is related to with their lines."""
     source = SourceFile("", text)
     return [
@@ -24,9 +24,9 @@ def related(text: str) -> Found:
     ]
 
 
-CASES: list[tuple[list[str], Found]] = [
+CASES: list[tuple[list[str], AliasFindings]] = [
     (["{step: start, tool: &tool {kind: nop}}"], [("nop", [])]),
-    (["{step: start, tool: &tool {kind: nop}, next: b}", USED % "b"], [("nop", [(6, "*tool")])]),
+    (["{step: start, tool: &tool {kind: nop}, next: b}", STEP_WITH_ALIAS % "b"], [("nop", [(6, "*tool")])]),
     (
         ["{step: start, tool: {kind: &kind nop}, next: b}", "{step: b, tool: {kind: *kind}}"],
         [("nop", [(6, "*kind")])],
@@ -42,18 +42,18 @@ CASES: list[tuple[list[str], Found]] = [
 def test_the_aliases_of_a_wrong_anchor_are_reported(
     lines: list[str], expected: list[tuple[str, list[tuple[int, str]]]]
 ) -> None:
-    notes = related(steps(*lines))
+    notes = related_places(steps(*lines))
     assert [note for note in notes if note[0] != "b"] == expected
 
 
 def test_only_the_first_of_many_aliases_are_reported() -> None:
-    many = [USED % f"s{index}" for index in range(9)]
+    many_steps = [STEP_WITH_ALIAS % f"s{index}" for index in range(9)]
     names = ", ".join(f"s{index}" for index in range(9))
     first = f"{{step: start, tool: &tool {{kind: nop}}, next: {{spec: {{mode: inclusive}}, arcs: [{names}]}}}}"
-    notes = dict(related(steps(first, *many)))
+    notes = dict(related_places(steps(first, *many_steps)))
     assert [line for line, _ in notes["nop"]] == [6, 7, 8]
 
 
 def test_a_star_in_a_text_is_not_an_alias() -> None:
     text = steps("{step: start, tool: {kind: nop, message: 'a & b, *c'}}")
-    assert related(text) == [("nop", [])]
+    assert related_places(text) == [("nop", [])]

@@ -23,6 +23,6 @@ def test_importing_the_compiler_loads_no_large_modules() -> None:
 
 def test_exported_names_exist_and_have_docstrings() -> None:
     for name in noetl_compiler.__all__:
-        exported = getattr(noetl_compiler, name)
-        assert exported.__name__ == name
-        assert exported.__doc__
+        exported_object = getattr(noetl_compiler, name)
+        assert exported_object.__name__ == name
+        assert exported_object.__doc__

@@ -11,7 +11,7 @@ from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 
 OK = Path(__file__).parent / "corpus" / "ok"
-TOLD = {Code.TEMPLATE_SYNTAX, Code.TEMPLATE_IN_CODE, Code.PYTHON_SYNTAX}
+EXPECTED_CODES = {Code.TEMPLATE_SYNTAX, Code.TEMPLATE_IN_CODE, Code.PYTHON_SYNTAX}
 """The last two where the template stands in code."""
 TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
 
@@ -25,8 +25,10 @@ def test_every_template_may_be_broken(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     whole = compile_text(text).diagnostics
     for start, end in places(text):
-        broken = "{{" + "=" * (end - start - 4) + "}}"
-        result = compile_text(text[:start] + broken + text[end:])
+        broken_template = "{{" + "=" * (end - start - 4) + "}}"
+        result = compile_text(text[:start] + broken_template + text[end:])
         if set(result.diagnostics) - set(whole):
             line = text.count("\n", 0, start) + 1
-            assert any(diagnostic.code in TOLD and diagnostic.span.line == line for diagnostic in result.diagnostics)
+            assert any(
+                diagnostic.code in EXPECTED_CODES and diagnostic.span.line == line for diagnostic in result.diagnostics
+            )

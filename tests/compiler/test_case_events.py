@@ -56,16 +56,16 @@ def test_no_condition_answers_to_calls() -> None:
 ATOMS = ["a", "b", *(f"event.name == '{event}'" for event in CASE_EVENTS), "event.name in ['call.done']"]
 
 
-def joined(parts: tuple[str, str, str]) -> str:
+def join_condition(parts: tuple[str, str, str]) -> str:
     return f"({parts[0]}) {parts[1]} ({parts[2]})"
 
 
-def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    negated = inner.map(lambda operand: f"not ({operand})")
-    return st.one_of(negated, st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(joined))
+def combine(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    negation = inner.map(lambda operand: f"not ({operand})")
+    return st.one_of(negation, st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(join_condition))
 
 
-@given(st.recursive(st.sampled_from(ATOMS), combined, max_leaves=6), st.booleans(), st.booleans())
+@given(st.recursive(st.sampled_from(ATOMS), combine, max_leaves=6), st.booleans(), st.booleans())
 def test_a_condition_never_holds_at_an_event_it_does_not_answer_to(source: str, a: bool, b: bool) -> None:
     when = f"{{{{ {source} }}}}"
     if "event" not in source:

@@ -6,12 +6,12 @@ import pytest
 
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
-from tests.compiler.marked import HEAD, marked, one, steps
+from tests.compiler.marked import HEAD, marked_parts, playbook_of, steps
 
 
 def arcs(*ways: str, name: str = "start", mode: str = "exclusive") -> str:
-    listed = ", ".join(f"{{{way}}}" for way in ways)
-    return f"{{step: {name}, tool: {{kind: noop}}, next: {{spec: {{mode: {mode}}}, arcs: [{listed}]}}}}"
+    flow_list = ", ".join(f"{{{way}}}" for way in ways)
+    return f"{{step: {name}, tool: {{kind: noop}}, next: {{spec: {{mode: {mode}}}, arcs: [{flow_list}]}}}}"
 
 
 A, B = "{step: a, tool: {kind: noop}}", "{step: b, tool: {kind: noop}}"
@@ -32,7 +32,7 @@ OK, FAILED = 'when: "{{ workload.x == 1 }}"', "when: \"{{ event.name == 'step.fa
     ],
 )
 def test_routes_after_one_that_always_matches(start: str, dead: list[str]) -> None:
-    assert marked(steps(start, A, B), Code.DEAD_ROUTE) == dead
+    assert marked_parts(steps(start, A, B), Code.DEAD_ROUTE) == dead
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_routes_after_one_that_always_matches(start: str, dead: list[str]) -> No
     ],
 )
 def test_cycles_without_an_exit(workflow: list[str], first: list[str]) -> None:
-    assert marked(steps(*workflow), Code.ENDLESS_CYCLE) == first
+    assert marked_parts(steps(*workflow), Code.ENDLESS_CYCLE) == first
 
 
 def tasks_with_jump(*rules: str, before: str = "") -> str:
     policy = f"spec: {{policy: {{rules: [{', '.join(rules)}]}}}}"
-    return one(f"[{{name: a, kind: noop{before}}}, {{name: b, kind: noop, {policy}}}]")
+    return playbook_of(f"[{{name: a, kind: noop{before}}}, {{name: b, kind: noop, {policy}}}]")
 
 
 BACK = "{else: {do: jump, to: a}}"
@@ -74,11 +74,11 @@ BREAKS = 'spec: {policy: {rules: [{when: "{{ result }}", then: {do: break}}, {el
         (tasks_with_jump("{when: \"{{ output.status == 'error' }}\", then: {do: fail}}", BACK), 1),
         (tasks_with_jump("{when: \"{{ output.status == 'error' }}\", then: {do: retry}}", BACK), 1),
         (tasks_with_jump(BACK, before=f", {BREAKS}"), 0),
-        (one(f"[{{name: b, kind: noop, spec: {{policy: {{rules: [{BACK}]}}}}}}, {{name: a, kind: noop}}]"), 0),
+        (playbook_of(f"[{{name: b, kind: noop, spec: {{policy: {{rules: [{BACK}]}}}}}}, {{name: a, kind: noop}}]"), 0),
     ],
 )
 def test_tasks_that_jump_back_endlessly(text: str, count: int) -> None:
-    assert len(marked(text, Code.ENDLESS_JUMP)) == count
+    assert len(marked_parts(text, Code.ENDLESS_JUMP)) == count
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,9 @@ def test_tasks_that_jump_back_endlessly(text: str, count: int) -> None:
     ],
 )
 def test_rules_after_one_that_always_matches(rules: str, dead: int) -> None:
-    assert len(marked(one(f"{{kind: noop, spec: {{policy: {{rules: {rules}}}}}}}"), Code.DEAD_RULE)) == dead
+    assert (
+        len(marked_parts(playbook_of(f"{{kind: noop, spec: {{policy: {{rules: {rules}}}}}}}"), Code.DEAD_RULE)) == dead
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_rules_after_one_that_always_matches(rules: str, dead: int) -> None:
 )
 def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:
     text = steps(arcs(f'step: a, when: "{when}"'), A, head="workload: {x: 1}\n")
-    assert len(marked(text, Code.CONSTANT_CONDITION)) == is_constant
+    assert len(marked_parts(text, Code.CONSTANT_CONDITION)) == is_constant
 
 
 @pytest.mark.parametrize(
@@ -126,7 +128,7 @@ def test_conditions_that_decide_nothing(when: str, is_constant: bool) -> None:
 )
 def test_a_retry_with_more_attempts_than_the_limit(rule: str, expected: int) -> None:
     policy = f"{{rules: [{{when: \"{{{{ output.status == 'error' }}}}\", then: {{{rule}}}}}]}}"
-    text = one(f"{{kind: noop, spec: {{policy: {policy}}}}}", "")
+    text = playbook_of(f"{{kind: noop, spec: {{policy: {policy}}}}}", "")
     assert [
         diagnostic.message for diagnostic in compile_text(text).diagnostics if diagnostic.code is Code.WRONG_VALUE
     ] == ['task "start_task" has more attempts than the limit of 1,000'] * expected
@@ -143,55 +145,58 @@ def test_a_comparison_outside_of_the_braces_is_one(word: str) -> None:
     assert when.source == "{{ (workload.x) | string == 'deploy' }}"
 
 
-CALLED = "workbook: [{name: w, tool: {kind: noop, set: {ctx.a: 1}}}]\n"
+CALLED_TASK = "workbook: [{name: w, tool: {kind: noop, set: {ctx.a: 1}}}]\n"
 
 
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        (one("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1], mode: parallel}, "), 1),
-        (one("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1], mode: async}, "), 1),
-        (one("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1]}, "), 0),
-        (one("{kind: noop, set: {a: 1}}", "loop: {in: [1], mode: parallel}, "), 0),
-        (one("{kind: noop}", "set: {ctx.a: 1}, loop: {in: [1], mode: parallel}, "), 0),
-        (one("{kind: workbook, name: w}", "loop: {in: [1], mode: parallel}, ", head=CALLED), 1),
-        (one("{kind: workbook, name: w}", head=CALLED), 0),
+        (playbook_of("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1], mode: parallel}, "), 1),
+        (playbook_of("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1], mode: async}, "), 1),
+        (playbook_of("{kind: noop, set: {ctx.a: 1}}", "loop: {in: [1]}, "), 0),
+        (playbook_of("{kind: noop, set: {a: 1}}", "loop: {in: [1], mode: parallel}, "), 0),
+        (playbook_of("{kind: noop}", "set: {ctx.a: 1}, loop: {in: [1], mode: parallel}, "), 0),
+        (playbook_of("{kind: workbook, name: w}", "loop: {in: [1], mode: parallel}, ", head=CALLED_TASK), 1),
+        (playbook_of("{kind: workbook, name: w}", head=CALLED_TASK), 0),
     ],
 )
 def test_names_that_parallel_iterations_set(text: str, count: int) -> None:
-    assert len(marked(text, Code.PARALLEL_SET)) == count
+    assert len(marked_parts(text, Code.PARALLEL_SET)) == count
 
 
 def test_a_task_of_the_workbook_jumps_among_those_of_its_caller() -> None:
     policy = "spec: {policy: {rules: [{when: '{{ result }}', then: {do: jump, to: a}}, {else: {do: fail}}]}}"
     head = f"workbook: [{{name: w, tool: {{kind: noop, {policy}}}}}]\n"
-    assert marked(one("[{name: a, kind: noop}, {kind: workbook, name: w}]", head=head), Code.UNKNOWN_LABEL) == []
-    diagnostics = compile_text(one("[{name: b, kind: noop}, {kind: workbook, name: w}]", head=head)).diagnostics
+    assert (
+        marked_parts(playbook_of("[{name: a, kind: noop}, {kind: workbook, name: w}]", head=head), Code.UNKNOWN_LABEL)
+        == []
+    )
+    diagnostics = compile_text(playbook_of("[{name: b, kind: noop}, {kind: workbook, name: w}]", head=head)).diagnostics
     assert [problem.message for problem in diagnostics] == ['step "start" has no task "a" to jump to']
 
 
 def test_an_unused_task_is_reported_only_when_all_calls_lead_somewhere() -> None:
     head = "workbook: [{name: used, tool: {kind: noop}}, {name: free, tool: {kind: noop}}]\n"
-    assert marked(one("{kind: workbook, name: used}", head=head), Code.UNUSED_WORKBOOK_TASK) == ["free"]
-    assert marked(one("{kind: workbook, name: usd}", head=head), Code.UNUSED_WORKBOOK_TASK) == []
+    assert marked_parts(playbook_of("{kind: workbook, name: used}", head=head), Code.UNUSED_WORKBOOK_TASK) == ["free"]
+    assert marked_parts(playbook_of("{kind: workbook, name: usd}", head=head), Code.UNUSED_WORKBOOK_TASK) == []
 
 
 def test_a_name_of_another_dialect_is_reported_once() -> None:
-    text = one("{kind: noop, message: '{{ vars.a }}{{ vars.b }}'}", "set: {ctx.a: 1, ctx.b: 2}, ")
-    assert marked(text, Code.FOREIGN_NAME) == ["vars"]
+    text = playbook_of("{kind: noop, message: '{{ vars.a }}{{ vars.b }}'}", "set: {ctx.a: 1, ctx.b: 2}, ")
+    assert marked_parts(text, Code.FOREIGN_NAME) == ["vars"]
     legacy = HEAD.replace("v2", "v1") + "workflow:\n  - {step: start, tool: noop, message: '{{ outcome.data }}'}\n"
-    assert marked(legacy, Code.FOREIGN_NAME) == ["outcome"]
+    assert marked_parts(legacy, Code.FOREIGN_NAME) == ["outcome"]
 
 
 @pytest.mark.parametrize(
     ("head", "more"), [("vars: {b: 1}\n", ""), ("", "vars: {b: '{{ output.b }}'}, "), ("", "set_vars: {b: 1}, ")]
 )
 def test_vars_are_visible_if_the_playbook_sets_some(head: str, more: str) -> None:
-    assert marked(one("{kind: noop, message: '{{ vars.b }}'}", more, head), Code.FOREIGN_NAME) == []
+    assert marked_parts(playbook_of("{kind: noop, message: '{{ vars.b }}'}", more, head), Code.FOREIGN_NAME) == []
 
 
 @pytest.mark.parametrize(
-    ("workflow", "unreached"),
+    ("workflow", "unreachable"),
     [
         ([arcs("step: a"), A, B], ["b"]),
         ([arcs("step: a", "step: b", mode="inclusive"), A, B], []),
@@ -201,8 +206,8 @@ def test_vars_are_visible_if_the_playbook_sets_some(head: str, more: str) -> Non
         ([arcs("step: a"), A, "{step: End, tool: {kind: noop}}"], []),
     ],
 )
-def test_steps_to_which_no_route_leads(workflow: list[str], unreached: list[str]) -> None:
-    assert marked(steps(*workflow), Code.UNREACHABLE_STEP) == unreached
+def test_steps_to_which_no_route_leads(workflow: list[str], unreachable: list[str]) -> None:
+    assert marked_parts(steps(*workflow), Code.UNREACHABLE_STEP) == unreachable
 
 
 def region(mode: str, *, work: str = "set: {ctx.a: 1}, ") -> str:
@@ -215,25 +220,29 @@ def region(mode: str, *, work: str = "set: {ctx.a: 1}, ") -> str:
 
 
 def test_the_steps_of_a_parallel_loop_set_names_in_parallel() -> None:
-    assert marked(region("parallel"), Code.PARALLEL_SET) == ["ctx.a: 1"]
-    assert marked(region("sequential"), Code.PARALLEL_SET) == []
-    assert marked(region("parallel", work="set: {iter.a: 1}, "), Code.PARALLEL_SET) == []
+    assert marked_parts(region("parallel"), Code.PARALLEL_SET) == ["ctx.a: 1"]
+    assert marked_parts(region("sequential"), Code.PARALLEL_SET) == []
+    assert marked_parts(region("parallel", work="set: {iter.a: 1}, "), Code.PARALLEL_SET) == []
 
 
 def test_the_steps_of_a_loop_know_its_element_and_its_end_the_results() -> None:
-    assert marked(region("sequential"), Code.UNDEFINED_NAME) == ["i_gone"]
+    assert marked_parts(region("sequential"), Code.UNDEFINED_NAME) == ["i_gone"]
 
 
 @pytest.mark.parametrize(("tool", "expected"), [("kind: http, url: u", True), ("kind: noop", False)])
 def test_tasks_that_cannot_fail_need_no_rule_for_errors(tool: str, expected: bool) -> None:
-    text = one(f"{{{tool}, spec: {{policy: {{rules: [{{when: '{{{{ workload.known }}}}', then: {{do: break}}}}]}}}}}}")
-    assert bool(marked(text, Code.ERRORS_UNMATCHED)) == expected
+    text = playbook_of(
+        f"{{{tool}, spec: {{policy: {{rules: [{{when: '{{{{ workload.known }}}}', then: {{do: break}}}}]}}}}}}"
+    )
+    assert bool(marked_parts(text, Code.ERRORS_UNMATCHED)) == expected
 
 
 @pytest.mark.parametrize("when", ["true", "'{{ true }}'", "'{{ 1 == 1 }}'"])
 def test_a_rule_that_always_matches_covers_errors(when: str) -> None:
-    text = one(f"{{kind: http, url: u, spec: {{policy: {{rules: [{{when: {when}, then: {{do: continue}}}}]}}}}}}")
-    assert marked(text, Code.ERRORS_UNMATCHED) == []
+    text = playbook_of(
+        f"{{kind: http, url: u, spec: {{policy: {{rules: [{{when: {when}, then: {{do: continue}}}}]}}}}}}"
+    )
+    assert marked_parts(text, Code.ERRORS_UNMATCHED) == []
 
 
 @pytest.mark.parametrize(
@@ -247,12 +256,12 @@ def test_a_rule_that_always_matches_covers_errors(when: str) -> None:
     ],
 )
 def test_sinks_into_a_database_without_a_table(sink: str, is_warned: bool) -> None:
-    text = one(f"{{kind: noop, sink: {{tool: {{{sink}}}}}}}")
-    assert len(marked(text, Code.MISSING_FIELD)) == is_warned
+    text = playbook_of(f"{{kind: noop, sink: {{tool: {{{sink}}}}}}}")
+    assert len(marked_parts(text, Code.MISSING_FIELD)) == is_warned
 
 
 @pytest.mark.parametrize(
-    ("collection", "found"),
+    ("collection", "is_reported"),
     [
         ("workload.text", True),
         ("text", True),
@@ -267,27 +276,33 @@ def test_sinks_into_a_database_without_a_table(sink: str, is_warned: bool) -> No
         ("a", False),
     ],
 )
-def test_a_loop_over_a_default_that_is_not_a_list(collection: str, *, found: bool) -> None:
+def test_a_loop_over_a_default_that_is_not_a_list(collection: str, *, is_reported: bool) -> None:
     head = (
         "workload: {text: b, number: 3, below: {flag: true}, list: [1], empty: '', zero: 0, mapping: {}, "
         "template: '{{ text }}', a: text}\n"
     )
     loop = f'{{step: loop, loop: {{in: "{{{{ {collection} }}}}", iterator: i}}, tool: {{kind: noop}}}}'
-    expected = [f"{{{{ {collection} }}}}"] if found else []
-    assert marked(steps("{step: a, tool: {kind: noop}, next: loop}", loop, head=head), Code.LOOP_OVER_TEXT) == expected
+    expected = [f"{{{{ {collection} }}}}"] if is_reported else []
+    assert (
+        marked_parts(steps("{step: a, tool: {kind: noop}, next: loop}", loop, head=head), Code.LOOP_OVER_TEXT)
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
     ("playbook", "key"),
     [
-        (one("{kind: noop, spec: {polcy: {}}}"), "polcy"),
+        (playbook_of("{kind: noop, spec: {polcy: {}}}"), "polcy"),
         (steps("{step: start, tool: noop, spec: {polcy: {}}, next: end}", "{step: end}"), "polcy"),
         (steps("{step: start, type: http, url: x, spec: {polcy: {}}, next: end}", "{step: end}"), "polcy"),
-        (one("{kind: workbook, name: t}", head="workbook: [{name: t, tool: noop, spec: {polcy: {}}}]\n"), "polcy"),
+        (
+            playbook_of("{kind: workbook, name: t}", head="workbook: [{name: t, tool: noop, spec: {polcy: {}}}]\n"),
+            "polcy",
+        ),
     ],
 )
 def test_an_unknown_key_in_the_spec_of_a_task(playbook: str, key: str) -> None:
-    assert marked(playbook, Code.UNKNOWN_KEY) == [key]
+    assert marked_parts(playbook, Code.UNKNOWN_KEY) == [key]
     hints = [
         diagnostic.hint for diagnostic in compile_text(playbook).diagnostics if diagnostic.code is Code.UNKNOWN_KEY
     ]
@@ -299,7 +314,7 @@ def test_only_routes_that_the_author_wrote_are_unreachable() -> None:
     done = "{when: \"{{ event.name == 'call.done' }}\", then: {set: {x: 1}}}"
     over = "{when: \"{{ event.name == 'step.exit' }}\", then: {next: [{step: a}]}}"
     text = steps(f"{{step: start, tool: {{kind: noop}}, case: [{done}, {over}]}}", "{step: a}", "{step: end}")
-    assert marked(text, Code.DEAD_ROUTE) == []
+    assert marked_parts(text, Code.DEAD_ROUTE) == []
 
 
 def test_a_sink_may_say_that_it_stores_batches_and_how_large() -> None:
@@ -324,7 +339,7 @@ def test_a_sink_may_say_that_it_stores_batches_and_how_large() -> None:
     ],
 )
 def test_templates_in_keys(tool: str, keys: list[str]) -> None:
-    marks = marked(one(tool), Code.TEMPLATE_KEY)
+    marks = marked_parts(playbook_of(tool), Code.TEMPLATE_KEY)
     assert [key.strip('"').startswith(expected) for key, expected in zip(marks, keys, strict=True)] == [True] * len(
         keys
     )
@@ -346,4 +361,6 @@ def test_a_loop_inside_of_a_tool_is_an_older_form(step: str, code: Code) -> None
 
 
 def test_a_comment_without_an_end_is_marked() -> None:
-    assert marked(one('{kind: noop, result: "{{ known }} {# a #} {# b"}'), Code.TEMPLATE_SYNTAX) == ["{# b"]
+    assert marked_parts(playbook_of('{kind: noop, result: "{{ known }} {# a #} {# b"}'), Code.TEMPLATE_SYNTAX) == [
+        "{# b"
+    ]

@@ -62,8 +62,8 @@ def test_an_example_gives_what_is_shown(section: Section, tmp_path: Path) -> Non
         (tmp_path / f"{index}.yaml").write_text(text, encoding="utf-8")
     source = SourceFile(str(tmp_path / "0.yaml"), texts[0])
     diagnostics = with_call_diagnostics(parse_playbook(source), read_folder(tmp_path)).diagnostics
-    shown = "".join(f"{one_line(diagnostic)}\n" for diagnostic in diagnostics)
-    assert shown.replace(source.file, "playbook.yaml") == section.blocks["text"]
+    shown_lines = "".join(f"{one_line(diagnostic)}\n" for diagnostic in diagnostics)
+    assert shown_lines.replace(source.file, "playbook.yaml") == section.blocks["text"]
     assert section.code in {diagnostic.code.value for diagnostic in diagnostics}
 
 

@@ -46,7 +46,7 @@ def test_warnings_leave_the_graph() -> None:
 def test_a_header_that_is_missing_is_a_warning_with_the_line_to_add(name: str) -> None:
     lines = HEADER.splitlines(keepends=True)
     [line] = [line for line in lines if line.startswith(name)]
-    result = compile_text("".join(one for one in lines if one != line) + GOOD)
+    result = compile_text("".join(text for text in lines if text != line) + GOOD)
     assert result.graph is not None
     assert [(str(one.code.value), one.message, one.hint) for one in result.diagnostics] == [
         ("NT104", f'the playbook has no "{name}"', f"add the line {line.strip()}")
@@ -58,14 +58,14 @@ def test_a_header_that_is_missing_is_a_warning_with_the_line_to_add(name: str) -
 def test_a_workflow_without_steps_is_an_error_beside_any_warning(header: str) -> None:
     result = compile_text(f"{header}metadata: {{name: x}}\nworkflow: []\n")
     assert result.graph is None
-    assert '"workflow" has no steps' in [one.message for one in result.diagnostics]
+    assert '"workflow" has no steps' in [diagnostic.message for diagnostic in result.diagnostics]
 
 
 @pytest.mark.parametrize("key", ["x-common: &common {kind: noop}", "steps: []"])
 def test_an_unknown_key_of_the_root_has_a_remedy(key: str) -> None:
-    [found] = compile_text(f"{HEADER}{key}\n{GOOD}").diagnostics
-    assert found.message.startswith("unknown key")
-    assert found.hint.startswith('move it below "metadata", which takes any key')
+    [diagnostic] = compile_text(f"{HEADER}{key}\n{GOOD}").diagnostics
+    assert diagnostic.message.startswith("unknown key")
+    assert diagnostic.hint.startswith('move it below "metadata", which takes any key')
 
 
 def test_an_anchor_below_metadata_may_be_used_in_steps() -> None:

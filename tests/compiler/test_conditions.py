@@ -18,7 +18,7 @@ def read(source: str, on: OnStatus = "any", moment: Moment = "call") -> Conditio
 
 
 @pytest.mark.parametrize(
-    ("source", "on", "cause", "rest"),
+    ("source", "on", "cause", "remainder"),
     [
         ("{{ output.status == 'error' and output.http.status in [429, 500] }}", "error", "429/500", ""),
         ('{{ outcome.status == "error" and (outcome.http.status in [429, 500]) }}', "error", "429/500", ""),
@@ -48,8 +48,8 @@ def read(source: str, on: OnStatus = "any", moment: Moment = "call") -> Conditio
         ("{{ a }} or {{ b }}", "any", "", "{{ a }} or {{ b }}"),
     ],
 )
-def test_a_condition_is_split_into_status_cause_and_rest(source: str, on: OnStatus, cause: str, rest: str) -> None:
-    assert read(source) == Condition(on, cause, rest)
+def test_a_condition_is_split_into_status_cause_and_rest(source: str, on: OnStatus, cause: str, remainder: str) -> None:
+    assert read(source) == Condition(on, cause, remainder)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ TRULY_REFUSED = {
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_file_compiles_or_is_truly_refused(dialect: str) -> None:
-    refused = {
+    rejected = {
         playbook.path: {
             diagnostic.code for diagnostic in playbook.result.diagnostics if diagnostic.severity is Severity.ERROR
         }
@@ -60,7 +60,7 @@ def test_every_file_compiles_or_is_truly_refused(dialect: str) -> None:
         if playbook.dialect == dialect and playbook.result.graph is None
     }
     of_dialect = {playbook.path for playbook in upstream() if playbook.dialect == dialect}
-    assert refused == {path: codes for path, codes in TRULY_REFUSED.items() if path in of_dialect}
+    assert rejected == {path: codes for path, codes in TRULY_REFUSED.items() if path in of_dialect}
 
 
 def test_every_dialect_of_the_corpus_is_looked_at() -> None:
@@ -68,5 +68,5 @@ def test_every_dialect_of_the_corpus_is_looked_at() -> None:
 
 
 def test_no_file_has_an_unknown_key() -> None:
-    counted = Counter(found.code for diagnostic in upstream() for found in diagnostic.result.diagnostics)
-    assert counted[Code.UNKNOWN_KEY] == 0
+    code_counts = Counter(finding.code for diagnostic in upstream() for finding in diagnostic.result.diagnostics)
+    assert code_counts[Code.UNKNOWN_KEY] == 0

@@ -49,9 +49,11 @@ def by_era(playbooks: tuple[Upstream, ...]) -> str:
 
 
 def _share(playbooks: tuple[Upstream, ...], era: str | None, dialect: str | None) -> str:
-    chosen = [playbook for playbook in playbooks if era in (None, playbook.era) and dialect in (None, playbook.dialect)]
-    compiled = sum(answer.result.graph is not None for answer in chosen)
-    return f"{compiled} of {len(chosen)}" if chosen else ""
+    selection = [
+        playbook for playbook in playbooks if era in (None, playbook.era) and dialect in (None, playbook.dialect)
+    ]
+    compiled_count = sum(answer.result.graph is not None for answer in selection)
+    return f"{compiled_count} of {len(selection)}" if selection else ""
 
 
 def refusals(playbooks: tuple[Upstream, ...]) -> str:
@@ -64,7 +66,7 @@ def refusals(playbooks: tuple[Upstream, ...]) -> str:
     return table(("place", "code", "reason"), rows)
 
 
-def unsupported(playbooks: tuple[Upstream, ...]) -> str:
+def unsupported_kinds(playbooks: tuple[Upstream, ...]) -> str:
     rows = [
         (
             f"`{playbook.path}:{diagnostic.span.line}:{diagnostic.span.col}`",
@@ -94,12 +96,12 @@ def findings(playbooks: tuple[Upstream, ...]) -> str:
 
 def test_the_page_lists_the_outcome_of_every_playbook(golden: Callable[[Path, str], None]) -> None:
     playbooks = upstream()
-    compiled = sum(playbook.result.graph is not None for playbook in playbooks)
-    head = INTRODUCTION.format(total=len(playbooks), compiled=compiled, refused=len(playbooks) - compiled)
+    compiled_count = sum(playbook.result.graph is not None for playbook in playbooks)
+    head = INTRODUCTION.format(total=len(playbooks), compiled=compiled_count, refused=len(playbooks) - compiled_count)
     parts = (
         f"## Graphs by era and dialect\n\n{by_era(playbooks)}",
         f"## What is refused, and why\n\n{refusals(playbooks)}",
-        f"## What has a graph and does not run, and why\n\n{unsupported(playbooks)}",
+        f"## What has a graph and does not run, and why\n\n{unsupported_kinds(playbooks)}",
         f"## What is found\n\nErrors and warnings alike.\n\n{findings(playbooks)}",
     )
     golden(PAGE, "\n".join((head, *parts)))

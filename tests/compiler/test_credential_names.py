@@ -9,7 +9,7 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_compiler.credential_names import credential_names, credentials_json
 from noetl_compiler.preview import tree
-from tests.compiler.marked import one, steps
+from tests.compiler.marked import playbook_of, steps
 
 WORKLOAD = "workload: {pg: pg_local, deep: {pg: '{{ workload.pg }}'}, of_tenant: 'pg_{{ payload.tenant }}'}\n"
 SQL = "kind: postgres, query: select 1"
@@ -52,7 +52,7 @@ SQL = "kind: postgres, query: select 1"
     ],
 )
 def test_the_credentials_that_a_tool_names(tool: str, names: list[str]) -> None:
-    graph = compile_or_raise(one(tool, head=WORKLOAD))
+    graph = compile_or_raise(playbook_of(tool, head=WORKLOAD))
     assert [str(name) for name in credential_names(graph)] == names
     line = f"credentials: {', '.join(names)}"
     assert (line in tree(graph).splitlines()) is bool(names)
@@ -67,7 +67,7 @@ def test_a_cursor_names_its_credential() -> None:
 def test_a_program_gets_the_name_and_the_template() -> None:
     auths = ("a", "'{{ workload.pg }}'", "'{{ workload.of_tenant }}'")
     tool = f"[{', '.join(f'{{{SQL}, auth: {auth}}}' for auth in auths)}]"
-    credentials = json.loads(credentials_json(compile_or_raise(one(tool, head=WORKLOAD))))
+    credentials = json.loads(credentials_json(compile_or_raise(playbook_of(tool, head=WORKLOAD))))
     assert credentials == [
         {"name": "a", "template": None},
         {"name": "pg_local", "template": "workload.pg"},
@@ -94,17 +94,17 @@ def test_a_program_gets_the_name_and_the_template() -> None:
 )
 def test_the_credentials_that_the_keychain_needs(entry: str, names: list[str]) -> None:
     auth = "{kind: http, url: u, auth: '{{ keychain.a }}'}"
-    graph = compile_or_raise(one(auth, head=f"{WORKLOAD}keychain: [{entry}]\n"))
+    graph = compile_or_raise(playbook_of(auth, head=f"{WORKLOAD}keychain: [{entry}]\n"))
     assert [str(name) for name in credential_names(graph)] == names
 
 
 def test_the_entries_of_the_keychain_are_shown() -> None:
     keychain = "keychain: [{name: a, kind: secret_manager, provider: gcp}, {name: b, kind: vault, path: secret/b}]\n"
-    lines = tree(compile_or_raise(one("{kind: noop}", head=keychain))).splitlines()
+    lines = tree(compile_or_raise(playbook_of("{kind: noop}", head=keychain))).splitlines()
     assert lines[3:5] == ["credentials: a", "keychain: a (gcp), b (vault)"]
 
 
 @pytest.mark.parametrize(("provider", "names"), [("env", ["TEST"]), ("google", ["TEST"]), ("vault", [])])
 def test_the_credentials_that_the_secrets_tool_needs(provider: str, names: list[str]) -> None:
-    graph = compile_or_raise(one(f"{{kind: secrets, provider: {provider}, secret_name: TEST}}"))
+    graph = compile_or_raise(playbook_of(f"{{kind: secrets, provider: {provider}, secret_name: TEST}}"))
     assert [str(name) for name in credential_names(graph)] == names

@@ -13,7 +13,7 @@ STEP = "  - step: start\n    loop:\n      cursor:\n        kind: KIND\n        c
 TOOL = '    tool: {kind: noop, input: {n: "{{ iter.row.id }} {{ lease.token }}"}}\n'
 
 
-def compiled(claim: str, more: str = "", kind: str = "postgres") -> Result:
+def compile_claim(claim: str, more: str = "", kind: str = "postgres") -> Result:
     step = STEP.replace("KIND", kind).replace("CLAIM", json.dumps(claim)).replace("MORE", more)
     return compile_text(HEAD + step + TOOL, "t.yaml")
 
@@ -41,7 +41,7 @@ def test_a_value_is_bound_and_never_spliced(claim: str, query: str, values: list
         .replace("{{ n }}", "{{ lease.seconds }}")
         for value in values
     ]
-    graph = compiled(claim).graph
+    graph = compile_claim(claim).graph
     assert graph is not None
     loop = graph.steps["start"].loop
     assert loop is not None
@@ -61,7 +61,7 @@ def test_a_value_is_bound_and_never_spliced(claim: str, query: str, values: list
     ],
 )
 def test_templates_that_cannot_be_bound_are_errors(claim: str, message: str) -> None:
-    result = compiled(claim)
+    result = compile_claim(claim)
     assert result.graph is None
     assert [diagnostic.message for diagnostic in result.diagnostics if diagnostic.severity.value == "error"] == [
         message
@@ -70,7 +70,7 @@ def test_templates_that_cannot_be_bound_are_errors(claim: str, message: str) -> 
 
 def test_parameters_of_the_author_come_first() -> None:
     more = '        params: ["{{ owner }}", 2]\n'
-    graph = compiled("SELECT $1, $2, {{ lease.token }}", more).graph
+    graph = compile_claim("SELECT $1, $2, {{ lease.token }}", more).graph
     assert graph is not None
     loop = graph.steps["start"].loop
     assert loop is not None
@@ -83,7 +83,7 @@ def test_parameters_of_the_author_come_first() -> None:
 
 
 def test_a_release_needs_a_statement() -> None:
-    result = compiled("SELECT 1", "        on_row_error: release\n")
+    result = compile_claim("SELECT 1", "        on_row_error: release\n")
     assert any(
         'missing "release"' in diagnostic.message or "release" in diagnostic.message
         for diagnostic in result.diagnostics
@@ -99,7 +99,7 @@ def test_the_claim_chooses_and_orders_the_rows() -> None:
 
 
 def test_other_databases_compile_with_a_warning() -> None:
-    result = compiled("SELECT 1", kind="duckdb")
+    result = compile_claim("SELECT 1", kind="duckdb")
     assert result.graph is not None
     assert [diagnostic.code.value for diagnostic in result.diagnostics] == ["NT502"]
 
@@ -109,5 +109,5 @@ def test_names_of_a_cursor_are_known_in_its_statements() -> None:
         '        renew: "UPDATE q SET t = {{ lease.seconds }} WHERE id = {{ row.id }}"\n'
         '        ack: "UPDATE q SET s = {{ output.status }} WHERE id = {{ row.id }} AND t = {{ lease.token }}"\n'
     )
-    assert compiled("SELECT {{ __frame_max_rows }}", more).diagnostics == ()
-    assert any("rwo" in diagnostic.message for diagnostic in compiled("SELECT {{ rwo.id }}").diagnostics)
+    assert compile_claim("SELECT {{ __frame_max_rows }}", more).diagnostics == ()
+    assert any("rwo" in diagnostic.message for diagnostic in compile_claim("SELECT {{ rwo.id }}").diagnostics)

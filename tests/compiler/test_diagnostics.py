@@ -135,8 +135,8 @@ def test_a_credential_is_masked_in_its_snippet() -> None:
 
 def test_a_credential_is_masked_beside_any_other_finding_too() -> None:
     source = SourceFile("p.yaml", "{password: hunter2, colour: x}\nkey: |\n  hunter3\n  more\n")
-    hidden = [Span(1, 12, 1, 19), Span(2, 6, 4, 7)]
+    hidden_spans = [Span(1, 12, 1, 19), Span(2, 6, 4, 7)]
     other = replace(DUPLICATE, span=Span(1, 21, 1, 27), related=(Related(Span(3, 3, 3, 9), "here"),), hint="")
-    text = render(other, source, hidden)
+    text = render(other, source, hidden_spans)
     assert "{password: *******, colour: x}" in text
     assert "hunter" not in text

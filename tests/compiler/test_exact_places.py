@@ -69,9 +69,9 @@ def test_an_unreadable_scalar_is_reported_at_its_token(style: str) -> None:
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"], ids=["unix", "windows", "old mac"])
 def test_neither_line_ends_nor_a_byte_order_mark_move_a_place(style: str, line_end: str) -> None:
     text = (HEAD + STYLES[style]).replace("\r\n", "\n").replace("\n", line_end)
-    (plain,), (marked,) = unknown_filters(text), unknown_filters(f"\ufeff{text}")
-    assert SourceFile("", text).slice(plain.span) == "bad"
-    assert marked.span == plain.span
+    (plain_finding,), (marked_finding,) = unknown_filters(text), unknown_filters(f"\ufeff{text}")
+    assert SourceFile("", text).slice(plain_finding.span) == "bad"
+    assert marked_finding.span == plain_finding.span
 
 
 WORDS = st.sampled_from(["word", " ", "\n", "'", '"', "\\", "é", "# ", ": ", "\t", "%", "日本", "}", "bad", "{{ 1 }}"])

@@ -22,7 +22,7 @@ def graph_of(path: Path) -> Graph:
     return graph
 
 
-def explained(name: str, step: str) -> str:
+def explanation_of(name: str, step: str) -> str:
     path = OK / f"{name}.yaml"
     source, _ = read_file(path)
     return explain(graph_of(path), step, KeyPathLookup(read(source)[0]))
@@ -62,7 +62,7 @@ def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
     ],
 )
 def test_a_part_reports_what_it_was_made_of(name: str, step: str, line: str) -> None:
-    assert line in explained(name, step)
+    assert line in explanation_of(name, step)
 
 
 def test_internal_variables_are_not_explained() -> None:

@@ -31,7 +31,7 @@ MODULES = sorted(
     and path.parent != TEMPORAL / "mirror"  # the mirror reads history without the compiler
 )
 
-ALLOWED: Mapping[str, str] = {
+ALLOWED_REPEATS: Mapping[str, str] = {
     "noetl_activities/http_request.py tools.METHODS": "the methods whose data goes into the query",
     "noetl_activities/sinks/__init__.py sinks.STORES": "the fields that name the database of each store",
     "noetl_activities/tool.py sinks.KINDS": "the tools that are registered, see below",
@@ -41,18 +41,18 @@ ALLOWED: Mapping[str, str] = {
 
 
 def test_no_fact_is_declared_twice() -> None:
-    repeated = {
+    repeats = {
         f"{path.relative_to(next(root.parent for root in ROOTS if root in path.parents))} {finding.table}": finding.line
         for path in MODULES
         for finding in declared_again(path.read_text())
     }
-    assert {place: line for place, line in repeated.items() if place not in ALLOWED} == {}
-    assert repeated.keys() >= ALLOWED.keys(), "an exception that nothing needs"
+    assert {place: line for place, line in repeats.items() if place not in ALLOWED_REPEATS} == {}
+    assert repeats.keys() >= ALLOWED_REPEATS.keys(), "an exception that nothing needs"
 
 
 def test_all_modules_are_looked_at() -> None:
-    some = {COMPILER / "dialects" / "sinks.py", ACTIVITIES / "sql.py", TEMPORAL / "machine" / "policy.py"}
-    assert some <= set(MODULES)
+    sample_files = {COMPILER / "dialects" / "sinks.py", ACTIVITIES / "sql.py", TEMPORAL / "machine" / "policy.py"}
+    assert sample_files <= set(MODULES)
 
 
 @pytest.mark.parametrize(
@@ -114,11 +114,11 @@ def test_workers_have_the_stores_and_tools_that_the_language_declares_runnable()
 
 
 def test_descriptions_of_keys_are_in_the_tables_only() -> None:
-    described = {key.about for construct in CONSTRUCTS.values() for key in construct.keys if len(key.about) > 28}
+    descriptions = {key.about for construct in CONSTRUCTS.values() for key in construct.keys if len(key.about) > 28}
     literals = {
         (path.name, node.value)
         for path in MODULES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert {(name, text) for name, text in literals if text in described} == set()
+    assert {(name, text) for name, text in literals if text in descriptions} == set()

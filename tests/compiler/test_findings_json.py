@@ -12,7 +12,7 @@ from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.source import SourceFile, Span
 
 ERR = Path(__file__).parent / "corpus" / "err"
-FOUND = Diagnostic(
+DIAGNOSTIC = Diagnostic(
     Code.DUPLICATE_STEP,
     Severity.ERROR,
     Span(7, 11, 7, 16),
@@ -25,7 +25,7 @@ WARNING = Diagnostic(Code.UNREACHABLE_STEP, Severity.WARNING, Span(2, 1, 2, 2), 
 
 
 def test_a_finding_as_json_has_all_its_parts() -> None:
-    assert json.loads(diagnostics_json([FOUND])) == [
+    assert json.loads(diagnostics_json([DIAGNOSTIC])) == [
         {
             "code": "NT201",
             "severity": "error",
@@ -52,9 +52,9 @@ def test_a_finding_as_json_has_all_its_parts() -> None:
 
 
 def test_findings_come_in_reading_order_and_once() -> None:
-    assert [diagnostic["file"] for diagnostic in json.loads(diagnostics_json([FOUND, WARNING, FOUND]))] == [
+    assert [diagnostic["file"] for diagnostic in json.loads(diagnostics_json([DIAGNOSTIC, WARNING, DIAGNOSTIC]))] == [
         "a.yaml",
-        FOUND.file,
+        DIAGNOSTIC.file,
     ]
 
 

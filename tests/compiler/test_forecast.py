@@ -55,7 +55,7 @@ def test_a_jump_repeats_the_tasks_it_leads_back_over() -> None:
 
 
 def test_a_step_in_a_nested_loop_runs_for_every_pair_of_items() -> None:
-    nested = """apiVersion: noetl.io/v1
+    nested_loops = """apiVersion: noetl.io/v1
 kind: Playbook
 name: x
 workflow:
@@ -65,7 +65,7 @@ workflow:
   - {step: inner_end, end_loop: inner, next: outer_end}
   - {step: outer_end, end_loop: outer}
 """
-    calls = {step.step: step.upper.calls for step in forecast(compile_or_raise(nested)).steps}
+    calls = {step.step: step.upper.calls for step in forecast(compile_or_raise(nested_loops)).steps}
     assert calls["work"] == 2 * 3
 
 
@@ -77,10 +77,10 @@ def test_retries_cost_actions_only() -> None:
 
 
 def test_a_long_loop_runs_in_chunks_that_give_items_back() -> None:
-    forecasted = forecast_of(sizes=Sizes(items={"fetch": 1_000}))
+    forecast_ = forecast_of(sizes=Sizes(items={"fetch": 1_000}))
     chunks, events = 4, 1_000 * 2 * 6
-    assert forecasted.steps[0].upper.children == chunks * -(-events // chunks // LOOP_EVENTS)
-    assert not any("continues as new" in warning for warning in forecasted.warnings)
+    assert forecast_.steps[0].upper.children == chunks * -(-events // chunks // LOOP_EVENTS)
+    assert not any("continues as new" in warning for warning in forecast_.warnings)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,9 @@ def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
 
 
 def test_a_run_has_more_events_than_its_steps() -> None:
-    forecasted = forecast_of()
-    assert forecasted.upper.events > sum(step.upper.events for step in forecasted.steps)
-    assert forecasted.upper.calls == sum(step.upper.calls for step in forecasted.steps)
+    forecast_ = forecast_of()
+    assert forecast_.upper.events > sum(step.upper.events for step in forecast_.steps)
+    assert forecast_.upper.calls == sum(step.upper.calls for step in forecast_.steps)
 
 
 def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None:
@@ -117,8 +117,8 @@ def test_loops_within_loops_multiply_and_each_has_workflows_of_its_own() -> None
     graph = compile_or_raise(text)
     outer, inner = (step for step in graph.steps.values() if step.loop)
     assert inner.name in outer.loop.region if outer.loop else False
-    forecasted = forecast(graph, sizes=Sizes(items={outer.name: 3, inner.name: 5}))
-    by_name = {step.step: step for step in forecasted.steps}
+    forecast_ = forecast(graph, sizes=Sizes(items={outer.name: 3, inner.name: 5}))
+    by_name = {step.step: step for step in forecast_.steps}
     assert inner.loop is not None
     tasks = [name for name in inner.loop.region if graph.steps[name].tasks]
     assert [by_name[name].upper.calls for name in tasks] == [15 * len(graph.steps[name].tasks) for name in tasks]
@@ -129,10 +129,10 @@ def test_a_history_that_temporal_would_warn_about_is_forecast() -> None:
     steps = "".join(f"  - step: s{index}\n    tool: {{kind: noop}}\n" for index in range(2_500))
     names = ", ".join(f"s{index}" for index in range(2_500))
     fan = f"workflow:\n  - step: start\n    tool: {{kind: noop}}\n    next: [{names}]\n"
-    forecasted = forecast(compile_or_raise(HEAD + fan + steps))
-    assert 10_240 < forecasted.largest_history <= forecasted.upper.events
-    assert any("Temporal warns at 10,240" in warning for warning in forecasted.warnings)
-    assert any("may be pending at once" in warning for warning in forecasted.warnings)
+    forecast_ = forecast(compile_or_raise(HEAD + fan + steps))
+    assert 10_240 < forecast_.largest_history <= forecast_.upper.events
+    assert any("Temporal warns at 10,240" in warning for warning in forecast_.warnings)
+    assert any("may be pending at once" in warning for warning in forecast_.warnings)
 
 
 CONDITIONS = {"?": "{{ x }}", "+": "{{ event.name == 'step.done' }}", "-": "{{ event.name == 'call.error' }}"}
@@ -184,9 +184,9 @@ def test_a_cycle_is_counted_once_without_a_given_size() -> None:
 def test_a_filter_is_applied_to_what_is_known() -> None:
     loop = "{step: a, loop: {in: '{{ workload.n }}', iterator: i, where: '{{ CONDITION }}'}, tool: {kind: noop}}"
     text = f"{HEAD}workload: {{n: [1, 2, 3, 4]}}\nworkflow:\n  - {loop}\n"
-    known = forecast(compile_or_raise(text.replace("CONDITION", "i > 2")))
+    forecast_ = forecast(compile_or_raise(text.replace("CONDITION", "i > 2")))
     unknown = forecast(compile_or_raise(text.replace("CONDITION", "i > ctx.later")))
-    assert (known.lower.calls, known.upper.calls) == (2, 2)
+    assert (forecast_.lower.calls, forecast_.upper.calls) == (2, 2)
     assert (unknown.lower.calls, unknown.upper.calls) == (0, 4)
 
 

@@ -64,26 +64,26 @@ def test_a_frame_is_described_in_words() -> None:
 
 def test_a_migrated_frame_is_the_same_without_warnings() -> None:
     text = step('frame: {max_rows: "{{ workload.rows }}", max_seconds: 30}')
-    again = migrate(SourceFile("p.yaml", text)).text
-    assert again is not None
-    assert "row_concurrency" not in again
-    first, second = frame_of(compile_or_raise(text, "p.yaml")), frame_of(compile_or_raise(again, "p.yaml"))
+    migrated_text = migrate(SourceFile("p.yaml", text)).text
+    assert migrated_text is not None
+    assert "row_concurrency" not in migrated_text
+    first, second = frame_of(compile_or_raise(text, "p.yaml")), frame_of(compile_or_raise(migrated_text, "p.yaml"))
     assert [getattr(first, name).data for name in FRAME] == [getattr(second, name).data for name in FRAME]
 
 
 def test_a_framed_loop_is_forecast_as_one_activity_a_frame() -> None:
-    framed = forecast(graph_of("frame: {max_rows: 100}", items=1000)).steps[0]
+    step_forecast = forecast(graph_of("frame: {max_rows: 100}", items=1000)).steps[0]
     plain = forecast(graph_of("limit: 1000", items=1000)).steps[0]
-    assert framed.items == plain.items == 1000
-    assert framed.upper.calls == plain.upper.calls == 1000
-    assert framed.upper.children == 0
-    assert framed.upper.events <= 60
-    assert framed.lower.actions == 20
-    assert framed.upper.actions == 21  # its result is read once more
-    assert framed.bytes < plain.bytes
+    assert step_forecast.items == plain.items == 1000
+    assert step_forecast.upper.calls == plain.upper.calls == 1000
+    assert step_forecast.upper.children == 0
+    assert step_forecast.upper.events <= 60
+    assert step_forecast.lower.actions == 20
+    assert step_forecast.upper.actions == 21  # its result is read once more
+    assert step_forecast.bytes < plain.bytes
 
 
 def test_items_are_spread_over_the_frames_that_run_at_once() -> None:
     spec = ", mode: parallel, max_in_flight: 64"
-    framed = forecast(graph_of("frame: {row_concurrency: 16}", items=100, spec=spec)).steps[0]
-    assert framed.lower.actions == 2 * 4
+    step_forecast = forecast(graph_of("frame: {row_concurrency: 16}", items=100, spec=spec)).steps[0]
+    assert step_forecast.lower.actions == 2 * 4

@@ -99,8 +99,8 @@ def test_a_kind_that_is_given_is_no_longer_unsupported() -> None:
 
 
 def test_a_tool_that_cannot_be_used_has_a_reason() -> None:
-    broken = ToolDescription("Broken.", problem="the package greet: ImportError")
-    [message] = findings_of(FORMS["v10"] % "greeting: Hi", {**KINDS, "greet": broken})
+    broken_tool = ToolDescription("Broken.", problem="the package greet: ImportError")
+    [message] = findings_of(FORMS["v10"] % "greeting: Hi", {**KINDS, "greet": broken_tool})
     assert 'error[NT501]: tool kind "greet" cannot be used: the package greet: ImportError' in message
 
 
@@ -173,6 +173,6 @@ def test_its_guarantee_is_reported() -> None:
     guarantee = Guarantee("exactly once", "the server takes each key once")
     assert of(GREETER).startswith("at least once: repeated when a worker is lost")
     assert of(ToolDescription("x", effect="none", has_executor=True)) == "None"
-    own = ToolDescription("x", effect="code", guarantee=guarantee, has_executor=True)
-    assert of(own) == "exactly once: the server takes each key once"
-    assert of(own, text.replace("greeting: Hi", "spec: {idempotent: false}")).startswith("at most once")
+    own_tool = ToolDescription("x", effect="code", guarantee=guarantee, has_executor=True)
+    assert of(own_tool) == "exactly once: the server takes each key once"
+    assert of(own_tool, text.replace("greeting: Hi", "spec: {idempotent: false}")).startswith("at most once")

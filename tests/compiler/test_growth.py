@@ -24,15 +24,15 @@ def chain(count: int, step: str) -> str:
 
 
 def tasks(count: int) -> str:
-    listed = "".join(
+    entries = "".join(
         f"      - t{index}: {{kind: noop, result: '{{{{ workload.a{index} }}}}'}}\n" for index in range(count)
     )
-    return f"{HEAD}  - step: start\n    tool:\n{listed}"
+    return f"{HEAD}  - step: start\n    tool:\n{entries}"
 
 
 def inputs(count: int) -> str:
-    listed = "".join(f"      i{index}: '{{{{ workload.a{index} }}}}'\n" for index in range(count))
-    return f"{HEAD}  - step: start\n    input:\n{listed}    tool: {{kind: noop}}\n"
+    entries = "".join(f"      i{index}: '{{{{ workload.a{index} }}}}'\n" for index in range(count))
+    return f"{HEAD}  - step: start\n    input:\n{entries}    tool: {{kind: noop}}\n"
 
 
 def calls(count: int) -> str:
@@ -53,9 +53,9 @@ SHAPES: dict[str, Callable[[int], str]] = {
 
 def seconds(shape: Callable[[int], str], count: int) -> float:
     text = shape(count)
-    began = time.process_time()
+    started_at = time.process_time()
     compile_text(text)
-    return time.process_time() - began
+    return time.process_time() - started_at
 
 
 @pytest.mark.parametrize("name", SHAPES)

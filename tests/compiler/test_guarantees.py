@@ -25,7 +25,7 @@ AFTER_ANSWER = "at least once: repeated when a worker is lost after the server h
 NOT_AFTER_A_LOSS = "its policy retries errors, and a call may fail after it has taken effect"
 POST = "kind: http, url: 'http://x', method: POST"
 FROM = "kind: transfer, source: {type: http, url: u}"
-COMMITTED = "exactly once: the rows and the outcome of the call are committed together"
+COMMITTED_TOGETHER = "exactly once: the rows and the outcome of the call are committed together"
 STARTED_AGAIN = "started again after a reset of its caller, as the same execution, whose calls keep their guarantees"
 CODE = "kind: python, code: 'result = 1'"
 
@@ -88,9 +88,9 @@ def sql(kind: str, text: str, more: str = "") -> str:
         ("kind: nats, operation: kv_keys", "at least once: repeated when a worker is lost before it has reported"),
         (
             f"{FROM}, target: {{type: postgres, table: t}}",
-            f"{COMMITTED}; at least once for a role that may not use the ledger",
+            f"{COMMITTED_TOGETHER}; at least once for a role that may not use the ledger",
         ),
-        (f"{FROM}, target: {{type: duckdb, table: t}}", COMMITTED),
+        (f"{FROM}, target: {{type: duckdb, table: t}}", COMMITTED_TOGETHER),
         (
             f"{FROM}, target: {{type: http, url: u}}",
             "at least once: a batch is sent again when its worker is lost, with the same Idempotency-Key",
@@ -187,7 +187,7 @@ def test_a_block_without_an_end_of_its_transaction_stays_in_it() -> None:
 TOGETHER = "the rows of each outcome and their key are committed together"
 EMPTIED = "the table is emptied once per run of the step"
 NO_ROLE = "at least once for a role that may not use the ledger"
-REPEATED = "at least once: called again when its call is repeated"
+CALL_REPEATED = "at least once: called again when its call is repeated"
 
 
 @pytest.mark.parametrize(
@@ -204,8 +204,8 @@ REPEATED = "at least once: called again when its call is repeated"
             "kind: duckdb, table: t, mode: replace",
             f"exactly once: the table is emptied once per run of the step, and {TOGETHER}",
         ),
-        ("kind: http, url: 'http://x'", f"{REPEATED}, with the same Idempotency-Key"),
-        ("kind: python, code: 'result = 1'", f"{REPEATED}, with the same idempotency_key"),
+        ("kind: http, url: 'http://x'", f"{CALL_REPEATED}, with the same Idempotency-Key"),
+        ("kind: python, code: 'result = 1'", f"{CALL_REPEATED}, with the same idempotency_key"),
         ("kind: gcs, url: 'gs://x'", "None"),
     ],
 )

@@ -58,9 +58,9 @@ def test_every_dialect_has_it(dialect: str, text: str) -> None:
     graph = compile_or_raise(text)
     assert graph.source.dialect == dialect
     assert key_of(text) == "X-Key"
-    written = migrate(SourceFile("p.yaml", text)).text
-    assert written is not None
-    assert key_of(written) == "X-Key"
+    migrated_text = migrate(SourceFile("p.yaml", text)).text
+    assert migrated_text is not None
+    assert key_of(migrated_text) == "X-Key"
 
 
 @pytest.mark.parametrize("around", ["executor", "step", "loop"])

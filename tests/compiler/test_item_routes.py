@@ -72,9 +72,9 @@ def test_a_rule_about_an_item_is_a_route_of_the_item() -> None:
 
 
 def test_v10_writes_the_routes_in_the_loop() -> None:
-    migrated = migrate(SourceFile("items.yaml", text())).text
-    assert migrated is not None
-    assert without_places(graph_of(migrated)) == without_places(graph_of(text()))
+    migrated_text = migrate(SourceFile("items.yaml", text())).text
+    assert migrated_text is not None
+    assert without_places(graph_of(migrated_text)) == without_places(graph_of(text()))
 
 
 def test_the_steps_on_a_route_are_reached_and_see_the_item() -> None:
@@ -102,13 +102,13 @@ def test_a_shared_step_is_warned_of() -> None:
 
 @pytest.mark.parametrize("back", ["start", "again"])
 def test_a_route_may_not_lead_back_to_its_loop(back: str) -> None:
-    again = """\
+    step_again = """\
   - step: again
     loop: {in: [1], iterator: part}
     tool: {kind: noop}
     case: [{when: "{{ event.name == 'call.done' }}", then: {next: start}}]
 """
-    assert Code.REGION_BORDER in errors(text(following=back) + (again if back == "again" else ""))
+    assert Code.REGION_BORDER in errors(text(following=back) + (step_again if back == "again" else ""))
 
 
 V10 = """\

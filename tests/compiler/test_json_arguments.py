@@ -33,14 +33,14 @@ workflow:
 JSON = '"{{ workload.a | tojson }}"'
 
 
-def given(text: str, value: str) -> object:
+def argument_of(text: str, value: str) -> object:
     (task,) = compile_or_raise(text.replace("VALUE", value)).steps["start"].tasks
     return (task.given.data | task.input.data)["given"]
 
 
 @pytest.mark.parametrize("text", [V1, LEGACY])
 @pytest.mark.parametrize(
-    ("value", "bound"),
+    ("value", "bound_value"),
     [
         (JSON, "{{ workload.a }}"),
         ('"{{ workload.a|to_json -}}"', "{{ workload.a -}}"),
@@ -50,9 +50,9 @@ def given(text: str, value: str) -> object:
         ("5", 5),
     ],
 )
-def test_json_text_is_bound_as_its_value(text: str, value: str, bound: object) -> None:
-    assert given(text, value) == bound
+def test_json_text_is_bound_as_its_value(text: str, value: str, bound_value: object) -> None:
+    assert argument_of(text, value) == bound_value
 
 
 def test_in_v10_the_value_stays_a_string() -> None:
-    assert given(V10, JSON) == "{{ workload.a | tojson }}"
+    assert argument_of(V10, JSON) == "{{ workload.a | tojson }}"

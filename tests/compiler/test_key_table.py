@@ -54,9 +54,11 @@ def test_a_name_means_one_key_of_a_construct(construct: Construct) -> None:
 
 
 def test_keys_below_a_key_are_in_the_schema() -> None:
-    known = {entry.name for entry in models_of("v10")}
-    referred = {name for construct in CONSTRUCTS.values() for key in construct.keys for name in names_in(key.type)}
-    assert referred <= known
+    known_types = {entry.name for entry in models_of("v10")}
+    referenced_types = {
+        name for construct in CONSTRUCTS.values() for key in construct.keys for name in names_in(key.type)
+    }
+    assert referenced_types <= known_types
 
 
 def test_the_canonical_form_of_a_key_is_found() -> None:

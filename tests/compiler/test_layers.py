@@ -31,13 +31,13 @@ def playbook(specs: dict[str, str], *, workbook: str = "") -> str:
     )
 
 
-def compiled(specs: dict[str, str], **more: str) -> Any:
+def compile_specs(specs: dict[str, str], **more: str) -> Any:
     """The graph as plain JSON."""
     return msgspec.to_builtins(compile_or_raise(playbook(specs, **more)))
 
 
 def task_of(specs: dict[str, str], **more: str) -> Any:
-    return compiled(specs, **more)["steps"]["start"]["tasks"][0]
+    return compile_specs(specs, **more)["steps"]["start"]["tasks"][0]
 
 
 def at(tree: Any, *path: Any) -> Any:
@@ -57,11 +57,11 @@ SAYS: dict[str, tuple[str, tuple[Any, ...]]] = {
 OF_A_TASK = {"timeout of calls": "{timeout: 7}"}
 
 
-@pytest.mark.parametrize("what", SAYS)
+@pytest.mark.parametrize("field", SAYS)
 @pytest.mark.parametrize(("outer", "inner"), list(pairwise(LAYERS)))
-def test_a_layer_overrides_the_one_outside_of_it(what: str, outer: str, inner: str) -> None:
-    text, place = SAYS[what]
-    nearer = OF_A_TASK.get(what, text.format(7)) if inner == "task" else text.format(7)
+def test_a_layer_overrides_the_one_outside_of_it(field: str, outer: str, inner: str) -> None:
+    text, place = SAYS[field]
+    nearer = OF_A_TASK.get(field, text.format(7)) if inner == "task" else text.format(7)
     assert at(task_of({outer: text.format(9)}), *place) == 9
     assert at(task_of({outer: text.format(9), inner: nearer}), *place) == 7
 
@@ -73,22 +73,22 @@ def test_the_outermost_layer_is_what_the_tool_does_unasked() -> None:
 
 def test_mappings_are_laid_over_and_lists_replace() -> None:
     outer = "{policy: {on_unmatched: fail, rules: [{else: {do: continue}}]}, timeout: {connect: 1, read: 2}}"
-    own = "{policy: {rules: [{when: '{{ output.data.again }}', then: {do: retry}}]}, timeout: {read: 5}}"
-    task = task_of({"executor": outer, "task": own})
+    step_spec = "{policy: {rules: [{when: '{{ output.data.again }}', then: {do: retry}}]}, timeout: {read: 5}}"
+    task = task_of({"executor": outer, "task": step_spec})
     assert task["policy"]["unmatched"] == "fail"
     assert [rule["do"] for rule in task["policy"]["rules"]] == ["retry"]
     assert (at(task, "timeout", "connect", "data"), at(task, "timeout", "read", "data")) == (1, 5)
 
 
 def test_a_total_is_that_of_the_layer_that_sets_it() -> None:
-    graph = compiled({"executor": "{timeout: 100}", "step": "{timeout: 60}", "task": "{timeout: 5}"})
+    graph = compile_specs({"executor": "{timeout: 100}", "step": "{timeout: 60}", "task": "{timeout: 5}"})
     step = graph["steps"]["start"]
     timeouts = (at(layer, "timeout", "total", "data") for layer in (graph, step, step["tasks"][0]))
     assert tuple(timeouts) == (100, 60, 5)
 
 
 def test_the_time_of_a_loop_is_that_of_its_step() -> None:
-    step = at(compiled({"step": "{timeout: 60}", "loop": "{timeout: 30}"}), "steps", "start")
+    step = at(compile_specs({"step": "{timeout: 60}", "loop": "{timeout: 30}"}), "steps", "start")
     assert at(step, "timeout", "total", "data") == 30
     assert step["tasks"][0]["timeout"] is None
 
@@ -100,10 +100,10 @@ def test_calls_may_be_said_to_be_made_once(layer: str) -> None:
 
 
 def test_a_workbook_task_is_nearer_than_what_is_around_its_call() -> None:
-    around, own, call = ({"step": RETRY.format(9)}, RETRY.format(4), {"task": RETRY.format(2)})
-    assert at(task_of(around, workbook="{}"), *ATTEMPTS) == 9
-    assert at(task_of(around, workbook=own), *ATTEMPTS) == 4
-    assert at(task_of(around | call, workbook=own), *ATTEMPTS) == 2
+    loop_retry, step_retry, call_retry = ({"step": RETRY.format(9)}, RETRY.format(4), {"task": RETRY.format(2)})
+    assert at(task_of(loop_retry, workbook="{}"), *ATTEMPTS) == 9
+    assert at(task_of(loop_retry, workbook=step_retry), *ATTEMPTS) == 4
+    assert at(task_of(loop_retry | call_retry, workbook=step_retry), *ATTEMPTS) == 2
 
 
 def test_the_call_options_of_a_workbook_task_apply() -> None:

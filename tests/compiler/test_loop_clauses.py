@@ -27,7 +27,7 @@ def test_an_element_without_a_name_is_item() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "on_error", "failure"),
+    ("clause", "on_error", "failure"),
     [
         ("", "continue", "fail"),
         ("policy: {failure: {mode: fail}}", "continue", "fail"),
@@ -37,8 +37,8 @@ def test_an_element_without_a_name_is_item() -> None:
         ("on_error: fail_fast, policy: {failure: {mode: best_effort}}", "fail_fast", "best_effort"),
     ],
 )
-def test_what_a_failed_iteration_means(said: str, on_error: str, failure: str) -> None:
-    loop = f"{{in: [1], iterator: item, spec: {{{said}}}}}"
-    found = compile_or_raise(steps(f"{{step: start, loop: {loop}, tool: {{kind: noop}}}}")).steps["start"].loop
-    assert found is not None
-    assert (found.on_error, found.failure) == (on_error, failure)
+def test_what_a_failed_iteration_means(clause: str, on_error: str, failure: str) -> None:
+    loop = f"{{in: [1], iterator: item, spec: {{{clause}}}}}"
+    loop_ = compile_or_raise(steps(f"{{step: start, loop: {loop}, tool: {{kind: noop}}}}")).steps["start"].loop
+    assert loop_ is not None
+    assert (loop_.on_error, loop_.failure) == (on_error, failure)

@@ -19,16 +19,16 @@ from noetl_compiler.reader import read
 from noetl_compiler.schema import json_schema
 from noetl_compiler.source import SourceFile
 
-HERE = Path(__file__).parent
-MIGRATIONS = HERE / "migrations"
-CORPUS = HERE.parents[1].parent / "shared" / "corpus"
+FOLDER = Path(__file__).parent
+MIGRATIONS = FOLDER / "migrations"
+CORPUS = FOLDER.parents[1].parent / "shared" / "corpus"
 
 V10: Any = Draft7Validator(json_schema("v10"))
 
 Golden = Callable[[Path, str], None]
 
 
-def migrated(text: str) -> Migration:
+def migrate_text(text: str) -> Migration:
     return migrate(SourceFile("playbook.yaml", text))
 
 
@@ -43,7 +43,7 @@ def unmigrated_files() -> list[Path]:
 
 
 def own_playbooks() -> list[Path]:
-    return [*unmigrated_files(), *sorted((HERE / "corpus" / "ok").glob("*.yaml"))]
+    return [*unmigrated_files(), *sorted((FOLDER / "corpus" / "ok").glob("*.yaml"))]
 
 
 def against_schema(text: str) -> list[str]:
@@ -53,17 +53,17 @@ def against_schema(text: str) -> list[str]:
 
 
 def assert_survives(text: str) -> None:
-    result = migrated(text)
+    result = migrate_text(text)
     assert result.defect == ""
     assert result.text is not None
     assert against_schema(result.text) == []
     assert graph_of(result.text) == graph_of(text)
-    assert migrated(result.text).text == result.text
+    assert migrate_text(result.text).text == result.text
 
 
 @pytest.mark.parametrize("path", unmigrated_files(), ids=lambda path: path.stem)
 def test_a_playbook_has_its_v10_form(path: Path, golden: Golden) -> None:
-    result = migrated(path.read_text(encoding="utf-8"))
+    result = migrate_text(path.read_text(encoding="utf-8"))
     assert result.text is not None
     golden(path.with_suffix(".v10.yaml"), result.text)
     notes = [f"{note.span.line}:{note.span.col}: {note.message}" for note in result.notes]
@@ -79,30 +79,34 @@ def test_the_graph_survives_and_a_second_time_changes_nothing(path: Path) -> Non
 def test_keys_of_upstream_survive_migration() -> None:
     manifest = json.loads((CORPUS / "manifest.json").read_text(encoding="utf-8"))
     texts = {(CORPUS / entry["path"]).read_text(encoding="utf-8"): entry["path"] for entry in manifest}
-    results = {path: migrated(text) for text, path in texts.items()}
-    compiled = {path: result for path, result in results.items() if result.compilation.graph is not None}
-    assert {path: result.defect for path, result in compiled.items() if result.defect} == {}
-    changed = {path for path, result in compiled.items() if migrated(result.text or "").text != result.text}
-    assert changed == set()
-    assert len(compiled) > 300
-    assert {path: found for path, result in compiled.items() if (found := against_schema(result.text or ""))} == {}
+    results = {path: migrate_text(text) for text, path in texts.items()}
+    compiled_results = {path: result for path, result in results.items() if result.compilation.graph is not None}
+    assert {path: result.defect for path, result in compiled_results.items() if result.defect} == {}
+    changed_paths = {
+        path for path, result in compiled_results.items() if migrate_text(result.text or "").text != result.text
+    }
+    assert changed_paths == set()
+    assert len(compiled_results) > 300
+    assert {
+        path: problems for path, result in compiled_results.items() if (problems := against_schema(result.text or ""))
+    } == {}
 
 
 def test_a_playbook_with_errors_is_not_written() -> None:
-    result = migrated("metadata: {name: x}\nworkflow:\n  - step: start\n    next: nowhere\n")
+    result = migrate_text("metadata: {name: x}\nworkflow:\n  - step: start\n    next: nowhere\n")
     assert result.text is None
     assert Severity.ERROR in {diagnostic.severity for diagnostic in result.compilation.diagnostics}
 
 
 @pytest.mark.parametrize(
-    ("written", "kept"),
+    ("versions", "kept_text"),
     [("noetl.io/v10", "noetl.io/v10"), ("noetl.io/v2", "noetl.io/v2"), ("noetl.io/v1", "noetl.io/v2")],
 )
 @pytest.mark.parametrize("steps", ["[{step: start, tool: {kind: noop}}]", "[{step: a, next: b}, {step: b}]"])
-def test_the_version_of_today_stays_as_it_was_written(written: str, kept: str, steps: str) -> None:
-    text = migrated(f"apiVersion: {written}\nkind: Playbook\nmetadata: {{name: x}}\nworkflow: {steps}\n").text
+def test_the_version_of_today_stays_as_it_was_written(versions: str, kept_text: str, steps: str) -> None:
+    text = migrate_text(f"apiVersion: {versions}\nkind: Playbook\nmetadata: {{name: x}}\nworkflow: {steps}\n").text
     assert text is not None
-    assert text.startswith(f"apiVersion: {kept}\n")
+    assert text.startswith(f"apiVersion: {kept_text}\n")
 
 
 def test_a_credential_is_not_taken_for_an_alias_of_what_it_holds() -> None:
@@ -115,7 +119,7 @@ def test_a_name_that_is_set_twice_is_set_in_turn() -> None:
         "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n    set: {a: 1}\n    vars: {a: 2}\n"
     )
     assert_survives(text)
-    assert "- {ctx.a: 1}\n      - {ctx.a: 2}" in (migrated(text).text or "")
+    assert "- {ctx.a: 1}\n      - {ctx.a: 2}" in (migrate_text(text).text or "")
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,7 @@ def test_a_name_that_is_set_twice_is_set_in_turn() -> None:
 def test_a_template_that_migration_rewords_is_reported(step: str, expected: str) -> None:
     head = "metadata: {name: x}\nworkload: {x: go}\nworkflow:\n  - step: start\n    tool: {kind: noop}\n"
     text = f"{head}    {step}\n  - step: end\n"
-    notes = [note for note in migrated(text).notes if "is written as" in note.message]
+    notes = [note for note in migrate_text(text).notes if "is written as" in note.message]
     assert [note.message for note in notes] == ([expected] if expected else [])
     assert {note.span.line for note in notes} <= {6}
 
@@ -140,14 +144,14 @@ def test_the_changed_part_of_a_long_text_is_reported() -> None:
     script = f"echo {'a ' * 100}; docker images --format '{{{{.ID}}}}' {'b ' * 100}"
     head = "metadata: {name: x}\nworkflow:\n  - step: start\n"
     text = f'{head}    tool: {{kind: shell, args: {{a: 1}}, cmds: ["{script}"]}}\n'
-    (note,) = [note for note in migrated(text).notes if "is written as" in note.message]
+    (note,) = [note for note in migrate_text(text).notes if "is written as" in note.message]
     assert len(note.message) < 300
     assert "{{.ID}}" in note.message
 
 
 def test_notes_about_the_old_form_alone_are_reported() -> None:
     task = "tool: http\n    url: http://x\n    retry: {max_attempts: 2, retry_on: [timeout]}\n"
-    notes = migrated(f"metadata: {{name: x}}\nworkflow:\n  - step: start\n    {task}").notes
+    notes = migrate_text(f"metadata: {{name: x}}\nworkflow:\n  - step: start\n    {task}").notes
     assert [note.message for note in notes if note.message.startswith("left out")] == [
         'left out: "retry_on" has no effect in a retry'
     ]

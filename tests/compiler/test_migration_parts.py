@@ -44,10 +44,10 @@ def test_written_yaml_is_read_back_unchanged(data: dict[str, Json]) -> None:
     nothing = SourceFile("", "")
     document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)
     text = write(document, nothing)
-    again, found = read(SourceFile("", text))
-    assert found == []
-    assert again is not None
-    assert repr(to_json(again)) == repr(data)
+    second_root, diagnostics = read(SourceFile("", text))
+    assert diagnostics == []
+    assert second_root is not None
+    assert repr(to_json(second_root)) == repr(data)
 
 
 @pytest.mark.parametrize(
@@ -66,9 +66,9 @@ def test_written_yaml_is_read_back_unchanged(data: dict[str, Json]) -> None:
 def test_a_block_keeps_its_exact_text(text: str) -> None:
     data = {"before": 1, "code": text, "list": [text], "after": {"deep": text, "last": 2}}
     document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)
-    again, _ = read(SourceFile("", write(document, SourceFile("", ""))))
-    assert again is not None
-    assert to_json(again) == data
+    second_root, _ = read(SourceFile("", write(document, SourceFile("", ""))))
+    assert second_root is not None
+    assert to_json(second_root) == data
 
 
 def test_code_stays_a_block_whatever_its_spaces() -> None:
@@ -105,18 +105,18 @@ def test_no_comment_is_lost_wherever_it_stands(data: st.DataObject) -> None:
     code = lines.index("      # this is Python's comment")
     outside = [number for number, line in enumerate(lines) if line and not code - 1 <= number <= code + 4]
     places = data.draw(st.lists(st.sampled_from(outside), min_size=1, max_size=6, unique=True))
-    marked = list(lines)
+    marked_lines = list(lines)
     for number in sorted(places, reverse=True):
         indent = " " * data.draw(st.integers(0, 8))
-        if data.draw(st.booleans()) and "#" not in marked[number]:
-            marked[number] += f" # mark {number}"
+        if data.draw(st.booleans()) and "#" not in marked_lines[number]:
+            marked_lines[number] += f" # mark {number}"
         else:
-            marked.insert(number, f"{indent}# mark {number}")
-    before = "\n".join(marked) + "\n"
+            marked_lines.insert(number, f"{indent}# mark {number}")
+    before = "\n".join(marked_lines) + "\n"
     text = migrate(SourceFile("", before)).text
     assert text is not None
-    kept = [comment.text for comment in comments_of(SourceFile("", text))]
-    assert all(any(f"# mark {number}" in comment for comment in kept) for number in places)
+    kept_texts = [comment.text for comment in comments_of(SourceFile("", text))]
+    assert all(any(f"# mark {number}" in comment for comment in kept_texts) for number in places)
     assert migrate(SourceFile("", text)).text == text
 
 
@@ -132,12 +132,12 @@ def test_a_result_that_means_something_else_is_not_handed_out(monkeypatch: pytes
 
 
 def test_places_are_all_that_is_not_compared() -> None:
-    one = "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: {kind: noop, message: hello}\n"
-    texts = {"a": one, "b": f"\n{one}", "c": one.replace("hello", "hi")}
+    playbook_text = "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: {kind: noop, message: hello}\n"
+    texts = {"a": playbook_text, "b": f"\n{playbook_text}", "c": playbook_text.replace("hello", "hi")}
     graphs = (compile_text(text, file).graph for file, text in texts.items())
-    first, moved, other = (without_places(graph) for graph in graphs if graph)
-    assert first_difference(first, moved) == ""
-    assert first_difference(first, other) == "steps.start.tasks.0.config.data.message"
+    first_graph, moved_graph, other_graph = (without_places(graph) for graph in graphs if graph)
+    assert first_difference(first_graph, moved_graph) == ""
+    assert first_difference(first_graph, other_graph) == "steps.start.tasks.0.config.data.message"
 
 
 CANONICAL = """\
@@ -188,11 +188,11 @@ def test_canonical_files_keep_their_formatting() -> None:
 )
 def test_an_older_word_in_v10_changes_its_own_line(old: str, new: str) -> None:
     """Up to how lists are indented, which the first rewriting settles."""
-    settled = migrate(SourceFile("", CANONICAL.replace("in: [1]", "items: [1]"))).text or ""
-    before = settled.replace(old, new)
+    migrated_text = migrate(SourceFile("", CANONICAL.replace("in: [1]", "items: [1]"))).text or ""
+    before = migrated_text.replace(old, new)
     after = migrate(SourceFile("", before)).text or ""
-    spelled = new.replace("args", "input").replace("collection", "in")
-    assert after == settled.replace(old, spelled)
+    respelled = new.replace("args", "input").replace("collection", "in")
+    assert after == migrated_text.replace(old, respelled)
 
 
 def test_a_text_with_windows_line_ends_keeps_them() -> None:
@@ -231,7 +231,12 @@ workflow:
 
 def test_rewritten_values_keep_their_style() -> None:
     text = migrate(SourceFile("", LOOKS)).text or ""
-    kept = ["'on': \"yes\"", "single: 'it''s'", 'double: "plain"', 'escaped: "two\\nlines"', "desc: 'Begin'"]
-    kept += ["folded: >-\n", "'{{ payload.x }}'", "input: {a: '{{ workload.single }}'}", "code: |\n\n        print(1)"]
-    kept += ["when: '{{ output.status == \"ok\" }}'", "metadata: {name: 'x'}"]
-    assert [comment for comment in kept if comment not in text] == []
+    kept_texts = ["'on': \"yes\"", "single: 'it''s'", 'double: "plain"', 'escaped: "two\\nlines"', "desc: 'Begin'"]
+    kept_texts += [
+        "folded: >-\n",
+        "'{{ payload.x }}'",
+        "input: {a: '{{ workload.single }}'}",
+        "code: |\n\n        print(1)",
+    ]
+    kept_texts += ["when: '{{ output.status == \"ok\" }}'", "metadata: {name: 'x'}"]
+    assert [comment for comment in kept_texts if comment not in text] == []

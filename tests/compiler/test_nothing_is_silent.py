@@ -1,4 +1,4 @@
-"""Nothing in a playbook is ignored silently: another value gives another graph, or the key has a finding."""
+"""Nothing in a playbook is ignored silently: another value gives another graph, or the key has a diagnostic."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from noetl_compiler.source import SourceFile
 
 CORPUS = Path(__file__).parent / "corpus" / "ok"
 
-FOR_PEOPLE = frozenset({"apiVersion", "kind", "desc", "description", "profile", "requires"})
-"""Keys that say something to people, to catalogs or to schedulers, and nothing of what happens."""
+WITHOUT_EFFECT = frozenset({"apiVersion", "kind", "desc", "description", "profile", "requires"})
+"""Keys for readers, catalogs or schedulers, which change nothing in a run."""
 
 WITHOUT_DIFFERENCE = {
-    "case_eval": {"workbook.0.tool.args.n"},  # the step that calls binds it otherwise
+    "case_eval": {"workbook.0.tool.args.n"},  # the calling step sets another value
     "legacy_workbook_and_sinks": {"workbook.0.args.x"},
-    "v10_output": {"workflow.0.loop.spec.policy.exec"},  # local and distributed mean the same here
+    "v10_output": {"workflow.0.loop.spec.policy.exec"},  # local and distributed have the same effect
 }
 
 
 class Leaf(NamedTuple):
-    """A scalar, where it is in the document, and the lines of the keys that lead to it."""
+    """A scalar, its path in the document, and the lines of the keys on that path."""
 
     path: tuple[str | int, ...]
     value: Any
@@ -52,8 +52,8 @@ def leaves(node: Node, path: tuple[str | int, ...] = (), lines: frozenset[int] =
             yield Leaf(path, node.value, lines)
 
 
-def changed(value: Any) -> Any:
-    """Another value of the same sort, a template still being one."""
+def change(value: Any) -> Any:
+    """Another value of the same type; a template stays a template."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
@@ -62,37 +62,37 @@ def changed(value: Any) -> Any:
     return text.replace("{{", "{{ 0 or", 1) if "{{" in text else f"{text}x"
 
 
-def written(document: Any) -> str:
-    """The document with each key and each scalar on a line of its own."""
+def text_of(document: Any) -> str:
+    """The text of the document, with each key and each scalar on its own line."""
     return json.dumps(document, indent=1)
 
 
 def with_value(document: Any, leaf: Leaf) -> Any:
-    mutant = at = copy.deepcopy(document)
+    mutant = parent = copy.deepcopy(document)
     for token in leaf.path[:-1]:
-        at = at[token]
-    at[leaf.path[-1]] = changed(leaf.value)
+        parent = parent[token]
+    parent[leaf.path[-1]] = change(leaf.value)
     return mutant
 
 
-def placeless(text: bytes) -> Json:
-    """A graph without the places in its text."""
+def graph_without_places(text: bytes) -> Json:
+    """A graph without its digest and its positions in the source."""
 
     def entry(pairs: list[tuple[str, Json]]) -> Json:
-        kept = {key: item for key, item in pairs if key not in ("digest", "span")}
-        return {**kept, "templates": list(kept["templates"])} if "templates" in kept else kept
+        entries = {key: item for key, item in pairs if key not in ("digest", "span")}
+        return {**entries, "templates": list(entries["templates"])} if "templates" in entries else entries
 
     return json.loads(text, object_pairs_hook=entry)
 
 
 def meaning(result: Result) -> Any:
     """The graph of a playbook and its diagnostics."""
-    graph = placeless(encode(result.graph)) if result.graph else None
+    graph = graph_without_places(encode(result.graph)) if result.graph else None
     return graph, [(diagnostic.code, diagnostic.message) for diagnostic in result.diagnostics]
 
 
-def is_for_people(leaf: Leaf) -> bool:
-    return bool(FOR_PEOPLE & set(leaf.path)) or leaf.path[:2] == ("executor", "version")
+def has_no_effect(leaf: Leaf) -> bool:
+    return bool(WITHOUT_EFFECT & set(leaf.path)) or leaf.path[:2] == ("executor", "version")
 
 
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.yaml")), ids=lambda path: path.stem)
@@ -100,16 +100,16 @@ def test_another_value_changes_the_graph(path: Path) -> None:
     original, _ = read(read_file(path)[0])
     assert original is not None
     document = to_json(original)
-    result = compile_text(written(document))
-    root, _ = read(SourceFile("", written(document)))
+    result = compile_text(text_of(document))
+    root, _ = read(SourceFile("", text_of(document)))
     assert root is not None
-    diagnostics = {diagnostic.span.line for diagnostic in result.diagnostics}
+    reported_lines = {diagnostic.span.line for diagnostic in result.diagnostics}
     silent = {
         leaf.name
         for leaf in leaves(root)
         if leaf.value is not None
-        and not is_for_people(leaf)
-        and not diagnostics & leaf.lines
-        and meaning(compile_text(written(with_value(document, leaf)))) == meaning(result)
+        and not has_no_effect(leaf)
+        and not reported_lines & leaf.lines
+        and meaning(compile_text(text_of(with_value(document, leaf)))) == meaning(result)
     }
     assert silent == WITHOUT_DIFFERENCE.get(path.stem, set())

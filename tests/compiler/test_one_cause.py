@@ -14,7 +14,7 @@ LATER = "{step: start, tool: {kind: noop}, next: {arcs: [{step: a}]}}"
 UNKNOWN_ENTRY = "executor: {spec: {entry_step: strt}}\n"
 
 
-def routed(following: str) -> str:
+def routed_steps(following: str) -> str:
     return f"{{step: start, tool: {{kind: noop}}, {following}}}"
 
 
@@ -28,10 +28,10 @@ def routed(following: str) -> str:
         (steps(A).replace("name: x", "nme: x"), Code.UNKNOWN_KEY, "nme"),
         (steps(A).replace("workflow", "workfow"), Code.UNKNOWN_KEY, "workfow"),
         (steps(LATER, "{stpe: a, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "stpe"),
-        (steps(routed("nxt: a"), A), Code.UNKNOWN_KEY, "nxt"),
-        (steps(routed("next: {arcs: [{step: end, when: [1]}, {step: end}]}")), Code.WRONG_TYPE, "[1]"),
-        (steps(routed("next: {arcs: {step: a}}"), A), Code.WRONG_TYPE, "{step: a}"),
-        (steps(routed("next: {arcs: [{step: [a]}]}"), A), Code.WRONG_TYPE, "[a]"),
+        (steps(routed_steps("nxt: a"), A), Code.UNKNOWN_KEY, "nxt"),
+        (steps(routed_steps("next: {arcs: [{step: end, when: [1]}, {step: end}]}")), Code.WRONG_TYPE, "[1]"),
+        (steps(routed_steps("next: {arcs: {step: a}}"), A), Code.WRONG_TYPE, "{step: a}"),
+        (steps(routed_steps("next: {arcs: [{step: [a]}]}"), A), Code.WRONG_TYPE, "[a]"),
         (steps(A, head=UNKNOWN_ENTRY), Code.UNKNOWN_STEP, "strt"),
         (steps("{step: start, tool: {kind: noop, spec: {policy: {rules: 5}}}}"), Code.WRONG_TYPE, "5"),
         (steps("{name: start, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "name"),
@@ -51,10 +51,10 @@ def test_a_mistake_is_reported_once(text: str, code: Code, place: str) -> None:
     ("text", "hint"),
     [
         (steps(LATER), 'steps are "end" and "start"'),
-        (steps(routed("next: {arcs: [{step: nowhere}]}"), A), 'steps are "a", "end" and "start"'),
+        (steps(routed_steps("next: {arcs: [{step: nowhere}]}"), A), 'steps are "a", "end" and "start"'),
         (steps("{name: start, tool: {kind: noop}}"), 'did you mean "step"?'),
         (steps("{step: start, tool: {kind: noop, policy: {rules: []}}}"), "write it below spec: spec: {policy: ...}"),
-        (steps(routed("next: {arcs: {step: a}}"), A), "write arcs: [...]"),
+        (steps(routed_steps("next: {arcs: {step: a}}"), A), "write arcs: [...]"),
         (steps("{step: start, tool: {url: a}}"), "write kind: http, python, postgres, ..."),
         (steps("{step: start, tool: , kind: http, url: a}"), 'indent it below "tool", along with "url"'),
         (steps("{step: start, tool: {kind: noop, params: , a: 1}}"), 'indent it below "params"'),
@@ -68,7 +68,7 @@ def test_a_mistake_is_reported_once(text: str, code: Code, place: str) -> None:
             ),
             'its keys are "else", "on_status", "then" and "when"',
         ),
-        (steps(routed("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
+        (steps(routed_steps("next: {spec: {mode: exclusiv}, arcs: [{step: end}]}")), 'did you mean "exclusive"?'),
     ],
 )
 def test_a_hint_names_the_remedy(text: str, hint: str) -> None:

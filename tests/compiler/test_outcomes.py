@@ -50,7 +50,7 @@ def test_the_value_of_a_condition_after_a_call(source: str, ok: bool | None, err
 
 
 @pytest.mark.parametrize(
-    ("bound", "names"),
+    ("event_name", "names"),
     [
         ("step.enter", "step.enter"),
         ("step.done", "step.done call.done step.exit loop.item"),
@@ -60,8 +60,8 @@ def test_the_value_of_a_condition_after_a_call(source: str, ok: bool | None, err
         ("step.skipped", "step.skipped step.enter"),
     ],
 )
-def test_an_event_equals_each_of_its_names(bound: str, names: str) -> None:
-    assert {word for word in WORDS if EventName(bound) == word} == set(names.split())
+def test_an_event_equals_each_of_its_names(event_name: str, names: str) -> None:
+    assert {word for word in WORDS if EventName(event_name) == word} == set(names.split())
     assert set(names.split()) <= NAMES
 
 

@@ -9,7 +9,11 @@ from tests.compiler.marked import HEAD
 
 
 def places_of_oversized(text: str) -> list[int]:
-    return [one.span.line for one in compile_text(HEAD + text).diagnostics if one.code is Code.OVERSIZED_DATA]
+    return [
+        diagnostic.span.line
+        for diagnostic in compile_text(HEAD + text).diagnostics
+        if diagnostic.code is Code.OVERSIZED_DATA
+    ]
 
 
 def test_a_value_of_wide_characters_is_measured_in_bytes() -> None:

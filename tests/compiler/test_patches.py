@@ -7,12 +7,12 @@ import pytest
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
-from tests.compiler.marked import one
+from tests.compiler.marked import playbook_of
 
 
 def paging(patch: str, tool: str = "kind: http, url: 'http://x'") -> str:
-    again = f'{{when: "{{{{ output.data.more }}}}", then: {{do: again, patch: {patch}}}}}'
-    return one(f"{{{tool}, spec: {{policy: {{rules: [{again}], on_unmatched: fail}}}}}}")
+    again_rule = f'{{when: "{{{{ output.data.more }}}}", then: {{do: again, patch: {patch}}}}}'
+    return playbook_of(f"{{{tool}, spec: {{policy: {{rules: [{again_rule}], on_unmatched: fail}}}}}}")
 
 
 @pytest.mark.parametrize(

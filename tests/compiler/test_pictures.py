@@ -57,22 +57,22 @@ NAMES = st.integers(0, 8).map(str)
 PAIRS = st.lists(st.tuples(NAMES, NAMES, st.sampled_from([NO_LABEL, (40.0, 16.0), (200.0, 90.0)])), max_size=20)
 
 
-def placed(pairs: list[tuple[str, str, Size]]) -> tuple[list[Box], list[Curve], list[Rectangle]]:
+def place_graph(pairs: list[tuple[str, str, Size]]) -> tuple[list[Box], list[Curve], list[Rectangle]]:
     """Boxes, curves and the places of labels."""
     sizes = {str(number): (60.0 + 10 * number, 20.0 + 5 * number) for number in range(9)}
     arrows = [Arrow(start, end, f"label {index}") for index, (start, end, _) in enumerate(pairs)]
     boxes, curves = lay_out(sizes, arrows, [size for *_, size in pairs])
     assert [box.name for box in boxes] == list(sizes)
     assert sorted(curve.arrow for curve in curves) == sorted(arrows)
-    sized = {arrow.label: size for arrow, (*_, size) in zip(arrows, pairs, strict=True)}
-    labels = [(*curve.label, *sized[curve.arrow.label]) for curve in curves if curve.label]
-    assert len(labels) == sum(size != NO_LABEL for size in sized.values())
+    sizes_by_label = {arrow.label: size for arrow, (*_, size) in zip(arrows, pairs, strict=True)}
+    labels = [(*curve.label, *sizes_by_label[curve.arrow.label]) for curve in curves if curve.label]
+    assert len(labels) == sum(size != NO_LABEL for size in sizes_by_label.values())
     return boxes, curves, [(x - w / 2, y - h / 2, x + w / 2, y + h / 2) for x, y, w, h in labels]
 
 
 @given(PAIRS)
 def test_nothing_overlaps_a_box(pairs: list[tuple[str, str, Size]]) -> None:
-    boxes, _, labels = placed(pairs)
+    boxes, _, labels = place_graph(pairs)
     assert not any(overlap(rectangle(left), rectangle(other)) for left, other in combinations(boxes, 2))
     assert not any(overlap(rectangle(box), label) for box in boxes for label in labels)
 
@@ -80,13 +80,13 @@ def test_nothing_overlaps_a_box(pairs: list[tuple[str, str, Size]]) -> None:
 @given(PAIRS)
 def test_no_label_overlaps_that_of_another_arrow(pairs: list[tuple[str, str, Size]]) -> None:
     down = [(start, end, size) for start, end, size in pairs if int(start) < int(end)]
-    *_, labels = placed(down)
+    *_, labels = place_graph(down)
     assert not any(overlap(left, other) for left, other in combinations(labels, 2))
 
 
 @given(PAIRS)
 def test_drawn_routes_lead_down_or_back_and_cross_no_box(pairs: list[tuple[str, str, Size]]) -> None:
-    boxes, curves, _ = placed(pairs)
+    boxes, curves, _ = place_graph(pairs)
     for curve in curves:
         ends = curve.points[0][1], curve.points[-1][1]
         assert curve.is_back or ends[0] < ends[1]
@@ -154,8 +154,8 @@ def test_a_page_does_not_break_a_template_across_lines() -> None:
 
 
 def test_the_route_of_otherwise_is_labelled() -> None:
-    rest = Arc("c", SPAN)
-    arcs = (Arc("b", SPAN, when=Template("{{ x }}", SPAN)), rest)
+    rest_arc = Arc("c", SPAN)
+    arcs = (Arc("b", SPAN, when=Template("{{ x }}", SPAN)), rest_arc)
     others = (step_leading_to("b", "end"), step_leading_to("c", "end"))
     assert 'label="otherwise"' in dot(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), *others))
     assert ">otherwise</text>" in svg(graph_of(Step("a", SPAN, route=Route(arcs=arcs)), *others))
@@ -170,7 +170,9 @@ def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
     assert rules
     assert [
-        where for where, what in rules if re.search(r"text|label(?! rect)|name|more", where) and "stroke" in what
+        selector
+        for selector, body in rules
+        if re.search(r"text|label(?! rect)|name|more", selector) and "stroke" in body
     ] == []
 
 

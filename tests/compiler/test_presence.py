@@ -11,7 +11,7 @@ from noetl_compiler.templates import PredicateResult, TemplateFailure, predicate
 
 SCOPE: dict[str, Any] = {"workload": {"n": 3}, "rows": [{"id": 1, "tag": "b"}, {"id": 2, "tag": "a"}]}
 
-ASKED: list[tuple[str, Json]] = [
+CONDITIONS: list[tuple[str, Json]] = [
     ("{{ workload.nope if workload.nope else 'x' }}", "x"),
     ("{{ nope.deep[0].er if nope.deep[0].er else 'x' }}", "x"),
     ("{{ 1 if nope and nope.x else 2 }}", 2),
@@ -37,7 +37,7 @@ NOT_ASKED = [
 ]
 
 
-@pytest.mark.parametrize(("source", "expected"), ASKED)
+@pytest.mark.parametrize(("source", "expected"), CONDITIONS)
 def test_an_undefined_name_is_false_where_a_template_says_what_to_use_instead(source: str, expected: Json) -> None:
     assert render_text(source, SCOPE) == expected
     assert predicate(source, SCOPE).indeterminate == ()

@@ -167,9 +167,9 @@ def test_the_steps_of_a_loop_are_drawn_in_a_box() -> None:
         Step("b", SPAN, route=Route(arcs=(Arc("c", SPAN),))),
         Step("c", SPAN),
     )
-    drawn = mermaid(graph)
-    assert 'subgraph n0_region["each city"]\n        n1\n        n2\n    end' in drawn
-    assert '    n0 -->|"each"| n1' in drawn
+    diagram = mermaid(graph)
+    assert 'subgraph n0_region["each city"]\n        n1\n        n2\n    end' in diagram
+    assert '    n0 -->|"each"| n1' in diagram
     lines = tree(graph).splitlines()
     titles = [line for line in lines if line.strip()[:1].isalpha()][3:]
     assert titles == ["a", "    b (each city)", "    c (each city)", "d", "end"]
@@ -197,8 +197,8 @@ EXAMPLES = sorted(set(FOLDER.glob("*.yaml")) - set(FOLDER.glob("*.test.yaml")))
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_a_preview_is_the_same_after_a_round_trip(path: Path) -> None:
     graph = compile_or_raise(path.read_text(encoding="utf-8"), file=str(path))
-    again = msgspec.convert(msgspec.to_builtins(graph), Graph)
-    assert (tree(again), mermaid(again)) == (tree(graph), mermaid(graph))
+    converted_graph = msgspec.convert(msgspec.to_builtins(graph), Graph)
+    assert (tree(converted_graph), mermaid(converted_graph)) == (tree(graph), mermaid(graph))
 
 
 @pytest.mark.parametrize("width", [40, 80])

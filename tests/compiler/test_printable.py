@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from noetl_compiler.printable import printable, printable_json, printable_line
 
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+OBEYED_CHARACTERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_control_characters_are_escaped(text: str, expected: str) -> None:
 @given(st.text())
 def test_nothing_is_left_that_a_terminal_obeys(text: str) -> None:
     text_shown = printable(text)
-    assert not OBEYED.search(text_shown)
+    assert not OBEYED_CHARACTERS.search(text_shown)
     assert printable(text_shown) == text_shown
 
 
@@ -52,4 +54,4 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 def test_json_keeps_its_value(value: object) -> None:
     text_shown = printable_json(json.dumps(value, ensure_ascii=False))
     assert json.loads(text_shown) == value
-    assert not OBEYED.search(text_shown)
+    assert not OBEYED_CHARACTERS.search(text_shown)

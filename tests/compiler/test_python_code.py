@@ -34,8 +34,8 @@ def codes(fields: str, head: str = HEAD) -> list[Code]:
     return [finding.code for finding in findings(fields, head)]
 
 
-def call(code: str, **given: Any) -> dict[str, Any]:
-    return {"code": code, "input": given, "libs": {}, "env": {}, "context": {}}
+def call(code: str, **arguments: Any) -> dict[str, Any]:
+    return {"code": code, "input": arguments, "libs": {}, "env": {}, "context": {}}
 
 
 def test_the_tool_binds_these_names_for_any_code() -> None:
@@ -96,7 +96,7 @@ def test_the_tool_refuses_what_is_a_syntax_error(code: str) -> None:
         python_child.run(call(code))
 
 
-UNDEFINED: list[tuple[str, list[str]]] = [
+UNDEFINED_NAMES: list[tuple[str, list[str]]] = [
     ("result = missing", ["missing"]),
     ("def main():\n    return missing", ["missing"]),
     ("def f():\n    inner = 1\nresult = inner", ["inner"]),
@@ -117,16 +117,16 @@ UNDEFINED: list[tuple[str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("code", "names"), UNDEFINED)
+@pytest.mark.parametrize(("code", "names"), UNDEFINED_NAMES)
 def test_names_that_are_not_defined(code: str, names: list[str]) -> None:
     tree = parse_code(code)
     assert isinstance(tree, ast.Module)
-    undefined = undefined_names(code, tree, frozenset())
-    assert [entry.name for entry in undefined] == names
-    assert [code[name.start : name.end] for name in undefined] == names
+    found_names = undefined_names(code, tree, frozenset())
+    assert [entry.name for entry in found_names] == names
+    assert [code[name.start : name.end] for name in found_names] == names
 
 
-@pytest.mark.parametrize(("code", "names"), [case for case in UNDEFINED if case[1]])
+@pytest.mark.parametrize(("code", "names"), [case for case in UNDEFINED_NAMES if case[1]])
 def test_the_tool_fails_for_want_of_the_name(code: str, names: list[str]) -> None:
     with pytest.raises(NameError, match=names[0]):
         python_child.run(call(code, a=1))
@@ -239,6 +239,6 @@ def test_code_too_deep_or_too_long_is_left_to_the_run() -> None:
     assert parse_code("x = 1\n" * 10_000) is None
 
 
-@pytest.mark.parametrize("code", [code for code, names in UNDEFINED if not names])
+@pytest.mark.parametrize("code", [code for code, names in UNDEFINED_NAMES if not names])
 def test_the_tool_finds_all_other_names(code: str) -> None:
     python_child.run(call(code))

@@ -88,8 +88,8 @@ ROUTERS: Strategy = st.fixed_dictionaries({"case": st.lists(RULES, min_size=1, m
 
 
 def playbook_of(steps: tuple[dict[str, Any], ...]) -> str:
-    named = [{"step": name, **step} for name, step in zip(["start", "a", "b", "end"], steps, strict=True)]
-    document: dict[str, Any] = {"metadata": {"name": "x"}, "workload": {"n": 1, "l": []}, "workflow": named}
+    named_steps = [{"step": name, **step} for name, step in zip(["start", "a", "b", "end"], steps, strict=True)]
+    document: dict[str, Any] = {"metadata": {"name": "x"}, "workload": {"n": 1, "l": []}, "workflow": named_steps}
     return yaml.safe_dump(document, sort_keys=False)
 
 
@@ -105,6 +105,6 @@ def test_every_case_is_read_and_has_a_v10_form(text: str) -> None:
     assert encode(result.graph) == encode(compile_text(text).graph or result.graph)
     migration = migrate(SourceFile("playbook.yaml", text))
     assert migration.defect == ""
-    again = compile_text(migration.text or "").graph
-    assert again is not None
-    assert without_places(again) == without_places(result.graph)
+    migrated_graph = compile_text(migration.text or "").graph
+    assert migrated_graph is not None
+    assert without_places(migrated_graph) == without_places(result.graph)

@@ -146,8 +146,8 @@ def step_of(name: str, key: str, tool: Any, fields: dict[str, Any]) -> dict[str,
     return {**fields, "step": name, key: tool}
 
 
-def playbook_of(workflow: list[Any], rest: dict[str, Any]) -> dict[str, Any]:
-    return {"metadata": {"name": "x"}, **rest, "workflow": workflow}
+def playbook_of(workflow: list[Any], other_keys: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "x"}, **other_keys, "workflow": workflow}
 
 
 steps = st.builds(

@@ -133,7 +133,7 @@ def test_a_template_without_quotes_is_reported_as_such() -> None:
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 60))
-REFUSED = {
+REFUSED_TEXTS = {
     "a bomb of aliases": BOMB,
     "a bomb of merge keys": "a: &a {"
     + ",".join(f"k{n}: 1" for n in range(999))
@@ -156,9 +156,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", REFUSED_TEXTS)
 def test_documents_over_the_budgets_are_refused(name: str) -> None:
-    root, diagnostics = read(SourceFile("p.yaml", REFUSED[name]))
+    root, diagnostics = read(SourceFile("p.yaml", REFUSED_TEXTS[name]))
     assert root is None
     assert diagnostics[-1].code is Code.BUDGET_EXCEEDED
 

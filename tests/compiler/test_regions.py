@@ -33,7 +33,7 @@ class Wiring:
 
 
 @st.composite
-def nested(draw: st.DrawFn) -> Wiring:
+def nested_wiring(draw: st.DrawFn) -> Wiring:
     """Well nested: every way leads to a later step of its own level, or to the level's end."""
     wiring = Wiring()
 
@@ -75,20 +75,20 @@ def check_nesting(graph: Graph) -> None:
 
 
 def reached_in(graph: Graph) -> set[str]:
-    reached: set[str] = set()
+    reached_steps: set[str] = set()
     waiting = [graph.entry]
     while waiting:
         name = waiting.pop()
-        if name not in reached:
-            reached.add(name)
+        if name not in reached_steps:
+            reached_steps.add(name)
             step = graph.steps[name]
             enter = step.loop.enter.arcs if step.loop and step.loop.enter else ()
             waiting += [arc.to for arc in (*step.route.arcs, *enter)]
-    return reached
+    return reached_steps
 
 
 @settings(max_examples=200)
-@given(nested())
+@given(nested_wiring())
 def test_nested_loops_compile_and_stay_nested(wiring: Wiring) -> None:
     result = compile_text(wiring.text())
     assert result.graph is not None
@@ -97,7 +97,7 @@ def test_nested_loops_compile_and_stay_nested(wiring: Wiring) -> None:
 
 
 @settings(max_examples=300)
-@given(nested(), st.data())
+@given(nested_wiring(), st.data())
 def test_a_route_to_any_step_is_reported_or_keeps_the_nesting(wiring: Wiring, data: st.DataObject) -> None:
     names = sorted(wiring.ways)
     extra = data.draw(st.sampled_from(names))

@@ -35,26 +35,26 @@ def test_all_playbooks_of_a_folder(tmp_path: Path) -> None:
     write(tmp_path, "b.yaml", "etl/b")
     write(tmp_path, "a.yml", "etl/a")
     (tmp_path / "values.yaml").write_text("city: Oslo\n")
-    registered = read_candidates([tmp_path, tmp_path / "a.yml"], KINDS)
-    assert [playbook.graph.source.path for playbook in registered.playbooks] == ["etl/a", "etl/b"]
-    assert registered.playbooks[0].text == (tmp_path / "a.yml").read_text()
-    assert not registered.problems
+    candidates = read_candidates([tmp_path, tmp_path / "a.yml"], KINDS)
+    assert [playbook.graph.source.path for playbook in candidates.playbooks] == ["etl/a", "etl/b"]
+    assert candidates.playbooks[0].text == (tmp_path / "a.yml").read_text()
+    assert not candidates.problems
 
 
 def test_the_versions_of_a_path_in_their_order(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "etl/a", "1.10")
     write(tmp_path, "b.yaml", "etl/a", "1.9")
-    registered = read_candidates([tmp_path], KINDS)
-    assert [playbook.graph.source.version for playbook in registered.playbooks] == ["1.9", "1.10"]
+    candidates = read_candidates([tmp_path], KINDS)
+    assert [playbook.graph.source.version for playbook in candidates.playbooks] == ["1.9", "1.10"]
 
 
 def test_every_error_of_every_file(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", "etl/a", tool="{kind: noop, message: '{{ nowhere }'}")
     write(tmp_path, "b.yaml", "etl/b", tool="{kind: nop}")
     write(tmp_path, "c.yaml", "etl/c")
-    registered = read_candidates([tmp_path, tmp_path / "missing.yaml"], KINDS)
-    assert [Path(problem.source.file).name for problem in registered.problems] == ["a.yaml", "b.yaml", "missing.yaml"]
-    assert [playbook.graph.source.path for playbook in registered.playbooks] == ["etl/c"]
+    candidates = read_candidates([tmp_path, tmp_path / "missing.yaml"], KINDS)
+    assert [Path(problem.source.file).name for problem in candidates.problems] == ["a.yaml", "b.yaml", "missing.yaml"]
+    assert [playbook.graph.source.path for playbook in candidates.playbooks] == ["etl/c"]
 
 
 def test_one_path_and_version_in_two_files_is_an_error_in_both(tmp_path: Path) -> None:
@@ -72,6 +72,6 @@ def test_one_path_and_version_in_two_files_is_an_error_in_both(tmp_path: Path) -
 def test_code_in_a_file_cannot_be_registered(tmp_path: Path, script: str, is_refused: bool) -> None:
     (tmp_path / "load.py").write_text("result = 1\n")
     file = write(tmp_path, "a.yaml", "etl/a", tool=f"{{kind: python, script: {script}}}")
-    registered = read_candidates([file], KINDS)
-    assert bool(registered.problems) == is_refused
-    assert not is_refused or "the catalog stores only the text of the playbook" in problems(registered)[-1]
+    candidates = read_candidates([file], KINDS)
+    assert bool(candidates.problems) == is_refused
+    assert not is_refused or "the catalog stores only the text of the playbook" in problems(candidates)[-1]

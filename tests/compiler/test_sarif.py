@@ -18,7 +18,7 @@ from noetl_compiler.findings_json import diagnostics_json
 from noetl_compiler.sarif import sarif
 from noetl_compiler.source import Span
 from tests.compiler.marked import findings_in
-from tests.compiler.test_findings_json import ERR, FOUND, WARNING
+from tests.compiler.test_findings_json import DIAGNOSTIC, ERR, WARNING
 
 PARTS = {
     "log": ({"$schema", "version", "runs"}, {"version", "runs"}),
@@ -99,11 +99,11 @@ def test_nothing_found_is_a_run_without_results() -> None:
 
 
 def test_findings_come_in_reading_order_and_once() -> None:
-    assert sarif([FOUND, WARNING, FOUND]) == sarif([WARNING, FOUND])
+    assert sarif([DIAGNOSTIC, WARNING, DIAGNOSTIC]) == sarif([WARNING, DIAGNOSTIC])
 
 
 def test_a_finding_has_its_place_its_words_and_what_it_is_related_to() -> None:
-    warning, error = results_of(FOUND, WARNING)
+    warning, error = results_of(DIAGNOSTIC, WARNING)
     assert (warning["level"], error["level"]) == ("warning", "error")
     assert error["message"]["text"] == 'duplicate step name "start" (choose another name)'
     assert error["locations"][0]["physicalLocation"] == {
@@ -129,8 +129,8 @@ def test_a_file_is_named_from_where_the_compiler_was_called(file: str, uri: str)
 
 
 def test_a_finding_keeps_its_fingerprint_when_its_line_moves() -> None:
-    moved = replace(WARNING, span=Span(9, 1, 9, 2))
-    (before,), (after,), both = results_of(WARNING), results_of(moved), results_of(WARNING, moved)
+    moved_warning = replace(WARNING, span=Span(9, 1, 9, 2))
+    (before,), (after,), both = results_of(WARNING), results_of(moved_warning), results_of(WARNING, moved_warning)
     assert before["partialFingerprints"] == after["partialFingerprints"] == both[0]["partialFingerprints"]
     assert both[1]["partialFingerprints"] != both[0]["partialFingerprints"]
     assert before["partialFingerprints"] != results_of(replace(WARNING, message="y"))[0]["partialFingerprints"]

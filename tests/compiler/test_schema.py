@@ -25,8 +25,8 @@ from noetl_compiler.source import SourceFile
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = set((ROOT / "dev").glob("*examples/*.yaml")) - set((ROOT / "dev").glob("*examples/*.test.yaml"))
-OWN = sorted((ROOT / "tests/compiler/corpus/ok").glob("*.yaml")) + sorted(EXAMPLES)
-SHARED = ROOT.parent / "shared/corpus"
+OWN_PLAYBOOKS = sorted((ROOT / "tests/compiler/corpus/ok").glob("*.yaml")) + sorted(EXAMPLES)
+SHARED_CORPUS = ROOT.parent / "shared/corpus"
 
 
 @cache
@@ -90,7 +90,7 @@ def test_snippets_for_editors_are_valid_yaml(dialect: Dialect) -> None:
     assert [text for text in templates if not (text[0] == text[-1] == '"')] == []
 
 
-@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", OWN_PLAYBOOKS, ids=lambda path: path.stem)
 def test_a_playbook_that_compiles_is_valid(path: Path) -> None:
     source, _ = read_file(path)
     assert problems(source) == []
@@ -99,11 +99,15 @@ def test_a_playbook_that_compiles_is_valid(path: Path) -> None:
     assert of_all().is_valid(to_json(root))
 
 
-@pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/corpus is not here")
+@pytest.mark.skipif(not SHARED_CORPUS.is_dir(), reason="../shared/corpus is not here")
 def test_every_playbook_of_the_corpus_that_compiles_is_valid() -> None:
-    manifest = json.loads((SHARED / "manifest.json").read_text(encoding="utf-8"))
-    results = ((entry["path"], compile_file(SHARED / entry["path"])) for entry in manifest)
-    assert {path: found for path, result in results if result.graph and (found := problems(result.source))} == {}
+    manifest = json.loads((SHARED_CORPUS / "manifest.json").read_text(encoding="utf-8"))
+    results = ((entry["path"], compile_file(SHARED_CORPUS / entry["path"])) for entry in manifest)
+    assert {
+        path: schema_problems
+        for path, result in results
+        if result.graph and (schema_problems := problems(result.source))
+    } == {}
 
 
 STEP = """
@@ -182,10 +186,10 @@ def test_playbooks_with_a_wrong_shape_are_invalid_in_the_schema(text: str) -> No
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_property_reports_what_it_is_for(dialect: Dialect) -> None:
     purposes: dict[str, str] = {
-        f"{place}.{key}": one["description"]
+        f"{place}.{key}": property_schema["description"]
         for place, schema in definitions(dialect).items()
-        for key, one in schema.get("properties", {}).items()
-        if one is not True
+        for key, property_schema in schema.get("properties", {}).items()
+        if property_schema is not True
     }
     assert {key: text for key, text in purposes.items() if not re.fullmatch(r"[A-Z].{10,}\.", text)} == {}
 
@@ -204,7 +208,11 @@ def test_every_reference_leads_to_a_place(dialect: Dialect) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_pattern_has_a_description_of_what_it_expects(dialect: Dialect) -> None:
-    values: list[Any] = [one for place in definitions(dialect).values() for one in place.get("properties", {}).values()]
+    values: list[Any] = [
+        property_schema
+        for place in definitions(dialect).values()
+        for property_schema in place.get("properties", {}).values()
+    ]
     asking = [value for value in values if value is not True and "pattern" in value]
     assert asking
     assert all(property_["patternErrorMessage"].startswith("expected ") for property_ in asking)

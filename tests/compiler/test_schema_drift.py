@@ -39,7 +39,7 @@ def places(node: Node, path: Place = ()) -> Iterator[tuple[Span, Place]]:
             yield from places(item, (*path, index))
 
 
-class Asked:
+class AskedModels:
     """What the front ends ask for, and which words they take."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,9 +52,9 @@ class Asked:
             self._ask(fields, keys)
             return node_of(fields, *keys)
 
-        def ignoring(fields: Fields, *keys: str, why: str) -> None:
+        def ignoring(fields: Fields, *keys: str, reason: str) -> None:
             self._ask(fields, keys)
-            ignore(fields, *keys, reason=why)
+            ignore(fields, *keys, reason=reason)
 
         def choosing(fields: Fields, key: str, meanings: Mapping[str, Any]) -> Any:
             if self._ask(fields, (key,)):
@@ -77,15 +77,17 @@ def test_keys_that_a_front_end_reads_are_in_the_schema(path: Path, monkeypatch: 
     source, _ = read_file(path)
     root, _ = read(source)
     assert isinstance(root, MappingNode)
-    walk, document, where = WALKS[detect(root, Report(source))], to_json(root), dict(places(root))
-    requested = Asked(monkeypatch)
+    walk, document, place_of = WALKS[detect(root, Report(source))], to_json(root), dict(places(root))
+    asked_models = AskedModels(monkeypatch)
     parse(root, Report(source))
-    schemas_at = {span: walk.at(where[span], document) for span in {span for span, _ in requested.keys}}
-    missing = {f"{where[span]} {key}" for span, key in requested.keys if not is_allowed(walk, schemas_at[span], key)}
+    schemas_at = {span: walk.at(place_of[span], document) for span in {span for span, _ in asked_models.keys}}
+    missing = {
+        f"{place_of[span]} {key}" for span, key in asked_models.keys if not is_allowed(walk, schemas_at[span], key)
+    }
     assert missing == set()
-    for (span, key), meant in requested.words.items():
+    for (span, key), meant in asked_models.words.items():
         words = {word for schema in schemas_at[span] for value in children(schema, key) for word in walk.words(value)}
-        assert words - {None} == meant, (where[span], key)
+        assert words - {None} == meant, (place_of[span], key)
 
 
 def is_allowed(walk: Walk, schemas: list[Schema], key: str) -> bool:
@@ -98,10 +100,10 @@ def is_allowed(walk: Walk, schemas: list[Schema], key: str) -> bool:
 def test_the_front_end_reads_every_key_of_the_schema(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     samples = Samples(json_schema(dialect))
     detect_always(dialect, monkeypatch)
-    known = (sample for sample in samples.playbooks() if not sample[0].endswith(STRANGER))
-    assert {name: found for name, playbook in known if (found := findings_of(playbook))} == {}
+    known_samples = (sample for sample in samples.playbooks() if not sample[0].endswith(STRANGER))
+    assert {name: findings for name, playbook in known_samples if (findings := findings_of(playbook))} == {}
     places: dict[str, Any] = samples.walk.schema["definitions"]
-    assert {name for name, place in places.items() if place.get("additionalProperties") is False} <= samples.seen
+    assert {name for name, place in places.items() if place.get("additionalProperties") is False} <= samples.seen_refs
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -114,7 +116,7 @@ def test_unknown_keys_are_refused_where_the_front_end_does(dialect: Dialect, mon
         if "." not in name and not samples.walk.validator.is_valid(playbook)
     }
     assert invalid == set()
-    samples.seen.clear()
+    samples.seen_refs.clear()
     strange = ((name, playbook) for name, playbook in samples.playbooks() if name.endswith(STRANGER))
     verdicts = {
         name: (bool(findings_of(playbook)), not samples.walk.validator.is_valid(playbook)) for name, playbook in strange
@@ -127,10 +129,10 @@ LEFT_OPEN = {f"tool_with_loop.{STRANGER}"}
 
 
 def detect_always(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
-    def detected(root: MappingNode, report: Report) -> Dialect:
+    def detect_dialect(root: MappingNode, report: Report) -> Dialect:
         return dialect
 
-    monkeypatch.setattr(dialects, "detect", detected)
+    monkeypatch.setattr(dialects, "detect", detect_dialect)
 
 
 def findings_of(playbook: Any) -> list[str]:

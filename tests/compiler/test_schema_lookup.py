@@ -56,10 +56,10 @@ def test_a_key_is_found_by_an_older_name() -> None:
 
 def test_a_kind_distinguishes_its_own_keys_from_those_of_every_call() -> None:
     kind_found = lookup("postgres")
-    own, shared = dict(kind_found.keys), dict(kind_found.shared_keys)
-    assert "command" in own
-    assert "spec" in shared
-    assert own.keys().isdisjoint(shared)
+    own_keys, shared_keys = dict(kind_found.keys), dict(kind_found.shared_keys)
+    assert "command" in own_keys
+    assert "spec" in shared_keys
+    assert own_keys.keys().isdisjoint(shared_keys)
 
 
 def test_a_key_reports_its_words_and_examples() -> None:

@@ -38,7 +38,7 @@ def script(folder: Path, text: str, name: str = "a.py") -> None:
     (folder / name).write_text(text)
 
 
-def pinned(
+def pin_script(
     file: Path, request: Mapping[str, Any] | None = None, fetch: Fetch | None = None, *, to_run: bool = True
 ) -> Result:
     return compile_parsed(with_scripts(parse_file(file), request or {}, fetch=fetch, to_run=to_run))
@@ -65,7 +65,7 @@ CODE = "def main():\n    return '{{ not_a_template }}'\n"
 @pytest.mark.parametrize("path", ["a.py", "./a.py", "lib/a.py", "./lib/./a.py"])
 def test_a_file_is_pinned_with_its_digest(tmp_path: Path, path: str) -> None:
     script(tmp_path, CODE, path)
-    result = pinned(playbook(tmp_path, f"{{uri: {path}, source: {{type: file}}}}"))
+    result = pin_script(playbook(tmp_path, f"{{uri: {path}, source: {{type: file}}}}"))
     found = script_of(result)
     assert found["code"] == CODE
     assert found["sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
@@ -78,10 +78,10 @@ def test_a_file_is_pinned_with_its_digest(tmp_path: Path, path: str) -> None:
 def test_another_text_is_another_graph(tmp_path: Path) -> None:
     file = playbook(tmp_path, "{uri: a.py, source: {type: file}}")
     script(tmp_path, "result = 1")
-    first = pinned(file).graph
-    assert first == pinned(file).graph
+    first = pin_script(file).graph
+    assert first == pin_script(file).graph
     script(tmp_path, "result = 2")
-    second = pinned(file).graph
+    second = pin_script(file).graph
     assert first is not None
     assert second is not None
     assert first.digest != second.digest
@@ -91,8 +91,8 @@ def test_the_address_may_come_from_the_request_and_the_workload(tmp_path: Path) 
     file = playbook(tmp_path, '{uri: "{{ workload.folder }}/{{ name }}.py"}', head="workload: {folder: lib, name: a}\n")
     script(tmp_path, "result = 'a'", "lib/a.py")
     script(tmp_path, "result = 'b'", "lib/b.py")
-    assert script_of(pinned(file))["code"] == "result = 'a'"
-    assert script_of(pinned(file, {"name": "b"}))["code"] == "result = 'b'"
+    assert script_of(pin_script(file))["code"] == "result = 'a'"
+    assert script_of(pin_script(file, {"name": "b"}))["code"] == "result = 'b'"
 
 
 def test_tasks_of_the_workbook_have_scripts_too(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_tasks_of_the_workbook_have_scripts_too(tmp_path: Path) -> None:
     file = tmp_path / "p.yaml"
     book = "workbook: [{name: five, tool: {kind: python, script: {uri: a.py}}}]\n"
     file.write_text(f"{HEAD}{book}workflow:\n  - step: start\n    tool: {{kind: workbook, name: five}}\n")
-    assert script_of(pinned(file))["code"] == "result = 5"
+    assert script_of(pin_script(file))["code"] == "result = 5"
 
 
 V1 = "name: x\npath: x\nworkflow:\n  - step: start\n    type: python\n    script: {uri: a.py, source: {type: file}}\n"
@@ -115,7 +115,7 @@ CASE = (
 def test_every_dialect_has_scripts(tmp_path: Path, text: str) -> None:
     script(tmp_path, "result = 5")
     (tmp_path / "p.yaml").write_text(f"apiVersion: noetl.io/v2\nkind: Playbook\n{text}")
-    assert script_of(pinned(tmp_path / "p.yaml"))["code"] == "result = 5"
+    assert script_of(pin_script(tmp_path / "p.yaml"))["code"] == "result = 5"
 
 
 # ---- what is found in a script -------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_every_dialect_has_scripts(tmp_path: Path, text: str) -> None:
 
 def test_findings_in_python_have_their_place_in_the_script(tmp_path: Path) -> None:
     script(tmp_path, "def main(n):\n    return n + m\n")
-    result = pinned(playbook(tmp_path, "{uri: a.py}", more="input: {n: 1}, "))
+    result = pin_script(playbook(tmp_path, "{uri: a.py}", more="input: {n: 1}, "))
     [diagnostic] = result.diagnostics
     assert (diagnostic.file, diagnostic.span.line, diagnostic.span.col) == (str(tmp_path / "a.py"), 2, 16)
     assert diagnostic.message == '"m" is not defined in this code'
@@ -132,7 +132,7 @@ def test_findings_in_python_have_their_place_in_the_script(tmp_path: Path) -> No
 
 def test_code_that_is_not_python_is_an_error(tmp_path: Path) -> None:
     script(tmp_path, "def main(:\n    pass\n")
-    result = pinned(playbook(tmp_path, "{uri: a.py}"), to_run=False)
+    result = pin_script(playbook(tmp_path, "{uri: a.py}"), to_run=False)
     assert result.graph is None
     [diagnostic] = result.diagnostics
     assert (diagnostic.file, diagnostic.span.line, diagnostic.severity) == (str(tmp_path / "a.py"), 1, Severity.ERROR)
@@ -140,13 +140,13 @@ def test_code_that_is_not_python_is_an_error(tmp_path: Path) -> None:
 
 def test_findings_in_sql_have_their_place_in_the_script(tmp_path: Path) -> None:
     script(tmp_path, "SELECT 1;\nSELECT 'open\n", "a.sql")
-    [diagnostic] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
+    [diagnostic] = pin_script(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
     assert (diagnostic.file, diagnostic.message) == (str(tmp_path / "a.sql"), "a quote or comment in SQL is not closed")
 
 
 def test_braces_in_a_sql_script_are_reported_as_no_template(tmp_path: Path) -> None:
     script(tmp_path, "SELECT 1;\nSELECT {{ n }}\n", "a.sql")
-    [diagnostic] = pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
+    [diagnostic] = pin_script(playbook(tmp_path, "{uri: a.sql}", "duckdb")).diagnostics
     assert (diagnostic.file, diagnostic.span.line, diagnostic.span.col) == (str(tmp_path / "a.sql"), 2, 8)
     assert "is not rendered" in diagnostic.message
 
@@ -182,10 +182,10 @@ def test_a_file_outside_the_folder_of_the_playbook_is_refused(tmp_path: Path, ad
     (folder / "large.py").write_text("#" * (MAX_BYTES + 1))
     (folder / "bytes.py").write_bytes(b"a =\xff")
     file = playbook(folder, f'{{uri: "{address}", source: {{type: file}}}}')
-    result = pinned(file)
+    result = pin_script(file)
     assert result.graph is None
     assert why in findings_of(result)[0]
-    warned = pinned(file, to_run=False)
+    warned = pin_script(file, to_run=False)
     assert [diagnostic.severity for diagnostic in warned.diagnostics] == [Severity.WARNING]
     assert "but a run is refused" in findings_of(warned)[0]
 
@@ -195,19 +195,19 @@ def test_a_path_from_the_folder_of_the_project_leads_into_that_of_the_playbook(t
     folder = tmp_path / "playbooks" / "x"
     script(folder, "result = 1", "scripts/a.py")
     file = playbook(folder, f"{{uri: {start}playbooks/x/scripts/a.py}}")
-    assert script_of(pinned(file))["uri"] == "scripts/a.py"
+    assert script_of(pin_script(file))["uri"] == "scripts/a.py"
     script(folder, "result = 2", "playbooks/x/scripts/a.py")
-    assert script_of(pinned(file))["code"] == "result = 2"
+    assert script_of(pin_script(file))["code"] == "result = 2"
 
 
 def test_a_path_from_another_folder_is_only_proposed(tmp_path: Path) -> None:
     script(tmp_path, "result = 1", "scripts/a.py")
-    [diagnostic] = pinned(playbook(tmp_path, "{uri: ./playbooks/x/scripts/a.py}")).diagnostics
+    [diagnostic] = pin_script(playbook(tmp_path, "{uri: ./playbooks/x/scripts/a.py}")).diagnostics
     assert diagnostic.hint == 'did you mean "scripts/a.py"?'
 
 
 def test_a_template_that_needs_a_run_is_refused_at_its_place(tmp_path: Path) -> None:
-    result = pinned(playbook(tmp_path, '{uri: "{{ ctx.later }}.py"}'))
+    result = pin_script(playbook(tmp_path, '{uri: "{{ ctx.later }}.py"}'))
     assert result.graph is None
     assert findings_of(result)[0].startswith("error[NT502]: the address of this script is known only at run time")
 
@@ -222,7 +222,7 @@ def test_a_text_without_a_file_has_no_folder() -> None:
 def test_a_source_that_may_be_null_in_a_run_is_refused(tmp_path: Path) -> None:
     file = playbook(tmp_path, '{uri: a.py, source: {type: "{{ kind }}"}}', head="workload: {kind: ftp}\n")
     assert compile_file(file).graph is not None
-    result = pinned(file)
+    result = pin_script(file)
     assert result.graph is None
     assert '"ftp" is not a source of scripts' in findings_of(result)[0]
 
@@ -242,7 +242,7 @@ def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_p
     file = playbook(tmp_path, HTTP)
     tool = f"kind: python, script: {HTTP}"
     file.write_text(f"{file.read_text()}    next: [{{step: two}}]\n  - step: two\n    tool: {{{tool}}}\n")
-    result = pinned(file, fetch=fetch)
+    result = pin_script(file, fetch=fetch)
     assert downloads == [Download(URL, (("X-Key", "k"),), 5.0)]
     assert script_of(result)["code"] == "result = 1"
     assert script_of(result)["uri"] == "https://example.com/a.py"
@@ -251,7 +251,7 @@ def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_p
 
 
 def test_http_waits_for_the_run(tmp_path: Path) -> None:
-    result = pinned(playbook(tmp_path, HTTP), to_run=False)
+    result = pin_script(playbook(tmp_path, HTTP), to_run=False)
     assert findings_of(result) == []
     assert summarise_call(task_of(result)) == "code from https://example.com/a.py (not fetched yet)"
 
@@ -270,7 +270,7 @@ def test_an_http_source_that_cannot_be_fetched_is_refused(tmp_path: Path, source
     def fetch(_download: Download) -> bytes:
         raise ScriptError("no answer")
 
-    result = pinned(playbook(tmp_path, f"{{uri: a.py, source: {source}}}"), fetch=fetch)
+    result = pin_script(playbook(tmp_path, f"{{uri: a.py, source: {source}}}"), fetch=fetch)
     assert result.graph is None
     assert why in findings_of(result)[0]
 
@@ -303,8 +303,8 @@ def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: D
         return CODE.encode()
 
     file = playbook(tmp_path, script)
-    assert findings_of(pinned(file, to_run=False)) == []
-    found = script_of(pinned(file, fetch=fetch))
+    assert findings_of(pin_script(file, to_run=False)) == []
+    found = script_of(pin_script(file, fetch=fetch))
     assert downloads == [download]
     assert (found["uri"], found["code"]) == (download.url, CODE)
     assert found["sha256"] == hashlib.sha256(CODE.encode()).hexdigest()
@@ -323,7 +323,7 @@ def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: D
     ],
 )
 def test_an_object_that_cannot_be_asked_for_is_refused(tmp_path: Path, script: str, why: str) -> None:
-    result = pinned(playbook(tmp_path, script), fetch=lambda _download: b"")
+    result = pin_script(playbook(tmp_path, script), fetch=lambda _download: b"")
     assert result.graph is None
     assert why in findings_of(result)[0]
 
@@ -333,6 +333,6 @@ def test_an_object_that_cannot_be_asked_for_is_refused(tmp_path: Path, script: s
 
 def test_previews_and_guarantees_know_the_code(tmp_path: Path) -> None:
     script(tmp_path, "select 1 from t", "a.sql")
-    task = task_of(pinned(playbook(tmp_path, "{uri: a.sql}", "duckdb")))
+    task = task_of(pin_script(playbook(tmp_path, "{uri: a.sql}", "duckdb")))
     assert summarise_call(task).startswith("code from a.sql (sha256 ")
     assert str(call_guarantee(task)) == "at least once: it only reads, so repeating it does no harm"

@@ -50,8 +50,12 @@ def test_a_reference_of_another_run_is_text() -> None:
 def test_a_changed_reference_is_text() -> None:
     _, label, body, mac, _ = format_reference(BILLING, KEY).split("~")
     other = base64.urlsafe_b64encode(b'{"name":"other","kind":"vault"}').decode().rstrip("=")
-    for changed in (f"{MARK}{label}~{other}~{mac}~", f"{MARK}{label}~{body}~{mac[:-1]}~", f"{MARK}{label}~{body}~~"):
-        assert list(references_in(changed, KEY)) == []
+    for changed_text in (
+        f"{MARK}{label}~{other}~{mac}~",
+        f"{MARK}{label}~{body}~{mac[:-1]}~",
+        f"{MARK}{label}~{body}~~",
+    ):
+        assert list(references_in(changed_text, KEY)) == []
 
 
 @pytest.mark.parametrize(
@@ -123,5 +127,5 @@ def test_a_condition_can_test_whether_a_secret_exists() -> None:
 
 
 def test_parts_of_the_scope_are_passed_on_as_references() -> None:
-    wanted: dict[str, Any] = templates.project(SCOPE, ["keychain.billing.token"])
-    assert wanted == {"keychain": {"billing": {"token": format_reference(BILLING, KEY)}}}
+    names: dict[str, Any] = templates.project(SCOPE, ["keychain.billing.token"])
+    assert names == {"keychain": {"billing": {"token": format_reference(BILLING, KEY)}}}

@@ -10,7 +10,7 @@ import pytest
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import render
-from tests.compiler.marked import HEAD, marked, one
+from tests.compiler.marked import HEAD, marked_parts, playbook_of
 
 VENDORS = {
     "AKIA": "IOSFODNN7EXAMPLE",
@@ -135,8 +135,8 @@ def test_values_that_only_look_like_secrets_are_not_reported(value: str) -> None
 
 
 def assert_found(value: str, secret: str | None) -> None:
-    text = one("{kind: noop}", head=f"workload:\n  {value}\n")
-    assert marked(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
+    text = playbook_of("{kind: noop}", head=f"workload:\n  {value}\n")
+    assert marked_parts(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
 
 
 def in_tool(kind: str, key: str, *lines: str) -> str:
@@ -162,7 +162,7 @@ def in_tool(kind: str, key: str, *lines: str) -> str:
 )
 def test_python_code_assigns_secrets(line: str, secret: str | None) -> None:
     text = in_tool("python", "code", "import os", line)
-    assert marked(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
+    assert marked_parts(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
 
 
 @pytest.mark.parametrize(
@@ -177,18 +177,18 @@ def test_python_code_assigns_secrets(line: str, secret: str | None) -> None:
 )
 def test_statements_have_secrets(line: str, secret: str | None) -> None:
     text = in_tool("postgres", "command", "select 1;", line)
-    assert marked(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
+    assert marked_parts(text, Code.CREDENTIAL_IN_TEXT) == ([secret] if secret else [])
 
 
 def test_a_key_of_several_lines_is_masked_as_a_whole() -> None:
     begin, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
     text = in_tool("python", "code", f"key = '''{begin}", "MIIE {{ x }}", f"{end}'''")
-    assert marked(text, Code.CREDENTIAL_IN_TEXT) == [f"{begin}\n        MIIE {{{{ x }}}}"]
+    assert marked_parts(text, Code.CREDENTIAL_IN_TEXT) == [f"{begin}\n        MIIE {{{{ x }}}}"]
 
 
 def test_a_secret_is_shown_in_no_finding() -> None:
-    result = compile_text(one("{kind: noop, message: '{{ a b }} password=hunter2'}"), "p.yaml")
-    hidden = [diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT]
-    diagnostics = [render(diagnostic, result.source, hidden) for diagnostic in result.diagnostics]
+    result = compile_text(playbook_of("{kind: noop, message: '{{ a b }} password=hunter2'}"), "p.yaml")
+    hidden_spans = [diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT]
+    diagnostics = [render(diagnostic, result.source, hidden_spans) for diagnostic in result.diagnostics]
     assert len(diagnostics) == 2
     assert all("hunter2" not in text and "password=*******" in text for text in diagnostics)

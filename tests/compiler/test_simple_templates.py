@@ -56,8 +56,8 @@ SOURCES = st.tuples(
 
 @given(SOURCES)
 def test_simple_templates_have_the_same_properties_with_and_without_the_parser(source: str) -> None:
-    found = _examine_simple(source)
-    assert found is None or found == parsed_facts(source)
+    examination = _examine_simple(source)
+    assert examination is None or examination == parsed_facts(source)
 
 
 def parsed_facts(source: str) -> TemplateFacts | str:

@@ -119,9 +119,9 @@ def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     ],
 )
 def test_templates_in_quotes(sql: str, texts: list[str]) -> None:
-    quoted = quoted_templates(sql, "postgres")
-    assert [template.text for template in quoted] == texts
-    assert all(template.is_alone is (";" not in sql) for template in quoted)
+    quoted_spans = quoted_templates(sql, "postgres")
+    assert [template.text for template in quoted_spans] == texts
+    assert all(template.is_alone is (";" not in sql) for template in quoted_spans)
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,10 @@ SCOPES = st.dictionaries(
 @given(SOURCES, SCOPES)
 def test_a_predicate_decides_the_same_on_the_projection(source: str, scope: dict[str, Any]) -> None:
     """The activity has only the projection; it must decide as the machine would."""
-    assert decided(source, project(scope, paths(source))) == decided(source, scope)
+    assert decision_of(source, project(scope, paths(source))) == decision_of(source, scope)
 
 
-def decided(source: str, scope: dict[str, Any]) -> bool | str:
+def decision_of(source: str, scope: dict[str, Any]) -> bool | str:
     try:
         return predicate(source, scope).matched
     except TemplateFailure as failure:

@@ -36,9 +36,9 @@ def additions() -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    began = time.process_time()
+    started_at = time.process_time()
     work()
-    return time.process_time() - began
+    return time.process_time() - started_at
 
 
 def evaluate(source: str, scope: dict[str, Any]) -> None:
@@ -62,19 +62,19 @@ def test_no_template_takes_longer_than_twice_a_million_additions() -> None:
     for source, _ in EACH:
         with contextlib.suppress(Exception):
             compile_template(source)
-    least = dict.fromkeys(range(len(EACH)), float("inf"))
-    slow = list(least)
+    min_seconds = dict.fromkeys(range(len(EACH)), float("inf"))
+    slow = list(min_seconds)
     for _ in range(ROUNDS):
         before = seconds(additions)
         for index in slow:
-            taken = seconds(partial(evaluate, *EACH[index]))
+            elapsed = seconds(partial(evaluate, *EACH[index]))
             after = seconds(additions)
-            least[index] = min(least[index], taken / ((before + after) / 2))
+            min_seconds[index] = min(min_seconds[index], elapsed / ((before + after) / 2))
             before = after
-        slow = [index for index in slow if least[index] > BAR]
+        slow = [index for index in slow if min_seconds[index] > BAR]
         if not slow:
             break
-    assert {EACH[index][0][-150:]: round(least[index], 2) for index in slow} == {}
+    assert {EACH[index][0][-150:]: round(min_seconds[index], 2) for index in slow} == {}
 
 
 ROWS = [

@@ -54,9 +54,9 @@ def all_work() -> dict[str, int]:
 
 def test_work_is_the_same_in_every_process_and_whether_templates_are_known() -> None:
     cold = [in_a_process(seed) for seed in ("0", "1", "4242")]
-    here = str(all_work())
-    assert cold == [here] * 3
-    assert str(all_work()) == here
+    work_here = str(all_work())
+    assert cold == [work_here] * 3
+    assert str(all_work()) == work_here
 
 
 def in_a_process(seed: str) -> str:
@@ -107,9 +107,9 @@ SOURCES = st.sampled_from(
 @given(SOURCES, DATA)
 def test_it_makes_no_difference_whether_parts_of_the_scope_are_the_same_object(source: str, data: Any) -> None:
     """After a replay or a restored snapshot they need not be."""
-    shared = work_of(lambda: render_text(source, {"x": data, "y": data}))
-    assert shared == work_of(lambda: render_text(source, {"x": copied(data), "y": copied(data)}))
+    shared_work = work_of(lambda: render_text(source, {"x": data, "y": data}))
+    assert shared_work == work_of(lambda: render_text(source, {"x": copy_of(data), "y": copy_of(data)}))
 
 
-def copied(data: Any) -> Any:
+def copy_of(data: Any) -> Any:
     return json.loads(json.dumps(data))

@@ -30,20 +30,20 @@ from noetl_compiler.templates import (
 class View(Mapping[str, Any]):
     """A view as the machine makes them: stored data, read through a second name."""
 
-    def __init__(self, stored: dict[str, Any]) -> None:
-        self._stored = stored
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
 
     def __getitem__(self, name: str) -> Any:
-        return self._stored["data"] if name == "body" else self._stored[name]
+        return self._values["data"] if name == "body" else self._values[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stored)
+        return iter(self._values)
 
     def __len__(self) -> int:
-        return len(self._stored)
+        return len(self._values)
 
     def materialise(self) -> Json:
-        return {**self._stored, "body": self._stored["data"]}
+        return {**self._values, "body": self._values["data"]}
 
 
 SCOPE: dict[str, Any] = {
@@ -158,9 +158,9 @@ FAILURES = [
 
 @pytest.mark.parametrize(("source", "message", "name"), FAILURES)
 def test_a_failure_has_a_message_and_a_place(source: str, message: str, name: str | None) -> None:
-    with pytest.raises(TemplateFailure) as raised:
+    with pytest.raises(TemplateFailure) as failure:
         render_text(source, SCOPE)
-    assert (raised.value.message, raised.value.name, raised.value.span) == (message, name, None)
+    assert (failure.value.message, failure.value.name, failure.value.span) == (message, name, None)
 
 
 ESCAPES = [
@@ -262,9 +262,9 @@ def test_rendered_text_is_not_rendered_again() -> None:
 
 
 def test_a_failure_in_a_value_has_its_span() -> None:
-    with pytest.raises(TemplateFailure) as raised:
+    with pytest.raises(TemplateFailure) as failure:
         render(Value({"a": "{{ nope }}"}, {"/a": SPAN}), {})
-    assert (raised.value.span, raised.value.name) == (SPAN, "nope")
+    assert (failure.value.span, failure.value.name) == (SPAN, "nope")
 
 
 VERDICTS = [
@@ -305,9 +305,9 @@ MISTAKEN = ["{{ none > 1 }}", "{{ 1 / 0 }}", "{{ 'a' in 3 }}", "{{ 'x'.index('y'
 @pytest.mark.parametrize("source", [*WRONG, *MISTAKEN, "{{ workload.n > none }}", "{% if [] < 1 %}1{% endif %}"])
 def test_an_error_in_a_predicate_fails_at_its_position(source: str) -> None:
     """Only the use of an undefined name reads as "no match" (semantics.md 34)."""
-    with pytest.raises(TemplateFailure) as raised:
+    with pytest.raises(TemplateFailure) as failure:
         predicate(source, SCOPE, SPAN)
-    assert raised.value.span == SPAN
+    assert failure.value.span == SPAN
 
 
 ABSENT = {"output": {"http": {"status": Absent("status")}, "error": {"retryable": Absent("retryable")}}}
@@ -359,13 +359,13 @@ def test_names_of_the_scope_win_over_globals_and_names_set_over_both() -> None:
 
 
 def test_only_the_names_a_template_uses_are_looked_up() -> None:
-    class Watched(dict[str, Any]):
+    class WatchedDict(dict[str, Any]):
         def __missing__(self, name: str) -> Any:
             requests.append(name)
             raise KeyError(name)
 
     requests: list[str] = []
-    assert render_text("{{ a }}{{ b | default(2) }}", Watched(a=1, c=3)) == "12"
+    assert render_text("{{ a }}{{ b | default(2) }}", WatchedDict(a=1, c=3)) == "12"
     assert requests == ["b"]
 
 
@@ -446,13 +446,13 @@ def test_any_text_gives_a_value_or_a_failure(source: str) -> None:
 def outcome(source: str, scope: dict[str, Any]) -> tuple[str, PredicateResult | str]:
     """The rendering as JSON and the verdict, or the failures' messages."""
     try:
-        rendered = json.dumps(render_text(source, scope))
+        rendered_text = json.dumps(render_text(source, scope))
     except TemplateFailure as failure:
-        rendered = failure.message
+        rendered_text = failure.message
     try:
-        return rendered, predicate(source, scope)
+        return rendered_text, predicate(source, scope)
     except TemplateFailure as failure:
-        return rendered, failure.message
+        return rendered_text, failure.message
 
 
 def test_a_cached_predicate_costs_less_than_twice_what_jinja_takes() -> None:

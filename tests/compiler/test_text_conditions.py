@@ -60,7 +60,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert source is None or source.startswith("{{ ")
 
 
-TWICE = """
+TWO_CONDITIONS = """
 metadata: {name: x}
 workload: {a: x}
 workflow:
@@ -74,5 +74,7 @@ workflow:
 
 
 def test_the_hint_for_a_comparison_outside_braces_is_reported_once() -> None:
-    diagnostics = [diagnostic.hint for diagnostic in compile_text(TWICE).diagnostics if "outside" in diagnostic.message]
+    diagnostics = [
+        diagnostic.hint for diagnostic in compile_text(TWO_CONDITIONS).diagnostics if "outside" in diagnostic.message
+    ]
     assert diagnostics == ["write \"{{ (workload.a) | string == 'x' }}\""]

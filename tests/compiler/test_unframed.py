@@ -19,7 +19,7 @@ WAIT_FOR = "{policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {
 
 
 @pytest.mark.parametrize(
-    ("rest", "why"),
+    ("loop_fields", "why"),
     [
         ("  tool: {kind: playbook, path: a/b}\n", "its items call playbooks"),
         (f"  tool: {{kind: workbook, name: call}}\n{WORKBOOK}", "its items call playbooks"),
@@ -32,8 +32,8 @@ WAIT_FOR = "{policy: {rules: [{when: \"{{ output.status == 'error' }}\", then: {
         (REGION.replace("INNER ", ""), "the loop has several steps, or is inside of one that has"),
     ],
 )
-def test_a_frame_without_effect_is_ignored_with_a_warning(rest: str, why: str) -> None:
-    result = compile_text(f"{HEAD}workflow:\n{LOOP}{rest}", "x.yaml")
+def test_a_frame_without_effect_is_ignored_with_a_warning(loop_fields: str, why: str) -> None:
+    result = compile_text(f"{HEAD}workflow:\n{LOOP}{loop_fields}", "x.yaml")
     assert result.graph is not None
     assert result.graph.steps["start"].loop is not None
     assert result.graph.steps["start"].loop.frame is None

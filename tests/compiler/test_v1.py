@@ -11,12 +11,12 @@ from noetl_compiler.graph import Graph, Task
 HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\n"
 
 
-def graph_of(workflow: str, rest: str = "") -> Graph:
-    return compile_or_raise(f"{HEAD}{rest}workflow:\n{workflow}")
+def graph_of(workflow: str, other_steps: str = "") -> Graph:
+    return compile_or_raise(f"{HEAD}{other_steps}workflow:\n{workflow}")
 
 
-def task_of(fields: str, rest: str = "") -> Task:
-    return graph_of(f"  - {{step: start, {fields}}}\n", rest).steps["start"].tasks[0]
+def task_of(fields: str, other_steps: str = "") -> Task:
+    return graph_of(f"  - {{step: start, {fields}}}\n", other_steps).steps["start"].tasks[0]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_every_form_of_what_a_step_does(fields: str, kind: str, label: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("fields", "config", "given"),
+    ("fields", "config", "code_input"),
     [
         ("type: postgres, command: c, with: {db_host: h, x: 1}", {"command": "c", "db_host": "h"}, {"x": 1}),
         ("type: postgres, with: {command: c, user: u}", {"command": "c"}, {"user": "u"}),
@@ -73,10 +73,10 @@ def test_every_form_of_what_a_step_does(fields: str, kind: str, label: str) -> N
     ],
 )
 def test_fields_of_the_tool_are_distinguished_from_names_bound_for_it(
-    fields: str, config: dict[str, object], given: dict[str, object]
+    fields: str, config: dict[str, object], code_input: dict[str, object]
 ) -> None:
     task = task_of(fields)
-    assert (task.config.data, {**task.given.data, **task.input.data}) == (config, given)
+    assert (task.config.data, {**task.given.data, **task.input.data}) == (config, code_input)
 
 
 def test_the_caller_of_a_workbook_task_may_say_how_to_connect() -> None:
@@ -146,11 +146,11 @@ def test_a_task_has_its_result_in_the_event_log_anyway(save: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("code", "expected"),
     [("", {"value": "{{ n }}"}), ("data: {value: 1}", {"value": 1}), ("data: {a: 1}", {"value": "{{ n }}", "a": 1})],
 )
-def test_code_in_an_iterator_is_given_the_item(given: str, expected: dict[str, object]) -> None:
-    task = task_of(f"type: iterator, in: [1], iterator: n, task: {{type: python, code: pass, {given}}}")
+def test_code_in_an_iterator_is_given_the_item(code: str, expected: dict[str, object]) -> None:
+    task = task_of(f"type: iterator, in: [1], iterator: n, task: {{type: python, code: pass, {code}}}")
     assert task.input.data == expected
 
 
@@ -180,22 +180,22 @@ def test_steps_of_nested_regions_belong_to_the_innermost_loop() -> None:
 
 
 @pytest.mark.parametrize(
-    "called", ["", "call: {type: playbook, path: a}, ", "type: iterator, in: [1], task: {type: noop}, "]
+    "tool", ["", "call: {type: playbook, path: a}, ", "type: iterator, in: [1], task: {type: noop}, "]
 )
-def test_only_a_tool_of_its_own_gives_a_step_pages(called: str) -> None:
+def test_only_a_tool_of_its_own_gives_a_step_pages(tool: str) -> None:
     pages = "{continue_while: '{{ response.more }}', max_iterations: 3}"
-    step = f"{{step: start, {called}loop: {{pagination: {pages}}}}}"
+    step = f"{{step: start, {tool}loop: {{pagination: {pages}}}}}"
     diagnostics = compile_text(f"{HEAD}workflow:\n  - {step}\n").diagnostics
-    ignored = [diagnostic.message for diagnostic in diagnostics if diagnostic.code is Code.IGNORED_FIELD]
-    assert ignored == ['"pagination" has no effect in a step without a tool of its own']
+    ignored_messages = [diagnostic.message for diagnostic in diagnostics if diagnostic.code is Code.IGNORED_FIELD]
+    assert ignored_messages == ['"pagination" has no effect in a step without a tool of its own']
 
 
 @pytest.mark.parametrize(
-    ("written", "yields"),
+    ("step_fields", "yields"),
     [("result: '{{ a.b }}'", "{{ a.b }}"), ("return: '{{ a.b }}'", "{{ a.b }}"), ("return: a", "{{ a }}")],
 )
-def test_a_step_may_define_its_result(written: str, yields: str) -> None:
-    steps = graph_of(f"  - {{step: a, type: noop, next: end}}\n  - {{step: end, {written}}}\n").steps
+def test_a_step_may_define_its_result(step_fields: str, yields: str) -> None:
+    steps = graph_of(f"  - {{step: a, type: noop, next: end}}\n  - {{step: end, {step_fields}}}\n").steps
     result = steps["end"].result
     assert result is not None
     assert (result.data, list(result.templates)) == (yields, [""])

@@ -18,13 +18,13 @@ def without_places(part: Any) -> Any:
     """The graph's JSON without spans and digest; a template is its text."""
     if isinstance(part, dict):
         tree = cast("dict[str, Any]", part)
-        kept = {key: without_places(item) for key, item in tree.items() if key not in ("span", "digest")}
-        return kept | ({"templates": sorted(tree["templates"])} if "templates" in tree else {})
+        entries = {key: without_places(item) for key, item in tree.items() if key not in ("span", "digest")}
+        return entries | ({"templates": sorted(tree["templates"])} if "templates" in tree else {})
     return [without_places(item) for item in cast("list[Any]", part)] if isinstance(part, list | tuple) else part
 
 
-def graph_of(step: str, rest: str = "") -> Any:
-    text = f"{HEAD}{rest}workflow:\n- {{step: start, {step}}}\n{OTHERS}"
+def graph_of(step: str, head: str = "") -> Any:
+    text = f"{HEAD}{head}workflow:\n- {{step: start, {step}}}\n{OTHERS}"
     return without_places(msgspec.to_builtins(compile_or_raise(text)))
 
 
@@ -151,14 +151,14 @@ def test_a_cursor_with_its_frame_is_all_in_the_graph() -> None:
 
 def test_secrets_of_the_keychain_are_all_in_the_graph() -> None:
     entry = "{name: key, kind: oauth2, endpoint: '{{ workload.url }}/token', data: {scope: a}, auto_renew: true}"
-    [found] = graph_of(TOOL, f"keychain: [{entry}]\nworkload: {{url: x}}\n")["keychain"]
-    assert (found["name"], found["kind"]) == ("key", "oauth2")
-    assert found["config"]["data"] == {
+    [keychain_entry] = graph_of(TOOL, f"keychain: [{entry}]\nworkload: {{url: x}}\n")["keychain"]
+    assert (keychain_entry["name"], keychain_entry["kind"]) == ("key", "oauth2")
+    assert keychain_entry["config"]["data"] == {
         "endpoint": "{{ workload.url }}/token",
         "data": {"scope": "a"},
         "auto_renew": True,
     }
-    assert found["config"]["templates"] == ["/endpoint"]
+    assert keychain_entry["config"]["templates"] == ["/endpoint"]
 
 
 WRONG = {

@@ -32,7 +32,7 @@ def parses(line: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command: click.Command = cli
     context = click.Context(cli)
     while isinstance(command, click.Group) and words:
-        found = command.get_command(context, words.pop(0))
-        assert found is not None, line
-        command = found
+        subcommand = command.get_command(context, words.pop(0))
+        assert subcommand is not None, line
+        command = subcommand
     command.make_context("noetl", words)

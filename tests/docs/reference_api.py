@@ -59,11 +59,11 @@ class _Network(httpx.AsyncBaseTransport):
 
 class _Api:
     def __init__(self) -> None:
-        self._seen: Counter[str] = Counter()
+        self._request_counts: Counter[str] = Counter()
 
     def _count(self, request: Request) -> int:
-        self._seen[request.url.path] += 1
-        return self._seen[request.url.path]
+        self._request_counts[request.url.path] += 1
+        return self._request_counts[request.url.path]
 
     async def users(self, request: Request) -> Response:
         """By page, with ``more``; or by offset, with ``total``."""

@@ -72,7 +72,7 @@ def blocks(page: Path) -> Iterator[Block]:
     playbook = ""
     for match in _FENCE.finditer(content):
         line = content.count("\n", 0, match.start("text")) + 1
-        text, notes = _parted(match["text"])
+        text, notes = _split_notes(match["text"])
         if text.startswith("tests:"):
             yield Block(page.name, line, text, notes, tested=playbook)
             continue
@@ -89,7 +89,7 @@ def scripts(page: Path) -> Iterator[tuple[str, bytes]]:
         yield match[1], match[2].encode()
 
 
-def _parted(text: str) -> tuple[str, Mapping[str, Any]]:
+def _split_notes(text: str) -> tuple[str, Mapping[str, Any]]:
     """The playbook and its notes."""
     lines = text.splitlines()
     count = len(lines)

@@ -17,7 +17,7 @@ from noetl_activities.tool import Tool
 from noetl_compiler.graph import Graph
 from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.events import Decided, Event, Signalled
+from noetl_temporal.machine.facts import Decided, Fact, Signalled
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
 from noetl_temporal.machine.waits.wait import Signal
@@ -35,7 +35,7 @@ class Received:
     signals: Mapping[str, Any]
     decisions: Mapping[str, Mapping[str, Any]]
 
-    def facts(self, machine: Machine) -> Iterator[Event]:
+    def facts(self, machine: Machine) -> Iterator[Fact]:
         """The signals, each of which the run has to accept."""
         for number, (name, data) in enumerate(self.signals.items(), 1):
             fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
@@ -45,12 +45,12 @@ class Received:
 
     def decision(self, machine: Machine) -> Decided | None:
         """That on the first approval that is open."""
-        wait = next((one for one in machine.state.waits.values() if one.step in self.decisions), None)
+        wait = next((wait_ for wait_ in machine.state.waits.values() if wait_.step in self.decisions), None)
         if wait is None:
             return None
-        decided = Decided(now(), 1_000 + machine.state.ids.last, wait.id, **self.decisions[wait.step])
-        assert decision_problem(machine.state, decided, []) is None
-        return decided
+        decision = Decided(now(), 1_000 + machine.state.ids.last, wait.id, **self.decisions[wait.step])
+        assert decision_problem(machine.state, decision, []) is None
+        return decision
 
 
 NOTHING_RECEIVED = Received({}, {})
@@ -92,19 +92,19 @@ class _RealTools:
     def playbook(self, call: ToolCall) -> Graph:
         return self.called[call.config["path"]]
 
-    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Event], None]) -> None:
+    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
         del run
         for fact in self.received.facts(machine):
             receive(fact)
         if self.received.decisions:
             self.deciding = asyncio.create_task(self._decide(machine, receive))
 
-    async def _decide(self, machine: Machine, receive: Callable[[Event], None]) -> None:
-        decided: set[str] = set()
+    async def _decide(self, machine: Machine, receive: Callable[[Fact], None]) -> None:
+        decided_steps: set[str] = set()
         while machine.state.phase != "ended":
             decision = self.received.decision(machine)
-            if decision is not None and decision.wait_id not in decided:
-                decided.add(decision.wait_id)
+            if decision is not None and decision.wait_id not in decided_steps:
+                decided_steps.add(decision.wait_id)
                 receive(decision)
             await asyncio.sleep(0.001)
 

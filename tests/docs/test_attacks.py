@@ -13,9 +13,9 @@ ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line
 
 
 def test_the_tests_exist() -> None:
-    named = {(path, name) for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)}
-    assert named
-    assert {citation for citation in named if not _defines(ROOT / citation[0], citation[1])} == set()
+    named_tests = {(path, name) for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)}
+    assert named_tests
+    assert {citation for citation in named_tests if not _defines(ROOT / citation[0], citation[1])} == set()
 
 
 def _defines(file: Path, name: str) -> bool:

@@ -46,18 +46,20 @@ def test_each_statement_is_shown() -> None:
 def test_decision_0087_names_its_statements() -> None:
     """The ids are written one by one or as ranges."""
     text = (ROOT / "dev/decisions/0087-deviations-from-the-design-documents.md").read_text(encoding="utf-8")
-    named: set[str] = set()
+    named_tests: set[str] = set()
     for first, last in re.findall(r"\bS(\d+)(?:-S(\d+))?", text):
-        named |= {f"S{number}" for number in range(int(first), int(last or first) + 1)}
-    assert named == {row["id"] for row in ROWS if "0087" in row["shown by"].split()}
+        named_tests |= {f"S{number}" for number in range(int(first), int(last or first) + 1)}
+    assert named_tests == {row["id"] for row in ROWS if "0087" in row["shown by"].split()}
 
 
 @pytest.mark.skipif(not DESIGNS.is_dir(), reason="../shared/seeds is not here")
 def test_it_has_every_statement_of_the_documents() -> None:
-    wanted = _rows(DESIGNS / "statements.tsv")
+    expected_rows = _rows(DESIGNS / "statements.tsv")
     columns = ("id", "statement", "line")
-    assert [[row[name] for name in columns] for row in ROWS] == [[row[name] for name in columns] for row in wanted]
-    assert [row["document"] for row in ROWS] == [row["file"] for row in wanted]
+    assert [[row[name] for name in columns] for row in ROWS] == [
+        [row[name] for name in columns] for row in expected_rows
+    ]
+    assert [row["document"] for row in ROWS] == [row["file"] for row in expected_rows]
     for row in ROWS:
         lines = (DESIGNS / row["document"]).read_text(encoding="utf-8").splitlines()
         assert 0 < int(row["line"]) <= len(lines)

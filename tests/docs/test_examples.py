@@ -35,5 +35,5 @@ def test_tests_pass_and_reach_everything(file: Path) -> None:
 
 
 def test_examples_are_canonical() -> None:
-    migrated = CliRunner().invoke(migrate_command, [str(ROOT / "dev/examples"), "--check"])
-    assert (migrated.exit_code, migrated.output) == (0, "")
+    result = CliRunner().invoke(migrate_command, [str(ROOT / "dev/examples"), "--check"])
+    assert (result.exit_code, result.output) == (0, "")

@@ -70,8 +70,8 @@ def test_there_are_commands() -> None:
 
 def test_every_command_is_in_its_table() -> None:
     table = README.split("\n## Commands\n", 1)[1].split("\n## ", 1)[0]
-    named = {tuple(words.split()) for words in re.findall(r"`noetl ([a-z][a-z -]*)`", table)}
-    assert {words[0] for words in named} == set(cli.list_commands(click.Context(cli)))
+    named_commands = {tuple(words.split()) for words in re.findall(r"`noetl ([a-z][a-z -]*)`", table)}
+    assert {words[0] for words in named_commands} == set(cli.list_commands(click.Context(cli)))
 
 
 @pytest.mark.parametrize("line", COMMANDS)

@@ -63,33 +63,33 @@ def test_every_example_shows_its_outcome(block: Block) -> None:
     """Otherwise it would not be run."""
     assert block.text.startswith("apiVersion:"), "is it a playbook? if not, say so: <!-- not a playbook: why -->"
     assert block.notes.keys() <= NOTES.keys(), "unknown notes"
-    has_errors = any("error" in str(text).split(":")[0] for text in _listed(block.notes.get("findings")))
+    has_errors = any("error" in str(text).split(":")[0] for text in _as_list(block.notes.get("findings")))
     assert has_errors or block.notes.keys() & RAN
 
 
 @pytest.mark.parametrize("block", PLAYBOOKS, ids=lambda block: block.name)
 def test_an_example_compiles_with_the_findings_that_its_page_names(block: Block) -> None:
     diagnostics = [_line(diagnostic) for diagnostic in compile_text(block.text).diagnostics]
-    assert is_match(_listed(block.notes.get("findings")), diagnostics), diagnostics
+    assert is_match(_as_list(block.notes.get("findings")), diagnostics), diagnostics
 
 
 def _line(diagnostic: Diagnostic) -> str:
     return f"{diagnostic.severity.value}[{diagnostic.code.value}]: {diagnostic.message}"
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return [] if value is None else cast("list[Any]", value) if isinstance(value, list) else [value]
 
 
 RUNS = [block for block in PLAYBOOKS if "result" in block.notes or "status" in block.notes]
-REFUSED = [block for block in PLAYBOOKS if "refused" in block.notes]
+REFUSED_BLOCKS = [block for block in PLAYBOOKS if "refused" in block.notes]
 
 
-@pytest.mark.parametrize("block", REFUSED, ids=lambda block: block.name)
+@pytest.mark.parametrize("block", REFUSED_BLOCKS, ids=lambda block: block.name)
 def test_unsupported_examples_are_refused(block: Block) -> None:
     calls = pin_graphs((graph.source.path, graph) for graph in _beside(block))
     refusals = [line.partition("error: ")[2] for line in check_calls(_graph(block), calls, TOOLS)[1]]
-    assert is_match(_listed(block.notes["refused"]), refusals), refusals
+    assert is_match(_as_list(block.notes["refused"]), refusals), refusals
 
 
 @pytest.fixture
@@ -97,11 +97,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     """The network is the example's API and loopback, and files of DuckDB lie in a folder of the test."""
     network = transport()
 
-    def guarded(*_guards: object, verify: bool) -> httpx.AsyncBaseTransport:
+    def guarded_transport(*_guards: object, verify: bool) -> httpx.AsyncBaseTransport:
         del verify
         return network
 
-    monkeypatch.setattr(guarded_client, "GuardedTransport", guarded)
+    monkeypatch.setattr(guarded_client, "GuardedTransport", guarded_transport)
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path_factory.mktemp("home")))
 
 
@@ -109,29 +109,31 @@ def environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("block", RUNS, ids=lambda block: block.name)
 async def test_an_example_has_the_result_that_its_page_shows(block: Block, request: pytest.FixtureRequest) -> None:
     graph, notes = _graph(block), block.notes
-    called = {graph.source.path: graph for graph in _beside(block)}
-    assert check_calls(graph, pin_graphs(called.items()), TOOLS)[1] == []
+    called_graphs = {graph.source.path: graph for graph in _beside(block)}
+    assert check_calls(graph, pin_graphs(called_graphs.items()), TOOLS)[1] == []
     dsn = await _new_database(request.getfixturevalue("servers")) if "postgres" in block.text else ""
     nats = request.getfixturevalue("nats_address") if "kind: nats" in block.text else ""
     store = request.getfixturevalue("object_store").url if "kind: artifact" in block.text else ""
     source = CredentialSource(environment=_credentials(dsn, nats, store))
     answers = Received(notes.get("signals") or {}, notes.get("decisions") or {})
     async with bucket(nats, "sessions") if nats else nullcontext():
-        run = await run_playbook(graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called, answers)
+        run = await run_playbook(
+            graph, TOOLS, source, next(EXECUTION_IDS), notes.get("payload") or {}, called_graphs, answers
+        )
     cause = run.finish.failures.cause
-    seen: dict[str, Any] = {
+    observed: dict[str, Any] = {
         "status": run.finish.status,
         "result": run.finish.result,
         "failure": f"{cause.kind}: {cause.message}" if cause else None,
-        "calls": [made.call.task for made in run.calls],
-        "attempts": _named(notes, "attempts", _attempts(run)),
+        "calls": [call.call.task for call in run.calls],
+        "attempts": _note_values(notes, "attempts", _attempts(run)),
         "delays": run.delays,
-        "outcomes": _named(notes, "outcomes", _outcomes(run)),
+        "outcomes": _note_values(notes, "outcomes", _outcomes(run)),
         "rows": {table: await _rows(dsn, table) for table in _names(notes, "rows")},
-        "guarantees": _named(notes, "guarantees", _guarantees(graph)),
+        "guarantees": _note_values(notes, "guarantees", _guarantees(graph)),
     }
-    expected = {"status": "completed", **{name: notes[name] for name in notes.keys() & seen.keys()}}
-    wrong = {name: seen[name] for name in expected if not is_match(expected[name], seen[name])}
+    expected = {"status": "completed", **{name: notes[name] for name in notes.keys() & observed.keys()}}
+    wrong = {name: observed[name] for name in expected if not is_match(expected[name], observed[name])}
     assert not wrong, yaml.safe_dump(json.loads(json.dumps(wrong, default=str)), sort_keys=False)
 
 
@@ -143,11 +145,11 @@ def test_tests_pass_as_their_page_says(block: Block, tmp_path: Path) -> None:
     assert suite.graph is not None, (suite.invalid_files, suite.refused)
     verdicts = [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
     problems = [problem.message for verdict in verdicts for problem in verdict.problems]
-    seen = {"passed": sum(verdict.is_passed for verdict in verdicts), "problems": problems}
-    assert is_match({"problems": [], **block.notes}, seen), seen
+    observed = {"passed": sum(verdict.is_passed for verdict in verdicts), "problems": problems}
+    assert is_match({"problems": [], **block.notes}, observed), observed
 
 
-def _named(notes: Mapping[str, Any], note: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _note_values(notes: Mapping[str, Any], note: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values.get(name) for name in _names(notes, note)}
 
 
@@ -157,14 +159,14 @@ def _names(notes: Mapping[str, Any], note: str) -> list[str]:
 
 def _attempts(run: TrialRun) -> Counter[str]:
     counter: Counter[str] = Counter()
-    for made in run.calls:
-        counter[made.call.task] += made.attempts
+    for call in run.calls:
+        counter[call.call.task] += call.attempts
     return counter
 
 
 def _outcomes(run: TrialRun) -> dict[str, PlainOutcome]:
     """The last of each task."""
-    return {made.call.task: made.report.outcome for made in run.calls if made.report is not None}
+    return {call.call.task: call.report.outcome for call in run.calls if call.report is not None}
 
 
 def _guarantees(graph: Graph) -> dict[str, str]:
@@ -191,16 +193,16 @@ def _beside(block: Block) -> list[Graph]:
 
 def _credentials(dsn: str, nats: str, store: str) -> dict[str, str]:
     """Those that the examples name."""
-    named: dict[str, dict[str, str]] = {"api": {"type": "bearer", "token": "s3cret-token"}}
-    named["billing"] = {"type": "secret", "token": "s3cret-token", "client_secret": "cl1ent-secret"}
-    named["billing_token"] = {"type": "secret", "value": "s3cret-token"}
+    credentials: dict[str, dict[str, str]] = {"api": {"type": "bearer", "token": "s3cret-token"}}
+    credentials["billing"] = {"type": "secret", "token": "s3cret-token", "client_secret": "cl1ent-secret"}
+    credentials["billing_token"] = {"type": "secret", "value": "s3cret-token"}
     if dsn:
-        named["warehouse"] = {"type": "postgres", "dsn": dsn}
+        credentials["warehouse"] = {"type": "postgres", "dsn": dsn}
     if nats:
-        named["cache"] = {"type": "nats", "nats_url": nats, **LOGIN}
+        credentials["cache"] = {"type": "nats", "nats_url": nats, **LOGIN}
     if store:
-        named["backup"] = {"type": "s3", "endpoint": store, **KEYS}
-    return {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in named.items()}
+        credentials["backup"] = {"type": "s3", "endpoint": store, **KEYS}
+    return {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(fields) for name, fields in credentials.items()}
 
 
 async def _new_database(servers: Addresses) -> str:

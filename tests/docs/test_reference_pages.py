@@ -45,8 +45,10 @@ def test_tables_are_those_of_the_code(name: str) -> None:
 
 
 def test_the_result_of_every_tool_is_in_the_reference() -> None:
-    shown = set(re.findall(r"<!-- table: results (\w+) -->", "".join(TEXTS.values())))
-    assert shown == {name for name, kind in KINDS.items() if kind.has_executor and kind.result} - {"snowflake_transfer"}
+    shown_tables = set(re.findall(r"<!-- table: results (\w+) -->", "".join(TEXTS.values())))
+    assert shown_tables == {name for name, kind in KINDS.items() if kind.has_executor and kind.result} - {
+        "snowflake_transfer"
+    }
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -67,8 +69,8 @@ def test_the_index_explains_every_note() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", page("index")))
-    assert linked >= TEXTS.keys() - {"index.md"}
+    linked_pages = set(re.findall(r"\]\(([\w-]+\.md)\)", page("index")))
+    assert linked_pages >= TEXTS.keys() - {"index.md"}
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS.keys() - {"security.md"}))

@@ -15,16 +15,16 @@ TESTS = {
 
 
 def test_the_tests_exist() -> None:
-    named = set(re.findall(r"`(test_\w+\.py::\w+)`", PAGE))
-    assert named
-    assert named - TESTS == set()
+    named_tests = set(re.findall(r"`(test_\w+\.py::\w+)`", PAGE))
+    assert named_tests
+    assert named_tests - TESTS == set()
 
 
 def test_the_golden_playbooks_exist() -> None:
     corpus = ROOT / "tests" / "compiler" / "corpus"
-    named = set(re.findall(r"`((?:ok|err)/\w+)`", PAGE))
-    assert named
-    assert {name for name in named if not (corpus / f"{name}.yaml").exists()} == set()
+    named_tests = set(re.findall(r"`((?:ok|err)/\w+)`", PAGE))
+    assert named_tests
+    assert {name for name in named_tests if not (corpus / f"{name}.yaml").exists()} == set()
 
 
 def test_every_rule_is_shown() -> None:

@@ -20,7 +20,7 @@ class Activity:
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        self.stored: list[Any] = []
+        self.stored_configs: list[Any] = []
         self.attempts: list[str] = []
 
     def __call__(self, call: ToolCall) -> ToolReport:
@@ -32,14 +32,14 @@ class Activity:
             names = call_names(call.names, call.step, call.kind, outcome, attempt, call.page or 1)
             scope = Chain(call.scope, names) if call.aside else Chain(names, call.scope)
             try:
-                decision = self._judged(call, outcome, scope, attempt)
+                decision = self._apply_policy(call, outcome, scope, attempt)
             except TemplateFailure as failure:
                 return ToolReport(outcome, failed=RuleFailure(failure.message, getattr(failure, "rule", None)))
             if decision.do != "retry":
                 return ToolReport(outcome, decision.rule, decision.exhausted, mistakes=decision.mistakes)
 
-    def _judged(self, call: ToolCall, outcome: PlainOutcome, scope: Mapping[str, Any], attempt: int) -> Decision:
+    def _apply_policy(self, call: ToolCall, outcome: PlainOutcome, scope: Mapping[str, Any], attempt: int) -> Decision:
         if outcome["status"] == "ok":
-            allowed = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
-            self.stored += [sink_config(sink.config, scope) for sink in allowed]
+            allowed_sinks = [sink for sink in call.sinks if allows(sink.guard, "ok", scope)]
+            self.stored_configs += [sink_config(sink.config, scope) for sink in allowed_sinks]
         return decide(call.rules or (), outcome["status"], scope, attempt)

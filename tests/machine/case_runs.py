@@ -9,17 +9,17 @@ from noetl_temporal.machine.call import ToolCall
 from .activity import Activity
 from .driver import Answer, Run, run_text
 
-__all__ = ["DONE", "HEAD", "echoed", "run", "steps"]
+__all__ = ["DONE", "HEAD", "echo", "run", "steps"]
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 DONE = "  - {step: other, tool: {kind: noop}, args: {n: null}}\n  - {step: end, tool: {kind: noop}}\n"
 
 
-def echoed(call: ToolCall) -> Any:
+def echo(call: ToolCall) -> Any:
     return call.config.get("result")
 
 
-def run(workflow: str, answer: Answer = echoed, **workload: Any) -> tuple[Run, Activity]:
+def run(workflow: str, answer: Answer = echo, **workload: Any) -> tuple[Run, Activity]:
     activity = Activity(answer)
     return run_text(f"{HEAD}workload: {workload}\nworkflow:\n{workflow}", activity), activity
 

@@ -8,16 +8,16 @@ from typing import Any
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
-from noetl_temporal.machine.events import CancelRequested, Continued, Resumed, Started, ToolFinished, ValueLoaded
+from noetl_temporal.machine.facts import CancelRequested, Continued, Resumed, Started, ToolFinished, ValueLoaded
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.stored import load_id
 
 from .driver import error, ok, report_of
 
-__all__ = ["Claiming", "Table", "cancel_while_claiming", "stored"]
+__all__ = ["Claiming", "Table", "cancel_while_claiming", "report_of_stored_rows"]
 
-_STORED = StoredRef((Part("rows"),), 100_000, is_one=True)
+_STORED_ROWS = StoredRef((Part("rows"),), 100_000, is_one=True)
 
 
 class Table:
@@ -27,9 +27,9 @@ class Table:
         self.pending = list(range(rows))
         self.attempts = dict.fromkeys(range(rows), 0)
         self.fails = fails
-        self.said: list[tuple[str, ...]] = []
+        self.settlements: list[tuple[str, ...]] = []
         self.claims: list[tuple[str, int, int]] = []
-        self.lost: set[int] = set()
+        self.lost_rows: set[int] = set()
 
     def answer(self, call: ToolCall) -> Any:
         if call.kind == "noop":
@@ -39,20 +39,20 @@ class Table:
         return self._claim(call.config["params"]) if word == "CLAIM" else self._settle(word, call.config["params"])
 
     def _claim(self, params: list[Any]) -> Any:
-        token, most = params
-        rows, self.pending = self.pending[:most], self.pending[most:]
-        self.claims.append((token, most, len(rows)))
+        token, limit = params
+        rows, self.pending = self.pending[:limit], self.pending[limit:]
+        self.claims.append((token, limit, len(rows)))
         for row in rows:
             self.attempts[row] += 1
-        claimed = [{"id": row, "attempts": self.attempts[row]} for row in rows]
-        return ok({"rows": claimed, "columns": ["id", "attempts"], "row_count": len(rows)})
+        claimed_rows = [{"id": row, "attempts": self.attempts[row]} for row in rows]
+        return ok({"rows": claimed_rows, "columns": ["id", "attempts"], "row_count": len(rows)})
 
     def _settle(self, word: str, params: list[Any]) -> Any:
         row = int(params[0])
-        self.said.append((word, *map(str, params)))
+        self.settlements.append((word, *map(str, params)))
         if word == "RELEASE":
             self.pending.append(row)
-        return ok({"rows": [], "columns": [], "row_count": 0 if row in self.lost else 1})
+        return ok({"rows": [], "columns": [], "row_count": 0 if row in self.lost_rows else 1})
 
 
 class Claiming:
@@ -63,8 +63,8 @@ class Claiming:
     def __init__(self, text: str, table: Table) -> None:
         machine = Machine(compile_or_raise(text), execution_id=7)
         commands = machine.feed(Started(1_000, {}))
-        self.given: ChunkInput = next(command.input for command in commands if isinstance(command, RunChunk))
-        self.machine = loop_machine(self.given)
+        self.chunk_input: ChunkInput = next(command.input for command in commands if isinstance(command, RunChunk))
+        self.machine = loop_machine(self.chunk_input)
         self.table = table
         self.calls: dict[str, ToolCall] = {}
         self.done: dict[str, ToolReport] = {}
@@ -101,12 +101,12 @@ class Claiming:
 
     def restore(self) -> None:
         """Go on from the snapshot."""
-        self.machine = loop_machine(self.given, self.machine.snapshot())
+        self.machine = loop_machine(self.chunk_input, self.machine.snapshot())
 
 
-def stored() -> ToolReport:
+def report_of_stored_rows() -> ToolReport:
     """The report of a statement whose rows are stored."""
-    return ToolReport({"status": "ok"}, stored=_STORED)
+    return ToolReport({"status": "ok"}, stored=_STORED_ROWS)
 
 
 def cancel_while_claiming(claiming: Claiming, *, restored: bool) -> None:
@@ -114,10 +114,10 @@ def cancel_while_claiming(claiming: Claiming, *, restored: bool) -> None:
     [claim] = claiming.calls.values()
     rows = claiming.table.answer(claim).outcome["result"]
     claiming.feed(CancelRequested(claiming.at + 1))
-    claiming.answer("claim", stored())
+    claiming.answer("claim", report_of_stored_rows())
     if restored:
         claiming.restore()
         claiming.feed(Resumed(claiming.at))
-    claiming.feed(ValueLoaded(claiming.at, load_id(_STORED), rows))
+    claiming.feed(ValueLoaded(claiming.at, load_id(_STORED_ROWS), rows))
     while claiming.calls:
         claiming.answer("")

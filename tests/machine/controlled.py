@@ -8,7 +8,7 @@ from typing import Any
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, RunChunk
 from noetl_temporal.machine.control import all_held, chosen_held
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
     PauseRequested,
@@ -20,12 +20,12 @@ from noetl_temporal.machine.events import (
 from noetl_temporal.machine.loops.loop import LoopMachine
 
 from .driver import Driver, report_of
-from .waited import Waited
+from .waited import WaitingRun
 
 BEGINS = ("step.started", "task.started", "loop.started", "loop.iteration.started")
 
 
-class Controlled(Waited):
+class ControlledRun(WaitingRun):
     """Requests are those that a validator lets through."""
 
     def pause(self, by: str = "ann", reason: str = "") -> list[Command]:
@@ -46,12 +46,12 @@ class Controlled(Waited):
 
     def retry_all(self, step: str = "") -> list[Command]:
         self.requests += 1
-        runs = tuple(one.run for one in all_held(self.graph, self.machine.state, step, []))
+        runs = tuple(hold.run for hold in all_held(self.graph, self.machine.state, step, []))
         return self.feed(RetryRequested, self.requests, runs, "ann")
 
     def skip_all(self, data: Any = None) -> list[Command]:
         self.requests += 1
-        runs = tuple(one.run for one in all_held(self.graph, self.machine.state, "", []))
+        runs = tuple(hold.run for hold in all_held(self.graph, self.machine.state, "", []))
         return self.feed(SkipRequested, self.requests, runs, data, "ann")
 
     def held(self, step: str = "") -> str:
@@ -69,16 +69,16 @@ class Controlled(Waited):
 
     def run_chunks(self, answer: Callable[[ToolCall], Any]) -> list[int]:
         """Run all chunks in flight to their ends; the indices of the items that were called."""
-        called: list[int] = []
+        message_numbers: list[int] = []
 
         def answered(call: ToolCall) -> Any:
-            called.append(call.iteration if call.iteration is not None else -1)
+            message_numbers.append(call.iteration if call.iteration is not None else -1)
             return answer(call)
 
         while chunks := [command for command in self.of(RunChunk) if command.chunk_id in self.machine.state.pending]:
             report = chunk_report(chunks[0], answered)
             self.feed(ChunkFinished, chunks[0].chunk_id, report)
-        return called
+        return message_numbers
 
 
 def chunk_report(command: RunChunk, answer: Callable[[ToolCall], Any]) -> ChunkReport:

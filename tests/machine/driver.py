@@ -30,12 +30,12 @@ from noetl_temporal.machine.commands import (
     StoreValues,
 )
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     Continued,
     Earlier,
-    Event,
+    Fact,
     Started,
     TimerFired,
     ToolFinished,
@@ -74,7 +74,7 @@ def error(message: str = "boom", kind: str = "tool", rule: int | None = None, **
     return ToolReport({"status": "error", "error": failed, **facts}, rule=rule)
 
 
-def lost(message: str = "gone", kind: str = "worker_lost") -> ToolReport:
+def worker_lost(message: str = "gone", kind: str = "worker_lost") -> ToolReport:
     """Return the report that the shell makes for a call whose activity never reported."""
     return msgspec.structs.replace(error(message, kind), is_decided=False)
 
@@ -105,7 +105,7 @@ class Driver:
         return_step: str = "",
         earlier: Earlier | None = None,
     ) -> Finish:
-        in_flight: deque[Callable[[int], Event]] = deque()
+        in_flight: deque[Callable[[int], Fact]] = deque()
         ids: deque[str] = deque()
         commands = machine.feed(Started(self._tick(), payload or {}, return_step, earlier))
         while True:
@@ -117,16 +117,16 @@ class Driver:
                 continue
             assert in_flight, "the machine waits for nothing"
             index = self.pick(len(in_flight)) % len(in_flight)
-            happened = in_flight[index]
+            fact_of = in_flight[index]
             del in_flight[index], ids[index]
-            commands = machine.feed(happened(self._tick()))
+            commands = machine.feed(fact_of(self._tick()))
 
     def _tick(self) -> int:
         self.now += 10
         return self.now
 
     def _perform(
-        self, commands: list[Command], in_flight: deque[Callable[[int], Event]], ids: deque[str]
+        self, commands: list[Command], in_flight: deque[Callable[[int], Fact]], ids: deque[str]
     ) -> Finish | None:
         for command in commands:
             match command:
@@ -146,27 +146,27 @@ class Driver:
                     in_flight.append(partial(self._loop, chunk_id, input_))
                     ids.append(chunk_id)
                 case Cancel(id_):
-                    self._cancelled(id_, in_flight, ids)
+                    self._cancel_call(id_, in_flight, ids)
                 case StoreValues() | LoadValue() | OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
                     raise AssertionError(f"the driver has no payload store and answers no waits: {command}")
                 case Finish():
                     return command
         return None
 
-    def _cancelled(self, id_: str, in_flight: deque[Callable[[int], Event]], ids: deque[str]) -> None:
+    def _cancel_call(self, id_: str, in_flight: deque[Callable[[int], Fact]], ids: deque[str]) -> None:
         if id_ not in ids:
             return
         index = ids.index(id_)
         if id_.endswith(":delay"):
             del in_flight[index], ids[index]
         elif ":" in id_:
-            cancelled = error("cancelled", "cancelled")
-            in_flight[index] = lambda at: ToolFinished(at, id_, cancelled, cancelled=True)
+            report = error("cancelled", "cancelled")
+            in_flight[index] = lambda at: ToolFinished(at, id_, report, cancelled=True)
 
-    def _tool(self, call: ToolCall, at: int) -> Event:
+    def _tool(self, call: ToolCall, at: int) -> Fact:
         return ToolFinished(at, call.id, report_of(self.answer(call)))
 
-    def _loop(self, loop_id: str, input_: Any, at: int) -> Event:
+    def _loop(self, loop_id: str, input_: Any, at: int) -> Fact:
         machine = loop_machine(input_)
         self.drive(machine)
         assert machine.report is not None
@@ -196,9 +196,9 @@ __all__ = [
     "Driver",
     "Run",
     "error",
-    "lost",
     "ok",
     "report_of",
     "run_graph",
     "run_text",
+    "worker_lost",
 ]

@@ -25,12 +25,12 @@ from noetl_temporal.machine.commands import (
 )
 from noetl_temporal.machine.control import all_held, chosen_held
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
     ChunkFinished,
     Continued,
-    Event,
+    Fact,
     PauseRequested,
     Resumed,
     RetryRequested,
@@ -66,20 +66,20 @@ class Pair:
         self.down: deque[AnswerWait | PauseChildren] = deque()
         self.calls: dict[str, ToolCall] = {}
         self.parent_timers: dict[str, float] = {}
-        self.emitted: list[DomainEvent] = []
+        self.emitted_events: list[DomainEvent] = []
         self.timers: dict[str, float] = {}
         self.now, self.requests = EPOCH_MS, 0
         self.events: list[str] = []
         self.finish: Finish | None = None
         self.feed(Started, {})
 
-    def feed(self, event: type[Event], *args: Any) -> None:
+    def feed(self, event: type[Fact], *args: Any) -> None:
         self.now += 1000
         self._perform(self.parent.feed(event(self.now, *args)))
         while self.parent.has_work and self.finish is None:
             self._perform(self.parent.feed(Continued(self.now)))
 
-    def feed_child(self, event: type[Event], *args: Any) -> None:
+    def feed_child(self, event: type[Fact], *args: Any) -> None:
         assert self.child is not None
         self.now += 1000
         self._perform(self.child.feed(event(self.now, *args)), chunk=True)
@@ -91,7 +91,7 @@ class Pair:
             match command:
                 case Emit(event):
                     self.events.append(event.type)
-                    self.emitted.append(event)
+                    self.emitted_events.append(event)
                 case CallTool(call) if chunk:
                     self.calls[call.id] = call
                 case StartTimer() | Cancel():
@@ -182,7 +182,7 @@ class Pair:
         if self.child is not None and self.child.report is None:
             self.feed_child(Answered, command.wait_ids, command.answer)
         elif self.child is not None:
-            self.up.extend(self.child.returned(Answered(self.now, command.wait_ids, command.answer)))
+            self.up.extend(self.child.return_answer(Answered(self.now, command.wait_ids, command.answer)))
 
     def time_out(self, index: int) -> None:
         """Let the wait of an item time out."""

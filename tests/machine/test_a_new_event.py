@@ -13,7 +13,7 @@ import json
 from importlib.resources import files
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.commands import Emit
-from noetl_temporal.machine.events import Started
+from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.playbook import Machine
 
 text = '''apiVersion: noetl.io/v2

@@ -9,7 +9,7 @@ import pytest
 from noetl_temporal.machine.call import ToolCall
 
 from .activity import Activity
-from .case_runs import DONE, HEAD, echoed, run, steps
+from .case_runs import DONE, HEAD, echo, run, steps
 from .driver import Run, error, run_text
 
 
@@ -43,9 +43,9 @@ def test_a_rule_takes_its_route_if_its_event_and_condition_match(rules: str, fol
 
 
 @pytest.mark.parametrize(("when", "follows"), [("true", "other"), ("false", "end")])
-@pytest.mark.parametrize("written", ["%s", '"%s"', '"{{ %s }}"', "'%s'"])
-def test_a_constant_condition_is_evaluated(written: str, when: str, follows: str) -> None:
-    finished, _ = run(case(f"      - {{when: {written % when}, then: {{next: other}}}}\n"))
+@pytest.mark.parametrize("condition_form", ["%s", '"%s"', '"{{ %s }}"', "'%s'"])
+def test_a_constant_condition_is_evaluated(condition_form: str, when: str, follows: str) -> None:
+    finished, _ = run(case(f"      - {{when: {condition_form % when}, then: {{next: other}}}}\n"))
     assert steps(finished)[1] == follows
 
 
@@ -99,7 +99,7 @@ def test_arguments_of_a_rule_see_the_names_that_it_sets() -> None:
 def test_vars_of_the_root_are_parameters() -> None:
     text = f"{HEAD}vars: {{a: 1, b: 2}}\nworkload: {{b: 3}}\nworkflow:\n  - step: start\n"
     rule = "{when: '{{ vars.a == 1 and workload.b == 3 }}', then: {fail: '{{ vars.b }}'}}"
-    finished = run_text(f"{text}    tool: {{kind: noop}}\n    case: [{rule}]\n", Activity(echoed))
+    finished = run_text(f"{text}    tool: {{kind: noop}}\n    case: [{rule}]\n", Activity(echo))
     assert [failure.message for failure in finished.finish.failures.kept] == ["3"]
 
 
@@ -160,10 +160,10 @@ PAGES = """
 
 def test_a_retry_with_values_requests_the_next_page_and_the_last_page_takes_the_route() -> None:
     workflow = f"{PAGES}  - {{step: other, tool: {{kind: noop, result: '{{{{ start }}}}'}}}}\n"
-    finished, activity = run(workflow, lambda call: page_of(call) if call.kind == "http" else echoed(call))
+    finished, activity = run(workflow, lambda call: page_of(call) if call.kind == "http" else echo(call))
     assert [call.config["params"] for call in finished.calls[:3]] == [{"page": n, "size": 2} for n in (1, 2, 3)]
     assert finished.finish.result == [1, 2, 3, 4, 5, 6]
-    assert [row["data"] for row in activity.stored] == [{"page": 1}, {"page": 2}]
+    assert [row["data"] for row in activity.stored_configs] == [{"page": 1}, {"page": 2}]
 
 
 def test_pages_end_with_the_calls_that_a_rule_allows() -> None:
@@ -172,7 +172,7 @@ def test_pages_end_with_the_calls_that_a_rule_allows() -> None:
 
 
 def page_of_http(call: ToolCall) -> Any:
-    return page_of(call) if call.kind == "http" else echoed(call)
+    return page_of(call) if call.kind == "http" else echo(call)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_rule_fails_a_successful_call(then: str, status: str, message: str) ->
 
 def test_a_skipped_error_may_take_a_route() -> None:
     rule = "      - {when: \"{{ event.name == 'call.error' }}\", then: {skip: true, next: other}}\n"
-    finished, _ = run(case(rule), lambda call: error("gone") if call.step == "start" else echoed(call))
+    finished, _ = run(case(rule), lambda call: error("gone") if call.step == "start" else echo(call))
     assert (finished.finish.status, steps(finished)) == ("completed", ["start", "other", "end"])
 
 
@@ -234,7 +234,7 @@ def test_a_rule_skips_an_error() -> None:
     workflow = case(rule).replace(
         "{step: end, tool: {kind: noop}}", "{step: end, tool: {kind: noop, result: '{{ vars.why }}'}}"
     )
-    finished, _ = run(workflow, lambda call: error("gone") if call.step == "start" else echoed(call))
+    finished, _ = run(workflow, lambda call: error("gone") if call.step == "start" else echo(call))
     assert (finished.finish.status, steps(finished)) == ("completed", ["start", "end"])
     assert finished.finish.result == "gone"
 
@@ -311,7 +311,7 @@ def test_a_response_is_seen_in_the_shapes_of_the_dialects_weeks(expression: str,
     rule = f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"
     end = "  - {step: end, tool: {kind: noop, result: '{{ vars.seen }}'}}\n"
     workflow = f"  - step: start\n    tool: {{kind: http, url: u}}\n    case:\n{rule}{end}"
-    finished, _ = run(workflow, lambda call: RESPONSE if call.kind == "http" else echoed(call))
+    finished, _ = run(workflow, lambda call: RESPONSE if call.kind == "http" else echo(call))
     assert (finished.finish.status, finished.finish.result) == ("completed", value)
 
 
@@ -341,19 +341,19 @@ def test_a_task_beside_a_call_sees_its_outcome_and_leaves_its_result() -> None:
 
 
 def test_a_task_beside_a_failed_call_runs_before_the_failure_is_handled() -> None:
-    finished, activity = run(case(BESIDE), lambda call: error("gone") if call.task == "start_task" else echoed(call))
+    finished, activity = run(case(BESIDE), lambda call: error("gone") if call.task == "start_task" else echo(call))
     assert [call.task for call in finished.calls[:3]] == ["start_task", "start_case_1", "tell"]
     assert finished.calls[2].config["message"] == "gone at start"
-    assert [row["data"] for row in activity.stored] == [{"why": "gone"}]
+    assert [row["data"] for row in activity.stored_configs] == [{"why": "gone"}]
     assert steps(finished) == ["start", "other", "end"]
     assert finished.of("step.failed")[0].error == "gone"
     assert finished.finish.status == "completed"
 
 
 def test_an_error_whose_retries_are_exhausted_is_handled_by_the_next_rule() -> None:
-    retried = "      - {when: \"{{ event.name == 'call.error' and error.kind == 'tool' }}\", then: {retry: 2}}\n"
+    retry_rule = "      - {when: \"{{ event.name == 'call.error' and error.kind == 'tool' }}\", then: {retry: 2}}\n"
     finished, activity = run(
-        case(retried + BESIDE), lambda call: error() if call.task == "start_task" else echoed(call)
+        case(retry_rule + BESIDE), lambda call: error() if call.task == "start_task" else echo(call)
     )
     assert activity.attempts[:4] == ["start_task", "start_task", "start_case_2", "tell"]
     assert steps(finished) == ["start", "other", "end"]

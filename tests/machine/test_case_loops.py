@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from .activity import Activity
-from .case_runs import DONE, HEAD, echoed, run, steps
+from .case_runs import DONE, HEAD, echo, run, steps
 from .driver import run_text
 
 LOOP = """
@@ -31,7 +31,7 @@ def test_a_route_that_an_item_names_is_taken_at_once() -> None:
         {"n": 1, "all": [1]},
         {"n": 3, "all": [1, 3]},
     ]
-    assert [row["data"] for row in activity.stored] == [{"n": 1}, {"n": 3}]
+    assert [row["data"] for row in activity.stored_configs] == [{"n": 1}, {"n": 3}]
 
 
 def test_a_loop_takes_the_route_of_its_end_if_no_item_chose_one() -> None:
@@ -75,7 +75,7 @@ def test_parallel_items_add_to_a_list_in_their_order(pick: int) -> None:
     next: end
   - {step: end, tool: {kind: noop, result: "{{ [vars.firsts, vars.both, vars.last] }}"}}
 """
-    finished = run_text(f"{HEAD}workflow:\n{workflow}", Activity(echoed), pick=lambda _: pick)
+    finished = run_text(f"{HEAD}workflow:\n{workflow}", Activity(echo), pick=lambda _: pick)
     assert finished.finish.result == [[0, 1, 2, 4], [1, 10, 2, 20, 4, 40], 4]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import Cancel, Command, Emit, Finish, RunChunk
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
@@ -35,7 +35,7 @@ def few_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", 4)
 
 
-def looped(items: int, spec: str, rest: str = "", tool: str = 'message: "{{ iter.item }}"') -> str:
+def loop_of(items: int, spec: str, following_steps: str = "", tool: str = 'message: "{{ iter.item }}"') -> str:
     spec = f"{{{spec}}}" if spec else "{mode: sequential}"
     return playbook(
         f"""
@@ -44,25 +44,25 @@ def looped(items: int, spec: str, rest: str = "", tool: str = 'message: "{{ iter
     loop: {{in: "{{{{ range({items}) | list }}}}", iterator: item, spec: {spec}}}
     tool: {{kind: noop, {tool}}}
 """
-        + rest
+        + following_steps
     )
 
 
 @given(st.integers(1, 1023), st.integers(0, 2**64))
 def test_chunks_after_a_reset_have_other_slots_than_those_before(first: int, seed: int) -> None:
     before = {(first - 1 + place) % 1023 + 1 for place in range(64)}
-    moved = moved_slot(first, seed)
-    after = {(moved - 1 + place) % 1023 + 1 for place in range(64)}
+    next_slot = moved_slot(first, seed)
+    after = {(next_slot - 1 + place) % 1023 + 1 for place in range(64)}
     assert not before & after
     assert before | after <= set(range(1, 1024))
 
 
-class Watched:
+class WatchedRun:
     """The playbook's machine, whose chunks report what the test says."""
 
     def __init__(self, items: int, spec: str, seed: int | None = None) -> None:
         """``seed`` is that of a run that was reset to its first workflow task."""
-        text = looped(items, spec, "    next: {arcs: [{step: after}]}\n" + step("after"))
+        text = loop_of(items, spec, "    next: {arcs: [{step: after}]}\n" + step("after"))
         self.machine = Machine(compile_or_raise(text), execution_id=1)
         if seed is not None:
             self.machine.move_slots(seed)
@@ -73,14 +73,19 @@ class Watched:
     def feed(self, fact: Any, *args: Any) -> list[Command]:
         self.now += 10
         self.machine = Machine(self.machine.graph, execution_id=1, state=self.machine.snapshot())
-        made = self.machine.feed(fact(self.now, *args))
-        self.commands += made
-        return made
+        commands = self.machine.feed(fact(self.now, *args))
+        self.commands += commands
+        return commands
 
     def chunks(self) -> list[tuple[str, int, int, int]]:
         """(id, first, size, share) of those begun, in order."""
-        begun = [(command.chunk_id, command.input) for command in self.commands if isinstance(command, RunChunk)]
-        return [(id_, given.first, len(given.items), given.max_in_flight) for id_, given in begun]
+        chunks_started = [
+            (command.chunk_id, command.input) for command in self.commands if isinstance(command, RunChunk)
+        ]
+        return [
+            (id_, chunk_input.first, len(chunk_input.items), chunk_input.max_in_flight)
+            for id_, chunk_input in chunks_started
+        ]
 
     def done(self, id_: str, size: int, **fields: Any) -> list[Command]:
         """A chunk's report; every item's result is the chunk's id."""
@@ -128,13 +133,13 @@ def test_no_loop_has_more_chunks_than_its_history_holds() -> None:
 
 
 def test_a_loop_that_may_wait_is_one_chunk_while_a_run_can_take_its_requests() -> None:
-    most = chunks.WHOLE_ITEMS
-    assert cut([0] * most, 5, 10**6, is_whole=True) == [(0, most)]
-    assert max(size for _, size in cut([0] * (most + 1), 5, 10**6, is_whole=True)) <= chunks.CHUNK_ITEMS
+    max_items = chunks.WHOLE_ITEMS
+    assert cut([0] * max_items, 5, 10**6, is_whole=True) == [(0, max_items)]
+    assert max(size for _, size in cut([0] * (max_items + 1), 5, 10**6, is_whole=True)) <= chunks.CHUNK_ITEMS
 
 
 def test_two_chunks_share_what_may_be_in_flight() -> None:
-    run = Watched(16, "mode: parallel, max_in_flight: 5")
+    run = WatchedRun(16, "mode: parallel, max_in_flight: 5")
     assert run.chunks() == [("start/1", 0, 4, 3), ("start/1/4", 4, 4, 2)]
     run.done("start/1", 4)
     assert run.chunks()[2:] == [("start/1/8", 8, 4, 3)]
@@ -149,14 +154,14 @@ def test_two_chunks_share_what_may_be_in_flight() -> None:
 
 
 def test_items_that_a_chunk_returns_are_the_next_chunk() -> None:
-    run = Watched(12, "mode: parallel, max_in_flight: 4")
+    run = WatchedRun(12, "mode: parallel, max_in_flight: 4")
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
     run.done("start/1", 1, rest=2, stats=stats)
     assert run.chunks()[2:] == [("start/1/1", 1, 2, 2)]
 
 
 def test_a_sequential_loop_runs_one_chunk_at_a_time_and_hands_ctx_on() -> None:
-    run = Watched(9, "mode: sequential")
+    run = WatchedRun(9, "mode: sequential")
     assert [size for _, _, size, _ in run.chunks()] == [3]
     run.done("start/1", 3, ctx={"sum": 3})
     last = run.commands[-1]
@@ -170,25 +175,25 @@ def test_a_loop_in_chunks_is_the_loop(items: int, spec: str, monkeypatch: pytest
     """Results, counts, what is set and what each item sees are the same as without chunks."""
     tool = 'message: "{{ [iter.item, iter.index, iter.count, iter.first, iter.last, ctx.sum | default(0)] }}", '
     tool += 'set: {ctx.sum: "{{ (ctx.sum | default(0)) + iter.item }}"}'
-    rest = """\
+    following_steps = """\
     next: {arcs: [{step: after}]}
   - step: after
     tool: {kind: noop, message: "{{ start.results }} {{ ctx.sum | default(0) }}"}
 """
-    text = looped(items, spec, rest, tool)
+    text = loop_of(items, spec, following_steps, tool)
 
     def run() -> Run:
         return run_text(text, lambda call: call.config["message"])
 
-    chunked = run()
+    chunked_run = run()
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", 1000)
     whole = run()
-    assert (chunked.finish.result, chunked.finish.status) == (whole.finish.result, "completed")
-    assert sorted(str(call.config) for call in chunked.calls) == sorted(str(call.config) for call in whole.calls)
+    assert (chunked_run.finish.result, chunked_run.finish.status) == (whole.finish.result, "completed")
+    assert sorted(str(call.config) for call in chunked_run.calls) == sorted(str(call.config) for call in whole.calls)
 
 
 def test_a_failure_under_fail_fast_ends_the_other_chunks() -> None:
-    run = Watched(16, "mode: parallel, max_in_flight: 4, on_error: fail_fast")
+    run = WatchedRun(16, "mode: parallel, max_in_flight: 4, on_error: fail_fast")
     failure = Failure("start", "boom", iteration=1, run="start#1", kind="tool")
     stats = {"total": 4, "success": 1, "failed": 1, "skipped": 2}
     run.done("start/1", 4, status="error", failures=FailureLog().with_item_failure(failure), stats=stats)
@@ -201,9 +206,9 @@ def test_a_failure_under_fail_fast_ends_the_other_chunks() -> None:
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])
 def test_a_stop_begins_no_further_chunk(stop: str) -> None:
-    run = Watched(16, "mode: parallel, max_in_flight: 4")
-    made = run.feed(CancelRequested, "enough") if stop == "cancel" else run.feed(TimerFired, "start#1:timeout")
-    assert [command.id for command in made if isinstance(command, Cancel)][:2] == ["start/1", "start/1/4"]
+    run = WatchedRun(16, "mode: parallel, max_in_flight: 4")
+    commands = run.feed(CancelRequested, "enough") if stop == "cancel" else run.feed(TimerFired, "start#1:timeout")
+    assert [command.id for command in commands if isinstance(command, Cancel)][:2] == ["start/1", "start/1/4"]
     for id_ in ("start/1", "start/1/4"):
         run.done(id_, 4)
     assert len(run.chunks()) == 2
@@ -211,7 +216,7 @@ def test_a_stop_begins_no_further_chunk(stop: str) -> None:
 
 
 def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_others() -> None:
-    run = Watched(16, "mode: parallel, max_in_flight: 4")
+    run = WatchedRun(16, "mode: parallel, max_in_flight: 4")
     stats = {"total": 4, "success": 1, "failed": 0, "skipped": 3}
     run.done("start/1", 4, status="cancelled", stats=stats)
     assert run.commands[-1] == Cancel("start/1/4")
@@ -221,7 +226,7 @@ def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_othe
 
 
 def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None:
-    run = Watched(16, "mode: parallel, max_in_flight: 4")
+    run = WatchedRun(16, "mode: parallel, max_in_flight: 4")
     run.feed(HoldRequested)
     run.done("start/1", 4)
     assert len(run.chunks()) == 2
@@ -233,7 +238,7 @@ def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None
 
 
 def test_failures_of_items_are_reported_for_every_chunk() -> None:
-    text = looped(10, "mode: parallel, max_in_flight: 3")
+    text = loop_of(10, "mode: parallel, max_in_flight: 3")
     run = run_text(text, lambda call: error("odd") if call.config["message"] % 3 == 0 else 1)
     assert [failure.iteration for failure in run.finish.failures.kept] == [0, 3, 6, 9]
     [failed] = run.of("loop.failed")
@@ -242,8 +247,8 @@ def test_failures_of_items_are_reported_for_every_chunk() -> None:
 
 def test_a_run_that_was_reset_begins_its_chunks_in_other_slots() -> None:
     """The run before may have begun chunks that this one does not know, and that go on for a while."""
-    before = Watched(16, "mode: parallel, max_in_flight: 4")
-    reset = Watched(16, "mode: parallel, max_in_flight: 4", seed=7)
+    before = WatchedRun(16, "mode: parallel, max_in_flight: 4")
+    reset = WatchedRun(16, "mode: parallel, max_in_flight: 4", seed=7)
     slots = [
         [command.input.slot for command in run.commands if isinstance(command, RunChunk)] for run in (before, reset)
     ]

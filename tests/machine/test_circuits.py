@@ -13,31 +13,31 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.circuit_state import CircuitState, Limits
 from noetl_temporal.machine.circuits import call_begins, call_cancelled, call_ended, latest
 from noetl_temporal.machine.commands import CallTool, StartTimer
-from noetl_temporal.machine.events import CancelRequested, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, ToolFinished
 
-from .driver import Run, error, lost, ok, run_text
+from .driver import Run, error, ok, run_text, worker_lost
 from .playbooks import playbook
-from .waited import Waited
+from .waited import WaitingRun
 
 Fact = tuple[str, int, str]
 """``begins``, ``ok``, ``error`` or ``cancelled``; the second; the call."""
 
-IN_A_ROW, WITHIN, PROBED = Limits(2), Limits(2, window=10_000), Limits(2, probe=10_000)
+IN_A_ROW, WITHIN, PROBING = Limits(2), Limits(2, window=10_000), Limits(2, probe=10_000)
 OPEN: list[Fact] = [("begins", 1, "a"), ("error", 1, "a"), ("begins", 2, "b"), ("error", 2, "b")]
 
 
 def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
     """The circuit after these facts, and what became of it and of the calls that it refused."""
     state, lines = CircuitState(), list[str]()
-    for what, second, call in facts:
-        match what:
+    for fact, second, call in facts:
+        match fact:
             case "begins":
-                state, change, refused = call_begins(state, limits, call, second * 1000)
-                lines += [text for text in (change, f"{call} refused" if refused else "") if text]
+                state, change, refusal = call_begins(state, limits, call, second * 1000)
+                lines += [text for text in (change, f"{call} refused" if refusal else "") if text]
             case "cancelled":
                 state = call_cancelled(state, call)
             case _:
-                state, change = call_ended(state, call, second * 1000, failed=what == "error")
+                state, change = call_ended(state, call, second * 1000, failed=fact == "error")
                 lines += [change] if change else []
     return state, lines
 
@@ -56,30 +56,30 @@ def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[st
         ),
         (WITHIN, [*OPEN[:2], ("begins", 2, "x"), ("ok", 2, "x"), *OPEN[2:]], ["circuit.opened"]),
         (WITHIN, [*OPEN[:2], ("begins", 11, "b"), ("error", 11, "b")], []),
-        (PROBED, [*OPEN, ("begins", 11, "c")], ["circuit.opened", "c refused"]),
-        (PROBED, [*OPEN, ("begins", 12, "c")], ["circuit.opened", "circuit.probed"]),
+        (PROBING, [*OPEN, ("begins", 11, "c")], ["circuit.opened", "c refused"]),
+        (PROBING, [*OPEN, ("begins", 12, "c")], ["circuit.opened", "circuit.probed"]),
         (
-            PROBED,
+            PROBING,
             [*OPEN, ("begins", 12, "c"), ("begins", 13, "d")],
             ["circuit.opened", "circuit.probed", "d refused"],
         ),
         (
-            PROBED,
+            PROBING,
             [*OPEN, ("begins", 12, "c"), ("ok", 13, "c"), ("begins", 13, "d"), ("error", 14, "d")],
             ["circuit.opened", "circuit.probed", "circuit.closed"],
         ),
         (
-            PROBED,
+            PROBING,
             [*OPEN, ("begins", 12, "c"), ("error", 15, "c"), ("begins", 24, "d"), ("begins", 25, "e")],
             ["circuit.opened", "circuit.probed", "circuit.opened", "d refused", "circuit.probed"],
         ),
         (
-            PROBED,
+            PROBING,
             [*OPEN, ("begins", 12, "c"), ("cancelled", 13, "c"), ("begins", 13, "d")],
             ["circuit.opened", "circuit.probed", "circuit.probed"],
         ),
         (
-            PROBED,
+            PROBING,
             [("begins", 1, "late"), *OPEN, ("begins", 12, "c"), ("ok", 13, "late"), ("begins", 13, "d")],
             ["circuit.opened", "circuit.probed", "d refused"],
         ),
@@ -114,7 +114,7 @@ def test_states_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[s
 def test_at_most_one_probe_and_no_call_while_it_is_open(
     failures: int, window: int | None, probe: int | None, facts: list[tuple[int, bool, int]]
 ) -> None:
-    limits, state, at, opened = Limits(failures, window, probe), CircuitState(), EPOCH_MS, 0
+    limits, state, at, opened_at = Limits(failures, window, probe), CircuitState(), EPOCH_MS, 0
     in_flight: dict[int, str] = {}
     probes: set[str] = set()
     for number, (slot, failed, wait) in enumerate(facts):
@@ -123,15 +123,15 @@ def test_at_most_one_probe_and_no_call_while_it_is_open(
             call = in_flight.pop(slot)
             state, change = call_ended(state, call, at, failed=failed)
             assert change in {"circuit.opened", "circuit.closed", ""}
-            assert not (change and opened) or call in probes
-            opened = at if change == "circuit.opened" else 0 if change == "circuit.closed" else opened
+            assert not (change and opened_at) or call in probes
+            opened_at = at if change == "circuit.opened" else 0 if change == "circuit.closed" else opened_at
             probes.discard(call)
         else:
             call = f"call {number}"
-            state, change, refused = call_begins(state, limits, call, at)
-            may_probe = probe is not None and at >= opened + probe and not probes
-            assert bool(refused) == (bool(opened) and not may_probe)
-            if not refused:
+            state, change, refusal = call_begins(state, limits, call, at)
+            may_probe = probe is not None and at >= opened_at + probe and not probes
+            assert bool(refusal) == (bool(opened_at) and not may_probe)
+            if not refusal:
                 in_flight[slot] = call
             if change:
                 probes.add(call)
@@ -140,9 +140,12 @@ def test_at_most_one_probe_and_no_call_while_it_is_open(
 
 
 def test_the_circuit_of_the_chunk_whose_call_ended_last_is_used() -> None:
-    opened, closed = CircuitState((1, 2), opened=20, ended=20), CircuitState(ended=10)
-    assert latest({"a": opened}, {"a": closed, "b": closed}) == {"a": opened, "b": closed}
-    assert latest({"a": closed}, {"a": opened}) == {"a": opened}
+    open_circuit, closed_circuit = CircuitState((1, 2), opened=20, ended=20), CircuitState(ended=10)
+    assert latest({"a": open_circuit}, {"a": closed_circuit, "b": closed_circuit}) == {
+        "a": open_circuit,
+        "b": closed_circuit,
+    }
+    assert latest({"a": closed_circuit}, {"a": open_circuit}) == {"a": open_circuit}
 
 
 # ---- in the machine --------------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ LOOP = """\
     loop: {in: "{{ range(COUNT) | list }}", iterator: item, spec: {mode: sequential}}
     tool: {kind: noop, message: "{{ item }}", spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}
 """
-RETRIED = """\
+RETRIED_STEP = """\
   - step: start
     tool:
       - first: {kind: noop, spec: {policy: {circuit: CIRCUIT, rules: [RULE], on_unmatched: fail}}}
@@ -174,8 +177,8 @@ def rounds(circuit: str, count: int) -> str:
     return ROUNDS.replace("CIRCUIT", circuit).replace("ROUNDS", str(count))
 
 
-def retried(circuit: str) -> str:
-    return RETRIED.replace("CIRCUIT", circuit).replace("RULE", RETRY)
+def retried_step(circuit: str) -> str:
+    return RETRIED_STEP.replace("CIRCUIT", circuit).replace("RULE", RETRY)
 
 
 def circuit_events(run: Run) -> list[str]:
@@ -195,8 +198,8 @@ def test_a_call_that_is_refused_is_not_an_activity_and_has_an_outcome_of_its_own
 
 @snapshots
 def test_it_survives_a_continue_as_new_and_its_time_is_that_of_facts(snapshots: bool) -> None:
-    run = Waited(retried("{failures: 1, probe: 3s}"), snapshots=snapshots)
-    run.call_ends(lost())
+    run = WaitingRun(retried_step("{failures: 1, probe: 3s}"), snapshots=snapshots)
+    run.call_ends(worker_lost())
     run.timer_fires()
     assert len(run.of(CallTool)) == 1
     run.timer_fires()
@@ -210,8 +213,8 @@ def test_it_survives_a_continue_as_new_and_its_time_is_that_of_facts(snapshots: 
 
 
 def test_a_refused_call_counts_as_an_attempt_of_its_rule() -> None:
-    run = Waited(retried("{failures: 1}"))
-    run.call_ends(lost())
+    run = WaitingRun(retried_step("{failures: 1}"))
+    run.call_ends(worker_lost())
     for _ in range(3):
         run.timer_fires()
     assert len(run.of(CallTool)) == 1
@@ -221,15 +224,15 @@ def test_a_refused_call_counts_as_an_attempt_of_its_rule() -> None:
 
 @pytest.mark.parametrize("circuit", ['{failures: "{{ workload.many }}"}', "{failures: 1001}", "{failures: 0}"])
 def test_values_that_are_not_numbers_fail_the_step_at_their_place(circuit: str) -> None:
-    run = run_text(playbook(retried(circuit), "workload: {many: lots}\n"), lambda _: ok())
+    run = run_text(playbook(retried_step(circuit), "workload: {many: lots}\n"), lambda _: ok())
     assert run.finish.status == "failed"
     assert run.finish.failures.first[0].message.startswith("failures is")
     assert not run.calls
 
 
 def test_a_stop_ends_a_run_whose_call_was_refused() -> None:
-    run = Waited(retried("{failures: 1}"))
-    run.call_ends(lost())
+    run = WaitingRun(retried_step("{failures: 1}"))
+    run.call_ends(worker_lost())
     run.timer_fires()
     run.feed(CancelRequested, "enough")
     assert run.finish.status == "cancelled"
@@ -260,8 +263,8 @@ def test_a_success_between_chunks_resets_the_count_of_failures() -> None:
 
 
 def test_a_probe_interrupted_by_a_cancel_has_ended() -> None:
-    run = Waited(retried("{failures: 1, probe: 1s}"))
-    run.call_ends(lost())
+    run = WaitingRun(retried_step("{failures: 1, probe: 1s}"))
+    run.call_ends(worker_lost())
     run.timer_fires()
     probe = run.of(CallTool)[-1].call.id
     run.feed(CancelRequested, "enough")

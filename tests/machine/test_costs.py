@@ -14,7 +14,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine import engine, journal, names
 from noetl_temporal.machine.commands import CallTool, Command, Emit, RunChunk
-from noetl_temporal.machine.events import Continued, Event, Started, ToolFinished
+from noetl_temporal.machine.facts import Continued, Fact, Started, ToolFinished
 from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -60,43 +60,43 @@ HELD_ITEMS = """\
 """
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
+def count_calls(monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> list[Any]:
     """Notes each call of a function from here on."""
     calls: list[Any] = []
     real = getattr(place, name)
 
-    def noted(*args: Any, **kwargs: Any) -> Any:
+    def call_and_count(*args: Any, **kwargs: Any) -> Any:
         calls.append(args)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(place, name, noted)
+    monkeypatch.setattr(place, name, call_and_count)
     return calls
 
 
 def test_names_of_an_iteration_are_made_once_and_only_for_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counted(monkeypatch, host, "_iteration_names")
+    calls = count_calls(monkeypatch, host, "_iteration_names")
     run_text(loop(ITEMS), lambda call: call.iteration)
-    assert made == []
+    assert calls == []
     tool = "{kind: noop, result: '{{ iter.item }}', input: {n: '{{ item }}', i: '{{ loop.index }}'}}"
     assert run_text(loop(ITEMS, tool), lambda call: call.iteration).finish.status == "completed"
-    assert len(made) == ITEMS
+    assert len(calls) == ITEMS
 
 
 def test_names_of_a_playbook_are_not_made_for_steps_without_templates(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counted(monkeypatch, names, "_reserved")
+    calls = count_calls(monkeypatch, names, "_reserved_names")
     run_text(sequence(5), lambda _: None)
-    assert made == []
+    assert calls == []
 
 
 def test_a_pipeline_is_made_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = counted(monkeypatch, engine, "Pipeline")
+    calls = count_calls(monkeypatch, engine, "Pipeline")
     run_text(loop(ITEMS), lambda _: None)
-    assert len(made) == ITEMS
+    assert len(calls) == ITEMS
 
 
 def test_a_fact_settles_only_the_iterations_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settling copies the whole iteration, if the run has stored values."""
-    settled = counted(monkeypatch, RegionMachine, "settle")
+    calls = count_calls(monkeypatch, RegionMachine, "settle")
     steps = (
         f"  - step: start\n    loop: {{in: '{{{{ range({ITEMS}) | list }}}}', iterator: item, "
         f"spec: {{mode: parallel, max_in_flight: {ITEMS}}}}}\n    next: {{arcs: [{{step: load}}]}}\n"
@@ -104,7 +104,7 @@ def test_a_fact_settles_only_the_iterations_that_it_concerns(monkeypatch: pytest
         "  - {step: met, tool: {kind: noop}, spec: {end_loop: start}}\n"
     )
     run_text(playbook(steps), lambda call: ok())
-    assert ITEMS <= len(settled) <= 6 * ITEMS
+    assert ITEMS <= len(calls) <= 6 * ITEMS
 
 
 def test_decisions_about_many_held_items_look_at_each_item_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,35 +114,35 @@ def test_decisions_about_many_held_items_look_at_each_item_a_few_times(monkeypat
     while pair.up:
         pair.deliver_up()
     pair.retry_all()
-    looked = counted(monkeypatch, Holding, "_runs_with_holds")
+    calls = count_calls(monkeypatch, Holding, "_runs_with_holds")
     pair.deliver_down()
     assert len(pair.calls) == ITEMS
-    assert len(looked) <= 2 * ITEMS
+    assert len(calls) <= 2 * ITEMS
 
 
 def test_holds_without_deadlines_look_at_no_other_item(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = Pair(HELD_ITEMS.replace("    spec: {timeout: 1h}\n", ""))
-    looked = counted(monkeypatch, Holding, "_runs_with_holds")
+    calls = count_calls(monkeypatch, Holding, "_runs_with_holds")
     for item in range(ITEMS):
         pair.ends("load", error(), iteration=item)
     assert len(pair.child.state.waits if pair.child else ()) == ITEMS
-    assert looked == []
+    assert calls == []
 
 
 def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded = counted(monkeypatch, journal, "_encoded")
-    finished = run_text(loop(ITEMS), lambda _: None)
+    calls = count_calls(monkeypatch, journal, "_encode")
+    run_ = run_text(loop(ITEMS), lambda _: None)
     loops = 1
-    assert len(encoded) == len(finished.events) + len(finished.calls) + loops
+    assert len(calls) == len(run_.events) + len(run_.calls) + loops
 
 
 def test_a_command_reports_how_large_it_is() -> None:
     commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
     calls = [command for command in commands if isinstance(command, CallTool)]
     events = [command for command in commands if isinstance(command, Emit)]
-    encoded = journal._encoded  # pyright: ignore[reportPrivateUsage]
-    assert [call.size for call in calls] == [len(encoded(call.call)) for call in calls]
-    assert [event.size for event in events] == [len(encoded(event.event)) for event in events]
+    encode = journal._encode  # pyright: ignore[reportPrivateUsage]
+    assert [call.size for call in calls] == [len(encode(call.call)) for call in calls]
+    assert [event.size for event in events] == [len(encode(event.event)) for event in events]
 
 
 class Counting:
@@ -152,17 +152,17 @@ class Counting:
         self.calls: list[int] = []
         self._now = EPOCH_MS
 
-    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Event]) -> list[Command]:
+    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
         self._now += 1
         count = 0
 
-        def profiled(_frame: Any, what: str, _arg: Any) -> None:
+        def profile(_frame: Any, event: str, _arg: Any) -> None:
             nonlocal count
-            count += what in ("call", "c_call")
+            count += event in ("call", "c_call")
 
         event = fact(self._now)
         before = sys.getprofile()
-        sys.setprofile(profiled)
+        sys.setprofile(profile)
         try:
             return machine.feed(event)
         finally:

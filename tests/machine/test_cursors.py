@@ -11,14 +11,14 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, RunChunk
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ReturnRequested,
     Started,
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
-from tests.machine.claiming import Claiming, Table, cancel_while_claiming, stored
+from tests.machine.claiming import Claiming, Table, cancel_while_claiming, report_of_stored_rows
 from tests.machine.driver import Run, error, ok, report_of, run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\nworkflow:\n"
@@ -53,7 +53,7 @@ def test_all_rows_are_claimed_processed_and_acknowledged_once() -> None:
     run = run_text(drain("spec: {max_in_flight: 3, frame: {max_rows: 2}}"), table.answer)
     assert run.finish.status == "completed"
     assert stats(run) == {"total": 10, "success": 10, "failed": 0, "skipped": 0}
-    assert sorted(table.said) == sorted(("ACK", str(row), "ok") for row in range(10))
+    assert sorted(table.settlements) == sorted(("ACK", str(row), "ok") for row in range(10))
     tokens = [token for token, _, _ in table.claims]
     assert len(set(tokens)) == len(tokens)
 
@@ -71,14 +71,14 @@ def test_limit_counts_claimed_rows(limit: int, max_rows: int, total: int) -> Non
     spec = f"{{max_in_flight: 4, frame: {{max_rows: {max_rows}, row_concurrency: 2}}}}"
     run = run_text(drain(f"limit: {limit}\n      spec: {spec}"), table.answer)
     assert stats(run)["total"] == total
-    assert sum(taken for _, _, taken in table.claims) == total
+    assert sum(claimed for _, _, claimed in table.claims) == total
 
 
 def test_a_failed_row_is_acknowledged_as_failed() -> None:
     table = Table(3, fails=lambda row, _: row == 1)
     run = run_text(drain(), table.answer)
     assert run.finish.status == "failed"
-    assert ("ACK", "1", "error") in table.said
+    assert ("ACK", "1", "error") in table.settlements
 
 
 def test_retries_of_rows_are_counted() -> None:
@@ -103,11 +103,11 @@ def test_a_row_whose_tasks_continued_after_an_error_is_acknowledged_as_done() ->
         return ToolReport({"status": "ok", "result": 1}, rule=0) if len(requests) == 1 else error("boom")
 
     table = Table(1)
-    again = "spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: jump, to: drain_task}}]}}, input:"
-    text = drain().replace("input:", again).replace("{{ output.status }}", "{{ output.status }} {{ output.error }}")
+    jump_spec = "spec: {policy: {rules: [{when: '{{ output.data }}', then: {do: jump, to: drain_task}}]}}, input:"
+    text = drain().replace("input:", jump_spec).replace("{{ output.status }}", "{{ output.status }} {{ output.error }}")
     run = run_text(text, answer)
     assert stats(run)["success"] == 1
-    assert table.said == [("ACK", "0", "ok", "None")]
+    assert table.settlements == [("ACK", "0", "ok", "None")]
 
 
 @pytest.mark.parametrize(("heals_at", "failed"), [(2, 0), (3, 0), (99, 1)])
@@ -115,23 +115,23 @@ def test_a_released_row_is_claimed_again_until_max_attempts(heals_at: int, faile
     table = Table(3, fails=lambda row, attempt: row == 1 and attempt < heals_at)
     spec = "spec: {frame: {max_attempts: 3}, policy: {failure: {mode: best_effort}}}"
     run = run_text(drain(spec, "on_row_error: release"), table.answer)
-    released = [settlement for settlement in table.said if settlement[0] == "RELEASE"]
-    assert len(released) == min(heals_at, 3) - 1
+    releases = [settlement for settlement in table.settlements if settlement[0] == "RELEASE"]
+    assert len(releases) == min(heals_at, 3) - 1
     assert stats(run)["failed"] == failed
-    assert sorted(settlement[1] for settlement in table.said if settlement[0] == "ACK") == ["0", "1", "2"]
+    assert sorted(settlement[1] for settlement in table.settlements if settlement[0] == "ACK") == ["0", "1", "2"]
 
 
 def test_without_attempts_in_the_row_it_is_not_released_endlessly() -> None:
     table = Table(1, fails=lambda _row, _attempt: True)
     run = run_text(drain(more='on_row_error: release\n        attempts: "{{ row.tries }}"'), table.answer)
     assert run.finish.status == "failed"
-    assert table.said == [("ACK", "0", "error")]
+    assert table.settlements == [("ACK", "0", "error")]
     assert any("it is unknown how often it was claimed" in str(event) for event in run.events)
 
 
 def test_a_refused_acknowledgement_fails_the_iteration() -> None:
     table = Table(3)
-    table.lost = {1}
+    table.lost_rows = {1}
     run = run_text(drain("spec: {policy: {failure: {mode: best_effort}}}"), table.answer)
     assert stats(run) == {"total": 3, "success": 2, "failed": 1, "skipped": 0}
     assert any("acknowledgement was refused" in str(event.error) for event in run.events)
@@ -176,7 +176,7 @@ def test_a_claim_alone() -> None:
     table = Table(4)
     run = run_text(text, table.answer)
     assert stats(run)["success"] == 4
-    assert table.said == []
+    assert table.settlements == []
 
 
 @pytest.mark.parametrize("restored", [False, True])
@@ -184,16 +184,16 @@ def test_a_claim_that_ran_before_a_row_was_released_does_not_end_the_loop(restor
     table = Table(1, fails=lambda _row, attempt: attempt == 1)
     claiming = Claiming(drain("spec: {max_in_flight: 2}", "on_row_error: release"), table)
     claiming.answer("claim")
-    looked = report_of(table.answer(claiming.calls["claim-2:claim:1"]))
+    report = report_of(table.answer(claiming.calls["claim-2:claim:1"]))
     claiming.answer("drain_task")
     claiming.answer("release")
     if restored:
         claiming.restore()
-    claiming.answer("claim-2", looked)
+    claiming.answer("claim-2", report)
     while claiming.calls:
         claiming.answer("")
     assert claiming.is_over
-    assert table.said == [("RELEASE", "0"), ("ACK", "0", "ok")]
+    assert table.settlements == [("RELEASE", "0"), ("ACK", "0", "ok")]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,9 @@ def test_a_cancelled_run_releases_its_rows(restored: bool) -> None:
         claiming.answer("")
     assert claiming.is_over
     assert claiming.cancelled == ["0:drain_task:1"]
-    assert sorted(claiming.table.said) == [("RELEASE", str(row)) for row in range(len(claiming.table.said))]
+    assert sorted(claiming.table.settlements) == [
+        ("RELEASE", str(row)) for row in range(len(claiming.table.settlements))
+    ]
     assert sorted(claiming.table.pending) == list(range(6))
     assert claiming.machine.report is not None
     assert claiming.machine.report.status == "cancelled"
@@ -239,7 +241,7 @@ def test_a_row_that_is_done_when_the_run_is_cancelled_is_acknowledged() -> None:
     claiming.answer("drain_task")
     claiming.feed(CancelRequested(claiming.at + 1))
     claiming.answer("ack")
-    assert claiming.table.said == [("ACK", "0", "ok")]
+    assert claiming.table.settlements == [("ACK", "0", "ok")]
     assert claiming.is_over
 
 
@@ -250,7 +252,7 @@ def test_a_second_cancel_waits_for_no_release() -> None:
     claiming.feed(CancelRequested(claiming.at + 2))
     claiming.answer("drain_task", error("cancelled", "cancelled"), cancelled=True)
     assert claiming.is_over
-    assert claiming.table.said == []
+    assert claiming.table.settlements == []
 
 
 def test_a_long_chunk_leaves_its_other_items_to_the_next() -> None:
@@ -262,9 +264,9 @@ def test_a_long_chunk_leaves_its_other_items_to_the_next() -> None:
         claiming.answer("")
     report = claiming.machine.report
     assert report is not None
-    taken = report.stats["total"]
-    assert taken == sum(rows for _, _, rows in claiming.table.claims)
-    assert report.rest == 10 - taken > 0
+    total = report.stats["total"]
+    assert total == sum(rows for _, _, rows in claiming.table.claims)
+    assert report.rest == 10 - total > 0
 
 
 def test_a_chunk_returns_nothing_before_it_has_claimed() -> None:
@@ -280,8 +282,13 @@ def test_fail_fast_releases_the_other_rows() -> None:
     table = Table(5, fails=lambda row, _: row == 0)
     run = run_text(drain("spec: {on_error: fail_fast, frame: {max_rows: 5, row_concurrency: 1}}"), table.answer)
     assert run.finish.status == "failed"
-    assert ("ACK", "0", "error") in table.said
-    assert sorted(settlement[1] for settlement in table.said if settlement[0] == "RELEASE") == ["1", "2", "3", "4"]
+    assert ("ACK", "0", "error") in table.settlements
+    assert sorted(settlement[1] for settlement in table.settlements if settlement[0] == "RELEASE") == [
+        "1",
+        "2",
+        "3",
+        "4",
+    ]
 
 
 # ---- stored results ----
@@ -293,7 +300,7 @@ def test_stored_rows_are_released_by_a_stopping_run(restored: bool) -> None:
     claiming = Claiming(drain("spec: {frame: {max_rows: 2}}"), Table(2))
     assert [*claiming.calls] == ["claim-1:claim:1"]
     cancel_while_claiming(claiming, restored=restored)
-    assert claiming.table.said == [("RELEASE", "0"), ("RELEASE", "1")]
+    assert claiming.table.settlements == [("RELEASE", "0"), ("RELEASE", "1")]
     assert claiming.is_over
 
 
@@ -301,7 +308,7 @@ def test_a_second_cancel_loads_no_rows() -> None:
     claiming = Claiming(drain("limit: 1"), Table(1))
     for _ in range(2):
         claiming.feed(CancelRequested(claiming.at + 1))
-    claiming.answer("claim", stored())
+    claiming.answer("claim", report_of_stored_rows())
     assert claiming.is_over
 
 
@@ -315,7 +322,7 @@ def test_a_settlement_that_returns_many_rows_loads_none(word: str, ends: int) ->
     claiming.feed(CancelRequested(claiming.at + 1))
     if word == "release":
         claiming.answer("drain_task", error("cancelled", "cancelled"), cancelled=True)
-    claiming.answer(word, stored())
+    claiming.answer(word, report_of_stored_rows())
     assert claiming.is_over
     assert claiming.machine.report is not None
     assert (claiming.machine.report.stats["success"], claiming.machine.report.stats["failed"]) == (ends, 0)
@@ -349,10 +356,11 @@ def test_each_claimed_row_is_settled_once_under_any_schedule(seed: int) -> None:
     assert claiming.is_over
     report = claiming.machine.report
     assert report is not None
-    settled = Counter(settlement[1] for settlement in table.said)
-    assert settled == Counter(str(row) for row, attempts in table.attempts.items() for _ in range(attempts))
+    settlement_counts = Counter(settlement[1] for settlement in table.settlements)
+    assert settlement_counts == Counter(str(row) for row, attempts in table.attempts.items() for _ in range(attempts))
     assert all(
-        count <= 1 for count in Counter(settlement[1] for settlement in table.said if settlement[0] == "ACK").values()
+        count <= 1
+        for count in Counter(settlement[1] for settlement in table.settlements if settlement[0] == "ACK").values()
     )
     stats = report.stats
     assert stats["total"] == sum(table.attempts.values()) == stats["success"] + stats["failed"] + stats["skipped"]

@@ -35,11 +35,11 @@ def test_every_dialect_gets_its_end(dialect: str) -> None:
 def test_a_failure_leads_to_the_end_in_every_dialect_and_is_reported_there(dialect: str) -> None:
     run = run_text(ONE_AFTER_ANOTHER[dialect], lambda _call: error())
     assert steps_run(run) == ["start", "end"]
-    began = run.of("step.started")[-1].meta
-    assert (began["routed_to_end"], began["original_failed_step"]) == (True, "start")
-    [ended] = run.of("playbook.failed")
-    assert ended.meta["evaluated_by_end_step"]
-    assert (ended.meta["total_steps"], ended.meta["failed_steps_count"]) == (1, 1)
+    start_meta = run.of("step.started")[-1].meta
+    assert (start_meta["routed_to_end"], start_meta["original_failed_step"]) == (True, "start")
+    [failure_event] = run.of("playbook.failed")
+    assert failure_event.meta["evaluated_by_end_step"]
+    assert (failure_event.meta["total_steps"], failure_event.meta["failed_steps_count"]) == (1, 1)
     assert list(run.finish.steps) == ["start"], "the playbook has no step end"
 
 

@@ -22,9 +22,9 @@ LITERAL = """  - step: start
         for n in range(3):
             a / 0
 """
-INDENTED = LITERAL.replace("code: |", "code: |2  # why")
+INDENTED_CODE = LITERAL.replace("code: |", "code: |2  # why")
 BLANK = LITERAL.replace("code: |\n", "code: |\n\n\n")
-FOLDED = """  - step: start
+FOLDED_CODE = """  - step: start
     tool:
       kind: python
       code: >
@@ -32,10 +32,10 @@ FOLDED = """  - step: start
 
         b = 1 / 0
 """
-QUOTED = """  - step: start
+QUOTED_CODE = """  - step: start
     tool: {kind: python, code: "a = 1 / 0"}
 """
-ESCAPED = """  - step: start
+ESCAPED_CODE = """  - step: start
     tool: {kind: python, code: "a = 1\\n\\nb = 1 / 0"}
 """
 FLAT = """  - step: start
@@ -54,7 +54,7 @@ workbook:
     code: |
       1 / 0
 """
-SPLICED = """  - step: start
+SPLICED_CODE = """  - step: start
     tool:
       kind: python
       code: |
@@ -105,12 +105,12 @@ def failure_of(text: str, line: Any) -> Failure:
     [
         (LITERAL, 3, (11, 13)),
         (LITERAL, 1, (9, 9)),
-        (INDENTED, 1, (9, 9)),
+        (INDENTED_CODE, 1, (9, 9)),
         (BLANK, 5, (13, 13)),
-        (QUOTED, 1, (6, 32)),
+        (QUOTED_CODE, 1, (6, 32)),
         (FLAT, 2, (9, 7)),
         (WORKBOOK, 1, (11, 7)),
-        (SPLICED, 3, (11, 9)),
+        (SPLICED_CODE, 3, (11, 9)),
         (SQL, 3, (11, 11)),
         (SQL, 2, (10, 9)),
     ],
@@ -124,8 +124,8 @@ def test_the_line_of_the_code(text: str, line: int, place: tuple[int, int]) -> N
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        (FOLDED, (8, 13)),
-        (ESCAPED, (6, 32)),
+        (FOLDED_CODE, (8, 13)),
+        (ESCAPED_CODE, (6, 32)),
         (QUERIES, (7, 7)),
         (SQL.replace("COLUMN", '"a,\\nb"'), (9, 9)),
     ],

@@ -156,17 +156,19 @@ FORMS = {
     "v10 http": (V10, f"  - step: start\n    tool: {{kind: python, code: result = 1, sink: {HTTP}}}\n", HTTP),
 }
 
-REFUSED = {"kind": "connection", "message": "sink: refused", "retryable": False}
-LATE = {"status": "error", "error": {"kind": "timeout", "message": "late"}}
+REFUSED_ERROR = {"kind": "connection", "message": "sink: refused", "retryable": False}
+LATE_OUTCOME = {"status": "error", "error": {"kind": "timeout", "message": "late"}}
 
 
 def failing(call: ToolCall) -> ToolReport:
     """Fail the last sink of a call, and calls that are sinks themselves."""
     if call.sinks:
         facts = {"position": 1, "line": 1}
-        return ToolReport({"status": "error", "error": REFUSED, "pg": facts, "meta": {"sink": call.sinks[-1].key}})
+        return ToolReport(
+            {"status": "error", "error": REFUSED_ERROR, "pg": facts, "meta": {"sink": call.sinks[-1].key}}
+        )
     if call.kind in ("http", "duckdb") and ("mark" in str(call.config) or call.task.startswith("sink")):
-        return ToolReport({"status": "error", "error": REFUSED})
+        return ToolReport({"status": "error", "error": REFUSED_ERROR})
     return ok({"n": 1, "more": False, "rows": [1]})
 
 
@@ -175,7 +177,7 @@ def run(form: str) -> tuple[str, Run]:
 
     def answer(call: ToolCall) -> ToolReport:
         if form == "case error" and call.task == "start_task":
-            return ToolReport(LATE)
+            return ToolReport(LATE_OUTCOME)
         return failing(call)
 
     return head + steps, run_text(head + steps, answer)
@@ -183,27 +185,27 @@ def run(form: str) -> tuple[str, Run]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_failed_sink_is_located_at_itself(form: str) -> None:
-    text, found = run(form)
-    causes = [one for one in found.finish.failures.first if one.message == "sink: refused"]
-    assert causes, found.finish
+    text, result = run(form)
+    causes = [failure for failure in result.finish.failures.first if failure.message == "sink: refused"]
+    assert causes, result.finish
     places = [text.splitlines()[one.line - 1][one.col - 1 :] for one in causes]
     assert all(place.startswith(FORMS[form][2]) for place in places), places
 
 
 def test_a_sink_that_fails_after_a_handled_failure_is_not_handled_with_it() -> None:
-    _, found = run("case error")
-    assert found.finish.status == "failed"
-    kept = [(one.message, one.handled) for one in found.finish.failures.kept]
-    assert kept == [("late", True), ("sink: refused", False)]
+    _, result = run("case error")
+    assert result.finish.status == "failed"
+    kept_failures = [(failure.message, failure.handled) for failure in result.finish.failures.kept]
+    assert kept_failures == [("late", True), ("sink: refused", False)]
 
 
 def test_a_failed_sink_stops_the_other_branches_under_fail_fast() -> None:
     head, steps, _ = FORMS["case error"]
     text = head.replace("workload:", "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\nworkload:") + steps
     slow = text.replace("  - step: end\n", "  - {step: other, tool: {kind: noop}}\n  - step: end\n")
-    found = run_text(
+    result = run_text(
         slow.replace("next: end}", "next: other}"),
-        lambda call: failing(call) if call.task != "start_task" else ToolReport(LATE),
+        lambda call: failing(call) if call.task != "start_task" else ToolReport(LATE_OUTCOME),
     )
-    assert found.finish.status == "failed"
-    assert "other_task" not in [call.task for call in found.calls]
+    assert result.finish.status == "failed"
+    assert "other_task" not in [call.task for call in result.calls]

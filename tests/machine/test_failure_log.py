@@ -17,7 +17,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command, Finish, RunChunk
-from noetl_temporal.machine.events import ChunkFinished, ChunkReport, Continued, Started, ToolFinished
+from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, Continued, Started, ToolFinished
 from noetl_temporal.machine.failure_log import KEPT, MAX_KINDS, OTHER, Failure, FailureCount, FailureLog, format_counts
 from noetl_temporal.machine.failures import MESSAGE_LENGTH
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -108,9 +108,9 @@ def test_logs_of_chunks_give_in_any_order_what_one_log_gives(
     edges = [0, *sorted(cuts), 5001]
     chunks: list[FailureLog] = []
     for first, after in pairwise(edges):
-        own = [item(index, kind) for index, kind in kinds.items() if first <= index < after]
-        chance.shuffle(own)
-        chunks.append(reduce(FailureLog.with_item_failure, own, FailureLog()))
+        own_failures = [item(index, kind) for index, kind in kinds.items() if first <= index < after]
+        chance.shuffle(own_failures)
+        chunks.append(reduce(FailureLog.with_item_failure, own_failures, FailureLog()))
     chance.shuffle(chunks)
     while len(chunks) > 1:
         chunks.append(
@@ -146,8 +146,8 @@ LOOP = """\
 BEST_EFFORT = ", policy: {failure: {mode: best_effort}}"
 
 
-def looped(items: int, more: str = "", rest: str = "") -> str:
-    return playbook(LOOP.format(items=items, more=more) + rest)
+def loop_of(items: int, more: str = "", following_steps: str = "") -> str:
+    return playbook(LOOP.format(items=items, more=more) + following_steps)
 
 
 def number_of(call: Any) -> int:
@@ -159,24 +159,26 @@ def test_failures_of_items_are_in_the_order_of_the_items() -> None:
         return error(f"no {number_of(call)}", "http" if number_of(call) % 3 else "timeout")
 
     for seed in range(3):
-        finish = run_text(looped(900), answer, pick=random.Random(seed).randrange).finish
+        finish = run_text(loop_of(900), answer, pick=random.Random(seed).randrange).finish
         assert [failure.iteration for failure in finish.failures.kept] == [*range(KEPT), *range(900 - KEPT, 900)]
         assert finish.failures.counts == (FailureCount("load", "http", 600), FailureCount("load", "timeout", 300))
         assert finish.failures.cause == finish.failures.first[0]
 
 
 @pytest.mark.parametrize(
-    ("more", "rest", "handled"),
+    ("more", "following_steps", "handled"),
     [
         ("", "", False),
         (BEST_EFFORT, "", True),
         ("", '    next: {arcs: [{when: "{{ error }}", step: after}]}\n' + step("after"), True),
     ],
 )
-def test_the_failures_of_a_loop_are_handled_all_or_none(more: str, rest: str, handled: bool) -> None:
-    finished = run_text(looped(300, more, rest), lambda call: error("no") if call.kind == "http" else ok())
-    log = finished.finish.failures
-    assert finished.finish.status == ("completed" if handled else "failed")
+def test_the_failures_of_a_loop_are_handled_all_or_none(more: str, following_steps: str, handled: bool) -> None:
+    finished_run = run_text(
+        loop_of(300, more, following_steps), lambda call: error("no") if call.kind == "http" else ok()
+    )
+    log = finished_run.finish.failures
+    assert finished_run.finish.status == ("completed" if handled else "failed")
     assert (log.total, log.unhandled) == (300, 0 if handled else 300)
     assert {failure.handled for failure in log.kept} == {handled}
 
@@ -184,29 +186,29 @@ def test_the_failures_of_a_loop_are_handled_all_or_none(more: str, rest: str, ha
 def test_an_unhandled_failure_between_large_loops_is_the_error_of_the_run() -> None:
     first = LOOP.format(items=200, more=BEST_EFFORT) + "    next: {arcs: [{step: middle}]}\n"
     middle = step("middle", tool="python").replace("python}", "python, code: x}") + "    next: {arcs: []}\n"
-    finished = run_text(playbook(first + middle), lambda call: error(f"no {call.step}", call.kind))
-    assert (finished.finish.status, finished.finish.failures.total) == ("failed", 201)
-    [ended] = finished.of("playbook.failed")
-    assert ended.error == "no middle"
-    assert ended.meta["failed_steps"] == ["middle"]
-    assert ended.meta["failures"] == [
+    finished_run = run_text(playbook(first + middle), lambda call: error(f"no {call.step}", call.kind))
+    assert (finished_run.finish.status, finished_run.finish.failures.total) == ("failed", 201)
+    [failure_event] = finished_run.of("playbook.failed")
+    assert failure_event.error == "no middle"
+    assert failure_event.meta["failed_steps"] == ["middle"]
+    assert failure_event.meta["failures"] == [
         {"step": "load", "kind": "http", "count": 200, "handled": 200},
         {"step": "middle", "kind": "python", "count": 1},
     ]
 
 
 def test_messages_of_failures_are_truncated() -> None:
-    finished = run_text(looped(300), lambda _: error("long " * 10_000, "k" * 10_000))
-    assert {len(failure.message) for failure in finished.finish.failures.kept} == {MESSAGE_LENGTH}
-    assert len(msgspec.json.encode(finished.finish.failures)) < 2 * KEPT * (MESSAGE_LENGTH + 300)
+    finished_run = run_text(loop_of(300), lambda _: error("long " * 10_000, "k" * 10_000))
+    assert {len(failure.message) for failure in finished_run.finish.failures.kept} == {MESSAGE_LENGTH}
+    assert len(msgspec.json.encode(finished_run.finish.failures)) < 2 * KEPT * (MESSAGE_LENGTH + 300)
 
 
 # ---- large runs -----------------------------------------------------------------------------------------------------
 
 
-def reported(given: ChunkInput, report: ToolReport) -> tuple[ChunkReport, int]:
+def report_chunk(chunk_input: ChunkInput, report: ToolReport) -> tuple[ChunkReport, int]:
     """What a chunk comes to whose calls all end with the report, and the bytes of its state at its largest."""
-    machine, now, largest = LoopMachine(given), EPOCH_MS, 0
+    machine, now, largest = LoopMachine(chunk_input), EPOCH_MS, 0
     commands: list[Command] = machine.feed(Started(now))
     while machine.report is None:
         now += 1
@@ -218,10 +220,10 @@ def reported(given: ChunkInput, report: ToolReport) -> tuple[ChunkReport, int]:
     return machine.report, largest
 
 
-def moved(report: ChunkReport, given: ChunkInput) -> ChunkReport:
+def report_of_chunk(report: ChunkReport, chunk_input: ChunkInput) -> ChunkReport:
     """The same for another chunk, so that not every item of a large loop must be run."""
-    size = len(given.items)
-    failed = range(given.first, given.first + size) if report.stats["failed"] else ()
+    size = len(chunk_input.items)
+    failed = range(chunk_input.first, chunk_input.first + size) if report.stats["failed"] else ()
     like = report.failures.first[:1]
     log = reduce(
         FailureLog.with_item_failure, (msgspec.structs.replace(like[0], iteration=at) for at in failed), FailureLog()
@@ -232,9 +234,9 @@ def moved(report: ChunkReport, given: ChunkInput) -> ChunkReport:
 
 def largest_state(items: int, report: ToolReport) -> tuple[int, Finish]:
     """The bytes of the playbook's state at its largest, and its end."""
-    machine, now = Machine(compile_or_raise(looped(items, BEST_EFFORT)), execution_id=1), EPOCH_MS
+    machine, now = Machine(compile_or_raise(loop_of(items, BEST_EFFORT)), execution_id=1), EPOCH_MS
     waiting: list[RunChunk] = []
-    largest, ended, like = 0, 0, None
+    largest, ended_count, like = 0, 0, None
     commands = machine.feed(Started(now))
     while not (commands and isinstance(commands[-1], Finish)):
         waiting += [command for command in commands if isinstance(command, RunChunk)]
@@ -243,10 +245,10 @@ def largest_state(items: int, report: ToolReport) -> tuple[int, Finish]:
             commands = machine.feed(Continued(now))
             continue
         chunk = waiting.pop()
-        like = like or reported(chunk.input, report)[0]
-        commands = machine.feed(ChunkFinished(now, chunk.chunk_id, moved(like, chunk.input)))
-        ended += 1
-        if ended % 50 == 0:
+        like = like or report_chunk(chunk.input, report)[0]
+        commands = machine.feed(ChunkFinished(now, chunk.chunk_id, report_of_chunk(like, chunk.input)))
+        ended_count += 1
+        if ended_count % 50 == 0:
             largest = max(largest, len(msgspec.json.encode(machine.snapshot())))
     return largest, commands[-1]
 
@@ -261,12 +263,12 @@ def test_a_loop_with_100_000_failed_items_has_a_state_as_small_as_one_that_succe
 
 
 def test_a_chunk_of_failing_items_stays_small() -> None:
-    graph = compile_or_raise(looped(400, BEST_EFFORT))
+    graph = compile_or_raise(loop_of(400, BEST_EFFORT))
     [chunk] = [
         command for command in Machine(graph, execution_id=1).feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)
     ]
-    given = msgspec.structs.replace(chunk.input, items=[*range(3000)], total=3000)
-    failed, state = reported(given, error("no such host", "http"))
+    chunk_input = msgspec.structs.replace(chunk.input, items=[*range(3000)], total=3000)
+    failed, state = report_chunk(chunk_input, error("no such host", "http"))
     assert failed.failures.total == 3000
     assert len(msgspec.json.encode(failed.failures)) < 60_000
     assert state < 120_000

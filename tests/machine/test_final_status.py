@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.machine.events import CancelRequested, Event, LimitReached, TimerFired
-from tests.machine.controlled import Controlled
+from noetl_temporal.machine.facts import CancelRequested, Fact, LimitReached, TimerFired
+from tests.machine.controlled import ControlledRun
 from tests.machine.driver import Run, error, run_text
 from tests.machine.playbooks import playbook, step
 
 STATUSES = ("completed", "partial", "failed")
-HANDLED = "    next: {arcs: [{step: end, when: \"{{ event.name == 'call.error' }}\"}, {step: end}]}\n"
+HANDLED_ARCS = "    next: {arcs: [{step: end, when: \"{{ event.name == 'call.error' }}\"}, {step: end}]}\n"
 
 
 def text(status: str | None, *, handled: bool = False, tasks: str = "    tool: {kind: noop}\n", head: str = "") -> str:
     """One step, and the final step with a status."""
-    way = HANDLED if handled else ""
+    way = HANDLED_ARCS if handled else ""
     line = "" if status is None else f"    status: {status}\n"
     return playbook(f"  - step: start\n    tool: {{kind: noop}}\n{way}  - step: end\n{tasks}{line}", head)
 
@@ -40,9 +40,9 @@ def test_the_run_has_the_status_of_the_final_step(message: str | None, fails: bo
     run = run_of(text(message, handled=handled), fails=fails)
     status = message or ("failed" if fails and not handled else "completed")
     assert run.finish.status == status
-    [(workflow, row, _), (ended, same, _)] = last_rows(run)
+    [(workflow, row, _), (last_type, same, _)] = last_rows(run)
     assert workflow == "workflow.finished"
-    assert ended == ("playbook.failed" if status == "failed" else "playbook.completed")
+    assert last_type == ("playbook.failed" if status == "failed" else "playbook.completed")
     assert row == same == status.upper()
     assert [event.meta.get("given_status") for event in run.events[-2:]] == [message, message]
     assert run.finish.failures.total == int(fails) + (status == "failed" and not (fails and not handled))
@@ -104,7 +104,7 @@ def test_the_final_step_may_have_another_name() -> None:
     assert run_of(source, fails=False).finish.status == "partial"
 
 
-SEEN = """  - step: start
+STATUS_STEPS = """  - step: start
     tool: {kind: noop}
     next: {spec: {mode: inclusive}, arcs: [{step: good}, {step: bad}, {step: denied}, {step: never, when: false}]}
   - {step: good, tool: {kind: noop}}
@@ -116,19 +116,24 @@ STEPS = {"start": "completed", "good": "completed", "bad": "failed", "denied": "
 FAILURES = [{"step": "bad", "task": "bad_task", "kind": "tool", "message": "boom", "iteration": None, "handled": False}]
 
 
-def seen(end: str) -> Any:
-    run = run_text(playbook(SEEN + end), lambda call: error() if call.step == "bad" else call.config.get("message"))
+def observed_status(end: str) -> Any:
+    run = run_text(
+        playbook(STATUS_STEPS + end), lambda call: error() if call.step == "bad" else call.config.get("message")
+    )
     return run.finish.result
 
 
 def test_the_final_step_sees_the_other_steps_and_the_failures() -> None:
     both = "{steps: '{{ steps }}', failures: '{{ failures }}'}"
     expected = {"steps": STEPS, "failures": FAILURES}
-    assert seen(f"  - {{step: end, tool: {{kind: noop, message: {both}}}}}\n") == expected
-    assert seen(f"  - {{step: end, input: {{a: {both}}}, tool: {{kind: noop, message: '{{{{ a }}}}'}}}}\n") == expected
+    assert observed_status(f"  - {{step: end, tool: {{kind: noop, message: {both}}}}}\n") == expected
+    assert (
+        observed_status(f"  - {{step: end, input: {{a: {both}}}, tool: {{kind: noop, message: '{{{{ a }}}}'}}}}\n")
+        == expected
+    )
     loop = "loop: {in: '{{ failures }}', iterator: one}"
     task = "tool: {kind: noop, message: ['{{ one.step }}', '{{ steps.bad }}']}"
-    assert seen(f"  - {{step: end, {loop}, {task}}}\n")["results"] == [["bad", "failed"]]
+    assert observed_status(f"  - {{step: end, {loop}, {task}}}\n")["results"] == [["bad", "failed"]]
 
 
 def test_names_of_the_playbook_come_first() -> None:
@@ -148,15 +153,15 @@ def test_failures_of_items_are_seen_with_their_index() -> None:
     assert run.finish.status == "partial"
 
 
-def stopped(*, snapshots: bool, head: str = "") -> Controlled:
+def stop_run(*, snapshots: bool, head: str = "") -> ControlledRun:
     source = step("start") + "  - {step: end, tool: {kind: noop}, status: completed}\n"
-    return Controlled(source, snapshots=snapshots, head=head)
+    return ControlledRun(source, snapshots=snapshots, head=head)
 
 
 @pytest.mark.parametrize("snapshots", [False, True])
 @pytest.mark.parametrize(("stop", "status"), [(CancelRequested, "cancelled"), (LimitReached, "failed")])
-def test_the_status_of_a_stop_stays(stop: type[Event], status: str, snapshots: bool) -> None:
-    run = stopped(snapshots=snapshots)
+def test_the_status_of_a_stop_stays(stop: type[Fact], status: str, snapshots: bool) -> None:
+    run = stop_run(snapshots=snapshots)
     run.feed(stop, "enough")
     run.ends(step="start")
     run.ends(step="end")
@@ -165,7 +170,7 @@ def test_the_status_of_a_stop_stays(stop: type[Event], status: str, snapshots: b
 
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_the_status_of_a_stop_stays_that_came_while_the_final_step_ran(snapshots: bool) -> None:
-    run = stopped(snapshots=snapshots)
+    run = stop_run(snapshots=snapshots)
     run.ends(step="start")
     run.feed(CancelRequested, "enough")
     run.ends(step="end")
@@ -173,7 +178,7 @@ def test_the_status_of_a_stop_stays_that_came_while_the_final_step_ran(snapshots
 
 
 def test_a_timeout_of_the_playbook_stays_a_failure() -> None:
-    run = stopped(snapshots=False, head="executor: {spec: {timeout: 3s}}\n")
+    run = stop_run(snapshots=False, head="executor: {spec: {timeout: 3s}}\n")
     run.feed(TimerFired, "playbook:timeout")
     run.ends(step="start")
     run.ends(step="end")
@@ -187,7 +192,7 @@ def test_the_status_of_fail_fast_stays() -> None:
 
 
 def test_a_held_final_step_gives_its_status_when_it_is_retried() -> None:
-    run = Controlled(step("start") + "  - {step: end, on_failure: hold, tool: {kind: noop}, status: partial}\n")
+    run = ControlledRun(step("start") + "  - {step: end, on_failure: hold, tool: {kind: noop}, status: partial}\n")
     run.ends(step="start")
     run.ends(error(), step="end")
     run.retry()

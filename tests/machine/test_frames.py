@@ -20,7 +20,7 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StoreValues,
 )
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     PayloadRef,
     ReturnRequested,
@@ -45,11 +45,11 @@ def graph_of(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> Gra
     return compile_or_raise(playbook(step, "workload: {rows: 7, word: many}\n"), "p.yaml")
 
 
-def sent(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkInput:
-    return begun(Machine(graph_of(frame, spec), execution_id=1, limit=STORED_BYTES))[0]
+def chunk_input_of(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkInput:
+    return started_chunks(Machine(graph_of(frame, spec), execution_id=1, limit=STORED_BYTES))[0]
 
 
-def begun(machine: Machine) -> list[ChunkInput]:
+def started_chunks(machine: Machine) -> list[ChunkInput]:
     """The first chunks of a run, whose items are stored where they are several."""
     commands = machine.feed(Started(NOW))
     for keep in [command for command in commands if isinstance(command, StoreValues)]:
@@ -69,7 +69,7 @@ def begun(machine: Machine) -> list[ChunkInput]:
     ],
 )
 def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> None:
-    sent_fields = sent(frame)
+    sent_fields = chunk_input_of(frame)
     assert sent_fields.frame == limits
     assert sent_fields.max_in_flight == limits.row_concurrency
 
@@ -85,7 +85,7 @@ def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> 
 def test_a_loop_is_split_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
     """As many run at once as ``max_in_flight`` has places for their items."""
     machine = Machine(graph_of(frame), execution_id=1, limit=STORED_BYTES)
-    chunks = begun(machine)
+    chunks = started_chunks(machine)
     [run] = machine.state.runs.values()
     assert run.loop is not None
     cuts = [(chunk.first, chunk.size) for chunk in chunks]
@@ -104,11 +104,11 @@ def test_a_loop_has_no_frames_where_there_is_no_store() -> None:
 
 
 def test_a_sequential_loop_has_one_item_at_a_time_in_its_frame() -> None:
-    assert sent("frame: {}", "mode: sequential").max_in_flight == 1
+    assert chunk_input_of("frame: {}", "mode: sequential").max_in_flight == 1
 
 
 def test_a_loop_without_a_frame_has_no_limits() -> None:
-    assert sent("limit: 3").frame is None
+    assert chunk_input_of("limit: 3").frame is None
 
 
 @pytest.mark.parametrize("frame", ['frame: {max_rows: "{{ workload.word }}"}', 'frame: {max_rows: "{{ 0 }}"}'])
@@ -123,7 +123,7 @@ class _Loop:
     """A loop of five items, two at once, whose calls a test answers."""
 
     def __init__(self) -> None:
-        self.machine = LoopMachine(sent("frame: {}", "mode: parallel, max_in_flight: 2"))
+        self.machine = LoopMachine(chunk_input_of("frame: {}", "mode: parallel, max_in_flight: 2"))
         self.calls: list[str] = []
         self.finish: Finish | None = None
         self._take(self.machine.feed(Started(NOW)))

@@ -9,11 +9,11 @@ import pytest
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, StartTimer
 from noetl_temporal.machine.control import RefusedError, chosen_held, retry_problem, skip_problem
-from noetl_temporal.machine.events import CancelRequested, RetryRequested, TimerFired
+from noetl_temporal.machine.facts import CancelRequested, RetryRequested, TimerFired
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
 
-from .controlled import Controlled
+from .controlled import ControlledRun
 from .driver import error, ok
 
 HELD = """\
@@ -42,13 +42,13 @@ LOOP = """\
 snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory", "restored"])
 
 
-def calls(run: Controlled) -> list[str]:
+def calls(run: ControlledRun) -> list[str]:
     return [command.call.step for command in run.of(CallTool)]
 
 
 @snapshots
 def test_a_retry_is_the_next_run_of_the_step(snapshots: bool) -> None:
-    run = Controlled(HELD, snapshots=snapshots)
+    run = ControlledRun(HELD, snapshots=snapshots)
     run.ends(error("no such table"))
     assert calls(run) == ["start"]
     assert run.machine.is_suspended
@@ -72,7 +72,7 @@ def test_a_retry_is_the_next_run_of_the_step(snapshots: bool) -> None:
 
 @snapshots
 def test_a_skipped_step_has_the_result_that_is_given(snapshots: bool) -> None:
-    run = Controlled(HELD, snapshots=snapshots)
+    run = ControlledRun(HELD, snapshots=snapshots)
     run.ends(error())
     run.skip("start", 7)
     assert run.of(CallTool)[-1].call.config["message"] == "7 7"
@@ -82,7 +82,7 @@ def test_a_skipped_step_has_the_result_that_is_given(snapshots: bool) -> None:
 
 
 def test_siblings_continue_and_fail_fast_waits() -> None:
-    run = Controlled(BRANCHES, head=FAIL_FAST)
+    run = ControlledRun(BRANCHES, head=FAIL_FAST)
     run.ends(error(), step="left")
     run.ends(1, step="right")
     assert calls(run) == ["left", "right"]
@@ -95,7 +95,7 @@ def test_siblings_continue_and_fail_fast_waits() -> None:
 
 
 def test_the_timeout_of_the_playbook_does_not_count_while_a_step_is_held() -> None:
-    run = Controlled(HELD.replace("    on_failure: hold\n", ""), head=TIMED)
+    run = ControlledRun(HELD.replace("    on_failure: hold\n", ""), head=TIMED)
     assert Cancel("playbook:timeout") in run.ends(error())
     run.now += 10_000_000
     timers = {command.timer_id: command.seconds for command in run.retry() if isinstance(command, StartTimer)}
@@ -104,7 +104,7 @@ def test_the_timeout_of_the_playbook_does_not_count_while_a_step_is_held() -> No
 
 @snapshots
 def test_a_cancel_fails_held_steps(snapshots: bool) -> None:
-    run = Controlled(HELD, snapshots=snapshots)
+    run = ControlledRun(HELD, snapshots=snapshots)
     run.ends(error())
     run.feed(CancelRequested, "enough")
     assert run.finish.status == "cancelled"
@@ -112,7 +112,7 @@ def test_a_cancel_fails_held_steps(snapshots: bool) -> None:
 
 
 def test_a_step_with_on_failure_fail_is_not_held() -> None:
-    run = Controlled(HELD.replace("hold", "fail"), head=TIMED)
+    run = ControlledRun(HELD.replace("hold", "fail"), head=TIMED)
     run.ends(error())
     assert run.of(Finish)[0].status == "failed"
 
@@ -123,7 +123,7 @@ def test_a_retried_loop_runs_the_items_that_did_not_succeed(
     monkeypatch: pytest.MonkeyPatch, snapshots: bool, size: int
 ) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", size)
-    run = Controlled(LOOP, snapshots=snapshots)
+    run = ControlledRun(LOOP, snapshots=snapshots)
 
     def answer(call: ToolCall) -> Any:
         return error() if call.iteration in (2, 3, 7) else ok(f"first {call.iteration}")
@@ -142,7 +142,7 @@ def test_a_retried_loop_runs_the_items_that_did_not_succeed(
 
 def test_a_retried_loop_that_failed_fast_runs_its_other_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", 3)
-    run = Controlled(LOOP.replace("mode: parallel, max_in_flight: 4", "mode: sequential, on_error: fail_fast"))
+    run = ControlledRun(LOOP.replace("mode: parallel, max_in_flight: 4", "mode: sequential, on_error: fail_fast"))
     first = run.run_chunks(lambda call: error() if call.iteration == 4 else ok(call.iteration))
     assert first == [0, 1, 2, 3, 4]
     run.retry()
@@ -153,7 +153,7 @@ def test_a_retried_loop_that_failed_fast_runs_its_other_items(monkeypatch: pytes
 @snapshots
 def test_all_held_steps_are_retried_at_once(snapshots: bool) -> None:
     both = BRANCHES.replace("{step: right,", "{step: right, on_failure: hold,")
-    run = Controlled(both, snapshots=snapshots)
+    run = ControlledRun(both, snapshots=snapshots)
     run.ends(error(), step="left")
     run.ends(error(), step="right")
     run.retry_all()
@@ -167,7 +167,7 @@ def test_all_held_steps_are_retried_at_once(snapshots: bool) -> None:
 def test_the_first_of_several_decisions_may_stop_the_run() -> None:
     both = BRANCHES.replace("{step: right,", "{step: right, on_failure: hold,")
     both = both.replace("arcs: [{step: both}]}}", "arcs: [{step: both, when: '{{ 1 // 0 }}'}]}}", 1)
-    run = Controlled(both, head=FAIL_FAST)
+    run = ControlledRun(both, head=FAIL_FAST)
     run.ends(error(), step="left")
     run.ends(error(), step="right")
     run.skip_all({"rows": 0})
@@ -177,26 +177,26 @@ def test_the_first_of_several_decisions_may_stop_the_run() -> None:
 
 def test_data_for_many_skipped_steps_is_small() -> None:
     assert skip_problem("x" * 400, 1_000) is None
-    refused = "the data has 602 bytes; at most 500 are allowed for 1,000 held steps: skip fewer at a time"
-    assert skip_problem("x" * 600, 1_000) == refused
+    refusal = "the data has 602 bytes; at most 500 are allowed for 1,000 held steps: skip fewer at a time"
+    assert skip_problem("x" * 600, 1_000) == refusal
 
 
 def test_invalid_decisions_are_refused() -> None:
-    run = Controlled(BRANCHES)
+    run = ControlledRun(BRANCHES)
     graph, state = run.graph, run.machine.state
 
-    def refused(step: str, *unfed: Any) -> str:
-        with pytest.raises(RefusedError) as raised:
-            chosen_held(graph, run.machine.state, step, unfed)
-        return str(raised.value)
+    def refusal_of(step: str, *unfed_facts: Any) -> str:
+        with pytest.raises(RefusedError) as error_info:
+            chosen_held(graph, run.machine.state, step, unfed_facts)
+        return str(error_info.value)
 
-    assert refused("") == "no step is held"
-    assert refused("left") == "step 'left' is not held: no step is"
-    assert refused("lfet") == "the playbook has no step 'lfet': did you mean \"left\"?"
+    assert refusal_of("") == "no step is held"
+    assert refusal_of("left") == "step 'left' is not held: no step is"
+    assert refusal_of("lfet") == "the playbook has no step 'lfet': did you mean \"left\"?"
     run.ends(error(), step="left")
-    assert refused("right") == "step 'right' is not held: held are 'left'"
+    assert refusal_of("right") == "step 'right' is not held: held are 'left'"
     assert chosen_held(graph, state, "left#1", []).run == "left#1"
-    assert refused("left", RetryRequested(run.now, 9, ("left#1",))) == "step 'left' is not held: no step is"
+    assert refusal_of("left", RetryRequested(run.now, 9, ("left#1",))) == "step 'left' is not held: no step is"
     assert retry_problem(state, []) is None
     run.pause()
     assert retry_problem(run.machine.state, []) == "the run is paused: resume it first"

@@ -10,7 +10,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, RunChunk
-from noetl_temporal.machine.events import CancelRequested, Started, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, Started, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -85,8 +85,10 @@ def test_the_loop_is_over_when_the_routes_are() -> None:
         "report step.done",
         "end step.done",
     ]
-    begun = [event.meta["step_run_id"] for event in run.events if event.type == "step.started" and event.node == "tell"]
-    assert begun == ["each/1/0/tell#1", "each/1/1/tell#1"]
+    started_ids = [
+        event.meta["step_run_id"] for event in run.events if event.type == "step.started" and event.node == "tell"
+    ]
+    assert started_ids == ["each/1/0/tell#1", "each/1/1/tell#1"]
 
 
 def test_steps_after_the_loop_see_what_the_last_item_left() -> None:
@@ -115,7 +117,7 @@ def test_a_route_sees_the_result_of_its_item_by_the_name_of_the_loop() -> None:
 
 def test_an_item_counts_as_in_flight_while_its_route_runs() -> None:
     graph = compile_or_raise(text(mode="mode: parallel, max_in_flight: 1"))
-    machine, chunk = begun(graph)
+    machine, chunk = start_machines(graph)
     (oslo,) = calls_of(chunk)
     first = answer(chunk, oslo)
     assert [url(call) for call in first] == ["tell/Oslo/4/Oslo/0"]
@@ -189,19 +191,19 @@ def test_a_route_that_raises_fails_its_item() -> None:
     assert {failure.step for failure in run.finish.failures.kept} == {"each"}
 
 
-SHARED = """\
+SHARED_STEPS = """\
   - {step: tell, tool: {kind: http, url: "http://x/tell/{{ city }}"}, next: report}
   - {step: report, tool: {kind: http, url: "http://x/report/{{ city | default('all') }}"}}
 """
 
 
 def test_a_step_that_is_reached_from_both_runs_in_both() -> None:
-    run = run_text(text(steps=SHARED), answered)
+    run = run_text(text(steps=SHARED_STEPS), answered)
     assert called(run) == ["Oslo", "tell/Oslo", "report/Oslo", "Rome", "tell/Rome", "report/Rome", "report/all"]
     assert run.finish.steps["report"]["attempts"] == 3
 
 
-NESTED = """\
+NESTED_LOOPS = """\
   - step: tell
     loop: {in: [1, 2], iterator: part}
     tool: {kind: http, url: "http://x/{{ city }}/{{ part }}"}
@@ -214,7 +216,7 @@ NESTED = """\
 
 
 def test_loops_on_a_route_have_routes_of_their_own() -> None:
-    run = run_text(text(DONE, NESTED), answered, {"cities": ["Oslo"]})
+    run = run_text(text(DONE, NESTED_LOOPS), answered, {"cities": ["Oslo"]})
     assert called(run) == ["Oslo", "Oslo/1", "deep/Oslo/1", "Oslo/2", "deep/Oslo/2", "told/2/11"]
     assert run.finish.status == "completed"
 
@@ -230,7 +232,7 @@ def test_an_item_sees_what_the_route_before_it_set() -> None:
 # ---- by hand ------------------------------------------------------------------------------------------------------
 
 
-def begun(graph: Any) -> tuple[Machine, LoopMachine]:
+def start_machines(graph: Any) -> tuple[Machine, LoopMachine]:
     machine = Machine(graph, execution_id=1)
     (chunk,) = [command for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)]
     return machine, LoopMachine(chunk.input)
@@ -247,21 +249,21 @@ def answer(chunk: LoopMachine, call: ToolCall, **facts: Any) -> list[ToolCall]:
 
 def test_a_route_continues_after_its_machine_is_restored() -> None:
     graph = compile_or_raise(text())
-    _, chunk = begun(graph)
+    _, chunk = start_machines(graph)
     (call,) = calls_of(chunk)
     (tell,) = answer(chunk, call)
-    again = LoopMachine(chunk.input, chunk.snapshot())
-    assert [url(call) for call in answer(again, tell)] == ["Rome"]
-    assert again.state.succeeded == 1
+    restored_loop = LoopMachine(chunk.input, chunk.snapshot())
+    assert [url(call) for call in answer(restored_loop, tell)] == ["Rome"]
+    assert restored_loop.state.succeeded == 1
 
 
 def test_a_stop_ends_the_route_and_begins_none() -> None:
     graph = compile_or_raise(text(mode="mode: parallel"))
-    _, chunk = begun(graph)
+    _, chunk = start_machines(graph)
     first, second = calls_of(chunk)
     (tell,) = answer(chunk, first)
-    cancelled = [command.id for command in chunk.feed(CancelRequested(EPOCH_MS + 3)) if isinstance(command, Cancel)]
-    assert sorted(cancelled) == sorted([second.id, tell.id])
+    cancelled_ids = [command.id for command in chunk.feed(CancelRequested(EPOCH_MS + 3)) if isinstance(command, Cancel)]
+    assert sorted(cancelled_ids) == sorted([second.id, tell.id])
     assert not answer(chunk, second)
     last = chunk.feed(ToolFinished(EPOCH_MS + 4, tell.id, report_of(error("gone", kind="cancelled")), cancelled=True))
     assert any(isinstance(command, Finish) for command in last)

@@ -49,8 +49,8 @@ def test_a_jump_waits_for_its_delay() -> None:
 
 
 def test_a_call_again_waits_for_its_delay() -> None:
-    again = "{rules: [{when: '{{ output.data < 3 }}', then: {do: again, delay: 500ms, attempts: 9}}]}"
-    text = playbook(f"  - step: start\n    tool: {{kind: noop, spec: {{policy: {again}}}}}\n")
+    policy = "{rules: [{when: '{{ output.data < 3 }}', then: {do: again, delay: 500ms, attempts: 9}}]}"
+    text = playbook(f"  - step: start\n    tool: {{kind: noop, spec: {{policy: {policy}}}}}\n")
     run = run_text(text, Activity(Counting()))
     assert (run.delays, len(run.calls)) == ([0.5, 0.5], 3)
 

@@ -9,7 +9,7 @@ import pytest
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Finish, LoadValue, RunChunk, StoreValues
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
     HoldRequested,
@@ -21,7 +21,7 @@ from noetl_temporal.machine.events import (
 )
 
 from .driver import ok
-from .test_stored import TWO_CALLS, Watched
+from .test_stored import TWO_CALLS, WatchedRun
 
 BIG = "b" * STORE_FROM_BYTES
 ROWS = [{"n": n} for n in range(STORE_FROM_BYTES // 8)]
@@ -48,12 +48,12 @@ def loads(commands: list[Command]) -> list[LoadValue]:
     return [command for command in commands if isinstance(command, LoadValue)]
 
 
-class Steady(Watched):
+class Steady(WatchedRun):
     """Not restored before each fact: what is loaded is no part of a snapshot."""
 
-    def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
+    def feed(self, fact: Any, *arguments: Any, **more: Any) -> list[Command]:
         self.now += 10
-        commands = self.machine.feed(fact(self.now, *given, **more))
+        commands = self.machine.feed(fact(self.now, *arguments, **more))
         self.commands += commands
         return commands
 
@@ -61,16 +61,16 @@ class Steady(Watched):
 class Store:
     """What a run has stored."""
 
-    def __init__(self, run: Watched) -> None:
+    def __init__(self, run: WatchedRun) -> None:
         self.run = run
         self.values: dict[str, Any] = {}
 
     def hold(self) -> list[str]:
         """Ask the run to hold, and store what it wants stored; the keys."""
         [*_, keep] = [None, *keeps(self.run.feed(HoldRequested))]
-        return [] if keep is None else self.kept(keep)
+        return [] if keep is None else self.stored_keys(keep)
 
-    def kept(self, keep: StoreValues) -> list[str]:
+    def stored_keys(self, keep: StoreValues) -> list[str]:
         texts = [msgspec.json.encode(value) for value in keep.values]
         keys = [f"{len(self.values) + place}" for place in range(len(texts))]
         self.values |= dict(zip(keys, keep.values, strict=True))
@@ -88,20 +88,20 @@ class Store:
         return len(msgspec.json.encode(self.run.machine.snapshot()))
 
 
-def started(template: str, **payload: Any) -> tuple[Watched, Store]:
-    run = Watched(TWO_CALLS % template, **payload)
+def started(template: str, **payload: Any) -> tuple[WatchedRun, Store]:
+    run = WatchedRun(TWO_CALLS % template, **payload)
     return run, Store(run)
 
 
-def set_rows(then: str, message: str = "none") -> tuple[Watched, Store]:
+def set_rows(then: str, message: str = "none") -> tuple[WatchedRun, Store]:
     """A run whose first step has set ``ctx.rows`` to a large list, which is stored."""
-    run = Watched(SETTING % (then, message))
+    run = WatchedRun(SETTING % (then, message))
     store = Store(run)
     run.feed(ToolFinished, "start#1:start_task:1", ok({"rows": ROWS}))
     return run, store
 
 
-def message_of(run: Watched, step: str) -> Any:
+def message_of(run: WatchedRun, step: str) -> Any:
     call = run.call(step)
     assert isinstance(call, CallTool)
     return call.call.config["message"]
@@ -185,7 +185,7 @@ def test_a_part_of_a_stored_value_may_be_written() -> None:
         "ctx.rows.b: 2",
         "{{ ctx.rows.b }} {{ ctx.rows.a | length }}",
     )
-    run = Watched(text)
+    run = WatchedRun(text)
     store = Store(run)
     run.feed(ToolFinished, "start#1:start_task:1", ok({"a": BIG, "b": 1}))
     store.hold()
@@ -209,7 +209,7 @@ def test_a_value_set_while_the_old_one_is_being_stored_stays_in_the_state(value:
     [keep] = keeps(run.feed(HoldRequested))
     run.feed(Continued)
     run.feed(ToolFinished, "after#1:after_task:1", ok({"rows": [BIG]}))
-    store.kept(keep)
+    store.stored_keys(keep)
     assert message_of(run, "last") == run.machine.state.ctx["rows"] == (1 if value == "1" else [BIG])
     assert len(store.hold()) == (0 if value == "1" else 1)
 
@@ -223,7 +223,7 @@ def test_a_call_whose_end_waits_for_a_value_is_not_in_flight() -> None:
     assert run.machine.waits_only_for_store
     [keep] = keeps(store.load(commands))
     assert run.machine.waits_only_for_store
-    store.kept(keep)
+    store.stored_keys(keep)
     assert run.machine.is_idle
 
 
@@ -255,7 +255,7 @@ def test_a_new_host_has_what_was_being_stored_stored_again() -> None:
 
 
 def test_without_a_payload_store_nothing_is_stored() -> None:
-    run = Watched(TWO_CALLS % "none", limit=INLINE_BYTES, big=BIG)
+    run = WatchedRun(TWO_CALLS % "none", limit=INLINE_BYTES, big=BIG)
     assert run.feed(HoldRequested) == []
 
 
@@ -268,12 +268,12 @@ def test_a_loop_over_a_stored_value_loads_it_and_stores_the_items() -> None:
     loop: {in: "{{ workload.rows }}", iterator: row, spec: {mode: parallel}}
     tool: {kind: noop, message: "{{ iter.row.n }} {{ workload.name }}"}
 """
-    run = Watched(text, rows=ROWS)
+    run = WatchedRun(text, rows=ROWS)
     store = Store(run)
     store.hold()
     run.feed(Continued)
     [keep] = keeps(store.load(run.feed(ToolFinished, "start#1:start_task:1", ok())))
-    store.kept(keep)
+    store.stored_keys(keep)
     chunks = [command for command in run.commands if isinstance(command, RunChunk)]
     assert sum(len(items) for items in keep.values[:-1]) == chunks[0].input.total == len(ROWS)
     assert keep.values[-1] == {"workload": {"name": "many"}}

@@ -14,10 +14,10 @@ from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine import budget
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoadValue, RunChunk
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
-    Event,
+    Fact,
     HoldRequested,
     Resumed,
     Started,
@@ -52,17 +52,17 @@ class Items:
         loop = f"loop: {{in: '{{{{ range({items}) | list }}}}', iterator: item, spec: {{mode: parallel, {spec}}}}}"
         graph = compile_or_raise(playbook(f"  - step: start\n    {loop}\n    tool: {tasks}"))
         commands = Machine(graph, execution_id=1).feed(Started(EPOCH_MS))
-        self.given = next(command.input for command in commands if isinstance(command, RunChunk))
-        self.machine = LoopMachine(self.given, limit=STORED_BYTES)
+        self.chunk_input = next(command.input for command in commands if isinstance(command, RunChunk))
+        self.machine = LoopMachine(self.chunk_input, limit=STORED_BYTES)
         self.refs = [StoredRef((Part(f"key {n}"),), bytes_each, is_one=True) for n in range(items)]
         self.loads = [load_id(ref) for ref in self.refs]
         self.now = EPOCH_MS
         self.commands: list[Command] = []
         self.feed(Started)
 
-    def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
+    def feed(self, fact: Any, *arguments: Any, **more: Any) -> list[Command]:
         self.now += 10
-        commands = self.machine.feed(fact(self.now, *given, **more))
+        commands = self.machine.feed(fact(self.now, *arguments, **more))
         self.commands += commands
         return commands
 
@@ -71,9 +71,9 @@ class Items:
         return self.feed(ToolFinished, self.call("first", item), report)
 
     def all_first_ended(self) -> list[str]:
-        return [load for item in range(len(self.refs)) for load in requested(self.first_ended(item))]
+        return [load for item in range(len(self.refs)) for load in requested_loads(self.first_ended(item))]
 
-    def loaded(self, item: int) -> list[Command]:
+    def load_item(self, item: int) -> list[Command]:
         return self.feed(ValueLoaded, self.loads[item], [item] * 7)
 
     def call(self, task: str, item: int) -> str:
@@ -82,11 +82,11 @@ class Items:
 
     def resume(self) -> list[Command]:
         """In a new run, from the snapshot."""
-        self.machine = LoopMachine(self.given, self.machine.snapshot(), limit=STORED_BYTES)
+        self.machine = LoopMachine(self.chunk_input, self.machine.snapshot(), limit=STORED_BYTES)
         return self.feed(Resumed)
 
 
-def requested(commands: list[Command]) -> list[str]:
+def requested_loads(commands: list[Command]) -> list[str]:
     return [command.id for command in commands if isinstance(command, LoadValue)]
 
 
@@ -105,13 +105,13 @@ def test_loads_of_items_overlap_and_each_continues_with_its_own(tasks: str) -> N
     assert run.all_first_ended() == run.loads
     assert second_calls(run.commands) == []
     for item in (2, 0, 3, 1):
-        assert second_calls(run.loaded(item)) == [(item, 7)]
+        assert second_calls(run.load_item(item)) == [(item, 7)]
         assert not run.machine.has_loaded
     for item in range(4):
         run.feed(ToolFinished, run.call("second", item), ok(item))
     assert run.machine.report is not None
     assert run.machine.report.results == [0, 1, 2, 3]
-    assert requested(run.commands) == run.loads
+    assert requested_loads(run.commands) == run.loads
 
 
 @READS
@@ -126,10 +126,10 @@ def test_items_that_need_no_value_do_not_wait_for_those_that_do(tasks: str) -> N
 def test_the_bytes_of_loads_are_bounded_and_the_next_follow(tasks: str) -> None:
     run = Items(tasks, bytes_each=LOADS_BYTES // 2)
     assert run.all_first_ended() == run.loads[:2]
-    assert requested(run.loaded(1)) == [run.loads[2]]
-    assert requested(run.loaded(0)) == [run.loads[3]]
-    run.loaded(3)
-    run.loaded(2)
+    assert requested_loads(run.load_item(1)) == [run.loads[2]]
+    assert requested_loads(run.load_item(0)) == [run.loads[3]]
+    run.load_item(3)
+    run.load_item(2)
     assert [item for item, _ in second_calls(run.commands)] == [1, 0, 3, 2]
 
 
@@ -137,8 +137,8 @@ def test_the_bytes_of_loads_are_bounded_and_the_next_follow(tasks: str) -> None:
 def test_a_value_larger_than_the_bound_is_loaded_alone(tasks: str) -> None:
     run = Items(tasks, items=2, bytes_each=LOADS_BYTES + 1)
     assert run.all_first_ended() == run.loads[:1]
-    assert requested(run.loaded(0)) == run.loads[1:]
-    assert second_calls(run.loaded(1)) == [(1, 7)]
+    assert requested_loads(run.load_item(0)) == run.loads[1:]
+    assert second_calls(run.load_item(1)) == [(1, 7)]
 
 
 @READS
@@ -168,18 +168,18 @@ def test_the_same_value_is_loaded_once_for_all_who_wait(tasks: str) -> None:
     run = Items(tasks, items=2)
     run.refs[1], run.loads[1] = run.refs[0], run.loads[0]
     assert run.all_first_ended() == run.loads[:1]
-    assert second_calls(run.loaded(0)) == [(0, 7), (1, 7)]
+    assert second_calls(run.load_item(0)) == [(0, 7), (1, 7)]
 
 
 @READS
 def test_a_restored_machine_loads_again_what_it_waits_for(tasks: str) -> None:
     run = Items(tasks, bytes_each=LOADS_BYTES // 3)
     run.all_first_ended()
-    run.loaded(0)
-    assert requested(run.resume()) == run.loads[1:]
-    run.loaded(3)
-    run.loaded(1)
-    assert second_calls(run.loaded(2)) == [(2, 7)]
+    run.load_item(0)
+    assert requested_loads(run.resume()) == run.loads[1:]
+    run.load_item(3)
+    run.load_item(1)
+    assert second_calls(run.load_item(2)) == [(2, 7)]
 
 
 BOTH_READ = """
@@ -193,16 +193,16 @@ def test_values_that_are_read_together_are_kept_until_all_are_there_and_in_no_sn
     run = Items(BOTH_READ, items=2)
     run.all_first_ended()
     other = StoredRef((Part("other"),), 100_000, is_one=True)
-    assert requested(run.feed(ToolFinished, run.call("other", 0), ToolReport({"status": "ok"}, stored=other))) == [
-        run.loads[0]
-    ]
-    assert requested(run.loaded(0)) == [load_id(other)]
+    assert requested_loads(
+        run.feed(ToolFinished, run.call("other", 0), ToolReport({"status": "ok"}, stored=other))
+    ) == [run.loads[0]]
+    assert requested_loads(run.load_item(0)) == [load_id(other)]
     snapshot = run.machine.snapshot()
     assert isinstance(snapshot, dict)
     assert "loaded" not in snapshot
     assert "loaded" not in LoopState.__struct_fields__
-    assert sorted(requested(run.resume())) == sorted([run.loads[0], load_id(other)])
-    assert second_calls(run.loaded(0)) == []
+    assert sorted(requested_loads(run.resume())) == sorted([run.loads[0], load_id(other)])
+    assert second_calls(run.load_item(0)) == []
     assert second_calls(run.feed(ValueLoaded, load_id(other), [1] * 5)) == [(0, 12)]
 
 
@@ -210,9 +210,9 @@ def test_a_value_that_comes_while_the_machine_holds_is_not_loaded_again() -> Non
     run = Items(SECOND_READS, items=1)
     run.all_first_ended()
     run.feed(HoldRequested)
-    assert run.loaded(0) == []
+    assert run.load_item(0) == []
     commands = run.feed(Continued)
-    assert (second_calls(commands), requested(commands)) == ([(0, 7)], [])
+    assert (second_calls(commands), requested_loads(commands)) == ([(0, 7)], [])
 
 
 WAITING_STEP = (
@@ -230,13 +230,13 @@ def test_a_step_that_times_out_while_it_waits_for_a_value_ends() -> None:
         ToolFinished(EPOCH_MS + 1, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=ref))
     )
     assert [command.call.step for command in commands if isinstance(command, CallTool)] == ["slow"]
-    assert requested(commands) == [load_id(ref)]
+    assert requested_loads(commands) == [load_id(ref)]
     commands = machine.feed(TimerFired(EPOCH_MS + 10_000, "after#1:timeout"))
     assert Cancel(load_id(ref)) in commands
-    ended = [
+    ended_types = [
         command.event.node for command in commands if isinstance(command, Emit) and command.event.type == "step.failed"
     ]
-    assert ended == ["after"]
+    assert ended_types == ["after"]
     assert machine.is_loading is False
 
 
@@ -248,7 +248,7 @@ def test_arrivals_keep_their_values_until_the_budget_is_renewed(monkeypatch: pyt
     steps = [step(f"s{index}", f"s{index + 1}") for index in range(count)]
     last = f"  - step: s{count}\n    {admit}\n    tool: {{kind: noop}}\n"
     machine = Machine(compile_or_raise(playbook("".join(steps) + last)), execution_id=1, limit=STORED_BYTES)
-    now, facts, loads = EPOCH_MS, list[Callable[[int], Event]]([Started]), 0
+    now, facts, loads = EPOCH_MS, list[Callable[[int], Fact]]([Started]), 0
     while (facts or machine.has_work) and loads <= count + 1:
         now += 1
         # Nothing renews the budget but Continued: each load comes when it is spent already.

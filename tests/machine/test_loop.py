@@ -12,7 +12,7 @@ from .driver import Run, error, run_text
 from .playbooks import playbook, step
 
 
-def loop(spec: str = "", items: str = "[1, 2, 3]", extra: str = "", rest: str = "") -> str:
+def loop(spec: str = "", items: str = "[1, 2, 3]", extra: str = "", following_steps: str = "") -> str:
     return playbook(
         f"""
   - step: start
@@ -20,7 +20,7 @@ def loop(spec: str = "", items: str = "[1, 2, 3]", extra: str = "", rest: str = 
     tool: {{kind: noop, message: "{{{{ iter.item }}}}"}}
 {extra}    next: {{arcs: [{{step: after}}]}}
 """
-        + (rest or step("after")),
+        + (following_steps or step("after")),
         f"workload: {{items: {items}}}\n",
     )
 
@@ -35,21 +35,23 @@ def results(run: Run) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("items", "seen"),
+    ("items", "item_values"),
     [("[1, 2, 3]", [1, 2, 3]), ("[]", []), ("text", ["text"]), ("{a: 1}", [{"a": 1}]), ("null", [])],
 )
-def test_which_collections_have_which_items(items: str, seen: list[Any]) -> None:
+def test_which_collections_have_which_items(items: str, item_values: list[Any]) -> None:
     run = run_text(loop(items=items), message)
-    assert [call.config["message"] for call in run.calls if call.step == "start"] == seen
-    assert results(run) == {"total": len(seen), "success": len(seen), "failed": 0, "skipped": 0}
+    assert [call.config["message"] for call in run.calls if call.step == "start"] == item_values
+    assert results(run) == {"total": len(item_values), "success": len(item_values), "failed": 0, "skipped": 0}
     assert run.finish.status == "completed"
 
 
 @pytest.mark.parametrize("first", [True, False])
 def test_results_are_in_index_order_however_the_iterations_end(first: bool) -> None:
     spec = ", spec: {mode: parallel, max_in_flight: 3}"
-    rest = '  - step: after\n    tool: {kind: noop, message: "{{ start.results }} {{ start.stats.total }}"}\n'
-    run = run_text(loop(spec, rest=rest), message, pick=lambda count: 0 if first else count - 1)
+    following_steps = (
+        '  - step: after\n    tool: {kind: noop, message: "{{ start.results }} {{ start.stats.total }}"}\n'
+    )
+    run = run_text(loop(spec, following_steps=following_steps), message, pick=lambda count: 0 if first else count - 1)
     assert run.finish.result == "[1, 2, 3] 3"
 
 

@@ -15,9 +15,9 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import Part, StoredRef
-from noetl_temporal.machine.events import Started
+from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.loops.chunks import cut
-from noetl_temporal.machine.loops.items import collection_of, selected
+from noetl_temporal.machine.loops.items import collection_of, select_items
 from noetl_temporal.machine.playbook import Machine
 
 from .playbooks import playbook
@@ -54,7 +54,7 @@ def test_a_collection_that_is_taken_whole_is_not_copied(more: str) -> None:
     loop, scope = _loop(more), {"workload": {"found": list(range(ITEMS))}}
 
     def open_loop() -> None:
-        items = selected(loop, scope, collection_of(loop, scope), Budget(INLINE_BYTES))
+        items = select_items(loop, scope, collection_of(loop, scope), Budget(INLINE_BYTES))
         assert items is not None
         cut(items, 16, 16_000_000)
 
@@ -70,14 +70,14 @@ def test_a_stored_list_costs_the_machine_the_references_to_its_ranges() -> None:
 """
     graph = compile_or_raise(playbook(text))
     pages = tuple(Part(f"{page:064x}", 0, 10_000) for page in range(ITEMS // 10_000))
-    kept = {"/found": StoredRef(pages, 7 * ITEMS)}
+    references = {"/found": StoredRef(pages, 7 * ITEMS)}
 
-    def begun() -> None:
+    def start_loop() -> None:
         machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
-        machine.feed(Started(EPOCH_MS, {"found": None}, kept=kept))
+        machine.feed(Started(EPOCH_MS, {"found": None}, kept=references))
         progress = machine.state.runs["start#1"].loop
         assert progress is not None
         assert len(progress.ranges) == ITEMS // 2_000 - 1
 
-    begun()
-    assert _peak(begun) < ITEMS
+    start_loop()
+    assert _peak(start_loop) < ITEMS

@@ -15,9 +15,9 @@ SPAN = Span(1, 1, 1, 9)
 DATA = [{"id": 1, "user": {"name": "Ada"}}, {"id": 2, "user": {"name": "Ben"}, "value": "1"}]
 
 
-def stored(mapping: dict[str, Json], *templates: str, data: Json = None, **names: Any) -> dict[str, Json]:
+def render_rows(mapping: dict[str, Json], *templates: str, data: Json = None, **names: Any) -> dict[str, Json]:
     config = {"table": "t", "mapping": mapping, **({"data": data} if data is not None else {})}
-    return render_sink(Value(config, {f"/mapping/{one}": SPAN for one in templates}), names, DATA)
+    return render_sink(Value(config, {f"/mapping/{column}": SPAN for column in templates}), names, DATA)
 
 
 def test_columns_are_filled_from_templates_fields_and_values() -> None:
@@ -28,41 +28,41 @@ def test_columns_are_filled_from_templates_fields_and_values() -> None:
         "kind": 7,
         "facts": {"of": "{{ row.id }}"},
     }
-    found = stored(mapping, "name", "source", "facts/of", iter={"source": "api"})
-    assert found == {
+    row = render_rows(mapping, "name", "source", "facts/of", iter={"source": "api"})
+    assert row == {
         "table": "t",
         "data": [
             {"name": "ADA", "number": 1, "source": "api", "kind": 7, "facts": {"of": 1}},
             {"name": "BEN", "number": 2, "source": "api", "kind": 7, "facts": {"of": 2}},
         ],
     }
-    assert list(found["data"][0]) == list(mapping)
+    assert list(row["data"][0]) == list(mapping)
 
 
 def test_text_that_a_template_gives_is_no_path() -> None:
-    assert stored({"user": "{{ 'id' }}"}, "user")["data"] == [{"user": "id"}, {"user": "id"}]
+    assert render_rows({"user": "{{ 'id' }}"}, "user")["data"] == [{"user": "id"}, {"user": "id"}]
 
 
 def test_the_data_of_the_sink_are_mapped_instead_of_the_result() -> None:
-    assert stored({"n": "{{ row.value + 1 }}"}, "n", data=[1, 2])["data"] == [{"n": 2}, {"n": 3}]
+    assert render_rows({"n": "{{ row.value + 1 }}"}, "n", data=[1, 2])["data"] == [{"n": 2}, {"n": 3}]
 
 
 def test_the_row_hides_another_name_row() -> None:
-    assert stored({"n": "{{ row.id }}"}, "n", row={"id": 9})["data"] == [{"n": 1}, {"n": 2}]
+    assert render_rows({"n": "{{ row.id }}"}, "n", row={"id": 9})["data"] == [{"n": 1}, {"n": 2}]
 
 
 def test_a_field_that_a_row_lacks_fails_at_the_template() -> None:
-    with pytest.raises(TemplateFailure, match=r'"row\.value" is undefined') as raised:
-        stored({"n": "{{ row.value }}"}, "n")
-    assert raised.value.span == SPAN
-    assert stored({"n": "{{ row.value or none }}"}, "n")["data"] == [{"n": None}, {"n": "1"}]
+    with pytest.raises(TemplateFailure, match=r'"row\.value" is undefined') as failure:
+        render_rows({"n": "{{ row.value }}"}, "n")
+    assert failure.value.span == SPAN
+    assert render_rows({"n": "{{ row.value or none }}"}, "n")["data"] == [{"n": None}, {"n": "1"}]
 
 
 def test_a_path_beside_templates_is_checked() -> None:
     with pytest.raises(ConfigError, match='the column "m" is filled from "nope"'):
-        stored({"n": "{{ row.id }}", "m": "nope"}, "n")
+        render_rows({"n": "{{ row.id }}", "m": "nope"}, "n")
 
 
 @pytest.mark.parametrize("mapping", [{"id": "id"}, {}])
 def test_a_mapping_without_templates_is_left_to_the_sink(mapping: dict[str, Json]) -> None:
-    assert stored(mapping)["mapping"] == mapping
+    assert render_rows(mapping)["mapping"] == mapping

@@ -18,7 +18,7 @@ from tests.machine.activity import Activity
 from tests.machine.driver import Run, run_graph
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkload: {two: [1, 2]}\nworkflow:\n"
-SEEN = {
+VISIBLE_NAMES = {
     "step.name": "{{ step.name | default('unbound') }}",
     "steps": "{{ steps is defined }}",
     "event": "{{ event is defined }}",
@@ -31,7 +31,7 @@ TASK = f"""
       spec:
         policy:
           rules:
-            - else: {{then: {{do: continue, set: {{ctx.seen: {json.dumps(SEEN)}}}}}}}
+            - else: {{then: {{do: continue, set: {{ctx.seen: {json.dumps(VISIBLE_NAMES)}}}}}}}
     next: {{arcs: [{{step: end}}]}}
   - {{step: end, tool: {{kind: noop, result: "{{{{ ctx.seen }}}}"}}}}
 """
@@ -71,7 +71,7 @@ def test_every_dialect_has_a_profile_and_v10_is_the_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "seen"),
+    ("names", "visible"),
     [
         (NamesProfile(), {"step.name": "unbound", "steps": False, "event": False}),
         (NamesProfile(outcome="step"), {"step.name": "start", "steps": False, "event": False}),
@@ -79,8 +79,8 @@ def test_every_dialect_has_a_profile_and_v10_is_the_default() -> None:
         (NamesProfile(outcome="call"), {"step.name": "unbound", "steps": False, "event": True}),
     ],
 )
-def test_the_profile_decides_what_a_rule_sees(names: NamesProfile, seen: dict[str, Any]) -> None:
-    assert run(names, TASK).finish.result == seen
+def test_the_profile_decides_what_a_rule_sees(names: NamesProfile, visible: dict[str, Any]) -> None:
+    assert run(names, TASK).finish.result == visible
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_the_profile_decides_what_a_loop_gives(names: NamesProfile, result: list
 
 
 @pytest.mark.parametrize(
-    ("names", "workflow", "sent"),
+    ("names", "workflow", "expected_names"),
     [
         (NamesProfile(outcome="call"), LOOP, "usual"),
         (NamesProfile(outcome="call"), SINK, "call"),
@@ -104,11 +104,11 @@ def test_the_profile_decides_what_a_loop_gives(names: NamesProfile, result: list
     ],
 )
 def test_a_call_is_reported_only_where_its_rules_or_sinks_see_other_names(
-    names: NamesProfile, workflow: str, sent: str
+    names: NamesProfile, workflow: str, expected_names: str
 ) -> None:
     call = run(names, workflow).calls[0]
-    assert call.names == sent
-    assert ("names" in msgspec.to_builtins(call)) is (sent != "usual")
+    assert call.names == expected_names
+    assert ("names" in msgspec.to_builtins(call)) is (expected_names != "usual")
 
 
 def test_nothing_in_the_machine_asks_for_the_dialect() -> None:

@@ -28,17 +28,17 @@ def step(spec: str = "", tool: str = "{kind: noop}", loop: str = "", head: str =
     return playbook(f"  - step: start\n{body}", f"{head}workload: {{v: 0}}\n")
 
 
-def ruled(then: str, when: str = "{{ true }}") -> str:
+def rule_text(then: str, when: str = "{{ true }}") -> str:
     """A task whose rule has the value."""
     policy = f'{{rules: [{{when: "{when}", then: {{{then}}}}}], on_unmatched: fail}}'
     return step(tool=f"[{{name: a, kind: noop}}, {{name: b, kind: noop, spec: {{policy: {policy}}}}}]")
 
 
-def looped(fields: str) -> str:
+def loop_text(fields: str) -> str:
     return step(loop=f"{{in: [1, 2, 3], iterator: item, {fields}}}")
 
 
-def paged(fields: str) -> str:
+def pages_text(fields: str) -> str:
     return f"""
 apiVersion: noetl.io/v1
 kind: Playbook
@@ -55,30 +55,30 @@ workflow:
 
 V = '"{{ workload.v }}"'
 FAILED = "{{ output.status == 'error' }}"
-TWICE = "{{ output.data == 2 }}"
+SECOND_ATTEMPT = "{{ output.data == 2 }}"
 TASK = f"[{{name: a, kind: noop}}, {{name: b, kind: noop, spec: {{timeout: {V}}}}}]"
 
 PLACES = {
-    "retry delay": Place("delay", True, ruled(f"do: retry, attempts: 2, delay: {V}", FAILED)),
-    "retry max_delay": Place("max_delay", True, ruled(f"do: retry, attempts: 2, delay: 1, max_delay: {V}", FAILED)),
-    "retry attempts": Place("attempts", False, ruled(f"do: retry, attempts: {V}", FAILED)),
-    "jump delay": Place("delay", True, ruled(f"do: jump, to: a, delay: {V}", TWICE)),
-    "again attempts": Place("attempts", False, ruled(f"do: again, attempts: {V}", TWICE)),
-    "again delay": Place("delay", True, ruled(f"do: again, attempts: 3, delay: {V}", TWICE)),
-    "loop max_in_flight": Place("max_in_flight", False, looped(f"spec: {{mode: parallel, max_in_flight: {V}}}")),
-    "loop chunk_size": Place("chunk_size", False, looped(f"spec: {{mode: chunked, chunk_size: {V}}}")),
-    "loop limit": Place("limit", False, looped(f"limit: {V}")),
-    "loop timeout": Place("timeout", True, looped(f"timeout: {V}")),
+    "retry delay": Place("delay", True, rule_text(f"do: retry, attempts: 2, delay: {V}", FAILED)),
+    "retry max_delay": Place("max_delay", True, rule_text(f"do: retry, attempts: 2, delay: 1, max_delay: {V}", FAILED)),
+    "retry attempts": Place("attempts", False, rule_text(f"do: retry, attempts: {V}", FAILED)),
+    "jump delay": Place("delay", True, rule_text(f"do: jump, to: a, delay: {V}", SECOND_ATTEMPT)),
+    "again attempts": Place("attempts", False, rule_text(f"do: again, attempts: {V}", SECOND_ATTEMPT)),
+    "again delay": Place("delay", True, rule_text(f"do: again, attempts: 3, delay: {V}", SECOND_ATTEMPT)),
+    "loop max_in_flight": Place("max_in_flight", False, loop_text(f"spec: {{mode: parallel, max_in_flight: {V}}}")),
+    "loop chunk_size": Place("chunk_size", False, loop_text(f"spec: {{mode: chunked, chunk_size: {V}}}")),
+    "loop limit": Place("limit", False, loop_text(f"limit: {V}")),
+    "loop timeout": Place("timeout", True, loop_text(f"timeout: {V}")),
     "task timeout": Place("timeout", True, step(tool=TASK)),
     "task timeout in a loop": Place("timeout", True, step(tool=TASK, loop="{in: [1, 2], iterator: item}")),
     "task connect timeout": Place("connect", True, step(tool=TASK.replace(V, f"{{connect: {V}}}"))),
     "task read timeout": Place("read", True, step(tool=TASK.replace(V, f"{{read: {V}}}"))),
     "step timeout": Place("timeout", True, step(f"{{timeout: {V}}}")),
     "playbook timeout": Place("timeout", True, step(head=f"executor: {{spec: {{timeout: {V}}}}}\n")),
-    "pages": Place("attempts", False, paged(f"max_attempts: {V}")),
-    "page delay": Place("delay", True, paged(f"max_attempts: 3, delay: {V}")),
+    "pages": Place("attempts", False, pages_text(f"max_attempts: {V}")),
+    "page delay": Place("delay", True, pages_text(f"max_attempts: 3, delay: {V}")),
 }
-ODD: dict[str, Any] = {
+ODD_VALUES: dict[str, Any] = {
     "nan": math.nan,
     "inf": math.inf,
     "-inf": -math.inf,
@@ -128,32 +128,32 @@ def test_numbers_are_accepted(name: str, value: Any) -> None:
     assert run.finish.status == ("failed" if is_used_up else "completed"), run.finish.failures.kept
 
 
-@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("odd_value", ODD_VALUES)
 @pytest.mark.parametrize("name", PLACES)
-def test_an_unexpected_value_is_a_duration_or_a_failure_at_its_position(name: str, odd: str) -> None:
+def test_an_unexpected_value_is_a_duration_or_a_failure_at_its_position(name: str, odd_value: str) -> None:
     place = PLACES[name]
-    run = run_with(place, ODD[odd])
-    if odd in DURATIONS and place.is_duration:
+    run = run_with(place, ODD_VALUES[odd_value])
+    if odd_value in DURATIONS and place.is_duration:
         assert run.finish.status == "completed"
-    elif odd == "none" and run.finish.status == "completed":
+    elif odd_value == "none" and run.finish.status == "completed":
         return  # a template that gives none says nothing, as a field that is not there
     else:
-        assert_reported(run, place, odd)
+        assert_reported(run, place, odd_value)
 
 
-def assert_reported(run: Run, place: Place, odd: str) -> None:
+def assert_reported(run: Run, place: Place, odd_value: str) -> None:
     assert run.finish.status == "failed"
-    names = (place.field, *NO_DATA) if odd in ("10**30", "nan", "inf", "-inf") else (place.field,)
-    kept = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]
-    assert kept, (odd, [failure.message for failure in run.finish.failures.kept])
-    assert kept[0].col > 0
-    line = place.text.splitlines()[kept[0].line - 1]
-    assert any(name in kept[0].message for name in NO_DATA) or place.field in line
+    names = (place.field, *NO_DATA) if odd_value in ("10**30", "nan", "inf", "-inf") else (place.field,)
+    kept_failures = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]
+    assert kept_failures, (odd_value, [failure.message for failure in run.finish.failures.kept])
+    assert kept_failures[0].col > 0
+    line = place.text.splitlines()[kept_failures[0].line - 1]
+    assert any(name in kept_failures[0].message for name in NO_DATA) or place.field in line
 
 
 @pytest.mark.parametrize("mistake", ["1 / 0 > 1", "output.data > none", "output.data in 3"])
 def test_an_error_in_a_rule_fails_its_task_at_its_position(mistake: str) -> None:
-    text = ruled("do: continue", f"{{{{ {mistake} }}}}")
+    text = rule_text("do: continue", f"{{{{ {mistake} }}}}")
     run = run_text(text, answer())
     assert run.finish.status == "failed"
     [failure] = run.finish.failures.kept

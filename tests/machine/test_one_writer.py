@@ -18,14 +18,16 @@ OWNERS = ("state", "_state", "pipeline", "task", "progress")
 FIELDS = {*PipelineState.__struct_fields__, *TaskProgress.__struct_fields__}
 
 
-def written(source: str) -> Iterator[str]:
+def written_names(source: str) -> Iterator[str]:
     """The fields of a pipeline's state that a module assigns to."""
     for node in ast.walk(ast.parse(source)):
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
         )
         for target in (
-            target for found in targets for target in (found.elts if isinstance(found, ast.Tuple) else [found])
+            target
+            for target_group in targets
+            for target in (target_group.elts if isinstance(target_group, ast.Tuple) else [target_group])
         ):
             if isinstance(target, ast.Attribute) and target.attr in FIELDS:
                 owner = target.value
@@ -38,7 +40,7 @@ def written(source: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", OTHERS, ids=lambda path: path.stem)
 def test_only_the_pipeline_changes_its_state(path: Path) -> None:
-    assert list(written(path.read_text(encoding="utf-8"))) == []
+    assert list(written_names(path.read_text(encoding="utf-8"))) == []
 
 
 @pytest.mark.parametrize(
@@ -46,4 +48,4 @@ def test_only_the_pipeline_changes_its_state(path: Path) -> None:
     ["pipeline.phase = 'ready'", "self._state.last = 1", "a, state.task.page = 1, 2", "pipeline.state.task.calls += 1"],
 )
 def test_a_change_elsewhere_is_found(line: str) -> None:
-    assert len(list(written(line))) == 1
+    assert len(list(written_names(line))) == 1

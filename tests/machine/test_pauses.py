@@ -8,7 +8,7 @@ from noetl_temporal.control_requests import text_problem
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.control import pause_problem, resume_problem
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     PauseRequested,
     Resumed,
@@ -19,7 +19,7 @@ from noetl_temporal.machine.events import (
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 
-from .controlled import BEGINS, Controlled
+from .controlled import BEGINS, ControlledRun
 from .driver import error, ok
 
 TWO = """\
@@ -56,7 +56,7 @@ FAIL_FAST = "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\n"
 snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory", "restored"])
 
 
-def begun(commands: list[Command]) -> list[str]:
+def started_ids(commands: list[Command]) -> list[str]:
     """What the commands begin."""
     calls = [command.call.step for command in commands if isinstance(command, CallTool)]
     chunks = [command.chunk_id for command in commands if isinstance(command, RunChunk)]
@@ -69,30 +69,33 @@ def begun(commands: list[Command]) -> list[str]:
 
 @snapshots
 def test_a_paused_run_takes_results_and_begins_nothing(snapshots: bool) -> None:
-    run = Controlled(TWO, snapshots=snapshots)
-    assert begun(run.pause("ann", "moving the database")) == []
-    ended = run.ends(1)
-    assert [command.event.type for command in ended if isinstance(command, Emit)] == [
+    run = ControlledRun(TWO, snapshots=snapshots)
+    assert started_ids(run.pause("ann", "moving the database")) == []
+    commands = run.ends(1)
+    assert [command.event.type for command in commands if isinstance(command, Emit)] == [
         "task.done",
         "step.done",
         "next.evaluated",
     ]
-    assert begun(ended) == []
+    assert started_ids(commands) == []
     assert not run.machine.has_work
-    assert "after" in begun(run.resume("bob"))
+    assert "after" in started_ids(run.resume("bob"))
     run.ends(2)
     assert (run.finish.status, run.finish.result) == ("completed", 2)
-    [paused, resumed] = [event.event for event in run.of(Emit) if "by" in event.event.meta]
-    assert (paused.type, paused.status, paused.meta["by"]) == ("playbook.paused", "PAUSED", "ann")
-    assert paused.meta["reason"] == "moving the database"
-    assert (resumed.type, resumed.meta["by"]) == ("playbook.resumed", "bob")
+    [pause_event, resume_event] = [event.event for event in run.of(Emit) if "by" in event.event.meta]
+    assert (pause_event.type, pause_event.status, pause_event.meta["by"]) == ("playbook.paused", "PAUSED", "ann")
+    assert pause_event.meta["reason"] == "moving the database"
+    assert (resume_event.type, resume_event.meta["by"]) == ("playbook.resumed", "bob")
 
 
 @snapshots
 def test_timeouts_count_unpaused_time_only(snapshots: bool) -> None:
-    run = Controlled(TIMED, snapshots=snapshots, head=HEAD)
-    stopped = run.pause()
-    assert {command.id for command in stopped if isinstance(command, Cancel)} == {"playbook:timeout", "start#1:timeout"}
+    run = ControlledRun(TIMED, snapshots=snapshots, head=HEAD)
+    commands = run.pause()
+    assert {command.id for command in commands if isinstance(command, Cancel)} == {
+        "playbook:timeout",
+        "start#1:timeout",
+    }
     run.now += 3_600_000
     run.feed(TimerFired, "start#1:timeout")  # it fired as it was cancelled
     assert run.machine.state.runs
@@ -106,7 +109,7 @@ def test_timeouts_count_unpaused_time_only(snapshots: bool) -> None:
 
 
 def test_a_paused_run_that_continues_as_new_stays_paused() -> None:
-    run = Controlled(TIMED, snapshots=True, head=HEAD)
+    run = ControlledRun(TIMED, snapshots=True, head=HEAD)
     run.pause()
     timers = len(run.of(StartTimer))
     run.ends(1)
@@ -115,7 +118,7 @@ def test_a_paused_run_that_continues_as_new_stays_paused() -> None:
 
 
 def test_a_signal_is_accepted_and_what_follows_waits() -> None:
-    run = Controlled(WAITS)
+    run = ControlledRun(WAITS)
     run.pause()
     run.signal("paid", 3)
     assert not run.of(CallTool)
@@ -130,15 +133,15 @@ def test_a_delay_comes_due_and_starts_nothing() -> None:
       - {name: one, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: two, delay: 5s}}}]}}}
       - {name: two, kind: noop}
 """
-    run = Controlled(steps)
+    run = ControlledRun(steps)
     run.ends(ToolReport({"status": "ok", "result": 1}, rule=0))
     run.pause()
-    assert begun(run.feed(TimerFired, run.of(StartTimer)[-1].timer_id)) == []
-    assert "start" in begun(run.resume())
+    assert started_ids(run.feed(TimerFired, run.of(StartTimer)[-1].timer_id)) == []
+    assert "start" in started_ids(run.resume())
 
 
 def test_a_cancel_ends_the_pause_and_the_cleanup_runs() -> None:
-    run = Controlled(BRANCHES)
+    run = ControlledRun(BRANCHES)
     run.pause()
     commands = run.feed(CancelRequested, "enough")
     assert [command.is_paused for command in commands if isinstance(command, PauseChildren)] == [False]
@@ -149,37 +152,37 @@ def test_a_cancel_ends_the_pause_and_the_cleanup_runs() -> None:
 
 
 def test_fail_fast_delays_its_cleanup_until_the_run_resumes() -> None:
-    run = Controlled(BRANCHES, head=FAIL_FAST)
+    run = ControlledRun(BRANCHES, head=FAIL_FAST)
     run.pause()
     left, right = (command.call for command in run.of(CallTool))
     commands = run.feed(ToolFinished, left.id, error("boom"))
     assert Cancel(right.id) in commands
-    assert begun(run.feed(ToolFinished, right.id, error("cancelled", "cancelled"), True)) == []
-    assert "end" in begun(run.resume())
+    assert started_ids(run.feed(ToolFinished, right.id, error("cancelled", "cancelled"), True)) == []
+    assert "end" in started_ids(run.resume())
     run.ends(step="end")
     assert run.finish.status == "failed"
 
 
 def test_a_chunk_that_is_paused_begins_no_item() -> None:
-    run = Controlled(LOOP)
+    run = ControlledRun(LOOP)
     [chunk] = run.of(RunChunk)
     machine = LoopMachine(chunk.input)
     first = next(command.call for command in machine.feed(Started(run.now)) if isinstance(command, CallTool))
     assert machine.feed(PauseRequested(run.now, by="ann")) == [PauseChildren(True, "ann")]
-    assert begun(machine.feed(ToolFinished(run.now, first.id, ok(1)))) == []
-    restored = LoopMachine(chunk.input, machine.snapshot())
-    restored.feed(Resumed(run.now))
-    assert "start" in begun(restored.feed(UnpauseRequested(run.now)))
+    assert started_ids(machine.feed(ToolFinished(run.now, first.id, ok(1)))) == []
+    restored_loop = LoopMachine(chunk.input, machine.snapshot())
+    restored_loop.feed(Resumed(run.now))
+    assert "start" in started_ids(restored_loop.feed(UnpauseRequested(run.now)))
 
 
 def test_invalid_pauses_and_resumes_are_refused() -> None:
-    run = Controlled(TWO)
+    run = ControlledRun(TWO)
     state = run.machine.state
     assert resume_problem(state, []) == "the run is not paused"
-    unfed = [PauseRequested(run.now, 1)]
+    unfed_facts = [PauseRequested(run.now, 1)]
     assert pause_problem(state, []) is None
-    assert pause_problem(state, unfed) == "the run is paused already"
-    assert resume_problem(state, unfed) is None
+    assert pause_problem(state, unfed_facts) == "the run is paused already"
+    assert resume_problem(state, unfed_facts) is None
     run.pause()
     assert pause_problem(run.machine.state, []) == "the run is paused already"
     run.feed(CancelRequested)
@@ -195,7 +198,7 @@ def test_names_and_reasons_have_a_maximum_length() -> None:
 
 
 def test_a_repeated_request_changes_nothing() -> None:
-    run = Controlled(TWO)
+    run = ControlledRun(TWO)
     run.pause()
     run.resume()
     run.feed(PauseRequested, 1, "ann")

@@ -11,11 +11,11 @@ from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import decide
 from noetl_temporal.machine.scope import Chain, outcome_names
 
-from .driver import error, lost, ok, run_text
+from .driver import error, ok, run_text, worker_lost
 from .playbooks import playbook, step
 
 
-def judged(call: ToolCall, report: ToolReport) -> ToolReport:
+def apply_policy(call: ToolCall, report: ToolReport) -> ToolReport:
     """The report as the activity would send it: with the rule that its outcome matches."""
     names = Chain(outcome_names(call.kind, report.outcome, 1, call.page or 1), call.scope)
     result = decide(call.rules or (), report.outcome["status"], names, 99)
@@ -23,8 +23,8 @@ def judged(call: ToolCall, report: ToolReport) -> ToolReport:
     return ToolReport(report.outcome, result.rule, result.exhausted, (record,))
 
 
-def pipeline(tasks: str, rest: str = "", head: str = "") -> str:
-    return playbook(f"  - step: start\n    tool:\n{tasks}{rest}", head)
+def pipeline(tasks: str, following_steps: str = "", head: str = "") -> str:
+    return playbook(f"  - step: start\n    tool:\n{tasks}{following_steps}", head)
 
 
 def test_tasks_run_in_order_and_the_step_has_the_last_result() -> None:
@@ -35,7 +35,7 @@ def test_tasks_run_in_order_and_the_step_has_the_last_result() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "called", "status"),
+    ("rules", "task_names", "status"),
     [
         ("", ["a"], "failed"),
         ("[{when: \"{{ output.status == 'error' }}\", then: {do: continue}}]", ["a", "b"], "completed"),
@@ -45,32 +45,34 @@ def test_tasks_run_in_order_and_the_step_has_the_last_result() -> None:
         ("[{else: {then: {do: continue}}}]", ["a", "b"], "completed"),
     ],
 )
-def test_actions_of_a_policy_after_an_error(rules: str, called: list[str], status: str) -> None:
+def test_actions_of_a_policy_after_an_error(rules: str, task_names: list[str], status: str) -> None:
     policy = f", spec: {{policy: {{rules: {rules}}}}}" if rules else ""
     text = pipeline(f"      - {{name: a, kind: noop{policy}}}\n      - {{name: b, kind: noop}}\n")
-    run = run_text(text, lambda call: judged(call, error() if call.task == "a" else ok(1)))
-    assert [call.task for call in run.calls] == called
+    run = run_text(text, lambda call: apply_policy(call, error() if call.task == "a" else ok(1)))
+    assert [call.task for call in run.calls] == task_names
     assert run.finish.status == status
 
 
-RESCUED = (
+RESCUED_TASKS = (
     "[{{when: \"{{{{ output.status == 'error' }}}}\", then: {{do: {do}, result: {result}, set: {{ctx.why: {why}}}}}}}]"
 )
 
 
-@pytest.mark.parametrize(("do", "called"), [("continue", ["a", "b"]), ("break", ["a"])])
-def test_the_result_of_a_rule_counts_on_an_error(do: str, called: list[str]) -> None:
-    rules = RESCUED.format(do=do, result="{found: false, code: '{{ error.code }}'}", why="'{{ output.error.kind }}'")
+@pytest.mark.parametrize(("do", "task_names"), [("continue", ["a", "b"]), ("break", ["a"])])
+def test_the_result_of_a_rule_counts_on_an_error(do: str, task_names: list[str]) -> None:
+    rules = RESCUED_TASKS.format(
+        do=do, result="{found: false, code: '{{ error.code }}'}", why="'{{ output.error.kind }}'"
+    )
     text = pipeline(
         f"      - {{name: a, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n"
         "      - {name: b, kind: noop, input: {found: '{{ a.found }}', told: '{{ output }}', why: '{{ ctx.why }}'}}\n"
     )
     failed = {"status": "error", "error": {"kind": "not_found", "message": "no", "code": "HTTP_404"}}
-    run = run_text(text, lambda call: judged(call, ToolReport(failed) if call.task == "a" else ok(call.input)))
-    given = {"found": False, "code": "HTTP_404"}
-    assert [call.task for call in run.calls] == called
+    run = run_text(text, lambda call: apply_policy(call, ToolReport(failed) if call.task == "a" else ok(call.input)))
+    data = {"found": False, "code": "HTTP_404"}
+    assert [call.task for call in run.calls] == task_names
     assert run.finish.status == "completed"
-    assert run.finish.result == (given if do == "break" else {"found": False, "told": given, "why": "not_found"})
+    assert run.finish.result == (data if do == "break" else {"found": False, "told": data, "why": "not_found"})
     assert [event.error for event in run.of("task.failed")] == ["no"], "the log has what happened"
 
 
@@ -85,11 +87,11 @@ def test_an_exhausted_rule_keeps_the_error_beside_its_result() -> None:
 def test_a_failed_step_has_the_response_of_the_server() -> None:
     answer = {"status_code": 409, "data": {"reason": "taken"}}
     failed = {"status": "error", "error": {"kind": "client_error", "message": "no", "status": 409}, "result": answer}
-    rest = """    next: [{step: repair, when: "{{ output.data.reason == 'taken' }}"}]
+    following_steps = """    next: [{step: repair, when: "{{ output.data.reason == 'taken' }}"}]
   - step: repair
     tool: {kind: noop, result: "{{ start.data.reason }} {{ start.http.status }} {{ start.error.kind }}"}
 """
-    text = pipeline("      - {name: a, kind: http, url: http://api.test}\n", rest)
+    text = pipeline("      - {name: a, kind: http, url: http://api.test}\n", following_steps)
     report = ToolReport({**failed, "http": {"status": 409, "headers": {}}})
     run = run_text(text, lambda call: report if call.kind == "http" else call.config["result"])
     assert run.finish.result == "taken 409 client_error"
@@ -99,7 +101,7 @@ def test_a_failed_step_has_the_response_of_the_server() -> None:
 
 def test_an_unmatched_error_fails_if_the_policy_fails() -> None:
     policy = "spec: {policy: {on_unmatched: fail, rules: [{when: '{{ false }}', then: {do: continue}}]}}"
-    run = run_text(pipeline(f"      - {{name: a, kind: noop, {policy}}}\n"), lambda call: judged(call, error()))
+    run = run_text(pipeline(f"      - {{name: a, kind: noop, {policy}}}\n"), lambda call: apply_policy(call, error()))
     assert run.finish.status == "failed"
 
 
@@ -119,7 +121,7 @@ JUMPING = """
 
 
 def test_jump_goes_round_until_break() -> None:
-    run = run_text(pipeline(JUMPING), lambda call: judged(call, ok(call.config.get("message"))))
+    run = run_text(pipeline(JUMPING), lambda call: apply_policy(call, ok(call.config.get("message"))))
     assert [call.config["message"] for call in run.calls if call.task == "fetch"] == [1, 2, 3]
     assert "never" not in {call.task for call in run.calls}
 
@@ -149,7 +151,7 @@ workflow:
 def a_page(call: ToolCall) -> ToolReport:
     page = call.config["params"]["page"]
     body = {"items": [page * 10, page * 10 + 1], "page": page, "more": page < 3}
-    return judged(call, ok({"status_code": 200, "data": body}, http={"status": 200}))
+    return apply_policy(call, ok({"status_code": 200, "data": body}, http={"status": 200}))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +186,7 @@ def test_the_first_form_of_pagination_calls_the_body_the_data_of_the_response() 
     def a_page_of_data(call: ToolCall) -> ToolReport:
         page = call.config["params"]["page"]
         body = {"data": [page], "page": page, "more": page < 3}
-        return judged(call, ok({"status_code": 200, "data": body}, http={"status": 200}))
+        return apply_policy(call, ok({"status_code": 200, "data": body}, http={"status": 200}))
 
     assert run_text(text, a_page_of_data).finish.result == [1, 2, 3]
 
@@ -239,25 +241,25 @@ def test_set_renders_everything_against_the_scope_before() -> None:
 
 
 def test_a_lost_call_is_decided_by_the_machine() -> None:
-    gone = "\"{{ output.error.kind == 'worker_lost' }}\""
-    policy = f"spec: {{policy: {{rules: [{{when: {gone}, then: {{do: retry, attempts: 2}}}}]}}}}"
+    is_worker_lost = "\"{{ output.error.kind == 'worker_lost' }}\""
+    policy = f"spec: {{policy: {{rules: [{{when: {is_worker_lost}, then: {{do: retry, attempts: 2}}}}]}}}}"
     text = pipeline(f"      - {{name: a, kind: noop, {policy}}}\n")
-    run = run_text(text, lambda call: lost() if call.id.endswith(":1") else ok("second"))
+    run = run_text(text, lambda call: worker_lost() if call.id.endswith(":1") else ok("second"))
     assert run.finish.result == "second"
     assert run.of("policy.task.evaluated")[0].meta["do"] == "retry"
 
 
 def test_every_page_has_its_own_calls_after_a_loss() -> None:
-    gone = "{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}"
+    retry_rule = "{when: \"{{ output.error.kind == 'worker_lost' }}\", then: {do: retry, attempts: 2}}"
     more = "{when: '{{ output.data.more }}', then: {do: again, attempts: 9}}"
-    policy = f"{{rules: [{gone}, {more}], on_unmatched: fail}}"
+    policy = f"{{rules: [{retry_rule}, {more}], on_unmatched: fail}}"
     text = pipeline(f"      - {{name: a, kind: noop, spec: {{policy: {policy}}}}}\n")
     pages = iter([None, {"more": True}, None, {"more": True}, None, {"more": False}])
 
     def answer(_call: ToolCall) -> ToolReport:
         page = next(pages)
         if page is None:
-            return lost()
+            return worker_lost()
         return ToolReport({"status": "ok", "result": page}, rule=1 if page["more"] else None)
 
     run = run_text(text, answer)
@@ -312,6 +314,6 @@ def test_a_break_holds_after_the_sinks_of_its_task() -> None:
     sink = "sink: {tool: postgres, auth: pg, table: t, data: {n: 1}, level: task}"
     rules = "policy: {rules: [{when: '{{ true }}', then: {do: break}}]}"
     text = pipeline(f"      - {{name: a, kind: noop, spec: {{{rules}}}, {sink}}}\n      - {{name: b, kind: noop}}\n")
-    ended = msgspec.structs.replace(ok(1), rule=0)
-    run = run_text(text, lambda call: ended if call.store is None else ok(1))
+    ending_report = msgspec.structs.replace(ok(1), rule=0)
+    run = run_text(text, lambda call: ending_report if call.store is None else ok(1))
     assert [call.task for call in run.calls] == ["a", "a"]

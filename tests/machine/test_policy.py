@@ -21,7 +21,7 @@ FINE = {"status": "ok", "result": {"status_code": 200, "data": {"more": True}}, 
 
 
 NUMBERS = ("attempts", "delay", "max_delay")
-HERE = Span(3, 5, 3, 9)
+SPAN = Span(3, 5, 3, 9)
 
 
 def rule(index: int, do: str, when: str | None = None, **fields: Any) -> CallRule:
@@ -31,7 +31,7 @@ def rule(index: int, do: str, when: str | None = None, **fields: Any) -> CallRul
 
 
 def number(value: Any) -> Value:
-    return Value(value, {"": HERE} if isinstance(value, str) and "{{" in value else {})
+    return Value(value, {"": SPAN} if isinstance(value, str) and "{{" in value else {})
 
 
 RETRY = rule(0, "retry", "{{ output.http.status in [429, 503] }}", attempts=3, delay=0.5, backoff="exponential")
@@ -63,7 +63,7 @@ def test_decisions(rules: list[CallRule], outcome: dict[str, Any], attempts: int
     assert (result.do, result.rule, result.delay, result.exhausted) == expected
 
 
-UNREACHED = {"status": "error", "error": {"kind": "connection", "message": "refused", "retryable": True}}
+UNREACHED_OUTCOME = {"status": "error", "error": {"kind": "connection", "message": "refused", "retryable": True}}
 BY_STATUS = [
     "{{ output.http.status == 429 or output.http.status >= 500 }}",
     "{{ error.status >= 500 }}",
@@ -76,7 +76,7 @@ BY_STATUS = [
 @pytest.mark.parametrize("when", BY_STATUS)
 def test_a_rule_about_the_status_does_not_match_if_no_server_responded(when: str) -> None:
     rules = [rule(0, "retry", when), rule(1, "continue")]
-    assert decide(rules, "error", outcome_names("http", UNREACHED), 1).do == "continue"
+    assert decide(rules, "error", outcome_names("http", UNREACHED_OUTCOME), 1).do == "continue"
     assert decide(rules, "error", outcome_names("http", BUSY), 1).do == "retry"
 
 
@@ -113,7 +113,7 @@ def test_the_cap_holds_for_any_number_of_attempts_and_jitter_spreads_around_it()
     assert (delay_of(spread, 1, 0.0), delay_of(spread, 1, 1.0)) == (5.0, 15.0)
 
 
-ASKED = {
+CONDITIONS = {
     "status": "error",
     "error": {"kind": "http", "message": "busy"},
     "http": {"status": 503},
@@ -124,10 +124,10 @@ ASKED = {
 def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
     wait = {"wait": "{{ output.http.status - 500 }}", "most": "{{ attempt + 1 }}"}
     retry_rule = rule(0, "retry", "{{ output.http.status == 503 }}", delay=wait["wait"], attempts=wait["most"])
-    result = decide([retry_rule], "error", outcome_names("http", ASKED, 1), 1)
+    result = decide([retry_rule], "error", outcome_names("http", CONDITIONS, 1), 1)
     assert (result.do, result.delay) == ("retry", 3.0)
-    capped = rule(0, "retry", delay="1m", max_delay="{{ attempt * 5 }}")
-    assert decide([capped], "error", outcome_names("http", ASKED, 2), 2).delay == 10.0
+    capped_rule = rule(0, "retry", delay="1m", max_delay="{{ attempt * 5 }}")
+    assert decide([capped_rule], "error", outcome_names("http", CONDITIONS, 2), 2).delay == 10.0
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
 )
 def test_a_value_that_is_not_a_number_fails_its_rule(fields: dict[str, Any], message: str) -> None:
     rules = [rule(3, "fail", on="ok"), rule(5, "retry", on="error", **fields)]
-    with pytest.raises(RuleError, match=message) as raised:
-        decide(rules, "error", outcome_names("http", ASKED), 1)
-    assert raised.value.rule == 5
-    assert isinstance(raised.value, TemplateFailure)
+    with pytest.raises(RuleError, match=message) as failure:
+        decide(rules, "error", outcome_names("http", CONDITIONS), 1)
+    assert failure.value.rule == 5
+    assert isinstance(failure.value, TemplateFailure)
 
 
 def test_a_rule_that_does_not_retry_leaves_its_numbers_alone() -> None:
-    assert decide([rule(0, "jump", delay="{{ absent }}")], "error", outcome_names("http", ASKED), 1).do == "jump"
+    assert decide([rule(0, "jump", delay="{{ absent }}")], "error", outcome_names("http", CONDITIONS), 1).do == "jump"
 
 
 def test_a_delay_is_not_rendered_when_no_call_is_left() -> None:

@@ -16,7 +16,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
@@ -71,8 +71,8 @@ def test_every_run_ends_and_the_end_step_runs_once(text: str, pick: Callable[[in
         assert [event.node for event in run.of("step.started")].count("end") == 1
     assert len({event.id for event in run.events}) == len(run.events)
     assert [event.id for event in run.events] == sorted(event.id for event in run.events)
-    known = {event.id for event in run.events}
-    assert all(event.parent in known for event in run.events[1:])
+    event_ids = {event.id for event in run.events}
+    assert all(event.parent in event_ids for event in run.events[1:])
 
 
 def outcomes(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
@@ -132,8 +132,8 @@ def test_an_unknown_timer_is_ignored() -> None:
 def test_another_version_of_a_snapshot_is_refused() -> None:
     graph = compile_or_raise(playbook(step("start")))
     snapshot = Machine(graph, execution_id=1).snapshot()
-    unmarked = {key: value for key, value in snapshot.items() if key != "version"}
-    for other in (snapshot | {"version": 99}, unmarked):
+    state_without_version = {key: value for key, value in snapshot.items() if key != "version"}
+    for other in (snapshot | {"version": 99}, state_without_version):
         with pytest.raises(ValueError, match=r"version (99|without a number), this build reads"):
             Machine(graph, execution_id=1, state=other)
 

@@ -70,9 +70,9 @@ def test_values_that_are_not_durations(value: Any, message: str) -> None:
 
 @pytest.mark.parametrize(("value", "expected"), [(0, 0), (3, 3), (3.0, 3), ("3", 3), (" 12 ", 12), ("3.0", 3)])
 def test_values_that_are_counts(value: Any, expected: int) -> None:
-    counted = count(value, "limit", None)
-    assert counted == expected
-    assert type(counted) is int
+    result = count(value, "limit", None)
+    assert result == expected
+    assert type(result) is int
 
 
 @pytest.mark.parametrize(
@@ -118,18 +118,18 @@ SCALARS = st.none() | st.booleans() | NUMBERS | TEXTS
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
 
 
-@pytest.mark.parametrize(("convert", "most"), [(seconds, MAX_SECONDS), (count, MAX_COUNT), (flag, 1)])
+@pytest.mark.parametrize(("convert", "limit"), [(seconds, MAX_SECONDS), (count, MAX_COUNT), (flag, 1)])
 @given(value=VALUES)
 def test_any_value_is_a_quantity_within_the_limits_or_a_failure(
-    convert: Callable[[Any, str, Span], float], most: float, value: Any
+    convert: Callable[[Any, str, Span], float], limit: float, value: Any
 ) -> None:
-    converted = outcome(convert, value)
-    if isinstance(converted, TemplateFailure):
-        assert converted.span == PLACE
-        assert converted.message.startswith("delay is ")
-        assert len(converted.message) < 600
+    result = outcome(convert, value)
+    if isinstance(result, TemplateFailure):
+        assert result.span == PLACE
+        assert result.message.startswith("delay is ")
+        assert len(result.message) < 600
     else:
-        assert 0 <= converted <= most
+        assert 0 <= result <= limit
 
 
 def outcome(convert: Callable[[Any, str, Span], float], value: Any) -> float | TemplateFailure:

@@ -12,7 +12,7 @@ AFTER_FAILURE = "{{ event.name == 'step.failed' and 1 / workload.zero > 0 }}"
 HEAD = "workload: {zero: 0, text: x}\n"
 V1 = f"apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: {{name: x}}\n{HEAD}workflow:\n"
 NEXT = f'next: {{arcs: [{{step: a, when: "{RAISES}"}}]}}'
-DENIED = "spec: {policy: {admit: {rules: [{else: {then: {allow: false}}}]}}}"
+DENYING_SPEC = "spec: {policy: {admit: {rules: [{else: {then: {allow: false}}}]}}}"
 
 
 def v10(fields: str) -> str:
@@ -30,7 +30,7 @@ DIALECTS = {
     "sum": v10('tool: {kind: noop}, next: {arcs: [{step: a, set: {"ctx.text[+]": 1}}]}'),
     "loop": v10(f"loop: {{in: [1, 2], iterator: item}}, tool: {{kind: noop}}, {NEXT}"),
     "no task": v10(NEXT),
-    "not admitted": v10(f"{DENIED}, tool: {{kind: noop}}, {NEXT}"),
+    "not admitted": v10(f"{DENYING_SPEC}, tool: {{kind: noop}}, {NEXT}"),
     "legacy": older(f'{{step: start, tool: noop, next: [{{when: "{RAISES}", then: [a]}}]}}'),
     "v1": older(
         f"{{step: start, type: python, code: '', next: [{{when: \"{RAISES}\", then: a}}, {{else: a}}]}}",
@@ -61,8 +61,8 @@ def test_a_route_that_raises_fails_the_successful_step(dialect: str) -> None:
     for event in run.of("step.failed") + run.of("next.evaluated")[:1]:
         assert event.error == failure.message
         assert event.meta["source"]["line"] == failure.line > 0
-    began = [event.id for event in run.of("step.started") if event.node == "start"]
-    assert [event.ends for event in run.of("step.failed")] == began
+    started_ids = [event.id for event in run.of("step.started") if event.node == "start"]
+    assert [event.ends for event in run.of("step.failed")] == started_ids
 
 
 def test_a_failure_before_a_route_that_raises_is_reported_too() -> None:
@@ -73,9 +73,9 @@ def test_a_failure_before_a_route_that_raises_is_reported_too() -> None:
         ("template", False),
     ]
     assert run.finish.failures.kept[0].message == "no service"
-    [failed], routed = run.of("step.failed"), run.of("next.evaluated")[0]
+    [failed], routing_event = run.of("step.failed"), run.of("next.evaluated")[0]
     assert failed.error == "no service"
-    assert (routed.status, routed.error) == ("FAILED", run.finish.failures.kept[1].message)
+    assert (routing_event.status, routing_event.error) == ("FAILED", run.finish.failures.kept[1].message)
 
 
 def test_two_failures_with_the_same_message_are_counted_separately() -> None:

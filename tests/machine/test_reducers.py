@@ -35,7 +35,7 @@ def message(call: ToolCall) -> Any:
     return call.config.get("message")
 
 
-def found(text: str, last_first: bool = False) -> Run:
+def run_reducer(text: str, last_first: bool = False) -> Run:
     return run_text(text, message, pick=lambda count: count - 1 if last_first else 0)
 
 
@@ -55,14 +55,14 @@ def found(text: str, last_first: bool = False) -> Run:
 def test_iterations_add_to_one_value(
     reducer: str, sets: str, begins: str, expected: Any, mode: str, last_first: bool
 ) -> None:
-    run = found(loop(reducer, sets, begins=begins, mode=mode), last_first)
+    run = run_reducer(loop(reducer, sets, begins=begins, mode=mode), last_first)
     assert run.finish.status == "completed"
     assert run.finish.result == expected
 
 
 @pytest.mark.parametrize(("sets", "begins"), [("{{ 'a' }}", ""), ("{{ item }}", "found: text")])
 def test_values_that_cannot_be_reduced_fail_the_step(sets: str, begins: str) -> None:
-    run = found(loop("ctx.found: sum", sets, begins=begins))
+    run = run_reducer(loop("ctx.found: sum", sets, begins=begins))
     assert run.finish.status == "failed"
     assert "cannot be added to found" in run.finish.failures.kept[0].message
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.events import CancelRequested, ReturnRequested, TimerFired
+from noetl_temporal.machine.facts import CancelRequested, ReturnRequested, TimerFired
 
 from .claiming import Claiming, Table, cancel_while_claiming
 from .driver import Run, error, run_text
@@ -62,7 +62,7 @@ def test_a_row_runs_the_steps_and_is_acknowledged_once() -> None:
     table = Table(5)
     run = run_text(text(REGION), table.answer)
     assert run.finish.status == "completed"
-    assert sorted(table.said) == sorted(("ACK", str(row), "ok") for row in range(5))
+    assert sorted(table.settlements) == sorted(("ACK", str(row), "ok") for row in range(5))
     assert (started(run, "first"), started(run, "second"), started(run, "done")) == (5, 5, 1)
 
 
@@ -70,14 +70,14 @@ def test_an_acknowledgement_sees_the_results_of_the_steps() -> None:
     table = Table(1)
     form = REGION.replace("{{ output.status }}", "{{ output.data.second.n }} {{ output.data.first.n }}")
     run_text(text(form), table.answer)
-    assert table.said == [("ACK", "0", "0", "0")]
+    assert table.settlements == [("ACK", "0", "0", "0")]
 
 
 def test_the_end_of_the_loop_decides_on_failed_rows() -> None:
     table = Table(3, fails=lambda row, _: row == 1)
     run = run_text(text(REGION, "max_in_flight: 1"), table.answer)
     assert run.finish.status == "completed"
-    assert ("ACK", "1", "error") in table.said
+    assert ("ACK", "1", "error") in table.settlements
     [failure] = run.finish.failures.kept
     assert (failure.step, failure.iteration, failure.handled) == ("first", 1, True)
 
@@ -85,7 +85,7 @@ def test_the_end_of_the_loop_decides_on_failed_rows() -> None:
 def test_a_failed_row_is_released_and_claimed_again() -> None:
     table = Table(2, fails=lambda row, attempt: row == 0 and attempt == 1)
     run = run_text(text(REGION, releases="release"), table.answer)
-    assert Counter(settlement[0] for settlement in table.said) == {"ACK": 2, "RELEASE": 1}
+    assert Counter(settlement[0] for settlement in table.settlements) == {"ACK": 2, "RELEASE": 1}
     assert run.finish.steps["each"]["iterations"] == {"total": 3, "success": 2, "failed": 0, "skipped": 1}
 
 
@@ -93,7 +93,7 @@ def test_the_route_of_a_row_comes_before_its_acknowledgement() -> None:
     table = Table(4)
     run = run_text(text(ROUTES), table.answer)
     assert started(run, "after") == 2
-    assert sorted(table.said) == sorted(("ACK", str(row), "ok") for row in range(4))
+    assert sorted(table.settlements) == sorted(("ACK", str(row), "ok") for row in range(4))
     order = [call.step if call.kind == "noop" else call.task for call in run.calls if call.iteration == 0]
     assert order == ["each", "after", "ack"]
 
@@ -104,14 +104,14 @@ def test_a_failure_on_the_route_of_a_row_fails_the_row() -> None:
 
     table = Table(1)
     run_text(text(ROUTES), answer)
-    assert table.said == [("ACK", "0", "error")]
+    assert table.settlements == [("ACK", "0", "error")]
 
 
 def test_a_cursor_inside_an_iteration_is_drained_by_the_first() -> None:
     table = Table(5)
     run = run_text(text(INSIDE), table.answer)
     assert run.finish.status == "completed"
-    assert sorted(table.said) == sorted(("ACK", str(row), "ok") for row in range(5))
+    assert sorted(table.settlements) == sorted(("ACK", str(row), "ok") for row in range(5))
     assert run.finish.steps["drain"]["iterations"]["total"] == 5
     tokens = [token for token, _, _ in table.claims]
     assert len(set(tokens)) == len(tokens)
@@ -184,7 +184,7 @@ def test_a_cancelled_run_releases_its_rows(form: str, restored: bool) -> None:
         is_statement = claiming.calls[id_].kind == "postgres"
         claiming.answer(id_) if is_statement else claiming.answer(id_, error("cancelled", "cancelled"), cancelled=True)
     assert claiming.is_over
-    assert {settlement[0] for settlement in claiming.table.said} == {"RELEASE"}
+    assert {settlement[0] for settlement in claiming.table.settlements} == {"RELEASE"}
     assert sorted(claiming.table.pending) == list(range(6))
     assert claiming.machine.report is not None
     assert claiming.machine.report.status == "cancelled"
@@ -199,7 +199,7 @@ def test_a_second_cancel_waits_for_no_release(form: str) -> None:
     [id_] = claiming.calls
     claiming.answer(id_, error("cancelled", "cancelled"), cancelled=True)
     assert claiming.is_over
-    assert claiming.table.said == []
+    assert claiming.table.settlements == []
 
 
 @FORMS
@@ -207,7 +207,7 @@ def test_a_second_cancel_waits_for_no_release(form: str) -> None:
 def test_rows_in_the_payload_store_are_released_by_a_stopping_run(form: str, restored: bool) -> None:
     claiming = Claiming(text(form), Table(2))
     cancel_while_claiming(claiming, restored=restored)
-    assert claiming.table.said == [("RELEASE", "0"), ("RELEASE", "1")]
+    assert claiming.table.settlements == [("RELEASE", "0"), ("RELEASE", "1")]
     assert claiming.is_over
 
 
@@ -219,7 +219,7 @@ def test_an_inner_loop_that_times_out_releases_its_rows() -> None:
     claiming.feed(TimerFired(claiming.at + 5_000, timer))
     claiming.answer("drain_task", error("cancelled", "cancelled"), cancelled=True)
     claiming.answer("release")
-    assert claiming.table.said == [("RELEASE", "0")]
+    assert claiming.table.settlements == [("RELEASE", "0")]
 
 
 @FORMS
@@ -248,8 +248,9 @@ def test_each_claimed_row_is_settled_once_under_any_schedule(form: str, seed: in
             claiming.answer(chance.choice(list(claiming.calls)))
         claiming.go_on()
     assert claiming.is_over
-    settled = Counter(settlement[1] for settlement in table.said)
-    assert settled == Counter(str(row) for row, attempts in table.attempts.items() for _ in range(attempts))
+    settlement_counts = Counter(settlement[1] for settlement in table.settlements)
+    assert settlement_counts == Counter(str(row) for row, attempts in table.attempts.items() for _ in range(attempts))
     assert all(
-        count <= 1 for count in Counter(settlement[1] for settlement in table.said if settlement[0] == "ACK").values()
+        count <= 1
+        for count in Counter(settlement[1] for settlement in table.settlements if settlement[0] == "ACK").values()
     )

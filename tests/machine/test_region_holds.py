@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noetl_temporal.machine.commands import OpenWait
 from noetl_temporal.machine.control import RefusedError, chosen_held
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
@@ -41,7 +41,7 @@ ROUTE = """\
     tool: {kind: noop}
   - {step: first, on_failure: hold, tool: {kind: noop}}
 """
-NESTED = """\
+NESTED_LOOPS = """\
   - {step: each, timeout: 50s, loop: {in: [a, b], iterator: x}, next: {arcs: [{step: inner}]}}
   - step: inner
     timeout: 20s
@@ -53,14 +53,14 @@ NESTED = """\
   - {step: done, spec: {end_loop: each}}
 """
 TIMED = "executor: {spec: {timeout: 100s}}\n"
-restored = pytest.mark.parametrize("restored", [False, True], ids=["in memory", "restored"])
+with_and_without_restore = pytest.mark.parametrize("restored", [False, True], ids=["in memory", "restored"])
 
 
-def begun(pair: Pair, step: str) -> int:
-    return sum(event.type == "step.started" and event.node == step for event in pair.emitted)
+def start_count(pair: Pair, step: str) -> int:
+    return sum(event.type == "step.started" and event.node == step for event in pair.emitted_events)
 
 
-@restored
+@with_and_without_restore
 def test_a_retry_is_the_next_run_of_the_step_in_its_iteration(restored: bool) -> None:
     pair = Pair(REGION)
     pair.ends("first", error("no table"), iteration=1)
@@ -79,12 +79,12 @@ def test_a_retry_is_the_next_run_of_the_step_in_its_iteration(restored: bool) ->
     pair.settle()
     assert pair.finish is not None
     assert (pair.finish.status, pair.finish.failures.unhandled) == ("completed", 0)
-    assert begun(pair, "first") == 3
-    ends = [event.meta["action"] for event in pair.emitted if event.type == "step.released"]
+    assert start_count(pair, "first") == 3
+    ends = [event.meta["action"] for event in pair.emitted_events if event.type == "step.released"]
     assert ends == ["retry"]
 
 
-@restored
+@with_and_without_restore
 def test_a_skipped_step_has_the_result_that_is_given(restored: bool) -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
@@ -130,7 +130,7 @@ def test_timeouts_of_the_playbook_and_of_the_loop_do_not_count(seconds: int) -> 
 
 
 def test_the_timeout_of_a_loop_inside_does_not_count() -> None:
-    pair = Pair(NESTED.replace("HOLD", "hold"))
+    pair = Pair(NESTED_LOOPS.replace("HOLD", "hold"))
     pair.ends("first", error(), iteration=1)
     assert set(pair.timers) == {"each/1/0/inner/1/1/first#1:hold"}
     pair.settle()
@@ -147,9 +147,9 @@ def test_a_route_of_an_item_can_be_held() -> None:
     assert pair.held("first[0]") == "each/1/0/first#1"
 
 
-@restored
+@with_and_without_restore
 def test_a_retried_loop_inside_runs_the_items_that_did_not_succeed(restored: bool) -> None:
-    pair = Pair(NESTED.replace("HOLD", "fail"))
+    pair = Pair(NESTED_LOOPS.replace("HOLD", "fail"))
     for index in range(3):
         pair.ends("first", error() if index == 1 else index, iteration=index)
     pair.settle()
@@ -169,7 +169,7 @@ def test_a_retried_loop_inside_runs_the_items_that_did_not_succeed(restored: boo
     assert [result["first"] for result in inner["results"]] == [0, 10, 2]
 
 
-@restored
+@with_and_without_restore
 def test_a_cancel_fails_held_steps(restored: bool) -> None:
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
@@ -181,7 +181,7 @@ def test_a_cancel_fails_held_steps(restored: bool) -> None:
     pair.settle()
     assert pair.finish is not None
     assert pair.finish.status == "cancelled"
-    assert [event.meta["action"] for event in pair.emitted if event.type == "step.released"] == ["stop"]
+    assert [event.meta["action"] for event in pair.emitted_events if event.type == "step.released"] == ["stop"]
 
 
 def test_a_decision_that_comes_too_late_has_no_effect() -> None:
@@ -192,7 +192,7 @@ def test_a_decision_that_comes_too_late_has_no_effect() -> None:
     pair.feed_child(TimerFired, "each/1/0/first#1:hold")
     pair.settle()
     assert pair.parent.state.handed == {}
-    assert begun(pair, "first") == 2
+    assert start_count(pair, "first") == 2
     assert not pair.parent.is_suspended
 
 
@@ -207,10 +207,10 @@ def test_a_decision_is_applied_once() -> None:
         pair.held()
     pair.restore()
     pair.settle()
-    assert begun(pair, "first") == 3
+    assert start_count(pair, "first") == 3
 
 
-@restored
+@with_and_without_restore
 def test_a_retry_that_reaches_a_paused_chunk_begins_after_the_pause(restored: bool) -> None:
     """The decision and the pause are messages about different things, which may overtake each other."""
     pair = Pair(REGION)
@@ -221,12 +221,12 @@ def test_a_retry_that_reaches_a_paused_chunk_begins_after_the_pause(restored: bo
     pair.down.rotate(1)
     pair.deliver_down()
     pair.deliver_down()
-    assert begun(pair, "first") == 2
+    assert start_count(pair, "first") == 2
     if restored:
         pair.restore()
     pair.resume()
     pair.settle()
-    assert begun(pair, "first") == 3
+    assert start_count(pair, "first") == 3
     assert any(call.iteration == 0 for call in pair.calls.values())
 
 
@@ -234,10 +234,10 @@ def test_a_decision_that_arrives_together_with_the_news_of_the_hold_is_accepted(
     """As where a worker died with the news, and the next one gets both in one workflow task."""
     pair = Pair(REGION)
     pair.ends("first", error(), iteration=0)
-    [opened] = pair.up
-    assert isinstance(opened, OpenWait)
-    unfed = [WaitOpened(pair.now, opened.wait)]
-    assert chosen_held(pair.graph, pair.parent.state, "first", unfed).run == "each/1/0/first#1"
+    [message] = pair.up
+    assert isinstance(message, OpenWait)
+    unfed_facts = [WaitOpened(pair.now, message.wait)]
+    assert chosen_held(pair.graph, pair.parent.state, "first", unfed_facts).run == "each/1/0/first#1"
 
 
 @pytest.mark.parametrize("restored", [False, True])
@@ -254,7 +254,7 @@ def test_all_held_items_are_retried_with_one_message_to_their_chunk(restored: bo
     pair.settle()
     assert sorted(call.iteration or 0 for call in pair.calls.values())[:2] == [0, 1]
     assert pair.parent.state.handed == {}
-    assert not [one for one in pair.parent.state.waits.values() if one.kind == "held"]
+    assert not [wait for wait in pair.parent.state.waits.values() if wait.kind == "held"]
 
 
 def test_an_ambiguous_decision_lists_the_held_runs() -> None:
@@ -281,7 +281,7 @@ ACTIONS = st.one_of(
 )
 
 
-class Managed(Pair):
+class ManagedPair(Pair):
     """A run that somebody manages; requests are those that a validator lets through."""
 
     def retry_one(self) -> None:
@@ -313,7 +313,7 @@ class Managed(Pair):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ACTIONS, max_size=40))
 def test_every_held_run_ends_once_in_any_order_of_requests(actions: list[tuple[Any, ...]]) -> None:
-    pair = Managed(REGION)
+    pair = ManagedPair(REGION)
     for name, *args in actions:
         getattr(pair, name)(*args)
     for _ in range(60):
@@ -328,15 +328,17 @@ def test_every_held_run_ends_once_in_any_order_of_requests(actions: list[tuple[A
     assert pair.finish is not None
     assert not pair.parent.state.waits
     assert not pair.parent.state.handed
-    held = [event.meta["step_run_id"] for event in pair.emitted if event.type == "step.held"]
-    let_go = [event.meta["step_run_id"] for event in pair.emitted if event.type == "step.released"]
-    ended = [event.meta["step_run_id"] for event in pair.emitted if event.type in ("step.done", "step.failed")]
+    held = [event.meta["step_run_id"] for event in pair.emitted_events if event.type == "step.held"]
+    let_go = [event.meta["step_run_id"] for event in pair.emitted_events if event.type == "step.released"]
+    ended_ids = [
+        event.meta["step_run_id"] for event in pair.emitted_events if event.type in ("step.done", "step.failed")
+    ]
     assert sorted(held) == sorted(let_go)
     assert len(set(held)) == len(held)
-    assert set(held) <= set(ended)
-    assert len(set(ended)) == len(ended)
+    assert set(held) <= set(ended_ids)
+    assert len(set(ended_ids)) == len(ended_ids)
     assert pair.events.count("loop.iteration.started") == 2
-    ends = sum(pair.events.count(f"loop.iteration.{how}") for how in ("done", "failed", "cancelled"))
+    ends = sum(pair.events.count(f"loop.iteration.{word}") for word in ("done", "failed", "cancelled"))
     assert ends == 2
 
 

@@ -10,7 +10,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, RunChunk
-from noetl_temporal.machine.events import CancelRequested, Started, ToolFinished
+from noetl_temporal.machine.facts import CancelRequested, Started, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 
@@ -41,7 +41,7 @@ BRANCHES = """\
 - {step: hot, tool: {kind: http, url: "http://x/hot/{{ city }}"}, next: {arcs: [{step: done}]}}
 - {step: tell, tool: {kind: http, url: "http://x/tell/{{ measure.n }}"}, next: {arcs: [{step: done}]}}
 """
-NESTED = """\
+NESTED_LOOPS = """\
 - step: measure
   loop: {in: [1, 2], iterator: part}
   next: {arcs: [{step: inner}]}
@@ -59,34 +59,36 @@ def url(call: ToolCall) -> str:
     return str(call.config.get("url", "")).removeprefix("http://x/")
 
 
-def answered(call: ToolCall) -> Any:
+def answer_call(call: ToolCall) -> Any:
     return ok({"n": len(url(call))}) if call.kind == "http" else ok(call.config.get("result"))
 
 
-def called(run: Any) -> list[str]:
+def calls_of(run: Any) -> list[str]:
     return [url(call) for call in run.calls if call.kind == "http"]
 
 
 def test_an_iteration_runs_the_steps_of_its_region() -> None:
-    run = run_text(text(MEASURE), answered)
-    assert called(run) == ["Oslo", "Rome"]
+    run = run_text(text(MEASURE), answer_call)
+    assert calls_of(run) == ["Oslo", "Rome"]
     assert run.finish.status == "completed"
-    ended = [event for event in run.events if event.type == "loop.iteration.done"]
-    assert [event.meta["iteration"] for event in ended] == [0, 1]
-    assert [set(event.result) for event in ended] == [{"measure"}, {"measure"}], "results of steps, and nothing else"
-    begun = [event for event in run.events if event.type == "step.started" and event.node == "measure"]
-    assert [event.meta["step_run_id"] for event in begun] == ["each/1/0/measure#1", "each/1/1/measure#1"]
-    assert [event.meta["iteration_id"] for event in begun] == ["each/1/0", "each/1/1"]
+    ended_iterations = [event for event in run.events if event.type == "loop.iteration.done"]
+    assert [event.meta["iteration"] for event in ended_iterations] == [0, 1]
+    assert [set(event.result) for event in ended_iterations] == [{"measure"}, {"measure"}], (
+        "results of steps, and nothing else"
+    )
+    start_events = [event for event in run.events if event.type == "step.started" and event.node == "measure"]
+    assert [event.meta["step_run_id"] for event in start_events] == ["each/1/0/measure#1", "each/1/1/measure#1"]
+    assert [event.meta["iteration_id"] for event in start_events] == ["each/1/0", "each/1/1"]
 
 
 @pytest.mark.parametrize("loop", ["mode: sequential", "mode: parallel, max_in_flight: 2"])
 @pytest.mark.parametrize("pick", [0, -1])
 def test_several_steps_lead_to_one_end_that_runs_once(loop: str, pick: int) -> None:
-    run = run_text(text(BRANCHES, loop), answered, pick=lambda count: pick % count)
-    assert sorted(called(run)) == ["Oslo", "Rome", "hot/Oslo", "tell/4", "tell/4"]
-    begun = [event.node for event in run.events if event.type == "step.started"]
-    assert (begun.count("done"), begun.count("done/arrival")) == (1, 5)
-    assert begun.index("done") > max(n for n, name in enumerate(begun) if name == "done/arrival")
+    run = run_text(text(BRANCHES, loop), answer_call, pick=lambda count: pick % count)
+    assert sorted(calls_of(run)) == ["Oslo", "Rome", "hot/Oslo", "tell/4", "tell/4"]
+    started_steps = [event.node for event in run.events if event.type == "step.started"]
+    assert (started_steps.count("done"), started_steps.count("done/arrival")) == (1, 5)
+    assert started_steps.index("done") > max(n for n, name in enumerate(started_steps) if name == "done/arrival")
 
 
 def test_steps_see_their_own_iteration() -> None:
@@ -98,26 +100,28 @@ def test_steps_see_their_own_iteration() -> None:
   next: {arcs: [{step: done}]}
 """
     run = run_text(text(region, "mode: parallel"), lambda call: ok(1))
-    assert sorted(called(run)) == ["Oslo-0-Oslo-1", "Rome-1-Rome-1"]
+    assert sorted(calls_of(run)) == ["Oslo-0-Oslo-1", "Rome-1-Rome-1"]
 
 
 def test_loops_nest() -> None:
-    run = run_text(text(NESTED, "mode: parallel"), answered)
-    assert sorted(called(run)) == ["Oslo/1", "Oslo/2", "Rome/1", "Rome/2", "last/2", "last/2"]
+    run = run_text(text(NESTED_LOOPS, "mode: parallel"), answer_call)
+    assert sorted(calls_of(run)) == ["Oslo/1", "Oslo/2", "Rome/1", "Rome/2", "last/2", "last/2"]
     keys = [call.key for call in run.calls]
     assert len(set(keys)) == len(keys)
     assert run.finish.status == "completed"
 
 
 def test_a_loop_in_a_loop_sees_the_iteration_around_it_as_its_parent() -> None:
-    region = NESTED.replace("{{ city }}/{{ part }}", "{{ iter.parent.city }}-{{ iter.parent.index }}/{{ iter.part }}")
-    run = run_text(text(region), answered)
-    assert called(run) == ["Oslo-0/1", "Oslo-0/2", "last/2", "Rome-1/1", "Rome-1/2", "last/2"]
+    region = NESTED_LOOPS.replace(
+        "{{ city }}/{{ part }}", "{{ iter.parent.city }}-{{ iter.parent.index }}/{{ iter.part }}"
+    )
+    run = run_text(text(region), answer_call)
+    assert calls_of(run) == ["Oslo-0/1", "Oslo-0/2", "last/2", "Rome-1/1", "Rome-1/2", "last/2"]
 
 
 def test_the_items_of_a_loop_in_a_loop_are_selected_by_the_iteration_around_it() -> None:
-    region = NESTED.replace("iterator: part}", "iterator: part, where: '{{ iter.part > iter.parent.index }}'}")
-    assert called(run_text(text(region), answered)) == ["Oslo/1", "Oslo/2", "last/2", "Rome/2", "last/1"]
+    region = NESTED_LOOPS.replace("iterator: part}", "iterator: part, where: '{{ iter.part > iter.parent.index }}'}")
+    assert calls_of(run_text(text(region), answer_call)) == ["Oslo/1", "Oslo/2", "last/2", "Rome/2", "last/1"]
 
 
 def test_the_innermost_of_three_loops_sees_both_iterations_around_it() -> None:
@@ -129,17 +133,17 @@ def test_the_innermost_of_three_loops_sees_both_iterations_around_it() -> None:
   next: {arcs: [{step: measured}]}
 - {step: measured, spec: {end_loop: measure}, next: {arcs: [{step: done}]}}
 """
-    assert called(run_text(text(region), answered)) == ["Oslo/1/x", "Oslo/2/x", "Rome/1/x", "Rome/2/x"]
+    assert calls_of(run_text(text(region), answer_call)) == ["Oslo/1/x", "Oslo/2/x", "Rome/1/x", "Rome/2/x"]
 
 
 def test_the_end_decides_on_failed_iterations() -> None:
     def answer(call: ToolCall) -> Any:
-        return error("server_error", "broken") if url(call) == "Rome" else answered(call)
+        return error("server_error", "broken") if url(call) == "Rome" else answer_call(call)
 
-    handled = run_text(text(MEASURE), answer)
-    assert handled.finish.status == "completed"
-    assert "repair" in [event.node for event in handled.events if event.type == "step.started"]
-    assert [failure.handled for failure in handled.finish.failures.kept] == [True]
+    handled_run = run_text(text(MEASURE), answer)
+    assert handled_run.finish.status == "completed"
+    assert "repair" in [event.node for event in handled_run.events if event.type == "step.started"]
+    assert [failure.handled for failure in handled_run.finish.failures.kept] == [True]
     failed = run_text(text(MEASURE, end="- {step: done, spec: {end_loop: each}}\n"), answer)
     assert failed.finish.status == "failed"
     [cause] = failed.finish.failures.kept
@@ -148,9 +152,9 @@ def test_the_end_decides_on_failed_iterations() -> None:
 
 def test_the_summary_reports_the_steps_inside() -> None:
     def answer(call: ToolCall) -> Any:
-        return error("server_error", "broken") if url(call) == "Rome/1" else answered(call)
+        return error("server_error", "broken") if url(call) == "Rome/1" else answer_call(call)
 
-    steps = run_text(text(NESTED), answer).finish.steps
+    steps = run_text(text(NESTED_LOOPS), answer).finish.steps
     states = {name: (entry["status"], entry["attempts"]) for name, entry in steps.items()}
     assert states == {
         "each": ("failed", 0),
@@ -171,7 +175,7 @@ def test_a_failure_that_its_iteration_handles_does_not_count() -> None:
 - {step: cure, tool: {kind: noop, result: 1}, next: {arcs: [{step: done}]}}
 """
     run = run_text(
-        text(region), lambda call: error("server_error", "broken") if call.kind == "http" else answered(call)
+        text(region), lambda call: error("server_error", "broken") if call.kind == "http" else answer_call(call)
     )
     assert run.finish.status == "completed"
     assert run.finish.failures.total == 0
@@ -184,17 +188,17 @@ def test_sequential_iterations_see_what_the_one_before_set() -> None:
   set: {ctx.count: "{{ (ctx.count | default(0)) + 1 }}"}
   next: {arcs: [{step: done}]}
 """
-    assert called(run_text(text(region), answered)) == ["0", "1"]
+    assert calls_of(run_text(text(region), answer_call)) == ["0", "1"]
 
 
 def chunk(region: str, loop: str) -> LoopMachine:
     machine = Machine(compile_or_raise(text(region, loop)), execution_id=7)
-    [given] = [command.input for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)]
-    return LoopMachine(given)
+    [chunk_input] = [command.input for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)]
+    return LoopMachine(chunk_input)
 
 
 def test_a_cancel_begins_no_step_of_a_region() -> None:
-    machine = chunk(NESTED, "mode: parallel")
+    machine = chunk(NESTED_LOOPS, "mode: parallel")
     calls = [command.call.id for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
     assert len(calls) == 2
     commands = machine.feed(CancelRequested(EPOCH_MS + 1))
@@ -220,13 +224,13 @@ def test_fail_fast_cancels_the_other_iterations() -> None:
 
 def test_a_chunk_continues_from_its_snapshot() -> None:
     """Every fact goes to a machine that was restored from the snapshot of the one before."""
-    machine = chunk(NESTED, "mode: parallel")
+    machine = chunk(NESTED_LOOPS, "mode: parallel")
     waiting = [command.call.id for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
     events: list[str] = []
     while machine.report is None:
-        kept: Any = machine.snapshot()
-        assert all("pending" not in run["region"] for run in kept["runs"].values())
-        machine = LoopMachine(machine.input, kept)
+        snapshot: Any = machine.snapshot()
+        assert all("pending" not in run["region"] for run in snapshot["runs"].values())
+        machine = LoopMachine(machine.input, snapshot)
         commands = machine.feed(ToolFinished(EPOCH_MS + 9, waiting.pop(0), report_of(ok({"n": 1}))))
         events += [command.event.type for command in commands if isinstance(command, Emit)]
         waiting += [command.call.id for command in commands if isinstance(command, CallTool)]

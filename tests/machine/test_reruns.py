@@ -12,9 +12,9 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import references_in
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.events import Earlier
+from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.reruns import facts_before, problem_before, region_of
+from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState, Stop
 
 from .driver import SECRETS_KEY, Driver, Run, error
@@ -60,7 +60,7 @@ LOOP = """\
     next: {arcs: [{step: after}]}
   - {step: after, tool: {kind: noop, message: "{{ start.results | sum }}"}}
 """
-HANDLED = """\
+HANDLED_STEPS = """\
   - step: start
     tool: {kind: noop, message: start}
     next: {arcs: [{step: after, when: "{{ event.name == 'step.failed' }}"}]}
@@ -105,7 +105,7 @@ class Recording:
             return
         problem = problem_before(self.graph, state, step)
         if problem is None:
-            self.states[step] = facts_before(self.graph, state, step)
+            self.states[step] = state_before(self.graph, state, step)
         else:
             self.problems[step] = problem
 
@@ -123,38 +123,38 @@ def messages_of_calls(run: Run) -> list[Any]:
 
 def test_a_step_and_those_after_it_run_again_with_exact_state() -> None:
     answers = iter([{"n": 1}, {"n": 2}, error("away")])
-    recorded = recording(CHAIN, lambda _: next(answers))
-    first = recorded.run({"city": "Oslo"})
+    first_run = recording(CHAIN, lambda _: next(answers))
+    first = first_run.run({"city": "Oslo"})
     assert first.finish.status == "failed"
-    recorded.answer = lambda _: {"n": 5}
-    again = recorded.rerun("last", {"city": "Oslo"})
-    assert messages_of_calls(again) == messages_of_calls(first)[2:] == ["3 Oslo 1 2 7"]
-    assert (again.finish.status, again.finish.result) == ("completed", {"n": 5})
-    middle = recorded.rerun("middle", {"city": "Oslo"})
+    first_run.answer = lambda _: {"n": 5}
+    second_run = first_run.rerun("last", {"city": "Oslo"})
+    assert messages_of_calls(second_run) == messages_of_calls(first)[2:] == ["3 Oslo 1 2 7"]
+    assert (second_run.finish.status, second_run.finish.result) == ("completed", {"n": 5})
+    middle = first_run.rerun("middle", {"city": "Oslo"})
     assert messages_of_calls(middle) == ["1 1", "6 Oslo 1 5 7"]
 
 
 def test_the_log_lists_reused_steps_and_the_report_counts_no_calls_for_them() -> None:
-    recorded = recording(CHAIN, lambda _: {"n": 1})
-    recorded.run()
-    again = recorded.rerun("last")
-    assert [(event.node, event.status, event.meta["rerun_of"]) for event in again.of("step.reused")] == [
+    first_run = recording(CHAIN, lambda _: {"n": 1})
+    first_run.run()
+    second_run = first_run.rerun("last")
+    assert [(event.node, event.status, event.meta["rerun_of"]) for event in second_run.of("step.reused")] == [
         ("start", "COMPLETED", "7"),
         ("middle", "COMPLETED", "7"),
     ]
-    [requested], [started] = again.of("playbook.execution.requested"), again.of("playbook.started")
-    assert requested.meta == started.meta == {"rerun_of": "7", "rerun_from": "last"}
-    [workflow] = again.of("workflow.started")
+    [request_event], [started] = second_run.of("playbook.execution.requested"), second_run.of("playbook.started")
+    assert request_event.meta == started.meta == {"rerun_of": "7", "rerun_from": "last"}
+    [workflow] = second_run.of("workflow.started")
     assert workflow.meta == {"entry": "last"}
-    steps = again.finish.steps
+    steps = second_run.finish.steps
     assert [(steps[name].get("reused"), steps[name]["attempts"]) for name in ("start", "middle", "last")] == [
         (True, 0),
         (True, 0),
         (None, 1),
     ]
-    [ended] = again.of("workflow.finished")
-    assert ended.meta["total_steps"] == 1
-    assert [event.meta["step_run_id"] for event in again.of("step.started")] == ["last#1", "end#1"]
+    [finish_event] = second_run.of("workflow.finished")
+    assert finish_event.meta["total_steps"] == 1
+    assert [event.meta["step_run_id"] for event in second_run.of("step.started")] == ["last#1", "end#1"]
 
 
 def test_the_log_of_a_rerun_names_no_row_of_the_earlier_run() -> None:
@@ -169,88 +169,88 @@ def test_the_log_of_a_rerun_names_no_row_of_the_earlier_run() -> None:
 
 
 def test_a_rerun_from_the_first_step_is_the_run_with_its_workload() -> None:
-    recorded = recording(CHAIN, lambda _: {"n": 1})
-    first = recorded.run()
-    again = recorded.rerun("start")
-    assert messages_of_calls(again) == messages_of_calls(first)
-    assert again.of("step.reused") == []
+    first_run = recording(CHAIN, lambda _: {"n": 1})
+    first = first_run.run()
+    second_run = first_run.rerun("start")
+    assert messages_of_calls(second_run) == messages_of_calls(first)
+    assert second_run.of("step.reused") == []
 
 
 def test_branches_that_had_ended_are_reused() -> None:
-    recorded = recording(FORK, lambda call: {"n": call.step})
-    first = recorded.run()
-    again = recorded.rerun("join")
-    assert messages_of_calls(again) == messages_of_calls(first)[-1:] == ["left2 right"]
-    assert [event.node for event in again.of("step.reused")] == ["start", "left", "left2", "right"]
+    first_run = recording(FORK, lambda call: {"n": call.step})
+    first = first_run.run()
+    second_run = first_run.rerun("join")
+    assert messages_of_calls(second_run) == messages_of_calls(first)[-1:] == ["left2 right"]
+    assert [event.node for event in second_run.of("step.reused")] == ["start", "left", "left2", "right"]
 
 
 def test_results_of_steps_on_the_routes_of_items_are_reused() -> None:
-    recorded = recording(ITEM_ROUTES, lambda call: {"said": call.config.get("message")})
-    first = recorded.run()
-    again = recorded.rerun("report")
-    assert messages_of_calls(again) == messages_of_calls(first)[-1:] == ["inner 2"]
-    assert [event.node for event in again.of("step.reused")] == ["each", "inner"]
+    first_run = recording(ITEM_ROUTES, lambda call: {"said": call.config.get("message")})
+    first = first_run.run()
+    second_run = first_run.rerun("report")
+    assert messages_of_calls(second_run) == messages_of_calls(first)[-1:] == ["inner 2"]
+    assert [event.node for event in second_run.of("step.reused")] == ["each", "inner"]
 
 
 @pytest.mark.parametrize("step", ["left", "right"])
 def test_branches_that_started_with_the_step_start_again(step: str) -> None:
-    recorded = recording(FORK, lambda call: {"n": call.step})
-    recorded.run()
-    again = recorded.rerun(step)
-    assert sorted(messages_of_calls(again)) == ["left", "left2", "left2 right", "right"]
-    assert [event.node for event in again.of("step.reused")] == ["start"]
-    assert {event.meta["step_run_id"] for event in again.of("step.started")} >= {"left#1", "right#1"}
+    first_run = recording(FORK, lambda call: {"n": call.step})
+    first_run.run()
+    second_run = first_run.rerun(step)
+    assert sorted(messages_of_calls(second_run)) == ["left", "left2", "left2 right", "right"]
+    assert [event.node for event in second_run.of("step.reused")] == ["start"]
+    assert {event.meta["step_run_id"] for event in second_run.of("step.started")} >= {"left#1", "right#1"}
 
 
 def test_a_branch_in_progress_cannot_be_reused() -> None:
-    recorded = recording(FORK, lambda call: {"n": call.step})
-    recorded.run()
-    assert recorded.problems == {
+    first_run = recording(FORK, lambda call: {"n": call.step})
+    first_run.run()
+    assert first_run.problems == {
         "left2": "step 'right' was still running when 'left2' first started, so it had no result to reuse"
     }
 
 
 def test_a_branch_that_waits_at_a_join_is_reused() -> None:
-    recorded = recording(FORK, lambda call: {"n": call.step}, pick=lambda count: count - 1)
-    first = recorded.run()
+    first_run = recording(FORK, lambda call: {"n": call.step}, pick=lambda count: count - 1)
+    first = first_run.run()
     assert messages_of_calls(first)[1:] == ["left", "right", "left2", "left2 right"]
-    assert recorded.problems == {}
-    again = recorded.rerun("left2")
-    assert messages_of_calls(again) == ["left2", "left2 right"]
+    assert first_run.problems == {}
+    second_run = first_run.rerun("left2")
+    assert messages_of_calls(second_run) == ["left2", "left2 right"]
 
 
 def test_the_results_of_a_loop_are_reused() -> None:
-    recorded = recording(LOOP, lambda call: 10 * int(call.config["message"]))
-    recorded.run()
-    again = recorded.rerun("after")
-    assert messages_of_calls(again) == [60]
-    assert not [event for event in again.events if event.type.startswith("loop.")]
-    loop = recorded.rerun("start")
+    first_run = recording(LOOP, lambda call: 10 * int(call.config["message"]))
+    first_run.run()
+    second_run = first_run.rerun("after")
+    assert messages_of_calls(second_run) == [60]
+    assert not [event for event in second_run.events if event.type.startswith("loop.")]
+    loop = first_run.rerun("start")
     assert len(loop.of("loop.iteration.done")) == 3
 
 
 def test_a_failure_that_was_handled_before_stays_handled() -> None:
-    recorded = recording(HANDLED, lambda call: error("no") if call.step == "start" else 1)
-    assert recorded.run().finish.status == "completed"
-    again = recorded.rerun("after")
-    assert again.finish.status == "completed"
-    [reused] = again.of("step.reused")
-    assert (reused.status, reused.error) == ("FAILED", "no")
+    first_run = recording(HANDLED_STEPS, lambda call: error("no") if call.step == "start" else 1)
+    assert first_run.run().finish.status == "completed"
+    second_run = first_run.rerun("after")
+    assert second_run.finish.status == "completed"
+    [reuse_event] = second_run.of("step.reused")
+    assert (reuse_event.status, reuse_event.error) == ("FAILED", "no")
 
 
 def test_the_final_step_can_be_rerun_alone() -> None:
-    recorded = recording(CHAIN, lambda _: {"n": 1})
-    first = recorded.run()
-    again = recorded.rerun("end")
-    assert (messages_of_calls(again), again.finish.result) == ([], first.finish.result)
+    first_run = recording(CHAIN, lambda _: {"n": 1})
+    first = first_run.run()
+    second_run = first_run.rerun("end")
+    assert (messages_of_calls(second_run), second_run.finish.result) == ([], first.finish.result)
 
 
 def test_a_rerun_can_be_rerun() -> None:
-    recorded = recording(CHAIN, lambda _: {"n": 1})
-    first = recorded.run()
-    recorded.rerun("middle")
-    again = recorded.rerun("last")
-    assert messages_of_calls(again) == messages_of_calls(first)[2:]
+    first_run = recording(CHAIN, lambda _: {"n": 1})
+    first = first_run.run()
+    first_run.rerun("middle")
+    second_run = first_run.rerun("last")
+    assert messages_of_calls(second_run) == messages_of_calls(first)[2:]
 
 
 def test_a_run_that_was_stopping_is_refused() -> None:
@@ -261,19 +261,19 @@ def test_a_run_that_was_stopping_is_refused() -> None:
 
 
 def test_a_step_of_a_loop_over_steps_belongs_to_it() -> None:
-    recorded = recording(REGION, lambda call: call.step)
-    recorded.run()
-    assert [region_of(recorded.graph, step) for step in ("each", "inner", "done", "report")] == [
+    first_run = recording(REGION, lambda call: call.step)
+    first_run.run()
+    assert [region_of(first_run.graph, step) for step in ("each", "inner", "done", "report")] == [
         None,
         "each",
         None,
         None,
     ]
-    assert recorded.states.keys() == {"each", "done", "report", "end"}
-    assert len(messages_of_calls(recorded.rerun("done"))) == 1
-    again = recorded.rerun("report")
-    assert messages_of_calls(again) == [2]
-    assert again.finish.steps["inner"] == {
+    assert first_run.states.keys() == {"each", "done", "report", "end"}
+    assert len(messages_of_calls(first_run.rerun("done"))) == 1
+    second_run = first_run.rerun("report")
+    assert messages_of_calls(second_run) == [2]
+    assert second_run.finish.steps["inner"] == {
         "status": "completed",
         "reused": True,
         "attempts": 0,
@@ -291,11 +291,11 @@ def test_references_to_secrets_are_valid_in_the_rerun() -> None:
   - {step: last, tool: {kind: noop, message: "{{ ctx.token }} {{ ctx.text }}"}}
 """
     head = HEAD.replace("workflow:", "keychain: [{name: billing, kind: static, token: x}]\nworkflow:")
-    recorded = Recording(compile_or_raise(head + steps), lambda _: 1)
-    recorded.run()
-    machine = Machine(recorded.graph, execution_id=8, secrets_key="another")
+    first_run = Recording(compile_or_raise(head + steps), lambda _: 1)
+    first_run.run()
+    machine = Machine(first_run.graph, execution_id=8, secrets_key="another")
     driver = Driver(lambda _: 1)
-    driver.drive(machine, earlier=Earlier(7, "last", SECRETS_KEY, recorded.states["last"]))
+    driver.drive(machine, earlier=Earlier(7, "last", SECRETS_KEY, first_run.states["last"]))
     [call] = driver.calls
     [reference] = references_in(call.config["message"], "another")
     assert (reference.reference.name, reference.reference.path) == ("billing", ("token",))

@@ -23,9 +23,9 @@ def pipeline_of(run: Iteration) -> PipelineState:
 
 
 def test_a_changed_state_is_as_before() -> None:
-    changed, runs = state()
-    before = state_snapshot(changed)
-    checkpoint = Checkpoint(changed, runs)
+    state_, runs = state()
+    before = state_snapshot(state_)
+    checkpoint = Checkpoint(state_, runs)
     pipeline_of(runs["3"]).pending = "x"
     pipeline_of(runs["3"]).task.bound["name"] = 1
     del runs["4"]
@@ -35,23 +35,23 @@ def test_a_changed_state_is_as_before() -> None:
     mutable = runs.get_mutable("30")
     assert mutable is not None
     mutable.ctx["name"] = 1
-    changed.pending["a"].is_cancelled = True
-    changed.ready.append("3")
-    assert state_snapshot(changed) != before
+    state_.pending["a"].is_cancelled = True
+    state_.ready.append("3")
+    assert state_snapshot(state_) != before
     assert state_snapshot(checkpoint.state()) == before
     checkpoint.close()
     assert runs.get_mutable("nobody") is None
 
 
 def test_only_accessed_step_runs_are_copied() -> None:
-    changed, runs = state()
-    checkpoint = Checkpoint(changed, runs)
+    state_, runs = state()
+    checkpoint = Checkpoint(state_, runs)
     assert sum(run.index for run in runs.values()) == sum(range(COUNT))
     for _ in range(3):
         runs["3"].stop = "timeout"
     assert list(runs.originals or {}) == ["3"]
-    untouched = list(runs.values())[4]
-    assert checkpoint.state().runs["4"] is untouched
+    untouched_run = list(runs.values())[4]
+    assert checkpoint.state().runs["4"] is untouched_run
     checkpoint.close()
     assert runs["5"].index == 5
     assert runs.originals is None

@@ -139,9 +139,9 @@ def test_exclusive_takes_the_first_match_in_yaml_order() -> None:
     )
     run = run_text(text, lambda _call: None)
     assert steps_run(run) == ["start", "b", "end"]
-    [routed] = [event for event in run.of("next.evaluated") if event.node == "start"]
-    assert routed.meta["chosen"] == ["b"]
-    assert [arc["matched"] for arc in routed.meta["arcs"]] == [False, True]
+    [routing_event] = [event for event in run.of("next.evaluated") if event.node == "start"]
+    assert routing_event.meta["chosen"] == ["b"]
+    assert [arc["matched"] for arc in routing_event.meta["arcs"]] == [False, True]
 
 
 def test_an_undefined_name_in_a_predicate_does_not_match_and_is_reported() -> None:
@@ -199,10 +199,10 @@ def test_a_failure_goes_to_end_and_the_playbook_fails() -> None:
     started = run.of("step.started")[-1]
     assert started.meta["routed_to_end"] is True
     assert started.meta["original_failed_step"] == "bad"
-    ended = run.of("playbook.failed")[0]
-    assert ended.meta["evaluated_by_end_step"] is True
-    assert ended.meta["failed_steps_count"] == 1
-    assert ended.meta["total_steps"] == 3
+    failure_event = run.of("playbook.failed")[0]
+    assert failure_event.meta["evaluated_by_end_step"] is True
+    assert failure_event.meta["failed_steps_count"] == 1
+    assert failure_event.meta["total_steps"] == 3
 
 
 def test_an_arc_that_reads_the_failure_handles_it() -> None:

@@ -16,13 +16,13 @@ BODY = {"choices": [{"text": "hello"}], "meta": {"count": 3}, "a-b": 1}
 RESPONSE = {"status_code": 200, "headers": {}, "url": "", "elapsed": 0, "data": BODY}
 
 
-def asking(what: str, template: str) -> str:
+def asking(fields: str, template: str) -> str:
     """A step whose first task says ``what`` of its result, and whose second task and next step return what they see."""
     return playbook(
         f"""
   - step: start
     tool:
-      - {{name: ask, kind: http, url: "http://x", {what}}}
+      - {{name: ask, kind: http, url: "http://x", {fields}}}
       - {{name: see, kind: noop, message: "{template}"}}
     next: {{arcs: [{{step: after}}]}}
   - step: after
@@ -45,22 +45,22 @@ def answer(call: ToolCall) -> Any:
         ("$.status_code", 200),
     ],
 )
-@pytest.mark.parametrize("where", ["output", "spec.result"])
-def test_a_part_is_seen_under_its_name(where: str, path: str, expected: Any) -> None:
+@pytest.mark.parametrize("location", ["output", "spec.result"])
+def test_a_part_is_seen_under_its_name(location: str, path: str, expected: Any) -> None:
     output = f'{{select: [{{path: "{path}", as: part}}]}}'
-    what = f"output: {output}" if where == "output" else f"spec: {{result: {output}}}"
-    assert run_text(asking(what, "{{ ask.part }}"), answer).finish.result == {"message": expected}
-    assert run_text(asking(what, "{{ output.part }}"), answer).finish.result == {"message": expected}
+    fields = f"output: {output}" if location == "output" else f"spec: {{result: {output}}}"
+    assert run_text(asking(fields, "{{ ask.part }}"), answer).finish.result == {"message": expected}
+    assert run_text(asking(fields, "{{ output.part }}"), answer).finish.result == {"message": expected}
 
 
 def test_a_part_without_a_name_has_its_own() -> None:
-    what = "output: {output_select: [meta.count, choices]}"
-    assert run_text(asking(what, "{{ ask.count }}"), answer).finish.result == {"message": 3}
+    fields = "output: {output_select: [meta.count, choices]}"
+    assert run_text(asking(fields, "{{ ask.count }}"), answer).finish.result == {"message": 3}
 
 
 def test_a_missing_part_has_no_name() -> None:
-    what = 'output: {select: [{path: "$.nothing[3]", as: part}]}'
-    run = run_text(asking(what, "{{ ask.part | default('none') }}"), answer)
+    fields = 'output: {select: [{path: "$.nothing[3]", as: part}]}'
+    run = run_text(asking(fields, "{{ ask.part | default('none') }}"), answer)
     assert run.finish.result == {"message": "none"}
 
 

@@ -56,7 +56,7 @@ class Storing:
         return run_text(text.replace("{{ city }}", "{{ city | default('bern') }}"), self.activity)
 
     def rows(self, table: str) -> list[Any]:
-        return [sink["data"] for sink in self.activity.stored if sink["table"] == table]
+        return [sink["data"] for sink in self.activity.stored_configs if sink["table"] == table]
 
 
 @pytest.mark.parametrize(

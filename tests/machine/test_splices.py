@@ -64,7 +64,7 @@ def test_a_splice_is_one_expression(code: str, result: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "kept",
+    "code_part",
     [
         '"{{ workload.number }}"',
         "'''{{ workload.number }}'''",
@@ -74,8 +74,8 @@ def test_a_splice_is_one_expression(code: str, result: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("head", [V10, V1], ids=["v10", "v1"])
-def test_nothing_is_replaced_in_a_string_or_a_comment(kept: str, head: str) -> None:
-    assert code_of(f"b = {{{{ workload.yes }}}}\nresult = {kept}", head) == f"b = (True)\nresult = {kept}\n"
+def test_nothing_is_replaced_in_a_string_or_a_comment(code_part: str, head: str) -> None:
+    assert code_of(f"b = {{{{ workload.yes }}}}\nresult = {code_part}", head) == f"b = (True)\nresult = {code_part}\n"
 
 
 def test_lines_keep_their_numbers() -> None:

@@ -7,7 +7,7 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 
-from .driver import Answer, error, lost, ok, run_text
+from .driver import Answer, error, ok, run_text, worker_lost
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: counts}\nworkflow:\n"
 
@@ -44,13 +44,13 @@ def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up() -> None:
     spec: {end_loop: start}
     tool: {kind: python, code: "result = 1"}
 """
-    spent = {
+    counts_by_step = {
         mode: run_text(HEAD + inside.replace("MODE", mode), lambda _call: ok()).finish.steps
         for mode in ("sequential", "parallel")
     }
-    for mode in spent:
-        assert spent[mode]["each"]["duration_seconds"] <= spent[mode]["start"]["duration_seconds"]
-    one_after_the_other = spent["sequential"]
+    for mode in counts_by_step:
+        assert counts_by_step[mode]["each"]["duration_seconds"] <= counts_by_step[mode]["start"]["duration_seconds"]
+    one_after_the_other = counts_by_step["sequential"]
     both = one_after_the_other["each"]["duration_seconds"] + one_after_the_other["after"]["duration_seconds"]
     assert both <= one_after_the_other["start"]["duration_seconds"]
 
@@ -66,7 +66,7 @@ def test_retries_of_the_activity() -> None:
 
 
 def test_retries_that_the_machine_decides() -> None:
-    answers = iter([lost(), lost(), ok(), ok()])
+    answers = iter([worker_lost(), worker_lost(), ok(), ok()])
     assert counts(RETRYING, lambda _call: next(answers)) == {"attempts": 4, "retries": 2}
 
 
@@ -79,11 +79,11 @@ def test_iterations_of_a_loop() -> None:
 
 
 def test_counts_of_repeated_step_runs_are_added() -> None:
-    again = (
+    jump_rules = (
         LOOP
         + """    next: {arcs: [{step: start, when: "{{ not ctx.again }}", set: {ctx.again: true}}]}
 workload: {again: false}
 """
     )
     stats = {"total": 6, "success": 6, "failed": 0, "skipped": 0}
-    assert counts(again, lambda _call: ok()) == {"attempts": 6, "retries": 0, "iterations": stats}
+    assert counts(jump_rules, lambda _call: ok()) == {"attempts": 6, "retries": 0, "iterations": stats}

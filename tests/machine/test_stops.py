@@ -12,7 +12,7 @@ from noetl_compiler.language.defaults import CLEANUP_SECONDS
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
@@ -55,7 +55,7 @@ PAGES = """\
 """
 
 
-class Watched:
+class WatchedRun:
     """A machine whose commands are kept; every feed happens on a machine restored from JSON text."""
 
     def __init__(self, machine: Machine | LoopMachine) -> None:
@@ -65,10 +65,10 @@ class Watched:
 
     def feed(self, fact: Any, *args: Any, **kwargs: Any) -> list[Command]:
         self.now += 10
-        self.machine = _restored(self.machine)
-        made = self.machine.feed(fact(self.now, *args, **kwargs))
-        self.commands += made
-        return made
+        self.machine = _restore(self.machine)
+        commands = self.machine.feed(fact(self.now, *args, **kwargs))
+        self.commands += commands
+        return commands
 
     def calls(self) -> list[str]:
         return [command.call.id for command in self.commands if isinstance(command, CallTool)]
@@ -83,30 +83,30 @@ class Watched:
         return last
 
 
-def _restored(machine: Machine | LoopMachine) -> Any:
+def _restore(machine: Machine | LoopMachine) -> Any:
     state = json.loads(json.dumps(machine.snapshot()))
     if isinstance(machine, Machine):
         return Machine(machine.graph, execution_id=1, state=state)
     return LoopMachine(machine.input, state)
 
 
-def watched(workflow: str, head: str = "") -> Watched:
-    run = Watched(Machine(compile_or_raise(playbook(workflow, head)), execution_id=1))
+def start_watched(workflow: str, head: str = "") -> WatchedRun:
+    run = WatchedRun(Machine(compile_or_raise(playbook(workflow, head)), execution_id=1))
     run.feed(Started, {})
     return run
 
 
-def jumped() -> ToolReport:
+def report_jump() -> ToolReport:
     return ToolReport({"status": "ok", "result": 1}, rule=0)
 
 
 @pytest.mark.parametrize("workflow", [POLLS, PAGES, THREE], ids=["poll", "pages", "tasks"])
 @pytest.mark.parametrize("stop", [(CancelRequested, "enough"), (LimitReached, "too much")], ids=["cancel", "limit"])
 def test_a_call_that_ends_well_after_a_stop_is_the_last(workflow: str, stop: tuple[Any, str]) -> None:
-    run = watched(workflow + CLEANUP)
+    run = start_watched(workflow + CLEANUP)
     [call] = run.calls()
     assert run.feed(*stop)[0] == Cancel(call)
-    run.feed(ToolFinished, call, jumped() if workflow is not THREE else ok())
+    run.feed(ToolFinished, call, report_jump() if workflow is not THREE else ok())
     assert [id_ for id_ in run.calls() if not id_.startswith("end")] == [call]
     assert run.calls()[1:] == ["end#1:end_task:1"]
     run.feed(ToolFinished, "end#1:end_task:1", ok("cleaned"))
@@ -116,12 +116,12 @@ def test_a_call_that_ends_well_after_a_stop_is_the_last(workflow: str, stop: tup
 
 @pytest.mark.parametrize("workflow", [POLLS, PAGES], ids=["poll", "pages"])
 def test_a_playbook_timeout_ends_what_repeats_itself(workflow: str) -> None:
-    run = watched(workflow + CLEANUP, "executor: {spec: {timeout: 3s}}\n")
+    run = start_watched(workflow + CLEANUP, "executor: {spec: {timeout: 3s}}\n")
     for _ in range(5):
-        run.feed(ToolFinished, run.calls()[-1], jumped())
+        run.feed(ToolFinished, run.calls()[-1], report_jump())
     run.feed(TimerFired, "playbook:timeout")
     last = run.calls()[-1]
-    run.feed(ToolFinished, last, jumped())
+    run.feed(ToolFinished, last, report_jump())
     assert run.calls()[-1] == "end#1:end_task:1"
     run.feed(ToolFinished, "end#1:end_task:1", ok())
     assert run.finish().status == "failed"
@@ -129,7 +129,7 @@ def test_a_playbook_timeout_ends_what_repeats_itself(workflow: str) -> None:
 
 
 def test_a_step_timeout_ends_its_tasks_although_the_call_in_flight_ended_well() -> None:
-    run = watched(THREE)
+    run = start_watched(THREE)
     run.feed(TimerFired, "start#1:timeout")
     run.feed(ToolFinished, "start#1:a:1", ok())
     assert run.calls() == ["start#1:a:1"]
@@ -138,57 +138,57 @@ def test_a_step_timeout_ends_its_tasks_although_the_call_in_flight_ended_well() 
 
 
 def test_a_step_whose_last_call_ends_well_after_its_time_timed_out() -> None:
-    run = watched("  - step: start\n    spec: {timeout: 2}\n    tool: {kind: noop}\n")
+    run = start_watched("  - step: start\n    spec: {timeout: 2}\n    tool: {kind: noop}\n")
     run.feed(TimerFired, "start#1:timeout")
     run.feed(ToolFinished, "start#1:start_task:1", ok("late"))
     assert [failure.kind for failure in run.finish().failures.kept] == ["timeout"]
 
 
 def test_a_call_that_succeeds_during_a_cancel_completes_its_step() -> None:
-    run = watched("  - step: start\n    tool: {kind: noop}\n" + CLEANUP)
+    run = start_watched("  - step: start\n    tool: {kind: noop}\n" + CLEANUP)
     run.feed(CancelRequested, "enough")
     run.feed(ToolFinished, "start#1:start_task:1", ok("done"))
     assert run.ends() == [("start", "COMPLETED")]
 
 
 def test_a_delay_is_dropped_by_a_stop() -> None:
-    run = watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
-    made = run.feed(ToolFinished, run.calls()[0], jumped())
-    [timer] = [command for command in made if isinstance(command, StartTimer)]
-    made = run.feed(CancelRequested, "enough")
-    assert Cancel(timer.timer_id) in made
+    run = start_watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
+    commands = run.feed(ToolFinished, run.calls()[0], report_jump())
+    [timer] = [command for command in commands if isinstance(command, StartTimer)]
+    commands = run.feed(CancelRequested, "enough")
+    assert Cancel(timer.timer_id) in commands
     assert run.calls()[-1] == "end#1:end_task:1"
 
 
 def test_no_delay_begins_after_a_stop() -> None:
-    run = watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
+    run = start_watched(POLLS.replace("to: poll", "to: poll, delay: 60") + CLEANUP)
     run.feed(CancelRequested, "enough")
-    made = run.feed(ToolFinished, run.calls()[0], jumped())
-    assert [command.timer_id for command in made if isinstance(command, StartTimer)] == ["end#1:timeout"]
+    commands = run.feed(ToolFinished, run.calls()[0], report_jump())
+    assert [command.timer_id for command in commands if isinstance(command, StartTimer)] == ["end#1:timeout"]
     assert run.calls()[-1] == "end#1:end_task:1"
 
 
 def test_the_cleanup_has_a_time_of_its_own() -> None:
-    run = watched(POLLS + CLEANUP)
+    run = start_watched(POLLS + CLEANUP)
     run.feed(CancelRequested, "enough")
-    made = run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
-    assert [command.seconds for command in made if isinstance(command, StartTimer)] == [CLEANUP_SECONDS]
+    commands = run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
+    assert [command.seconds for command in commands if isinstance(command, StartTimer)] == [CLEANUP_SECONDS]
     assert Cancel("end#1:end_task:1") in run.feed(TimerFired, "end#1:timeout")
     run.feed(ToolFinished, "end#1:end_task:1", error("cancelled", "cancelled"), cancelled=True)
     assert run.finish().status == "cancelled"
 
 
 def test_an_end_step_that_runs_already_is_the_cleanup() -> None:
-    run = watched("  - step: start\n" + CLEANUP)
-    made = run.feed(CancelRequested, "enough")
-    assert [type(command) for command in made] == [StartTimer]
+    run = start_watched("  - step: start\n" + CLEANUP)
+    commands = run.feed(CancelRequested, "enough")
+    assert [type(command) for command in commands] == [StartTimer]
     run.feed(ToolFinished, "end#1:end_task:1", ok())
     assert run.finish().status == "cancelled"
     assert run.ends() == [("start", "COMPLETED"), ("end", "COMPLETED")]
 
 
 def test_a_second_request_skips_the_cleanup() -> None:
-    run = watched(POLLS + CLEANUP)
+    run = start_watched(POLLS + CLEANUP)
     run.feed(CancelRequested, "enough")
     run.feed(CancelRequested, "now")
     run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
@@ -197,7 +197,7 @@ def test_a_second_request_skips_the_cleanup() -> None:
 
 
 def test_a_second_request_ends_a_cleanup_that_runs() -> None:
-    run = watched("  - step: start\n" + CLEANUP)
+    run = start_watched("  - step: start\n" + CLEANUP)
     run.feed(CancelRequested, "enough")
     assert Cancel("end#1:end_task:1") in run.feed(CancelRequested, "now")
     run.feed(ToolFinished, "end#1:end_task:1", error("cancelled", "cancelled"), cancelled=True)
@@ -205,7 +205,7 @@ def test_a_second_request_ends_a_cleanup_that_runs() -> None:
 
 
 def test_the_first_request_after_another_stop_skips_nothing() -> None:
-    run = watched(POLLS + CLEANUP, "executor: {spec: {timeout: 3s}}\n")
+    run = start_watched(POLLS + CLEANUP, "executor: {spec: {timeout: 3s}}\n")
     run.feed(TimerFired, "playbook:timeout")
     run.feed(CancelRequested, "enough")
     run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
@@ -224,7 +224,7 @@ def test_fail_fast_cancels_the_other_branches_and_meets_the_end() -> None:
   - step: long
     tool: [{name: a, kind: noop}, {name: b, kind: noop}]
 """
-    run = watched(fan_out + CLEANUP, "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\n")
+    run = start_watched(fan_out + CLEANUP, "executor: {spec: {policy: {failure: {mode: fail_fast}}}}\n")
     run.feed(ToolFinished, "bad#1:bad_task:1", error())
     assert Cancel("long#1:a:1") in run.commands
     run.feed(ToolFinished, "long#1:a:1", ok())
@@ -241,15 +241,15 @@ LOOP = """\
 """
 
 
-def looped(extra: str = "") -> Watched:
-    run = watched(LOOP % extra)
+def start_loop(extra: str = "") -> WatchedRun:
+    run = start_watched(LOOP % extra)
     [command] = [command for command in run.commands if isinstance(command, RunChunk)]
-    loop = Watched(LoopMachine(command.input))
+    loop = WatchedRun(LoopMachine(command.input))
     loop.feed(Started)
     return loop
 
 
-def report_of(loop: Watched) -> ChunkReport:
+def report_of(loop: WatchedRun) -> ChunkReport:
     machine = loop.machine
     assert isinstance(machine, LoopMachine)
     assert machine.report is not None
@@ -257,7 +257,7 @@ def report_of(loop: Watched) -> ChunkReport:
 
 
 def test_fail_fast_stops_items_before_their_next_task() -> None:
-    loop = looped(", on_error: fail_fast")
+    loop = start_loop(", on_error: fail_fast")
     loop.feed(ToolFinished, "0:a:1", error())
     assert Cancel("1:a:1") in loop.commands
     loop.feed(ToolFinished, "1:a:1", ok())
@@ -266,7 +266,7 @@ def test_fail_fast_stops_items_before_their_next_task() -> None:
 
 
 def test_a_cancelled_loop_counts_no_interrupted_item_as_a_success() -> None:
-    loop = looped()
+    loop = start_loop()
     loop.feed(CancelRequested, "enough")
     loop.feed(ToolFinished, "0:a:1", ok())
     loop.feed(ToolFinished, "1:a:1", error("cancelled", "cancelled"), cancelled=True)
@@ -276,7 +276,7 @@ def test_a_cancelled_loop_counts_no_interrupted_item_as_a_success() -> None:
 
 
 def test_a_call_that_is_cancelled_from_outside_fails() -> None:
-    run = watched("  - step: start\n    tool: {kind: noop}\n" + CLEANUP)
+    run = start_watched("  - step: start\n    tool: {kind: noop}\n" + CLEANUP)
     run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
     run.feed(ToolFinished, "end#1:end_task:1", ok())
     assert run.finish().status == "failed"
@@ -284,7 +284,7 @@ def test_a_call_that_is_cancelled_from_outside_fails() -> None:
 
 
 def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
-    run = watched(LOOP % "" + "    next: {arcs: [{step: after}]}\n  - step: after\n    tool: {kind: noop}\n")
+    run = start_watched(LOOP % "" + "    next: {arcs: [{step: after}]}\n  - step: after\n    tool: {kind: noop}\n")
     stats = {"total": 3, "success": 1, "failed": 0, "skipped": 2}
     run.feed(ChunkFinished, "start/1", ChunkReport("cancelled", [1, None, None], stats))
     assert run.finish().status == "failed"
@@ -292,10 +292,10 @@ def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
 
 
 def test_a_stop_survives_continue_as_new() -> None:
-    run = watched(PAGES + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
+    run = start_watched(PAGES + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
     run.feed(HoldRequested)
     run.feed(CancelRequested, "enough")
-    run.feed(ToolFinished, run.calls()[0], jumped())
+    run.feed(ToolFinished, run.calls()[0], report_jump())
     assert run.calls() == ["start#1:fetch:1"]
     run.feed(Resumed)
     run.feed(Continued)
@@ -303,8 +303,8 @@ def test_a_stop_survives_continue_as_new() -> None:
 
 
 def test_timers_start_again_after_a_continue_as_new_for_what_is_left() -> None:
-    run = watched(POLLS.replace("to: poll", "to: poll, delay: 60"), "executor: {spec: {timeout: 1h}}\n")
-    run.feed(ToolFinished, run.calls()[0], jumped())
+    run = start_watched(POLLS.replace("to: poll", "to: poll, delay: 60"), "executor: {spec: {timeout: 1h}}\n")
+    run.feed(ToolFinished, run.calls()[0], report_jump())
     assert run.machine.is_idle
     timers = {command.timer_id: command.seconds for command in run.feed(Resumed) if isinstance(command, StartTimer)}
     assert timers["playbook:timeout"] == pytest.approx(3600 - 0.02)
@@ -312,7 +312,7 @@ def test_timers_start_again_after_a_continue_as_new_for_what_is_left() -> None:
 
 
 def test_a_pipeline_whose_last_call_ends_while_the_machine_holds_has_ended() -> None:
-    run = watched("  - step: start\n    tool: {kind: noop}\n")
+    run = start_watched("  - step: start\n    tool: {kind: noop}\n")
     run.feed(HoldRequested)
     run.feed(ToolFinished, run.calls()[0], ok())
     assert not run.machine.state.runs

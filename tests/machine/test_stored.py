@@ -12,7 +12,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, LoadValue, RunChunk, StoreValues
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     ChunkReport,
@@ -53,7 +53,7 @@ LOOP = """
 """
 
 
-class Watched:
+class WatchedRun:
     """A playbook's machine with a payload store, restored from its snapshot before every fact."""
 
     def __init__(self, workflow: str, head: str = "", limit: int = STORED_BYTES, **payload: Any) -> None:
@@ -64,12 +64,12 @@ class Watched:
         self.commands: list[Command] = []
         self.feed(Started, {"name": "many", **payload})
 
-    def feed(self, fact: Any, *given: Any, **more: Any) -> list[Command]:
+    def feed(self, fact: Any, *arguments: Any, **more: Any) -> list[Command]:
         self.now += 10
         if fact is not Started:
             graph, state = self.machine.graph, self.machine.snapshot()
             self.machine = Machine(graph, execution_id=1, state=state, limit=self.limit)
-        commands = self.machine.feed(fact(self.now, *given, **more))
+        commands = self.machine.feed(fact(self.now, *arguments, **more))
         self.commands += commands
         return commands
 
@@ -91,9 +91,9 @@ def loads(commands: list[Command]) -> list[str]:
     return [command.id for command in commands if isinstance(command, LoadValue)]
 
 
-def waiting(template: str) -> tuple[Watched, str]:
+def waiting(template: str) -> tuple[WatchedRun, str]:
     """A run whose second step needs a stored result, and the id of the load for which it waits."""
-    run = Watched(TWO_CALLS % template)
+    run = WatchedRun(TWO_CALLS % template)
     commands = run.feed(ToolFinished, "start#1:start_task:1", stored_result())
     [load] = loads(commands)
     assert commands[-1] == LoadValue(load, LARGE)
@@ -102,7 +102,7 @@ def waiting(template: str) -> tuple[Watched, str]:
 
 
 def test_an_unread_result_is_never_loaded() -> None:
-    run = Watched(TWO_CALLS % "no result")
+    run = WatchedRun(TWO_CALLS % "no result")
     assert not loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
     assert run.call("after") is not None
     assert not loads(run.feed(ToolFinished, "after#1:after_task:1", ok(1)))
@@ -139,19 +139,19 @@ def test_facts_do_not_wait_for_a_deferred_fact() -> None:
   - step: right
     tool: {kind: noop}
 """
-    run = Watched(fork)
+    run = WatchedRun(fork)
     run.feed(ToolFinished, "start#1:start_task:1", ok())
     commands = run.feed(ToolFinished, "left#1:left_task:1", stored_result())
     [load] = loads(commands)
     assert commands == [LoadValue(load, LARGE)]
     run.feed(ToolFinished, "right#1:right_task:1", ok())
     run.feed(ValueLoaded, load, [1, 2])
-    ended = [
+    end_events = [
         command.event.node
         for command in run.commands
         if isinstance(command, Emit) and command.event.type == "step.done"
     ]
-    assert ended == ["start", "right", "left", "end"]
+    assert end_events == ["start", "right", "left", "end"]
     assert run.machine.state.deferred == []
     assert run.machine.state.ctx["n"] == 2
 
@@ -165,16 +165,16 @@ def test_a_missing_value_fails_the_template_that_reads_it() -> None:
 
 
 def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
-    run = Watched(TWO_CALLS % "{{ start | length }}")
-    stored = StoredRef((Part("huge"),), STORED_BYTES + 1, is_one=True)
-    run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
+    run = WatchedRun(TWO_CALLS % "{{ start | length }}")
+    reference = StoredRef((Part("huge"),), STORED_BYTES + 1, is_one=True)
+    run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=reference))
     assert run.finish().status == "failed"
     assert f"a stored value of {STORED_BYTES + 1:,} bytes is too large to read" in run.finish().failures.kept[0].message
 
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])
 def test_a_stop_does_not_wait_for_a_value(stop: str) -> None:
-    run = Watched(TWO_CALLS % "{{ start | length }}", "executor: {spec: {timeout: 1h}}\n")
+    run = WatchedRun(TWO_CALLS % "{{ start | length }}", "executor: {spec: {timeout: 1h}}\n")
     [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
     commands = run.feed(CancelRequested) if stop == "cancel" else run.feed(TimerFired, "playbook:timeout")
     assert Cancel(load) in commands
@@ -192,9 +192,9 @@ def test_a_machine_that_is_restored_while_it_loads_asks_again() -> None:
 
 @pytest.mark.parametrize("too_large", [False, True])
 def test_a_result_of_the_run_that_cannot_be_read_fails_it(too_large: bool) -> None:
-    run = Watched("  - step: start\n    tool: {kind: noop}\n")
-    stored = StoredRef((Part("a"),), STORED_BYTES + 1 if too_large else 100_000, is_one=True)
-    commands = run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=stored))
+    run = WatchedRun("  - step: start\n    tool: {kind: noop}\n")
+    reference = StoredRef((Part("a"),), STORED_BYTES + 1 if too_large else 100_000, is_one=True)
+    commands = run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=reference))
     if not too_large:
         run.feed(ValueLoaded, loads(commands)[0], error="it is gone")
     assert (run.finish().status, run.finish().result) == ("failed", None)
@@ -202,7 +202,7 @@ def test_a_result_of_the_run_that_cannot_be_read_fails_it(too_large: bool) -> No
 
 
 def test_a_run_that_was_stopped_loads_no_result() -> None:
-    run = Watched(TWO_CALLS % "no result")
+    run = WatchedRun(TWO_CALLS % "no result")
     run.feed(ToolFinished, "start#1:start_task:1", stored_result())
     run.feed(CancelRequested)
     run.feed(ToolFinished, "after#1:after_task:1", stored_result())
@@ -211,7 +211,7 @@ def test_a_run_that_was_stopped_loads_no_result() -> None:
 
 
 def test_a_stop_does_not_wait_for_facts_that_wait_for_a_value() -> None:
-    run = Watched("  - step: start\n    tool: {kind: noop}\n    set: {ctx.n: '{{ start | length }}'}\n")
+    run = WatchedRun("  - step: start\n    tool: {kind: noop}\n    set: {ctx.n: '{{ start | length }}'}\n")
     [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
     commands = run.feed(CancelRequested)
     assert Cancel(load) in commands
@@ -220,7 +220,7 @@ def test_a_stop_does_not_wait_for_facts_that_wait_for_a_value() -> None:
 
 
 def test_a_value_that_comes_after_its_load_was_cancelled_is_dropped() -> None:
-    run = Watched("  - step: start\n    tool: {kind: noop}\n    set: {ctx.n: '{{ start | length }}'}\n" + CLEANUP)
+    run = WatchedRun("  - step: start\n    tool: {kind: noop}\n    set: {ctx.n: '{{ start | length }}'}\n" + CLEANUP)
     [load] = loads(run.feed(ToolFinished, "start#1:start_task:1", stored_result()))
     run.feed(CancelRequested)
     assert run.feed(ValueLoaded, load, [1]) == []
@@ -228,14 +228,14 @@ def test_a_value_that_comes_after_its_load_was_cancelled_is_dropped() -> None:
 
 
 def test_a_value_and_the_list_of_it_alone_are_two_values() -> None:
-    single, listed = StoredRef((Part("k"),), is_one=True), StoredRef((Part("k"),))
-    assert load_id(single) != load_id(listed)
+    single_reference, list_reference = StoredRef((Part("k"),), is_one=True), StoredRef((Part("k"),))
+    assert load_id(single_reference) != load_id(list_reference)
 
 
-@pytest.mark.parametrize("forged", [{"parts": [{"key": "f" * 64}], "is_one": True}, 7])
-def test_an_outcome_names_no_reference_by_itself(forged: Any) -> None:
-    run = Watched(TWO_CALLS % "{{ start }}")
-    run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok", "result": 1, "stored": forged}))
+@pytest.mark.parametrize("forged_value", [{"parts": [{"key": "f" * 64}], "is_one": True}, 7])
+def test_an_outcome_names_no_reference_by_itself(forged_value: Any) -> None:
+    run = WatchedRun(TWO_CALLS % "{{ start }}")
+    run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok", "result": 1, "stored": forged_value}))
     call = run.call("after")
     assert call is not None
     assert call.call.config == {"message": 1}
@@ -261,11 +261,11 @@ READS = [
 @pytest.mark.parametrize("template", READS)
 def test_a_stored_result_is_read_as_one_that_is_not(template: str) -> None:
     value = {"rows": [1, 2, 3]}
-    here, stored = Watched(TWO_CALLS % template), Watched(TWO_CALLS % template)
-    here.feed(ToolFinished, "start#1:start_task:1", ok(value))
-    commands = stored.feed(ToolFinished, "start#1:start_task:1", stored_result())
-    stored.feed(ValueLoaded, loads(commands)[0], value)
-    case, other = here.call("after"), stored.call("after")
+    in_memory, in_store = WatchedRun(TWO_CALLS % template), WatchedRun(TWO_CALLS % template)
+    in_memory.feed(ToolFinished, "start#1:start_task:1", ok(value))
+    commands = in_store.feed(ToolFinished, "start#1:start_task:1", stored_result())
+    in_store.feed(ValueLoaded, loads(commands)[0], value)
+    case, other = in_memory.call("after"), in_store.call("after")
     assert case is not None
     assert other is not None
     assert case.call.config == other.call.config
@@ -282,7 +282,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state() -> None:
-    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    run = WatchedRun(LOOP % "done", "workload: {name: x}\n")
     [keep] = [command for command in run.commands if isinstance(command, StoreValues)]
     assert keep.values == ([0, 1, 2, 3], [4, 5, 6, 7], {"workload": {"name": "many"}})
     assert not any(isinstance(command, RunChunk) for command in run.commands)
@@ -299,24 +299,24 @@ def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state(
 
 @pytest.mark.usefixtures("small_chunks")
 def test_items_that_a_chunk_returned_are_the_last_of_its_part() -> None:
-    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    run = WatchedRun(LOOP % "done", "workload: {name: x}\n")
     run.feed(ValuesStored, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
     commands = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, rest=3, clock=EPOCH_MS))
-    [again] = [command.input for command in commands if isinstance(command, RunChunk)]
-    assert (again.first, again.kept_items) == (1, Part("a", 1, 3))
+    [chunk_input] = [command.input for command in commands if isinstance(command, RunChunk)]
+    assert (chunk_input.first, chunk_input.kept_items) == (1, Part("a", 1, 3))
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_nothing_is_stored_where_there_is_no_store() -> None:
-    run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
+    run = WatchedRun(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
     assert not any(isinstance(command, StoreValues) for command in run.commands)
     assert any(isinstance(command, RunChunk) for command in run.commands)
 
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
-    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    run = WatchedRun(LOOP % "done", "workload: {name: x}\n")
     assert Cancel("start/1:items") in run.feed(CancelRequested)
     assert not any(isinstance(command, RunChunk) for command in run.commands)
     assert run.finish().status == "cancelled"
@@ -328,12 +328,12 @@ def test_a_stop_while_the_items_are_stored_begins_no_chunk() -> None:
     [("{{ start.stats.success }}", False), ("{{ start.results | sum }}", True), ("{{ start }}", True)],
 )
 def test_the_counts_of_a_loop_are_read_without_its_results(template: str, is_loaded: bool) -> None:
-    run = Watched(LOOP % template, "workload: {name: x}\n")
+    run = WatchedRun(LOOP % template, "workload: {name: x}\n")
     run.feed(ValuesStored, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 4, "success": 4, "failed": 0, "skipped": 0}
     for id_, key in (("start/1", "c"), ("start/1/4", "d")):
-        stored = StoredRef((Part(key, 0, 4),), 9)
-        run.feed(ChunkFinished, id_, ChunkReport("ok", [], stats, stored=stored, clock=EPOCH_MS))
+        reference = StoredRef((Part(key, 0, 4),), 9)
+        run.feed(ChunkFinished, id_, ChunkReport("ok", [], stats, stored=reference, clock=EPOCH_MS))
     commands = [command for command in run.commands if isinstance(command, LoadValue)]
     assert bool(commands) is is_loaded
     if commands:
@@ -344,9 +344,9 @@ def test_the_counts_of_a_loop_are_read_without_its_results(template: str, is_loa
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_chunk_stores_its_results_before_it_ends() -> None:
-    run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
-    given = next(command.input for command in run.commands if isinstance(command, RunChunk))
-    machine = LoopMachine(given, limit=STORED_BYTES)
+    run = WatchedRun(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
+    chunk_input = next(command.input for command in run.commands if isinstance(command, RunChunk))
+    machine = LoopMachine(chunk_input, limit=STORED_BYTES)
     calls = [command.call for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
     commands: list[Command] = []
     for place, call in enumerate(calls):
@@ -382,7 +382,7 @@ def test_results_of_all_chunks_are_reported_in_the_order_of_the_items() -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_a_loop_whose_items_cannot_be_stored_keeps_them() -> None:
-    run = Watched(LOOP % "done", "workload: {name: x}\n")
+    run = WatchedRun(LOOP % "done", "workload: {name: x}\n")
     run.feed(ValuesStored, "start/1:items", error="values cannot be stored")
     inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
     assert [input_.items for input_ in inputs] == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -390,7 +390,7 @@ def test_a_loop_whose_items_cannot_be_stored_keeps_them() -> None:
 
 def chunk_with_results() -> LoopMachine:
     """One whose calls have ended, and whose results are to be stored."""
-    run = Watched(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
+    run = WatchedRun(LOOP % "done", "workload: {name: x}\n", limit=INLINE_BYTES)
     machine = LoopMachine(
         next(command.input for command in run.commands if isinstance(command, RunChunk)), limit=STORED_BYTES
     )

@@ -12,7 +12,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import CallTool, Command, FrameLimits, LoadValue, RunChunk, StoreValues
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
     Continued,
@@ -51,15 +51,15 @@ class Run:
         self.graph = compile_or_raise(playbook(LOOP.format(collection=collection, options=options, read=read)))
         self.now = EPOCH_MS
         self.machine = Machine(self.graph, execution_id=1, limit=STORED_BYTES)
-        kept = {"/items": PAGES, "/deep/items": PAGES}
-        begun = Started(self.now, {"items": None, "deep": {"items": None, "n": 1}, **payload}, kept=kept)
-        self.commands = self.machine.feed(begun)
+        references = {"/items": PAGES, "/deep/items": PAGES}
+        start = Started(self.now, {"items": None, "deep": {"items": None, "n": 1}, **payload}, kept=references)
+        self.commands = self.machine.feed(start)
 
-    def feed(self, fact: Any, *given: Any) -> list[Command]:
+    def feed(self, fact: Any, *arguments: Any) -> list[Command]:
         self.now += 10
         state = self.machine.snapshot()
         self.machine = Machine(self.graph, execution_id=1, state=state, limit=STORED_BYTES)
-        self.commands = self.machine.feed(fact(self.now, *given))
+        self.commands = self.machine.feed(fact(self.now, *arguments))
         return self.commands
 
     @property
@@ -70,8 +70,8 @@ class Run:
     def end_chunk(self, size: int, key: str, number: int) -> None:
         [first, *_] = [id_ for id_, pending in self.machine.state.pending.items() if pending.kind == "chunk"]
         stats = {"total": size, "success": size, "failed": 0, "skipped": 0}
-        stored = StoredRef((Part(key, 0, size),), 50)
-        self.feed(ChunkFinished, first, ChunkReport("ok", [], stats, clock=self.now + number, stored=stored))
+        reference = StoredRef((Part(key, 0, size),), 50)
+        self.feed(ChunkFinished, first, ChunkReport("ok", [], stats, clock=self.now + number, stored=reference))
 
 
 def loads(commands: list[Command]) -> list[LoadValue]:
@@ -129,14 +129,14 @@ def test_a_mapping_that_is_read_whole_has_the_list_in_it() -> None:
     run = Run("workload.items", read="workload.deep")
     [load] = loads(run.commands)
     run.feed(ValueLoaded, load.id, list(range(12)))
-    inputs = [one.input for one in run.commands if isinstance(one, RunChunk)]
+    inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
     assert [one.scope["workload"]["deep"] for one in inputs] == [{"items": list(range(12)), "n": 1}] * 2
 
 
 def test_values_beside_the_list_are_read_without_loading_it() -> None:
     run = Run("workload.deep.items", read="workload.deep.n")
     assert loads(run.commands) == []
-    assert [one.input.scope["workload"] for one in run.commands if isinstance(one, RunChunk)] == [
+    assert [command.input.scope["workload"] for command in run.commands if isinstance(command, RunChunk)] == [
         {"deep": {"n": 1}}
     ] * 2
 
@@ -178,17 +178,17 @@ def test_the_first_call_waits_for_no_list_that_it_does_not_read() -> None:
     "frame", [None, FrameLimits(max_rows=7, max_seconds=60, max_bytes=1_000_000, row_concurrency=3)]
 )
 def test_ranges_are_within_parts_and_cover_the_list(frame: FrameLimits | None) -> None:
-    drawn = random.Random(0)
+    rng = random.Random(0)
     for _ in range(300):
-        counts = [drawn.randint(1, 30) for _ in range(drawn.randint(1, 6))]
-        starts = [drawn.randint(0, 5) for _ in counts]
+        counts = [rng.randint(1, 30) for _ in range(rng.randint(1, 6))]
+        starts = [rng.randint(0, 5) for _ in counts]
         parts = tuple(Part(f"k{n}", start, count) for n, (start, count) in enumerate(zip(starts, counts, strict=True)))
-        total, size = sum(counts), drawn.randint(1, 2_000)
-        most = drawn.randint(1, 2_000)
-        chunks = cut_stored(StoredRef(parts, size), drawn.randint(1, 9), most, frame)
+        total, size = sum(counts), rng.randint(1, 2_000)
+        limit = rng.randint(1, 2_000)
+        chunks = cut_stored(StoredRef(parts, size), rng.randint(1, 9), limit, frame)
         assert list(chunks) == sorted(chunks)
         items = [(part.key, place) for part in parts for place in range(part.start, part.start + part.count)]
         ranges = [(part.key, place) for part in chunks.values() for place in range(part.start, part.start + part.count)]
         assert ranges == items
         assert list(chunks) == [sum(part.count for part in list(chunks.values())[:n]) for n in range(len(chunks))]
-        assert max(part.count for part in chunks.values()) <= max(1, most * total // size)
+        assert max(part.count for part in chunks.values()) <= max(1, limit * total // size)

@@ -35,11 +35,11 @@ def run(more: str, answer: Callable[[ToolCall], Any]) -> Run:
 
 
 def test_a_call_names_the_playbook_and_its_input() -> None:
-    finished = run("", lambda _call: ok({"temperature": 3}))
-    [call] = finished.calls
+    finished_run = run("", lambda _call: ok({"temperature": 3}))
+    [call] = finished_run.calls
     assert (call.kind, call.config, call.input) == ("playbook", {"path": "child", "version": 2}, {"city": "Oslo"})
-    assert finished.finish.result == {"temperature": 3}
-    assert [type_ for type_ in finished.types() if type_.startswith("task.")] == ["task.started", "task.done"]
+    assert finished_run.finish.result == {"temperature": 3}
+    assert [type_ for type_ in finished_run.types() if type_.startswith("task.")] == ["task.started", "task.done"]
 
 
 RULES = """\
@@ -55,33 +55,33 @@ RULES = """\
 
 @pytest.mark.parametrize(("failures", "status"), [(0, "completed"), (2, "completed"), (3, "failed")])
 def test_the_machine_evaluates_rules_after_a_success_too(failures: int, status: str) -> None:
-    seen: list[str] = []
+    paths: list[str] = []
 
     def answer(call: ToolCall) -> ToolReport:
-        seen.append(call.id)
-        return error("storm", "http") if len(seen) <= failures else ok({"temperature": 3})
+        paths.append(call.id)
+        return error("storm", "http") if len(paths) <= failures else ok({"temperature": 3})
 
-    finished = run(RULES, answer)
-    assert finished.finish.status == status
-    assert len(seen) == len(set(seen)) == min(failures + 1, 3), "each attempt is a call with an id of its own"
-    assert finished.delays == [2.0, 4.0][:failures]
-    decided = finished.of("policy.task.evaluated")
+    finished_run = run(RULES, answer)
+    assert finished_run.finish.status == status
+    assert len(paths) == len(set(paths)) == min(failures + 1, 3), "each attempt is a call with an id of its own"
+    assert finished_run.delays == [2.0, 4.0][:failures]
+    decision_events = finished_run.of("policy.task.evaluated")
     last = "fail" if status == "failed" else "continue"
-    assert [event.meta["do"] for event in decided] == [*["retry"] * min(failures, 2), last]
+    assert [event.meta["do"] for event in decision_events] == [*["retry"] * min(failures, 2), last]
 
 
 def test_a_rule_sees_which_attempt_it_was() -> None:
     answers = iter([error("storm", "http"), ok({"temperature": 3})])
     more = RULES + "  - step: end\n    tool: {kind: noop, message: '{{ ctx.attempt }} {{ ctx.warm }}'}\n"
-    finished = run(more, lambda call: ok(call.config["message"]) if call.kind == "noop" else next(answers))
-    assert finished.finish.result == "2 True"
+    finished_run = run(more, lambda call: ok(call.config["message"]) if call.kind == "noop" else next(answers))
+    assert finished_run.finish.result == "2 True"
 
 
 def test_its_sinks_are_performed_by_a_call_of_their_own() -> None:
     """No activity has the result of the child."""
     sink = "      sink: {tool: {kind: postgres, auth: pg, table: t, data: {t: '{{ output.data.temperature }}'}}}\n"
-    finished = run(sink, lambda call: ok(None) if call.store else ok({"temperature": 3}))
-    call, store = finished.calls
+    finished_run = run(sink, lambda call: ok(None) if call.store else ok({"temperature": 3}))
+    call, store = finished_run.calls
     assert (call.kind, call.sinks) == ("playbook", ())
     assert (store.kind, len(store.sinks), store.store) == (
         "postgres",

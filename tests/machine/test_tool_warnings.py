@@ -9,7 +9,7 @@ from noetl_temporal.machine.call import RuleFailure, ToolReport
 from .driver import Run, error, ok, run_text
 from .playbooks import playbook
 
-TOLD = "a number of the result is NaN or infinite"
+WARNING = "a number of the result is NaN or infinite"
 STEP = """
   - step: start
     tool: [{name: read, kind: noop}]
@@ -21,27 +21,31 @@ LOOP = """
 """
 
 
-def warned(text: str, answer: Any) -> list[str | None]:
+def warnings_of(text: str, answer: Any) -> list[str | None]:
     return [event.error for event in run_text(playbook(text), lambda _call: answer).of("warning")]
 
 
 def test_it_is_reported_at_the_task() -> None:
-    run: Run = run_text(playbook(STEP), lambda _call: ok({"n": None}, meta={"warning": TOLD}))
+    run: Run = run_text(playbook(STEP), lambda _call: ok({"n": None}, meta={"warning": WARNING}))
     [warning] = run.of("warning")
-    assert (warning.error, warning.node, warning.meta["source"]["line"]) == (f"read: {TOLD}", "start", 7)
+    assert (warning.error, warning.node, warning.meta["source"]["line"]) == (f"read: {WARNING}", "start", 7)
     assert run.finish.status == "completed"
 
 
 def test_a_loop_reports_it_once() -> None:
-    assert warned(LOOP, ok({"n": None}, meta={"warning": TOLD})) == [f"read: {TOLD}"]
+    assert warnings_of(LOOP, ok({"n": None}, meta={"warning": WARNING})) == [f"read: {WARNING}"]
 
 
 def test_a_call_that_fails_reports_it_too() -> None:
-    assert warned(STEP, error(meta={"warning": TOLD})) == [f"read: {TOLD}"]
-    failed = ToolReport({"status": "ok", "result": 1, "meta": {"warning": TOLD}}, failed=RuleFailure("no number"))
-    assert warned(STEP, failed) == [f"read: {TOLD}"]
+    assert warnings_of(STEP, error(meta={"warning": WARNING})) == [f"read: {WARNING}"]
+    failed = ToolReport({"status": "ok", "result": 1, "meta": {"warning": WARNING}}, failed=RuleFailure("no number"))
+    assert warnings_of(STEP, failed) == [f"read: {WARNING}"]
 
 
 def test_other_meta_is_not_a_warning() -> None:
-    assert warned(STEP, ok(1)) == warned(STEP, ok(1, meta={"stdout": "x"})) == warned(STEP, ok(1, meta={"warning": 1}))
-    assert warned(STEP, ok(1)) == []
+    assert (
+        warnings_of(STEP, ok(1))
+        == warnings_of(STEP, ok(1, meta={"stdout": "x"}))
+        == warnings_of(STEP, ok(1, meta={"warning": 1}))
+    )
+    assert warnings_of(STEP, ok(1)) == []

@@ -10,7 +10,7 @@ from .activity import Activity
 from .driver import Run, error, run_text
 from .playbooks import playbook, step
 
-ROUTED = """
+ROUTED_STEPS = """
   - step: start
     tool: {kind: noop}
     next: {arcs: [{step: a, when: "{{ WHEN }}"}]}
@@ -21,13 +21,13 @@ def warnings(run: Run) -> list[str]:
     return [event.error or "" for event in run.of("warning")]
 
 
-def routed(when: str, answer: Any = None) -> Run:
+def run_with_route(when: str, answer: Any = None) -> Run:
     result = {"count": 5} if answer is None else answer
-    return run_text(playbook(ROUTED.replace("WHEN", when) + step("a")), lambda _call: result)
+    return run_text(playbook(ROUTED_STEPS.replace("WHEN", when) + step("a")), lambda _call: result)
 
 
 def test_a_typo_in_a_route_is_reported_at_its_place() -> None:
-    run = routed("start.cuont == 5")
+    run = run_with_route("start.cuont == 5")
     [warning] = run.of("warning")
     message = '"start.cuont" is undefined, so this condition did not match: did you mean "count"?'
     assert (warning.error, warning.node) == (message, "start")
@@ -39,11 +39,11 @@ def test_a_typo_in_a_route_is_reported_at_its_place() -> None:
     ["start.count == 6", "start.cuont is defined", "start.cuont | default(0) == 5", "error.kind == 'http'"],
 )
 def test_a_condition_may_test_whether_a_value_exists(when: str) -> None:
-    assert warnings(routed(when)) == []
+    assert warnings(run_with_route(when)) == []
 
 
 def test_a_part_that_an_outcome_lacks_is_not_reported() -> None:
-    assert warnings(routed("output.http.status >= 500 or output.error.status > 400")) == []
+    assert warnings(run_with_route("output.http.status >= 500 or output.error.status > 400")) == []
 
 
 def test_a_typo_is_reported_beside_a_route_that_raises() -> None:
@@ -57,7 +57,7 @@ def test_a_typo_is_reported_beside_a_route_that_raises() -> None:
 
 
 def test_after_a_failure_names_are_missing_on_purpose() -> None:
-    assert warnings(routed("start.count == 5", error())) == []
+    assert warnings(run_with_route("start.count == 5", error())) == []
 
 
 @pytest.mark.parametrize(("other", "expected"), [("response.x == 1", 0), ("response.x == 2", 1)])
@@ -104,18 +104,18 @@ LOOP = """
 """
 
 
-def looped(items: str) -> Run:
+def run_loop(items: str) -> Run:
     head = f"workload:\n  items: {items}\n"
     return run_text(playbook(LOOP, head), Activity(lambda _call: {"more": True}))
 
 
 def test_items_left_out_of_a_loop_are_counted_in_one_warning() -> None:
-    messages = warnings(looped("[{hto: true}, {hto: true}, {hot: false}]"))
+    messages = warnings(run_loop("[{hto: true}, {hto: true}, {hot: false}]"))
     assert messages == ['"item.hot" is undefined for 2 of 3 items, so they were left out: did you mean "hto"?']
 
 
 def test_a_rule_is_reported_once_in_a_loop_however_many_items_it_has() -> None:
-    run = looped(str([{"hot": True}] * 900).replace("'", '"').replace("True", "true"))
+    run = run_loop(str([{"hot": True}] * 900).replace("'", '"').replace("True", "true"))
     message = '"output.moer" is undefined, so this condition did not match'
     assert warnings(run) == [message]
     assert len(run.calls) == 900

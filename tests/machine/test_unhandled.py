@@ -11,14 +11,14 @@ from .playbooks import playbook
 NEXT_PAGE = "{when: '{{ output.result.data.next }}', then: {do: jump, to: fetch}}"
 ELSE_BREAK = "{else: {then: {do: break}}}"
 ERROR = "{when: \"{{ output.status == 'error' }}\", then: {do: continue}}"
-TOLD = "fetch failed (HTTP 503); the rule at line {} ended it without handling the error"
+MESSAGE = "fetch failed (HTTP 503); the rule at line {} ended it without handling the error"
 
 
 def run_with(*rules: str, loop: str = "") -> Run:
-    listed = "".join(f"              - {rule}\n" for rule in rules)
+    rule_lines = "".join(f"              - {rule}\n" for rule in rules)
     text = (
         f"  - step: start\n{loop}    tool:\n      - name: fetch\n        kind: noop\n"
-        f"        spec:\n          policy:\n            rules:\n{listed}"
+        f"        spec:\n          policy:\n            rules:\n{rule_lines}"
     )
     return run_text(playbook(text), Activity(lambda _call: error("HTTP 503")))
 
@@ -41,7 +41,7 @@ def line_of(run: Run) -> int:
 def test_a_rule_that_ends_a_failed_call_by_chance_is_reported(rules: tuple[str, ...]) -> None:
     run = run_with(*rules)
     assert run.finish.status == "completed"
-    assert [event.error for event in run.of("warning")] == [TOLD.format(line_of(run))]
+    assert [event.error for event in run.of("warning")] == [MESSAGE.format(line_of(run))]
     assert run.of("warning")[0].node == "start"
 
 
@@ -60,4 +60,4 @@ def test_a_rule_that_reads_errors_is_not_reported(rules: tuple[str, ...]) -> Non
 
 def test_a_loop_is_reported_once() -> None:
     run = run_with(ELSE_BREAK, loop="    loop: {in: [1, 2, 3], iterator: one}\n")
-    assert [event.error for event in run.of("warning")] == [TOLD.format(line_of(run))]
+    assert [event.error for event in run.of("warning")] == [MESSAGE.format(line_of(run))]

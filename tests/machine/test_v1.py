@@ -16,11 +16,11 @@ HEAD = "apiVersion: noetl.io/v1\nkind: Playbook\nname: x\npath: x\nworkload: {nu
 WORKBOOK = "workbook:\n  - {name: price_of, type: python, code: ''}\n"
 
 
-def echoed(call: ToolCall) -> Any:
+def echo(call: ToolCall) -> Any:
     return call.config.get("result", {"input": call.input})
 
 
-def result_of(workflow: str, answer: Any = echoed) -> Any:
+def result_of(workflow: str, answer: Any = echo) -> Any:
     run = run_text(HEAD + "workflow:\n" + workflow + WORKBOOK, answer)
     assert run.finish.status == "completed", run.finish
     return run.finish.result
@@ -82,7 +82,7 @@ workflow:
     next: second
   - {{step: second, type: noop, {second}}}
 """,
-        echoed,
+        echo,
     )
     assert (run.finish.status, run.finish.result) == ("completed", result), run.finish
     assert not run.of("warning")
@@ -143,7 +143,7 @@ workflow:
   - {step: chosen, type: noop}
   - {step: other, type: noop}
 """,
-        echoed,
+        echo,
     )
     assert [event.node for event in run.of("step.started")] == ["start", "start/then_1", "chosen", "always", "end"]
 
@@ -180,10 +180,10 @@ def test_a_loop_gives_its_results_under_every_name(template: str, expected: Any)
 
 def test_a_save_beside_an_iterator_stores_all_results_once() -> None:
     save = 'save: {storage: duckdb, table: t, data: {n: "{{ count }}", all: "{{ results }}"}}'
-    run = run_text(HEAD + "workflow:\n" + ITERATOR % (save, '"{{ squares.count }}"'), echoed)
-    stored = [call for call in run.calls if call.sinks]
-    assert [call.step for call in stored] == ["squares/save"]
-    assert stored[0].scope == {"count": 2, "results": ITEMS}
+    run = run_text(HEAD + "workflow:\n" + ITERATOR % (save, '"{{ squares.count }}"'), echo)
+    calls_with_sinks = [call for call in run.calls if call.sinks]
+    assert [call.step for call in calls_with_sinks] == ["squares/save"]
+    assert calls_with_sinks[0].scope == {"count": 2, "results": ITEMS}
     assert run.finish.result == 2
 
 
@@ -215,7 +215,7 @@ def test_the_statement_of_a_save_reads_the_values_beside_it(values: str) -> None
     activity = Activity(lambda _call: {"n": 1})
     step = f"{{step: start, type: http, endpoint: u, save: {{storage: postgres, {save}}}}}"
     run_text(f"{HEAD}workflow:\n  - {step}\n", activity)
-    assert activity.stored == [{"statement": "insert into t values (2)", values: {"n": 2}}]
+    assert activity.stored_configs == [{"statement": "insert into t values (2)", values: {"n": 2}}]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ workflow:
   - step: end
 """
     run_text(text, activity)
-    assert [statement["statement"] for statement in activity.stored] == [f"values ({expected})"]
+    assert [statement["statement"] for statement in activity.stored_configs] == [f"values ({expected})"]
 
 
 def test_names_bound_by_a_step_are_rendered_once() -> None:
@@ -266,7 +266,7 @@ workflow:
 workbook:
   - {name: price_of, type: noop, with: {twice: "{{ number * 2 }}", fixed: 0, number: "{{ missing }}"}}
 """,
-        echoed,
+        echo,
     )
     assert [call.input for call in run.calls] == [
         {"number": 1, "fixed": 1, "twice": 2},
@@ -276,7 +276,7 @@ workbook:
 
 def test_an_input_that_is_not_a_mapping_fails_the_step_at_its_place() -> None:
     run = run_text(
-        HEAD + "workflow:\n  - {step: start, type: python, code: '', args: '{{ workload.numbers }}'}\n", echoed
+        HEAD + "workflow:\n  - {step: start, type: python, code: '', args: '{{ workload.numbers }}'}\n", echo
     )
     failure = run.finish.failures.kept[0]
     assert (failure.message, failure.line) == ("the input is [1, 2], expected a mapping of names", 7)

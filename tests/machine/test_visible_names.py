@@ -19,24 +19,24 @@ ONLY_OF_AN_ERROR = {"error"}
 ONLY_OF_HTTP = {"status_code"}
 
 
-def asked(names: Collection[str]) -> str:
+def ask(names: Collection[str]) -> str:
     """A mapping from each name to whether it is bound."""
     return json.dumps({name: f"{{{{ {name} is defined }}}}" for name in sorted(names)})
 
 
-def bound(answers: dict[str, Any]) -> set[str]:
+def bound_names(answers: dict[str, Any]) -> set[str]:
     return {name for name, is_bound in answers.items() if is_bound}
 
 
 EVERY = tables.RUN | tables.ITERATION | tables.PIPELINE | OUTCOME | tables.EVENT | tables.PREVIOUS_OUTCOME
 SOURCES = {
-    tables.RUN: f"  - step: start\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n",
+    tables.RUN: f"  - step: start\n    tool: {{kind: noop, message: {ask(EVERY)}}}\n",
     tables.RUN | tables.ITERATION: (
-        f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {asked(EVERY)}}}\n"
+        f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {ask(EVERY)}}}\n"
     ),
     tables.RUN | tables.PREVIOUS_OUTCOME: (
         "  - step: start\n    tool:\n      - {name: first, kind: noop}\n"
-        f"      - {{name: second, kind: noop, message: {asked(EVERY)}}}\n"
+        f"      - {{name: second, kind: noop, message: {ask(EVERY)}}}\n"
     ),
 }
 
@@ -44,18 +44,21 @@ SOURCES = {
 @pytest.mark.parametrize("names", SOURCES)
 def test_a_task_sees_what_the_table_says(names: frozenset[str]) -> None:
     run = run_text(playbook(SOURCES[names]), lambda call: call.config)
-    assert bound(run.calls[-1].config["message"]) == (names | tables.PIPELINE) - tables.ENVIRONMENT
+    assert bound_names(run.calls[-1].config["message"]) == (names | tables.PIPELINE) - tables.ENVIRONMENT
 
 
 def test_the_final_step_sees_what_the_table_says() -> None:
     every = EVERY | tables.FINAL_STEP_NAMES
     text = playbook(
-        f"  - {{step: start, tool: {{kind: noop, message: {asked(every)}}}}}\n"
-        f"  - {{step: end, tool: {{kind: noop, message: {asked(every)}}}}}\n"
+        f"  - {{step: start, tool: {{kind: noop, message: {ask(every)}}}}}\n"
+        f"  - {{step: end, tool: {{kind: noop, message: {ask(every)}}}}}\n"
     )
     start, end = run_text(text, lambda call: call.config).calls
-    assert bound(start.config["message"]) == (tables.RUN | tables.PIPELINE) - tables.ENVIRONMENT
-    assert bound(end.config["message"]) == (tables.RUN | tables.PIPELINE | tables.FINAL_STEP_NAMES) - tables.ENVIRONMENT
+    assert bound_names(start.config["message"]) == (tables.RUN | tables.PIPELINE) - tables.ENVIRONMENT
+    assert (
+        bound_names(end.config["message"])
+        == (tables.RUN | tables.PIPELINE | tables.FINAL_STEP_NAMES) - tables.ENVIRONMENT
+    )
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -63,7 +66,7 @@ def test_a_route_sees_the_names_in_the_table(fails: bool) -> None:
     when = "{{ event.name is defined }}"
     text = playbook(
         "  - step: start\n    tool: {kind: http, url: u}\n"
-        f"    next: {{arcs: [{{step: end, when: '{when}', set: {{ctx.seen: {asked(EVERY)}}}}}]}}\n"
+        f"    next: {{arcs: [{{step: end, when: '{when}', set: {{ctx.seen: {ask(EVERY)}}}}}]}}\n"
         "  - step: end\n    tool: {kind: noop, message: '{{ ctx.seen }}'}\n"
     )
 
@@ -72,22 +75,25 @@ def test_a_route_sees_the_names_in_the_table(fails: bool) -> None:
 
     run = run_text(text, answer)
     absent = tables.ENVIRONMENT if fails else tables.ENVIRONMENT | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
-    assert bound(run.calls[-1].config["message"]) == (tables.RUN | OUTCOME | tables.EVENT) - absent
+    assert bound_names(run.calls[-1].config["message"]) == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
 
 def test_the_workload_sees_what_the_table_says() -> None:
-    workload = f"workload: {{own: 1, seen: {asked({*EVERY, 'own', 'asked'})}}}\n"
+    workload = f"workload: {{own: 1, seen: {ask({*EVERY, 'own', 'asked'})}}}\n"
     text = playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.seen }}'}\n", workload)
     run = run_text(text, lambda call: call.config, {"asked": 1})
-    assert bound(run.calls[0].config["message"]) == (tables.WORKLOAD_DEFAULTS - tables.ENVIRONMENT) | {"own", "asked"}
+    assert bound_names(run.calls[0].config["message"]) == (tables.WORKLOAD_DEFAULTS - tables.ENVIRONMENT) | {
+        "own",
+        "asked",
+    }
 
 
 def test_an_iteration_has_its_counts() -> None:
     counts = [f"iter.{mark}{name}" for name in tables.COUNTS for mark in ("", "_")]
     text = playbook(
-        f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {asked(counts)}}}\n"
+        f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {ask(counts)}}}\n"
     )
-    assert bound(run_text(text, lambda call: call.config).calls[0].config["message"]) == set(counts)
+    assert bound_names(run_text(text, lambda call: call.config).calls[0].config["message"]) == set(counts)
 
 
 @pytest.mark.parametrize("loop", ["", "    loop: {in: [1], iterator: one}\n"])
@@ -121,22 +127,22 @@ CASE = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkflow:\
     ],
 )
 def test_a_case_rule_sees_what_the_table_says(actions: str) -> None:
-    rule = f"{{when: '{{{{ event.name == \"call.done\" }}}}', then: {actions.replace('ASKED', asked(EVERY))}}}"
+    rule = f"{{when: '{{{{ event.name == \"call.done\" }}}}', then: {actions.replace('ASKED', ask(EVERY))}}}"
     text = (
         f"{CASE}    tool: {{kind: http, url: u}}\n    case: [{rule}]\n"
         "  - step: end\n    tool: {kind: noop, message: '{{ vars.seen }}'}\n"
     )
     run = run_text(text, Activity(lambda call: call.config if call.kind == "noop" else {"status_code": 200}))
     absent = tables.ENVIRONMENT | ONLY_OF_AN_ERROR | ONLY_OF_HTTP
-    seen = bound(run.calls[-1].config["message"]) - tables.PIPELINE
-    assert seen == (tables.RUN | OUTCOME | tables.EVENT) - absent
+    visible_names = bound_names(run.calls[-1].config["message"]) - tables.PIPELINE
+    assert visible_names == (tables.RUN | OUTCOME | tables.EVENT) - absent
 
 
 def test_a_rule_for_entering_a_step_reads_its_event() -> None:
-    rule = f"{{when: '{{{{ event.name == \"step.enter\" }}}}', then: {{set: {{seen: {asked(EVERY)}}}}}}}"
+    rule = f"{{when: '{{{{ event.name == \"step.enter\" }}}}', then: {{set: {{seen: {ask(EVERY)}}}}}}}"
     text = f"{CASE}    tool: {{kind: noop, message: '{{{{ vars.seen }}}}'}}\n    case: [{rule}]\n"
     run = run_text(text, lambda call: call.config)
-    assert bound(run.calls[0].config["message"]) == (tables.RUN | tables.EVENT) - tables.ENVIRONMENT
+    assert bound_names(run.calls[0].config["message"]) == (tables.RUN | tables.EVENT) - tables.ENVIRONMENT
 
 
 def test_results_has_the_tasks_before_and_the_steps_before() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl_temporal.machine.commands import AnswerWait
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     CancelRequested,
     Signalled,
     WaitClosed,
@@ -52,11 +52,11 @@ def test_no_signal_is_lost_or_taken_twice(actions: list[tuple[Any, ...]]) -> Non
     pair.settle()
     assert pair.finish is not None
     assert pair.finish.status == "completed"
-    kept = [signal.data for queue in pair.parent.state.signals.values() for signal in queue]
+    kept_data = [signal.data for queue in pair.parent.state.signals.values() for signal in queue]
     results = pair.parent.state.records["start"].outcome["result"]["results"]
     others = [pair.parent.state.records[name].outcome["result"] for name in ("after", "then")]
-    taken = [chunk for chunk in (*results, *others) if chunk is not None]
-    assert sorted([*taken, *kept]) == list(range(1, pair.requests + 1))
+    received_results = [chunk for chunk in (*results, *others) if chunk is not None]
+    assert sorted([*received_results, *kept_data]) == list(range(1, pair.requests + 1))
     assert pair.events.count("wait.started") == sum(
         pair.events.count(f"wait.{ending}") for ending in ("done", "timed_out", "cancelled")
     )
@@ -93,13 +93,13 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
     for _ in range(3):
         pair.deliver_up()
     pair.signal(0)
-    [handed] = pair.down
-    assert isinstance(handed, AnswerWait)
-    wait_id = f"{handed.chunk_id} {handed.wait_ids[0]}"
+    [handed_signal] = pair.down
+    assert isinstance(handed_signal, AnswerWait)
+    wait_id = f"{handed_signal.chunk_id} {handed_signal.wait_ids[0]}"
     pair.settle()
-    pair.down.append(handed)
+    pair.down.append(handed_signal)
     pair.settle()
-    pair.feed(WaitClosed, wait_id, False, handed.answer.signal)
+    pair.feed(WaitClosed, wait_id, False, handed_signal.answer.signal)
     assert pair.parent.state.signals == {}
     assert pair.parent.state.handed == {}
 
@@ -108,8 +108,8 @@ def test_a_signal_that_an_item_took_before_a_reset_ends_no_other_wait() -> None:
     pair = Pair(ITEMS)
     for _ in range(3):
         pair.deliver_up()
-    taken, *_ = pair.parent.state.waits
-    pair.feed(WaitClosed, taken, True, None, 7)
+    wait_id, *_ = pair.parent.state.waits
+    pair.feed(WaitClosed, wait_id, True, None, 7)
     pair.feed(Signalled, 7, Signal("paid", "once"))
     assert (pair.parent.state.signals, pair.parent.state.handed, list(pair.down)) == ({}, {}, [])
     assert pair.events.count("signal.received") == 1

@@ -8,7 +8,7 @@ import pytest
 
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Cancel, StartTimer
-from noetl_temporal.machine.events import CancelRequested, Decided, Event, Signalled, TimerFired, WaitOpened
+from noetl_temporal.machine.facts import CancelRequested, Decided, Fact, Signalled, TimerFired, WaitOpened
 from noetl_temporal.machine.waits.refusals import (
     KEPT_SIGNALS,
     MAX_REQUESTS,
@@ -20,11 +20,11 @@ from noetl_temporal.machine.waits.refusals import (
 from noetl_temporal.machine.waits.wait import Signal
 
 from .driver import error
-from .waited import Waited
+from .waited import WaitingRun
 
 PAID = "  - step: start\n    tool: {kind: wait, signal: paid}\n"
-TWICE = PAID + "    next: {arcs: [{step: again}]}\n  - step: again\n    tool: {kind: wait, signal: paid}\n"
-LATE = """\
+TWO_WAITS = PAID + "    next: {arcs: [{step: again}]}\n  - step: again\n    tool: {kind: wait, signal: paid}\n"
+LATE_WAIT = """\
   - step: start
     tool: {kind: wait, signal: paid, timeout: 10m, on_timeout: late}
     next: {arcs: [{step: good}]}
@@ -39,7 +39,7 @@ REVIEW = """\
       form: {amount: number, note: {type: string, required: true}}
       approvers: [ann, "{{ workload.boss }}"]
 """
-FIXED = """\
+FIXED_STEP = """\
   - step: start
     tool:
       kind: noop
@@ -67,7 +67,7 @@ snapshots = pytest.mark.parametrize("snapshots", [False, True], ids=["in memory"
 
 @snapshots
 def test_a_signal_ends_the_wait_with_its_payload(snapshots: bool) -> None:
-    run = Waited(PAID, snapshots=snapshots)
+    run = WaitingRun(PAID, snapshots=snapshots)
     assert run.machine.is_idle
     [wait] = run.waits
     assert (wait.name, wait.kind, wait.signal) == ("start", "signal", "paid")
@@ -84,7 +84,7 @@ def test_a_signal_ends_the_wait_with_its_payload(snapshots: bool) -> None:
 
 @snapshots
 def test_a_rule_reminds_and_waits_again(snapshots: bool) -> None:
-    run = Waited(REMIND, snapshots=snapshots)
+    run = WaitingRun(REMIND, snapshots=snapshots)
     run.call_ends()
     first = run.waits[0]
     run.timer_fires()
@@ -96,7 +96,7 @@ def test_a_rule_reminds_and_waits_again(snapshots: bool) -> None:
 
 
 def test_reminders_end() -> None:
-    run = Waited(REMIND)
+    run = WaitingRun(REMIND)
     for _ in range(3):
         run.call_ends()
         run.timer_fires()
@@ -105,9 +105,9 @@ def test_reminders_end() -> None:
 
 @snapshots
 def test_signals_before_their_wait_are_kept_in_order(snapshots: bool) -> None:
-    run = Waited(
+    run = WaitingRun(
         "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: first}]}\n"
-        + TWICE.replace("start", "first"),
+        + TWO_WAITS.replace("start", "first"),
         snapshots=snapshots,
     )
     run.signal("paid", 1)
@@ -119,7 +119,7 @@ def test_signals_before_their_wait_are_kept_in_order(snapshots: bool) -> None:
 
 
 def test_a_signal_after_its_wait_is_kept_for_the_next_run_of_the_step() -> None:
-    run = Waited(TWICE)
+    run = WaitingRun(TWO_WAITS)
     run.signal("paid", 1)
     assert [wait.name for wait in run.waits] == ["again"]
     run.signal("paid", 2)
@@ -128,7 +128,7 @@ def test_a_signal_after_its_wait_is_kept_for_the_next_run_of_the_step() -> None:
 
 @snapshots
 def test_a_wait_that_times_out_takes_its_route(snapshots: bool) -> None:
-    run = Waited(LATE, snapshots=snapshots)
+    run = WaitingRun(LATE_WAIT, snapshots=snapshots)
     [timer] = run.of(StartTimer)
     assert timer.seconds == 600
     run.feed(TimerFired, timer.timer_id)
@@ -139,7 +139,7 @@ def test_a_wait_that_times_out_takes_its_route(snapshots: bool) -> None:
 
 
 def test_a_wait_that_ends_in_time_drops_its_timer() -> None:
-    run = Waited(LATE)
+    run = WaitingRun(LATE_WAIT)
     run.signal("paid")
     assert Cancel(run.of(StartTimer)[0].timer_id) in run.commands
     run.timer_fires()
@@ -147,18 +147,18 @@ def test_a_wait_that_ends_in_time_drops_its_timer() -> None:
 
 
 def test_only_the_wait_itself_takes_the_route_of_its_timeout() -> None:
-    two = LATE.replace(
+    two = LATE_WAIT.replace(
         "tool: {kind: wait, signal: paid, timeout: 10m, on_timeout: late}",
         "tool: [{name: call, kind: noop}, {name: gate, kind: wait, signal: paid, timeout: 10m, on_timeout: late}]",
     )
-    run = Waited(two)
+    run = WaitingRun(two)
     run.call_ends(error("slow", "timeout"))
     assert run.finish.status == "failed"
     assert "late" not in run.finish.steps
 
 
 @pytest.mark.parametrize(
-    ("what", "seconds"),
+    ("time_field", "seconds"),
     [
         ("duration: 4s", 4.0),
         ("duration: '{{ 1 + 2 }}'", 3.0),
@@ -168,8 +168,8 @@ def test_only_the_wait_itself_takes_the_route_of_its_timeout() -> None:
         ("until: '2023-01-01T00:00:00Z'", 0.0),
     ],
 )
-def test_a_wait_for_a_time_is_a_timer(what: str, seconds: float) -> None:
-    run = Waited(f"  - step: start\n    tool: {{kind: wait, {what}}}\n")
+def test_a_wait_for_a_time_is_a_timer(time_field: str, seconds: float) -> None:
+    run = WaitingRun(f"  - step: start\n    tool: {{kind: wait, {time_field}}}\n")
     [timer] = run.of(StartTimer)
     assert timer.seconds == seconds
     run.feed(TimerFired, timer.timer_id)
@@ -177,17 +177,17 @@ def test_a_wait_for_a_time_is_a_timer(what: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "what", ["until: tomorrow", 'duration: "{{ workload.x }}"', "until: '{{ [] }}'", "until: 100000000000"]
+    "time_field", ["until: tomorrow", 'duration: "{{ workload.x }}"', "until: '{{ [] }}'", "until: 100000000000"]
 )
-def test_a_value_that_is_not_a_time_fails_at_its_place(what: str) -> None:
-    run = Waited(f"  - step: start\n    tool: {{kind: wait, {what}}}\n", head="workload: {x: soon}\n")
+def test_a_value_that_is_not_a_time_fails_at_its_place(time_field: str) -> None:
+    run = WaitingRun(f"  - step: start\n    tool: {{kind: wait, {time_field}}}\n", head="workload: {x: soon}\n")
     [failure] = run.finish.failures.kept
     assert (failure.kind, failure.line) == ("template", 7)
 
 
 @snapshots
 def test_an_approval_yields_the_decision(snapshots: bool) -> None:
-    run = Waited(REVIEW, snapshots=snapshots, head="workload: {boss: eve}\n")
+    run = WaitingRun(REVIEW, snapshots=snapshots, head="workload: {boss: eve}\n")
     [wait] = run.waits
     assert (wait.kind, wait.message, wait.approvers) == ("approval", "Pay it?", ("ann", "eve"))
     run.decide(wait, form={"note": "ok"}, reason="fine")
@@ -204,14 +204,14 @@ def test_an_approval_yields_the_decision(snapshots: bool) -> None:
 def test_a_rejection_is_an_outcome_that_arcs_decide_on() -> None:
     arcs = '    next: {arcs: [{step: pay, when: "{{ output.data.approved }}"}, {step: drop}]}\n'
     ways = "  - {step: pay, tool: {kind: noop}}\n  - {step: drop, tool: {kind: noop}}\n"
-    run = Waited(REVIEW + arcs + ways, head="workload: {boss: eve}\n")
+    run = WaitingRun(REVIEW + arcs + ways, head="workload: {boss: eve}\n")
     run.decide(run.waits[0], approved=False)
     assert run.of(CallTool)[-1].call.step == "drop"
 
 
 @snapshots
 def test_a_retry_waits_for_its_signal(snapshots: bool) -> None:
-    run = Waited(FIXED, snapshots=snapshots)
+    run = WaitingRun(FIXED_STEP, snapshots=snapshots)
     for attempt in (1, 2):
         run.call_ends(error(rule=0))
         [wait] = run.waits
@@ -224,17 +224,17 @@ def test_a_retry_waits_for_its_signal(snapshots: bool) -> None:
 
 
 def test_a_retry_whose_signal_does_not_come_fails_with_what_had_failed() -> None:
-    run = Waited(FIXED)
+    run = WaitingRun(FIXED_STEP)
     run.call_ends(error(rule=0))
     run.timer_fires()
     [failure] = run.finish.failures.kept
     assert (failure.kind, failure.message) == ("tool", "boom; no signal 'fixed' came within 600 s")
 
 
-@pytest.mark.parametrize("steps", [PAID, LATE, FIXED], ids=["wait", "with a timeout", "retry"])
+@pytest.mark.parametrize("steps", [PAID, LATE_WAIT, FIXED_STEP], ids=["wait", "with a timeout", "retry"])
 def test_a_cancel_ends_a_wait_at_once(steps: str) -> None:
-    run = Waited(steps)
-    if steps == FIXED:
+    run = WaitingRun(steps)
+    if steps == FIXED_STEP:
         run.call_ends(error(rule=0))
     run.feed(CancelRequested)
     assert run.finish.status == "cancelled"
@@ -243,13 +243,13 @@ def test_a_cancel_ends_a_wait_at_once(steps: str) -> None:
 
 
 def test_the_timeout_of_a_step_ends_its_wait() -> None:
-    run = Waited("  - step: start\n    spec: {timeout: 30s}\n    tool: {kind: wait, signal: paid}\n")
+    run = WaitingRun("  - step: start\n    spec: {timeout: 30s}\n    tool: {kind: wait, signal: paid}\n")
     run.feed(TimerFired, "start#1:timeout")
     assert run.finish.failures.kept[0].kind == "timeout"
     assert run.types("wait.") == ["wait.started", "wait.cancelled"]
 
 
-KEYED = """\
+KEYED_WAIT = """\
   - {step: start, tool: {kind: noop}, next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}, {step: c}]}}
   - {step: a, tool: {kind: wait, signal: paid, key: 1}}
   - {step: b, tool: {kind: wait, signal: paid, key: two}}
@@ -262,14 +262,14 @@ KEYED = """\
     [("1", ["b", "c"]), ("two", ["a", "c"]), ("other", ["a", "b"]), (None, ["b", "c"])],
 )
 def test_a_key_distinguishes_waits(key: str | None, left: list[str]) -> None:
-    run = Waited(KEYED)
+    run = WaitingRun(KEYED_WAIT)
     run.call_ends()
     run.signal("paid", key=key)
     assert [wait.name for wait in run.waits] == left
 
 
 def test_a_kept_signal_with_a_key_waits_for_its_own() -> None:
-    run = Waited(KEYED.replace("{step: c}", "").replace(", ]", "]"))
+    run = WaitingRun(KEYED_WAIT.replace("{step: c}", "").replace(", ]", "]"))
     run.signal("paid", "for two", "two")
     run.signal("paid", "for none", "none")
     run.call_ends()
@@ -278,7 +278,7 @@ def test_a_kept_signal_with_a_key_waits_for_its_own() -> None:
 
 
 def test_a_repeated_request_is_harmless() -> None:
-    run = Waited(
+    run = WaitingRun(
         "  - {step: start, tool: {kind: noop}, next: {arcs: [{step: w}]}}\n"
         "  - {step: w, tool: {kind: wait, signal: paid}}\n"
     )
@@ -294,50 +294,50 @@ def test_a_repeated_request_is_harmless() -> None:
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 
-def refused(run: Waited, name: str, data: Any = None, unfed: list[Event] | None = None) -> str | None:
-    return signal_problem(run.graph, run.machine.state, Signal(name, data), unfed or [])
+def refusal_of(run: WaitingRun, name: str, data: Any = None, unfed_facts: list[Fact] | None = None) -> str | None:
+    return signal_problem(run.graph, run.machine.state, Signal(name, data), unfed_facts or [])
 
 
 def test_a_signal_that_no_step_waits_for_is_refused() -> None:
-    assert refused(Waited(PAID), "pade") == "no step waits for the signal 'pade': its signals are paid"
-    assert "it waits for no signals" in (refused(Waited(REVIEW, head="workload: {boss: x}\n"), "paid") or "")
-    assert refused(Waited(FIXED), "fixed") is None
+    assert refusal_of(WaitingRun(PAID), "pade") == "no step waits for the signal 'pade': its signals are paid"
+    assert "it waits for no signals" in (refusal_of(WaitingRun(REVIEW, head="workload: {boss: x}\n"), "paid") or "")
+    assert refusal_of(WaitingRun(FIXED_STEP), "fixed") is None
 
 
 def test_a_payload_must_match_its_schema_and_maximum_size() -> None:
     schema = "{type: object, required: [amount], properties: {amount: {type: number, minimum: 1}}}"
-    run = Waited(f"  - step: start\n    tool: {{kind: wait, signal: paid, schema: {schema}}}\n")
-    assert refused(run, "paid", {"amount": 2}) is None
-    assert refused(run, "paid", 3) == "data must be a mapping"
-    assert refused(run, "paid", {}) == "data lacks 'amount'"
-    assert refused(run, "paid", {"amount": 0}) == "data.amount must be 1 or more"
-    assert "bytes" in (refused(run, "paid", {"amount": 1, "x": "x" * SIGNAL_BYTES}) or "")
+    run = WaitingRun(f"  - step: start\n    tool: {{kind: wait, signal: paid, schema: {schema}}}\n")
+    assert refusal_of(run, "paid", {"amount": 2}) is None
+    assert refusal_of(run, "paid", 3) == "data must be a mapping"
+    assert refusal_of(run, "paid", {}) == "data lacks 'amount'"
+    assert refusal_of(run, "paid", {"amount": 0}) == "data.amount must be 1 or more"
+    assert "bytes" in (refusal_of(run, "paid", {"amount": 1, "x": "x" * SIGNAL_BYTES}) or "")
 
 
 def test_a_hundred_signals_of_a_name_are_kept() -> None:
-    run = Waited(
+    run = WaitingRun(
         "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: w}]}\n  - step: w\n"
         "    tool: {kind: wait, signal: paid}\n"
     )
     for _ in range(KEPT_SIGNALS - 1):
         run.signal("paid")
-    assert refused(run, "paid") is None
-    assert "100 signals" in (refused(run, "paid", unfed=[Signalled(run.now, 999, Signal("paid"))]) or "")
+    assert refusal_of(run, "paid") is None
+    assert "100 signals" in (refusal_of(run, "paid", unfed_facts=[Signalled(run.now, 999, Signal("paid"))]) or "")
 
 
 def test_a_signal_for_an_open_wait_is_accepted_even_if_the_queue_is_full() -> None:
-    run = Waited("  - step: start\n    tool: {kind: wait, signal: paid, key: 0}\n")
+    run = WaitingRun("  - step: start\n    tool: {kind: wait, signal: paid, key: 0}\n")
     for _ in range(KEPT_SIGNALS):
         run.signal("paid", key="1")
-    state, awaited, later = run.machine.state, Signal("paid", key="0"), Signal("paid", key="1")
-    first = Signalled(run.now, 999, awaited)
-    assert signal_problem(run.graph, state, awaited, []) is None
+    state, awaited_signal, later = run.machine.state, Signal("paid", key="0"), Signal("paid", key="1")
+    first = Signalled(run.now, 999, awaited_signal)
+    assert signal_problem(run.graph, state, awaited_signal, []) is None
     assert "100 signals" in (signal_problem(run.graph, state, later, []) or "")
-    assert "100 signals" in (signal_problem(run.graph, state, awaited, [first]) or "")
+    assert "100 signals" in (signal_problem(run.graph, state, awaited_signal, [first]) or "")
 
 
 def test_two_approvals_at_once_are_one() -> None:
-    run = Waited(REVIEW, head="workload: {boss: eve}\n")
+    run = WaitingRun(REVIEW, head="workload: {boss: eve}\n")
     [wait] = run.waits
     first = Decided(run.now, 1, wait.id, True, "ann", form={"note": "x"})
     second = Decided(run.now, 2, wait.id, False, "eve")
@@ -349,16 +349,16 @@ def test_two_approvals_at_once_are_one() -> None:
 
 def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
     """As where a worker died with the report, and the next one gets both in one workflow task."""
-    run = Waited(REVIEW, head="workload: {boss: eve}\n")
+    run = WaitingRun(REVIEW, head="workload: {boss: eve}\n")
     [wait] = run.waits
-    reported = wait.seen_from_outside("each/1")
-    decided = Decided(run.now, 5, reported.id, True, "ann", form={"note": "x"})
-    assert decision_problem(run.machine.state, decided, []) is not None
-    assert decision_problem(run.machine.state, decided, [WaitOpened(run.now, reported)]) is None
+    reported_wait = wait.seen_from_outside("each/1")
+    decision = Decided(run.now, 5, reported_wait.id, True, "ann", form={"note": "x"})
+    assert decision_problem(run.machine.state, decision, []) is not None
+    assert decision_problem(run.machine.state, decision, [WaitOpened(run.now, reported_wait)]) is None
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("form", "why"),
     [
         ({"by": "bob"}, "'bob' may not decide start: its approvers are ann, eve"),
         ({"form": {}}, "form lacks 'note'"),
@@ -369,7 +369,7 @@ def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
         ({"approved": False, "form": {"amount": "x"}}, "form.amount must be a number"),
     ],
 )
-def test_a_decision_must_match_the_form(given: dict[str, Any], why: str | None) -> None:
-    run = Waited(REVIEW, head="workload: {boss: eve}\n")
-    data: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **given}
+def test_a_decision_must_match_the_form(form: dict[str, Any], why: str | None) -> None:
+    run = WaitingRun(REVIEW, head="workload: {boss: eve}\n")
+    data: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **form}
     assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **data), []) == why

@@ -24,12 +24,12 @@ END = "next: end}, {step: end}]"
 EXIT = "case: [{when: \"{{ event.name == 'step.exit' }}\", then: {next: [{step: end}]}}]}, {step: end}]"
 
 
-def answered(call: ToolCall) -> Any:
+def answer_call(call: ToolCall) -> Any:
     return error("boom") if call.input.get("fail") else {"kind": call.kind, "input": call.input}
 
 
 def run(text: str) -> Run:
-    return run_text(f"{text}\n", Activity(answered))
+    return run_text(f"{text}\n", Activity(answer_call))
 
 
 @pytest.mark.parametrize(
@@ -51,9 +51,9 @@ def run(text: str) -> Run:
     ],
 )
 def test_a_call_in_every_dialect(text: str) -> None:
-    finished = run(text)
-    assert finished.finish.status == "completed", finished.finish
-    [call] = [call for call in finished.calls if call.kind == "python"]
+    finished_run = run(text)
+    assert finished_run.finish.status == "completed", finished_run.finish
+    [call] = [call for call in finished_run.calls if call.kind == "python"]
     assert call.input == {"n": 1, "x": 5}
 
 
@@ -75,24 +75,24 @@ def test_a_call_in_every_dialect(text: str) -> None:
     ],
 )
 def test_a_call_in_a_loop(text: str) -> None:
-    finished = run(text)
-    assert finished.finish.status == "completed", finished.finish
-    assert sorted(call.input["n"] for call in finished.calls if call.kind == "python") == [1, 2]
+    finished_run = run(text)
+    assert finished_run.finish.status == "completed", finished_run.finish
+    assert sorted(call.input["n"] for call in finished_run.calls if call.kind == "python") == [1, 2]
 
 
 def test_a_route_to_a_task_becomes_one_step_however_many_routes_lead_there() -> None:
-    finished = run(
+    finished_run = run(
         f"{V1}{OLD_BOOK}workflow:\n"
         "  - step: start\n    next: [{step: left}, {step: right}]\n"
         "  - {step: left, next: t}\n  - {step: right, next: t}\n"
     )
-    assert finished.finish.status == "completed", finished.finish
-    assert [(call.step, call.task) for call in finished.calls] == [("t", "t")]
+    assert finished_run.finish.status == "completed", finished_run.finish
+    assert [(call.step, call.task) for call in finished_run.calls] == [("t", "t")]
 
 
 def test_a_step_is_meant_before_a_task_of_the_same_name() -> None:
-    finished = run(f"{V1}{OLD_BOOK}workflow: [{{step: start, next: t}}, {{step: t, type: noop}}]")
-    assert [call.kind for call in finished.calls] == ["noop"]
+    finished_run = run(f"{V1}{OLD_BOOK}workflow: [{{step: start, next: t}}, {{step: t, type: noop}}]")
+    assert [call.kind for call in finished_run.calls] == ["noop"]
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_a_step_is_meant_before_a_task_of_the_same_name() -> None:
     ],
 )
 def test_on_error_of_one_v1_task_is_for_that_task(text: str) -> None:
-    finished = run(text)
-    assert finished.finish.status == "completed", finished.finish
-    assert len([call for call in finished.calls if call.kind == "python"]) == 2
+    finished_run = run(text)
+    assert finished_run.finish.status == "completed", finished_run.finish
+    assert len([call for call in finished_run.calls if call.kind == "python"]) == 2
     with_fail = run(text.replace(", on_error: continue", ""))
     assert with_fail.finish.status == "failed"
 
@@ -136,9 +136,9 @@ def test_on_error_of_one_v1_task_is_for_that_task(text: str) -> None:
     ],
 )  # fmt: skip
 def test_the_final_step_in_every_dialect(head: str, steps: str) -> None:
-    finished = run(f"{head}executor: {{spec: {{final_step: last}}}}\nworkflow: [{steps}]")
-    assert finished.finish.status == "completed", finished.finish
-    assert [call.step for call in finished.calls] == ["start", "last"]
+    finished_run = run(f"{head}executor: {{spec: {{final_step: last}}}}\nworkflow: [{steps}]")
+    assert finished_run.finish.status == "completed", finished_run.finish
+    assert [call.step for call in finished_run.calls] == ["start", "last"]
 
 
 @pytest.mark.parametrize(

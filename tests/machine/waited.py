@@ -9,17 +9,17 @@ import msgspec
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, StartTimer
-from noetl_temporal.machine.events import Decided, Event, Resumed, Signalled, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.facts import Decided, Fact, Resumed, Signalled, Started, TimerFired, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
 from .driver import ok
 from .playbooks import playbook
 
-Made = TypeVar("Made", bound=Command)
+CommandT = TypeVar("CommandT", bound=Command)
 
 
-class Waited:
+class WaitingRun:
     """Feeds facts to the machine of a playbook of these steps; ``snapshots`` restores it before each."""
 
     def __init__(self, steps: str, *, snapshots: bool = False, head: str = "") -> None:
@@ -31,15 +31,15 @@ class Waited:
         self.requests = 0
         self.feed(Started, {})
 
-    def feed(self, event: type[Event], *args: Any, **more: Any) -> list[Command]:
+    def feed(self, event: type[Fact], *args: Any, **more: Any) -> list[Command]:
         self.now += 1000
         if self.snapshots and event is not Started:
             state = msgspec.json.decode(msgspec.json.encode(self.machine.snapshot()))
             self.machine = Machine(self.graph, execution_id=7, state=state)
             self.commands += self.machine.feed(Resumed(self.now))
-        made = self.machine.feed(event(self.now, *args, **more))
-        self.commands += made
-        return made
+        commands = self.machine.feed(event(self.now, *args, **more))
+        self.commands += commands
+        return commands
 
     def signal(self, name: str, data: Any = None, key: str | None = None) -> None:
         self.requests += 1
@@ -59,7 +59,7 @@ class Waited:
     def waits(self) -> list[Wait]:
         return list(self.machine.state.waits.values())
 
-    def of(self, kind: type[Made]) -> list[Made]:
+    def of(self, kind: type[CommandT]) -> list[CommandT]:
         return [command for command in self.commands if isinstance(command, kind)]
 
     def types(self, *prefixes: str) -> list[str]:

@@ -128,8 +128,8 @@ async def log(dsn: str) -> AsyncIterator[Log]:
     await connection.close()
 
 
-async def _create(servers: Addresses, what: str) -> str:
+async def _create(servers: Addresses, prefix: str) -> str:
     connection = await asyncpg.connect(servers.postgres)
-    await connection.execute(f"CREATE DATABASE {what}")
+    await connection.execute(f"CREATE DATABASE {prefix}")
     await connection.close()
-    return servers.postgres.rpartition("/")[0] + f"/{what.split()[0]}"
+    return servers.postgres.rpartition("/")[0] + f"/{prefix.split()[0]}"

@@ -39,9 +39,9 @@ LARGE = 100_000
 async def make_namespace(servers: Addresses, name: str) -> None:
     """With our search attributes; returns when it can be used."""
     client = await Client.connect(servers.temporal)
-    kept = Duration()
-    kept.FromTimedelta(RETENTION)
-    request = RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=kept)
+    retention = Duration()
+    retention.FromTimedelta(RETENTION)
+    request = RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=retention)
     await client.workflow_service.register_namespace(request)
     inside = Client(client.service_client, namespace=name)
     await until(lambda: _can_be_used(inside))
@@ -93,8 +93,8 @@ class Place:
         """Remove workflows from Temporal."""
         client = self.client.temporal
         for id_ in ids:
-            gone = WorkflowExecution(workflow_id=id_)
-            request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=gone)
+            execution = WorkflowExecution(workflow_id=id_)
+            request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
             await client.workflow_service.delete_workflow_execution(request)
         await until(lambda: self._has_none_of(ids))
 
@@ -106,10 +106,8 @@ class Place:
     async def part(self, handle: RunHandle) -> None:
         """Rename the run and its loops in the log, as if Temporal had removed them."""
         for table in ("history", "cursor"):
-            renamed = (
-                f"UPDATE noetl.{table} SET workflow_id = 'gone/' || workflow_id WHERE starts_with(workflow_id, $1)"
-            )
-            await self.database.execute(renamed, handle.workflow_id)
+            update = f"UPDATE noetl.{table} SET workflow_id = 'gone/' || workflow_id WHERE starts_with(workflow_id, $1)"
+            await self.database.execute(update, handle.workflow_id)
 
     async def _has_none_of(self, ids: Sequence[str]) -> bool:
         return not [run async for run in self.client.temporal.list_workflows("") if run.id in ids]
@@ -120,7 +118,7 @@ class Place:
     async def keys(self) -> set[str]:
         return {record["key"] for record in await self.database.fetch("SELECT key FROM noetl.payload")}
 
-    async def owned(self, handle: RunHandle) -> set[str]:
+    async def owned_keys(self, handle: RunHandle) -> set[str]:
         query = "SELECT key FROM noetl.payload_owner WHERE execution_id = $1"
         return {record["key"] for record in await self.database.fetch(query, handle.execution_id)}
 

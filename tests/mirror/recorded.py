@@ -24,11 +24,11 @@ from noetl_temporal.mirror.payloads import as_list, as_mapping
 from noetl_temporal.mirror.raw import WorkflowRun, links
 from noetl_temporal.mirror.rows import fold, initial_state
 
-HERE = Path(__file__).parent
+FOLDER = Path(__file__).parent
 NAMES = ("failed", "flaky", "pages")
 
 
-class Recorded(msgspec.Struct):
+class RecordedRun(msgspec.Struct):
     """One run: who it is, and its history in the JSON of Temporal's own tools."""
 
     run: WorkflowRun
@@ -38,28 +38,28 @@ class Recorded(msgspec.Struct):
         return list(WorkflowHistory.from_json(self.run.workflow_id, self.history).events)
 
 
-def read(name: str) -> list[Recorded]:
+def read(name: str) -> list[RecordedRun]:
     """A playbook's run and its loops."""
-    return msgspec.json.decode((HERE / f"histories/{name}.json").read_bytes(), type=list[Recorded])
+    return msgspec.json.decode((FOLDER / f"histories/{name}.json").read_bytes(), type=list[RecordedRun])
 
 
-def rows_of(recorded: Recorded) -> list[EventRow]:
+def rows_of(runs: RecordedRun) -> list[EventRow]:
     """Folded in one go."""
-    events = recorded.events()
-    return fold(initial_state(recorded.run, events[0]), events, {event.event_id: event for event in events})
+    events = runs.events()
+    return fold(initial_state(runs.run, events[0]), events, {event.event_id: event for event in events})
 
 
-def rows_text(recorded: list[Recorded]) -> str:
+def rows_text(runs: list[RecordedRun]) -> str:
     """All rows in the order of their ids, one a line."""
-    rows = sorted((row for run in recorded for row in rows_of(run)), key=lambda row: row.event_id)
+    rows = sorted((row for run in runs for row in rows_of(run)), key=lambda row: row.event_id)
     return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
 
 
-async def _histories(client: Client, root: WorkflowRun) -> list[Recorded]:
+async def _histories(client: Client, root: WorkflowRun) -> list[RecordedRun]:
     handle = client.get_workflow_handle(root.workflow_id, run_id=root.run_id)
     history = await handle.fetch_history()
     children = [await _histories(client, link) for link in links(root, history.events)]
-    return [Recorded(root, _anywhere(history.to_json_dict())), *(history for child in children for history in child)]
+    return [RecordedRun(root, _anywhere(history.to_json_dict())), *(history for child in children for history in child)]
 
 
 def _anywhere(value: Any) -> Any:
@@ -88,17 +88,19 @@ async def _record(address: str) -> None:
             histories = await _histories(
                 temporal, WorkflowRun("default", handle.workflow_id, handle.run_id or "", "noetl.playbook")
             )
-            (HERE / f"histories/{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(histories), indent=1))
+            (FOLDER / f"histories/{name}.json").write_bytes(
+                msgspec.json.format(msgspec.json.encode(histories), indent=1)
+            )
 
 
 def _run_anew() -> None:
     from noetl_temporal.stack.home import Home
     from noetl_temporal.stack.owner import owned_stack
 
-    server = [sys.executable, str(HERE.parents[1] / "dev/testserver.py"), "--port", "5555"]
+    server = [sys.executable, str(FOLDER.parents[1] / "dev/testserver.py"), "--port", "5555"]
     with tempfile.TemporaryDirectory() as folder, owned_stack(Home(Path(folder)), "run") as (_, addresses):
         os.environ.update(addresses.environment())
-        os.chdir(HERE)
+        os.chdir(FOLDER)
         with subprocess.Popen(server) as process:
             try:
                 asyncio.run(_record(addresses.temporal))
@@ -110,4 +112,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["record"]:
         _run_anew()
     for name in NAMES:
-        (HERE / f"histories/{name}.rows.jsonl").write_text(rows_text(read(name)))
+        (FOLDER / f"histories/{name}.rows.jsonl").write_text(rows_text(read(name)))

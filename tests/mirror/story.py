@@ -19,37 +19,41 @@ class Story:
 
     def event(self, type_: str, node: str, kind: str, status: str, parent: int | None, **fields: Any) -> Json:
         id_ = self.own.next(self.now, self.slot)
-        named = {"type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
-        return {"id": id_, "at": self.now, **named, **fields}
+        fields_ = {"type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
+        return {"id": id_, "at": self.now, **fields_, **fields}
 
     def begins(self, type_: str, node: str, kind: str, parent: int | None, **fields: Any) -> Json:
         return self.event(type_, node, kind, "STARTED", parent, **fields)
 
-    def ends(self, begun: Json, word: str = "done", status: str = "COMPLETED", **fields: Any) -> Json:
+    def ends(self, start_event: Json, word: str = "done", status: str = "COMPLETED", **fields: Any) -> Json:
         """The end of what an event began: ``fetch.started`` gives ``fetch.done``."""
-        type_ = begun["type"].removesuffix("started") + word
-        end = {"ends": begun["id"], "duration": (self.now - begun["at"]) / 1000, "meta": begun.get("meta", {})}
-        return self.event(type_, begun["node"], begun["kind"], status, begun["id"], **end, **fields)
+        type_ = start_event["type"].removesuffix("started") + word
+        end = {
+            "ends": start_event["id"],
+            "duration": (self.now - start_event["at"]) / 1000,
+            "meta": start_event.get("meta", {}),
+        }
+        return self.event(type_, start_event["node"], start_event["kind"], status, start_event["id"], **end, **fields)
 
     def opening(self) -> list[Json]:
         """The four events with which every playbook begins."""
         path = "tests/built"
-        requested = self.event("playbook.execution.requested", path, "playbook", "PENDING", None)
-        evaluated = self.event("playbook.request.evaluated", path, "playbook", "COMPLETED", requested["id"])
-        playbook = self.begins("playbook.started", path, "playbook", requested["id"])
+        request_event = self.event("playbook.execution.requested", path, "playbook", "PENDING", None)
+        evaluation_event = self.event("playbook.request.evaluated", path, "playbook", "COMPLETED", request_event["id"])
+        playbook = self.begins("playbook.started", path, "playbook", request_event["id"])
         workflow = self.begins("workflow.started", "workflow", "workflow", playbook["id"])
         self.playbook, self.workflow = playbook["id"], workflow["id"]
-        return [requested, evaluated, playbook, workflow]
+        return [request_event, evaluation_event, playbook, workflow]
 
     def closing(self, status: str = "completed", **fields: Any) -> list[Json]:
         """The two events with which every playbook ends."""
-        finished = self.event(
+        finish_event = self.event(
             "workflow.finished", "workflow", "workflow", status.upper(), self.workflow, ends=self.workflow, **fields
         )
         last = self.event(
             f"playbook.{status}", "tests/built", "playbook", status.upper(), self.playbook, ends=self.playbook, **fields
         )
-        return [finished, last]
+        return [finish_event, last]
 
     def leave_room(self, parent: int, rows: int) -> None:
         """A call has ended: the next event stands above the rows that the mirror derives of it."""

@@ -14,15 +14,15 @@ from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, domain_event
 
-ONE = domain_event("ctx.updated", 1, "COMPLETED")
+ONE_EVENT = domain_event("ctx.updated", 1, "COMPLETED")
 
 
 @pytest.fixture(autouse=True)
 def no_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def listed(_mirror: Mirror, _since: object) -> set[WorkflowRun]:
+    async def list_runs(_mirror: Mirror, _since: object) -> set[WorkflowRun]:
         return set()
 
-    monkeypatch.setattr(Mirror, "_list_runs", listed)
+    monkeypatch.setattr(Mirror, "_list_runs", list_runs)
 
 
 async def _logged_until_read(log: Log, run: WorkflowRun, execution_id: int) -> None:
@@ -35,7 +35,7 @@ async def _logged_until_read(log: Log, run: WorkflowRun, execution_id: int) -> N
 async def test_a_run_that_is_announced_is_read(
     client: Client, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE,)))
+    handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE_EVENT,)))
     run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK_WORKFLOW)
     async with asyncio.timeout(60), mirroring(client, dsn):
         await _logged_until_read(log, run, execution_id)
@@ -44,7 +44,7 @@ async def test_a_run_that_is_announced_is_read(
 async def test_unknown_runs_and_a_lost_connection_are_ignored(
     client: Client, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE,)))
+    handle = await scripts.start(execution_id, call(execution_id, 1, {}, (ONE_EVENT,)))
     run = WorkflowRun(client.namespace, handle.id, handle.first_execution_run_id or "", PLAYBOOK_WORKFLOW)
     async with asyncio.timeout(60), mirroring(client, dsn):
         listening = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"

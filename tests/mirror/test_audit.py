@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.audit import audit
-from tests.mirror.built import begun, payloads, playbook
+from tests.mirror.built import begin, payloads, playbook
 from tests.mirror.story import Story
 
 Rows = list[dict[str, Any]]
@@ -18,15 +18,15 @@ Rows = list[dict[str, Any]]
 def _rows(status: str = "completed") -> Rows:
     """A playbook of one step and one call of two attempts."""
     history, story = playbook(1), Story(1_795_000_000_000)
-    task = begun(history, story)
+    task = begin(history, story)
     failed = {"number": 1, "started": story.now, "ended": story.now + 5, "status": "error", "do": "retry"}
     done = {"number": 2, "started": story.now + 8, "ended": story.now + 9, "status": "ok"}
     history.now = story.now = story.now + 20
     history.answers(len(history.events), {"outcome": {"status": "ok"}, "attempts": [failed, done]})
     story.leave_room(task, 6)
-    found = {"id": task, "at": story.now, "type": "task.started", "node": "page", "kind": "http"}
+    task_event = {"id": task, "at": story.now, "type": "task.started", "node": "page", "kind": "http"}
     step = {"id": task - 1, "at": story.now, "type": "step.started", "node": "fetch", "kind": "step"}
-    ends = [story.ends(found), story.ends(step | {"meta": {"step_run_id": "fetch#1"}}), *story.closing(status)]
+    ends = [story.ends(task_event), story.ends(step | {"meta": {"step_run_id": "fetch#1"}}), *story.closing(status)]
     history.task()
     history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"status": "completed", "trail": ends}))
     return [msgspec.structs.asdict(row) for row in history.rows()]
@@ -98,8 +98,8 @@ def test_a_run_that_failed_without_anything_that_failed_is_found() -> None:
         assert audit([*rows[:-1], last], status="FAILED", stopped=False) == []
 
 
-@pytest.mark.parametrize("lost", ["done", "failed"])
-def test_a_loop_that_counts_iterations_without_a_row_is_found(lost: str) -> None:
+@pytest.mark.parametrize("lost_type", ["done", "failed"])
+def test_a_loop_that_counts_iterations_without_a_row_is_found(lost_type: str) -> None:
     story = Story(1_795_000_000_000)
     opening = story.opening()
     step = story.begins("step.started", "fetch", "step", story.workflow)
@@ -115,9 +115,9 @@ def test_a_loop_that_counts_iterations_without_a_row_is_found(lost: str) -> None
     history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"status": "completed", "trail": trail}))
     rows = [msgspec.structs.asdict(row) for row in history.rows()]
     assert audit(rows, status="COMPLETED", stopped=False) == []
-    rows.remove(_of(rows, f"loop.iteration.{lost}"))
+    rows.remove(_of(rows, f"loop.iteration.{lost_type}"))
     broken_invariants = audit(rows, status="COMPLETED", stopped=False)
-    assert any(f"counts 1 iterations as {lost}, the log has 0" in invariant for invariant in broken_invariants), (
+    assert any(f"counts 1 iterations as {lost_type}, the log has 0" in invariant for invariant in broken_invariants), (
         broken_invariants
     )
 
@@ -138,7 +138,7 @@ def test_a_handled_failure_does_not_count() -> None:
     rows = _rows()
     failed = _of(rows, "step.done")
     failed["event_type"] = "step.failed"
-    chosen = {"chosen": ["repair"], "step_run_id": "fetch#1"}
-    rows.append({**failed, "event_type": "next.evaluated", "event_id": failed["event_id"] + 1, "meta": chosen})
+    route = {"chosen": ["repair"], "step_run_id": "fetch#1"}
+    rows.append({**failed, "event_type": "next.evaluated", "event_id": failed["event_id"] + 1, "meta": route})
     rows = [row for row in rows if row["event_type"] != "workflow.finished"]
     assert [invariant for invariant in audit(rows, status="COMPLETED", stopped=False) if "unhandled" in invariant] == []

@@ -9,7 +9,7 @@ from temporalio.api.failure.v1 import Failure
 
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.service import follow_execution
-from tests.mirror.built import START, begun
+from tests.mirror.built import START, begin
 from tests.mirror.built import playbook as built
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, domain_event, playbook
@@ -50,12 +50,12 @@ async def test_every_attempt_of_a_retried_call_is_logged(
     ]
     assert {row["parent_event_id"] for row in rows[1:]} == {PARENT["id"]}
     assert [row["event_id"] for row in rows] == sorted(row["event_id"] for row in rows)
-    _, first, failure, decided, _, done, unmatched = rows
-    assert (unmatched["meta"]["do"], unmatched["meta"].get("rule")) == ("continue", None)
+    _, first, failure, decision, _, done, unmatched_rule = rows
+    assert (unmatched_rule["meta"]["do"], unmatched_rule["meta"].get("rule")) == ("continue", None)
     assert failure["meta"]["retry"]["will_retry"] is True
     assert failure["meta"]["retry"]["backoff_seconds"] == 0.2
     assert len(failure["meta"]["error"]["message"]) == 500
-    assert (decided["meta"]["rule"], decided["meta"]["do"], decided["meta"]["delay"]) == (0, "retry", 0.2)
+    assert (decision["meta"]["rule"], decision["meta"]["do"], decision["meta"]["delay"]) == (0, "retry", 0.2)
     assert done["meta"]["retry"]["parent_event_id"] == str(first["event_id"])
     assert (done["result"], done["duration"], done["worker_id"]) == (
         {"status": "COMPLETED", "context": {"value": [1, 2]}},
@@ -107,12 +107,19 @@ async def test_a_character_that_postgres_has_not_is_replaced(
 async def test_sinks_are_logged_between_the_start_and_the_end_of_their_attempt(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    stored = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2, "table": "t"}
-    refused = {"kind": "duckdb", "key": "k2", "status": "error", "started": 22, "ended": 30, "error": "disk is full"}
-    report = {"outcome": {"status": "error"}, "attempts": [_record(1, "error", sinks=[stored, refused])]}
+    stored_sink = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2, "table": "t"}
+    refused_sink = {
+        "kind": "duckdb",
+        "key": "k2",
+        "status": "error",
+        "started": 22,
+        "ended": 30,
+        "error": "disk is full",
+    }
+    report = {"outcome": {"status": "error"}, "attempts": [_record(1, "error", sinks=[stored_sink, refused_sink])]}
     rows = await _rows(scripts, dsn, log, execution_id, call(execution_id, 1, {"report": report}))
-    logged = [(row["event_type"], row["node_type"]) for row in rows if "sink" in row["event_type"]]
-    assert logged == [
+    logged_rows = [(row["event_type"], row["node_type"]) for row in rows if "sink" in row["event_type"]]
+    assert logged_rows == [
         ("sink.started", "postgres"),
         ("sink.done", "postgres"),
         ("sink.started", "duckdb"),
@@ -135,13 +142,13 @@ async def test_a_call_that_only_stores_is_not_an_attempt(
 
 
 async def test_pages_name_the_page_before(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
-    again = {"index": 0, "do": "again", "on": "ok", "attempts": 10}
+    again_rule = {"index": 0, "do": "again", "on": "ok", "attempts": 10}
     lines = [
         call(
             execution_id,
             100 + page,
             {"report": {"outcome": {"status": "ok"}, "attempts": [_record(1, rule=rule, do=do)]}},
-            rules=[again],
+            rules=[again_rule],
             page=page,
             id=f"fetch/1:page:{page}",
         )
@@ -153,9 +160,9 @@ async def test_pages_name_the_page_before(scripts: Scripts, dsn: str, log: Log, 
     assert [row["meta"]["page"] for row in started] == [1, 2, 3]
     parents = [row["meta"]["retry"].get("parent_event_id") for row in started]
     assert parents == [None, str(done[0]["event_id"]), str(done[1]["event_id"])]
-    scheduled = [row for row in await log.rows(execution_id, "event_legacy") if row["event_type"] == "retry_scheduled"]
-    assert [row["data"]["attempt_number"] for row in scheduled] == [2, 3]
-    assert {row["data"]["continuation"] for row in scheduled} == {"pagination"}
+    retry_rows = [row for row in await log.rows(execution_id, "event_legacy") if row["event_type"] == "retry_scheduled"]
+    assert [row["data"]["attempt_number"] for row in retry_rows] == [2, 3]
+    assert {row["data"]["continuation"] for row in retry_rows} == {"pagination"}
 
 
 async def test_a_call_that_breaks_is_an_attempt_that_failed(
@@ -194,54 +201,54 @@ async def test_a_call_whose_workers_are_lost_logs_the_attempts_they_had_reported
     ],
 )
 def test_an_attempt_that_its_tool_did_not_end_has_a_reason(status: str, kind: str, words: str, row_status: str) -> None:
-    rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(1, status), _at(2)]})
+    rows = _fold_call({"outcome": {"status": "ok"}, "attempts": [_at(1, status), _at(2)]})
     assert [row.event_type for row in rows] == [
         "task.attempt.started",
         "task.attempt.failed",
         "task.attempt.started",
         "task.attempt.done",
     ]
-    ended = rows[1]
-    assert (ended.error, ended.meta["error"]["kind"], ended.status) == (words, kind, row_status)
-    assert ended.meta["retry"]["will_retry"] is True
-    assert ended.meta["ends"] == str(rows[0].event_id)
+    end_row = rows[1]
+    assert (end_row.error, end_row.meta["error"]["kind"], end_row.status) == (words, kind, row_status)
+    assert end_row.meta["retry"]["will_retry"] is True
+    assert end_row.meta["ends"] == str(rows[0].event_id)
 
 
 def _at(number: int, status: str = "ok") -> dict[str, Any]:
     return {"number": number, "started": START + number * 10, "ended": START + number * 10 + 5, "status": status}
 
 
-def _folded(report: Any) -> list[EventRow]:
+def _fold_call(report: Any) -> list[EventRow]:
     """The rows of a call that ends with a report."""
     history = built(1)
-    begun(history, Story(START))
+    begin(history, Story(START))
     history.now += 100
     history.answers(len(history.events), report)
     return [row for row in history.rows() if row.event_type.startswith("task.attempt.")]
 
 
 def test_an_attempt_without_any_record_is_counted() -> None:
-    rows = _folded({"outcome": {"status": "ok"}, "attempts": [_at(3)]})
+    rows = _fold_call({"outcome": {"status": "ok"}, "attempts": [_at(3)]})
     assert [row.meta["retry"]["attempt_number"] for row in rows] == [1, 1, 2, 2, 3, 3]
 
 
-@pytest.mark.parametrize("how", ["CANCELED", "TIMED_OUT"])
-def test_a_call_that_no_worker_took_has_no_attempts(how: str) -> None:
+@pytest.mark.parametrize("cause", ["CANCELED", "TIMED_OUT"])
+def test_a_call_that_no_worker_took_has_no_attempts(cause: str) -> None:
     history = built(1)
-    begun(history, Story(START))
-    history.add(f"ACTIVITY_TASK_{how}", scheduled_event_id=len(history.events))
+    begin(history, Story(START))
+    history.add(f"ACTIVITY_TASK_{cause}", scheduled_event_id=len(history.events))
     assert [row for row in history.rows() if row.event_type.startswith("task.attempt.")] == []
 
 
 @pytest.mark.parametrize(("type_", "kind"), [("ActivityPause", "paused"), ("ActivityReset", "reset")])
 def test_a_call_that_temporal_itself_ended_is_logged_as_such(type_: str, kind: str) -> None:
     history = built(1)
-    begun(history, Story(START))
-    scheduled = len(history.events)
+    begin(history, Story(START))
+    scheduled_id = len(history.events)
     failure = Failure(message="Unhandled activity cancel error")
     failure.application_failure_info.type = type_
-    started = history.taken(scheduled)
-    history.add("ACTIVITY_TASK_FAILED", scheduled_event_id=scheduled, started_event_id=started, failure=failure)
+    started = history.start_activity(scheduled_id)
+    history.add("ACTIVITY_TASK_FAILED", scheduled_event_id=scheduled_id, started_event_id=started, failure=failure)
     assert history.rows()[-1].meta["error"]["kind"] == kind
 
 
@@ -298,12 +305,12 @@ async def test_a_call_in_an_inner_loop_has_the_ids_of_its_task(
     line["call"]["iteration"] = 0
     loop: dict[str, Any] = {"do": "loop", "run": {"input": input_, **body, "script": [line]}}
     rows = await _rows(scripts, dsn, log, execution_id, loop)
-    logged = [row["meta"] for row in rows if row["event_type"].startswith("task.attempt")]
-    assert [{name: meta[name] for name in ids} for meta in logged] == [ids, ids]
+    logged_rows = [row["meta"] for row in rows if row["event_type"].startswith("task.attempt")]
+    assert [{name: meta[name] for name in ids} for meta in logged_rows] == [ids, ids]
 
 
 @pytest.mark.parametrize(
-    ("auth", "recorded"),
+    ("auth", "recorded_keys"),
     [
         ("web", ["web"]),
         ({"type": "postgres", "credential": "pg_local"}, ["pg_local"]),
@@ -313,13 +320,13 @@ async def test_a_call_in_an_inner_loop_has_the_ids_of_its_task(
     ],
 )
 async def test_an_attempt_names_the_credentials_it_refers_to(
-    scripts: Scripts, dsn: str, log: Log, execution_id: int, auth: Any, recorded: list[str] | None
+    scripts: Scripts, dsn: str, log: Log, execution_id: int, auth: Any, recorded_keys: list[str] | None
 ) -> None:
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1)]}
     line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), auth=auth)
     rows = await _rows(scripts, dsn, log, execution_id, line)
     started = next(row for row in rows if row["event_type"] == "task.attempt.started")
-    assert started["meta"].get("credentials") == recorded
+    assert started["meta"].get("credentials") == recorded_keys
     assert "hush" not in str(rows)
 
 
@@ -328,5 +335,5 @@ async def test_a_retry_of_a_success_is_one_that_polls(scripts: Scripts, dsn: str
     report = {"outcome": {"status": "ok"}, "attempts": [record, _record(2)]}
     line = call(execution_id, PARENT["id"], {"report": report}, (PARENT,), rules=[RETRY])
     rows = await _rows(scripts, dsn, log, execution_id, line)
-    [decided, _] = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
-    assert (decided["retry"]["type"], decided["retry"]["attempt_number"]) == ("on_success", 2)
+    [decision, _] = [row["meta"] for row in rows if row["event_type"] == "policy.task.evaluated"]
+    assert (decision["retry"]["type"], decision["retry"]["attempt_number"]) == ("on_success", 2)

@@ -16,21 +16,21 @@ from noetl_temporal.mirror.service import follow_execution
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.resets import reset
-from tests.mirror.scripted import OPENING, Json, call, closing, domain_event, loop_run, stamped
+from tests.mirror.scripted import OPENING, Json, call, closing, domain_event, loop_run, stamped_event
 
 OK = {"report": {"outcome": {"status": "ok"}, "attempts": [{"number": 1, "started": 0, "ended": 40, "status": "ok"}]}}
-LATE = "the workflow timed out"
+LATE_REASON = "the workflow timed out"
 LONG: Json = {"do": "sleep", "seconds": 60}
 STARTED = domain_event("playbook.execution.requested", 1, "PENDING")
-TASK = stamped("task", "task.started", "page", "http", parent="step", meta={"task_run_id": "fetch#1:page:1"})
-TASK_ENDS = stamped("", "task.done", "page", "http", "COMPLETED", parent="task", ends="task")
-BEGUN: tuple[Json, ...] = (
+TASK = stamped_event("task", "task.started", "page", "http", parent="step", meta={"task_run_id": "fetch#1:page:1"})
+TASK_ENDS = stamped_event("", "task.done", "page", "http", "COMPLETED", parent="task", ends="task")
+START_EVENTS: tuple[Json, ...] = (
     {
         "do": "memo",
         "trail": (
             TASK_ENDS,
-            stamped("loop", "loop.started", "fetch", "loop", parent="step"),
-            stamped("task2", "task.started", "page", "http", parent="step"),
+            stamped_event("loop", "loop.started", "fetch", "loop", parent="step"),
+            stamped_event("task2", "task.started", "page", "http", parent="step"),
         ),
     },
     LONG,
@@ -40,26 +40,26 @@ BEGUN: tuple[Json, ...] = (
 
 def _call(execution_id: int) -> Json:
     """The line with which a playbook begins that calls a tool."""
-    step = stamped("step", "step.started", "fetch", "step", parent="workflow", meta={"step_run_id": "fetch#1"})
+    step = stamped_event("step", "step.started", "fetch", "step", parent="workflow", meta={"step_run_id": "fetch#1"})
     return call(execution_id, "task", OK, (*OPENING, step, TASK), id="fetch#1:page:1")
 
 
 def _loop(execution_id: int) -> Json:
     """A loop of which an iteration has called a tool, and another has begun a task."""
-    begun = (
-        stamped("one", "loop.iteration.started", "fetch", "iteration", parent="loop", meta={"iteration": 0}),
-        stamped("task", "task.started", "page", "http", parent="one"),
+    start_events = (
+        stamped_event("one", "loop.iteration.started", "fetch", "iteration", parent="loop", meta={"iteration": 0}),
+        stamped_event("task", "task.started", "page", "http", parent="one"),
     )
     more = (
-        stamped("two", "loop.iteration.started", "fetch", "iteration", parent="loop", meta={"iteration": 1}),
-        stamped("task2", "task.started", "page", "http", parent="two"),
+        stamped_event("two", "loop.iteration.started", "fetch", "iteration", parent="loop", meta={"iteration": 1}),
+        stamped_event("task2", "task.started", "page", "http", parent="two"),
     )
-    called = call(execution_id, "task", OK, begun, id="fetch/1:0:page:1")
-    run = loop_run(execution_id, [called, {"do": "memo", "trail": (TASK_ENDS, *more)}, LONG], event_id="loop")
+    call_history = call(execution_id, "task", OK, start_events, id="fetch/1:0:page:1")
+    run = loop_run(execution_id, [call_history, {"do": "memo", "trail": (TASK_ENDS, *more)}, LONG], event_id="loop")
     return {
         "do": "loop",
         "run": run,
-        "trail": (TASK_ENDS, stamped("loop", "loop.started", "fetch", "loop", parent="step")),
+        "trail": (TASK_ENDS, stamped_event("loop", "loop.started", "fetch", "loop", parent="step")),
     }
 
 
@@ -130,7 +130,7 @@ async def _wait(_: WorkflowHandle[Any, Any]) -> None:
 async def test_a_run_that_cannot_report_its_end_ends_all_that_it_had_begun(
     stop: Any, options: Any, event: str, error: str, scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    handle = await scripts.start(execution_id, _call(execution_id), *BEGUN, **options)
+    handle = await scripts.start(execution_id, _call(execution_id), *START_EVENTS, **options)
     await _until_event(handle, "EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED")
     await stop(handle)
     await follow_execution(scripts.client, dsn, handle.id)
@@ -148,7 +148,7 @@ async def test_a_run_that_cannot_report_its_end_ends_all_that_it_had_begun(
 
 
 async def test_a_run_whose_workflow_breaks_has_failed(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
-    handle = await scripts.start(execution_id, _call(execution_id), *BEGUN[:-1], {"do": "break", "why": "a bug"})
+    handle = await scripts.start(execution_id, _call(execution_id), *START_EVENTS[:-1], {"do": "break", "why": "a bug"})
     await follow_execution(scripts.client, dsn, handle.id)
     assert await _status(log, execution_id) == ("FAILED", "a bug")
     assert await audit_execution(dsn, execution_id) == []
@@ -157,7 +157,7 @@ async def test_a_run_whose_workflow_breaks_has_failed(scripts: Scripts, dsn: str
 async def test_a_run_that_is_stopped_after_it_continued_ends_what_the_run_before_began(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    lines = {"do": "continue", "trail": BEGUN[0]["trail"], "script": [LONG]}
+    lines = {"do": "continue", "trail": START_EVENTS[0]["trail"], "script": [LONG]}
     handle = await scripts.start(execution_id, _call(execution_id), lines)
     latest = scripts.client.get_workflow_handle(handle.id)
     await _until_continued(latest, handle.first_execution_run_id)
@@ -187,7 +187,7 @@ async def test_a_loop_of_a_stopped_run_ends_its_iterations(
 async def test_a_cancelled_run_that_reported_its_end_has_it_once(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    step = stamped("", "step.cancelled", "fetch", "step", "CANCELLED", parent="step", ends="step")
+    step = stamped_event("", "step.cancelled", "fetch", "step", "CANCELLED", parent="step", ends="step")
     memo = {"do": "memo", "trail": (TASK_ENDS, step, *closing("cancelled"))}
     handle = await scripts.start(execution_id, _call(execution_id), memo, LONG)
     await _until_event(handle, "EVENT_TYPE_TIMER_STARTED")
@@ -199,19 +199,20 @@ async def test_a_cancelled_run_that_reported_its_end_has_it_once(
 
 async def test_events_in_a_marker_are_logged(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     """It may be in history after the command that carries later events."""
-    many = [
-        stamped(f"warning{n}", "warning", "fetch", "step", "RUNNING", context={"text": "x" * 9000}) for n in range(25)
+    many_calls = [
+        stamped_event(f"warning{n}", "warning", "fetch", "step", "RUNNING", context={"text": "x" * 9000})
+        for n in range(25)
     ]
-    step = stamped("step", "step.started", "fetch", "step", parent="workflow", meta={"step_run_id": "fetch#1"})
-    ends = stamped("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step")
-    carrier = call(execution_id, "task", OK, (*OPENING, step, TASK, *many), id="fetch#1:page:1")
+    step = stamped_event("step", "step.started", "fetch", "step", parent="workflow", meta={"step_run_id": "fetch#1"})
+    ends = stamped_event("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step")
+    carrier = call(execution_id, "task", OK, (*OPENING, step, TASK, *many_calls), id="fetch#1:page:1")
     handle = await scripts.start(execution_id, carrier, {"do": "memo", "trail": (TASK_ENDS, ends)}, LONG)
     await _until_event(handle, "EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED")
     assert any(event.HasField("marker_recorded_event_attributes") for event in (await handle.fetch_history()).events)
     await handle.terminate()
     await follow_execution(scripts.client, dsn, handle.id)
     types = [event for event, _ in await log.story(execution_id)]
-    assert types.count("warning") == len(many)
+    assert types.count("warning") == len(many_calls)
     assert types[-2:] == ["workflow.finished", "playbook.cancelled"]
     assert await audit_execution(dsn, execution_id) == []
 
@@ -249,7 +250,7 @@ async def test_a_reset_run_continues_and_repeats_nothing(
 
 
 async def test_a_reset_takes_back_what_came_after_it(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
-    step = stamped("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step")
+    step = stamped_event("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step")
     end = {"do": "sleep", "seconds": 0, "trail": (TASK_ENDS, step, *closing())}
     handle = await scripts.start(execution_id, _call(execution_id), end)
     await handle.result()

@@ -12,14 +12,14 @@ STATE = "SELECT state FROM noetl.execution WHERE execution_id = $1"
 
 
 @pytest.mark.parametrize(
-    ("name", "completed", "others"),
+    ("name", "completed_steps", "others"),
     [
         ("flaky", ["end", "start"], {}),
         ("failed", ["end", "fine", "start"], {"broken": {"has_data": False, "status": "failed"}}),
     ],
 )
 async def test_it_has_the_workload_the_variables_and_the_state_of_steps(
-    store: Store, name: str, completed: list[str], others: dict[str, object]
+    store: Store, name: str, completed_steps: list[str], others: dict[str, object]
 ) -> None:
     runs = read(name)
     for run in runs:
@@ -28,8 +28,8 @@ async def test_it_has_the_workload_the_variables_and_the_state_of_steps(
     state = msgspec.json.decode(await store.pool.fetchval(STATE, rows[0].execution_id))
     context = rows[-1].context or {}
     assert (state["workload"], state["variables"]) == (context["workload"], context["vars"])
-    assert state["completed_steps"] == completed
-    assert {step: result for step, result in state["step_results"].items() if step not in completed} == others
+    assert state["completed_steps"] == completed_steps
+    assert {step: result for step, result in state["step_results"].items() if step not in completed_steps} == others
 
 
 async def test_rows_of_a_loop_leave_it_as_it_is(store: Store) -> None:

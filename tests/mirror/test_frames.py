@@ -30,7 +30,7 @@ LOOP = """
 
 
 @pytest.fixture(autouse=True)
-def _stored(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+def _store_payloads(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
 
 

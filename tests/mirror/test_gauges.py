@@ -7,7 +7,7 @@ import pytest
 from noetl_temporal.mirror.gauges import Gauges
 from noetl_temporal.mirror.store import Store
 from noetl_temporal.path_labels import OTHER_PATHS, PathLabels
-from tests.mirror.built import START, begun, playbook
+from tests.mirror.built import START, begin, playbook
 from tests.mirror.story import Story
 
 
@@ -18,7 +18,7 @@ async def _samples(gauges: Gauges) -> list[str]:
 @pytest.mark.parametrize("is_resolved", [False, True])
 async def test_an_incident_is_counted_until_it_is_over(store: Store, is_resolved: bool) -> None:
     history = playbook(1)
-    begun(history, Story(START))
+    begin(history, Story(START))
     history.task_fails("WORKFLOW_WORKER_UNHANDLED_FAILURE", "no such key")
     if is_resolved:
         history.task(attempt=2)
@@ -33,9 +33,9 @@ async def test_an_incident_is_counted_until_it_is_over(store: Store, is_resolved
 async def test_further_paths_share_a_label_and_their_counts_are_added(store: Store) -> None:
     for number in (1, 2):
         history = playbook(number)
-        begun(history, Story(START))
+        begin(history, Story(START))
         await store.ingest(history.run, history.events)
-    gauges = Gauges(store.pool, history.run.namespace, PathLabels(most=0))
+    gauges = Gauges(store.pool, history.run.namespace, PathLabels(limit=0))
     assert await _samples(gauges) == [
         f'noetl_open_runs{{path="{OTHER_PATHS}",status="running"}} 2',
         "noetl_unread_histories 0",

@@ -25,7 +25,7 @@ from noetl_temporal.mirror.read import problems
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.store import UNSTORABLE, Store, open_store
-from tests.mirror.built import History, begun, payloads
+from tests.mirror.built import History, begin, payloads
 from tests.mirror.built import playbook as built
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, playbook
@@ -44,7 +44,7 @@ def _input(**fields: object) -> bytes:
     return msgspec.json.encode(playbook(new_execution_id()) | fields)
 
 
-def _nested(levels: int) -> bytes:
+def _nested_array(levels: int) -> bytes:
     return b"[" * levels + b"1" + b"]" * levels
 
 
@@ -63,10 +63,10 @@ UNREADABLE = {
     "an id that is a text": _input(execution_id="1; DROP TABLE noetl.event"),
     "a path beyond any index": _input(**_path(RANDOM)),
     "a number beyond any": _input(payload={"a": 0}).replace(b'"payload":{"a":0}', b'"payload":{"a":1e99999}'),
-    "a nest beyond any": _input(payload={"a": 0}).replace(b'"payload":{"a":0}', b'"payload":' + _nested(100_000)),
+    "a nest beyond any": _input(payload={"a": 0}).replace(b'"payload":{"a":0}', b'"payload":' + _nested_array(100_000)),
 }
 READABLE = {
-    "a nest": _input(payload={"a": 0}).replace(b'"a":0', b'"a":' + _nested(700)),
+    "a nest": _input(payload={"a": 0}).replace(b'"a":0', b'"a":' + _nested_array(700)),
     "NUL everywhere": _input(**_path("a\0b"), payload={"\0": "\0"}, content="\0"),
     "halves of pairs": _input(payload={"a": 0}).replace(b'"a":0', rb'"\ud83d":"\ude00"'),
     "a long text": _input(content=RANDOM),
@@ -98,9 +98,9 @@ async def test_no_input_of_a_run_stops_the_mirror_for_other_runs(
     readable = {await _start(scripts, f"hostile/{name}", data): name for name, data in READABLE.items()}
 
     async def all_problems_reported() -> bool:
-        known = {problem.run_id for problem in await problems(log.database)}
+        run_ids = {problem.run_id for problem in await problems(log.database)}
         read = await log.database.fetch("SELECT run_id FROM noetl.cursor WHERE position > 0")
-        return known.issuperset(unreadable) and {row["run_id"] for row in read}.issuperset(readable)
+        return run_ids.issuperset(unreadable) and {row["run_id"] for row in read}.issuperset(readable)
 
     async with mirroring(scripts.client, dsn):
         await _eventually(all_problems_reported)
@@ -147,10 +147,10 @@ JSON = st.recursive(
 )
 
 
-def _fields(*names: str, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def _fields(*names: str, **strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Maps with some of these fields, each any JSON; the ``known`` ones are maps more often than not."""
-    own = {name: inner | JSON for name, inner in known.items()}
-    return st.fixed_dictionaries({}, optional={**dict.fromkeys(names, JSON), **own})
+    fields = {name: inner | JSON for name, inner in strategies.items()}
+    return st.fixed_dictionaries({}, optional={**dict.fromkeys(names, JSON), **fields})
 
 
 ERRORS = _fields("kind", "message", "code", "traceback", "retryable")
@@ -177,11 +177,11 @@ def _run_with(report: Any, end: str) -> History:
     """A run of one call that ends with this report: as its result, in the details of its failure or its heartbeat."""
     history = built(1)
     story = Story(history.now)
-    begun(history, story)
+    begin(history, story)
     history.now += 100
-    scheduled = len(history.events)
+    scheduled_id = len(history.events)
     if end == "COMPLETED":
-        history.answers(scheduled, report)
+        history.answers(scheduled_id, report)
     else:
         failure = Failure(message="m")
         details = report
@@ -189,12 +189,12 @@ def _run_with(report: Any, end: str) -> History:
             details = {"records": report["attempts"]}
         failure.application_failure_info.details.CopyFrom(payloads(details))
         failure.application_failure_info.type = "ActivityPause"
-        message = {"scheduled_event_id": scheduled, "started_event_id": history.taken(scheduled)}
+        message = {"scheduled_event_id": scheduled_id, "started_event_id": history.start_activity(scheduled_id)}
         history.add("ACTIVITY_TASK_FAILED", failure=failure, **message)
     return history
 
 
-async def _stored(dsn: str, histories: list[History]) -> list[int]:
+async def _store_histories(dsn: str, histories: list[History]) -> list[int]:
     """How many rows of each are stored."""
     counts: list[int] = []
     async with open_store(dsn) as store:
@@ -211,6 +211,6 @@ async def _stored(dsn: str, histories: list[History]) -> list[int]:
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_report_of_a_call_keeps_its_run_from_being_mirrored(dsn: str, reports: list[tuple[Any, str]]) -> None:
     histories = [_run_with(*report) for report in reports]
-    stored = asyncio.run(_stored(dsn, histories))
-    assert stored == [len(history.rows()) for history in histories]
-    assert all(6 < count < 100 for count in stored)
+    row_counts = asyncio.run(_store_histories(dsn, histories))
+    assert row_counts == [len(history.rows()) for history in histories]
+    assert all(6 < count < 100 for count in row_counts)

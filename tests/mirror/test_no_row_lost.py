@@ -13,7 +13,7 @@ from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import problems
 from noetl_temporal.mirror.store import REMOVED, ConflictError, Store
 from tests.audit import audit_execution
-from tests.mirror.built import START, History, begun, loop, payloads, playbook
+from tests.mirror.built import START, History, begin, loop, payloads, playbook
 from tests.mirror.conftest import Log
 from tests.mirror.story import Json, Story
 
@@ -25,27 +25,27 @@ async def _count(log: Log, type_: str) -> int:
     return await log.database.fetchval("SELECT count(*) FROM noetl.event WHERE event_type = $1", type_)  # type: ignore[no-any-return]
 
 
-def _ended(history: History, story: Story, task: int) -> None:
-    """The call answers and everything ends."""
+def _end_all(history: History, story: Story, task: int) -> None:
+    """Add the answer of the last call and the end of task, step and playbook."""
     history.now = story.now = max(story.now, history.now) + 50
     record = {"number": 1, "started": story.now - 10, "ended": story.now - 5, "status": "ok"}
     calls = [event.event_id for event in history.events if event.HasField("activity_task_scheduled_event_attributes")]
     history.answers(calls[-1], {"outcome": {"status": "ok"}, "attempts": [record]})
     story.leave_room(task, 3)
-    named = {"type": "task.started", "node": "page", "kind": "http", "id": task, "at": START}
+    task_event = {"type": "task.started", "node": "page", "kind": "http", "id": task, "at": START}
     step = {"type": "step.started", "node": "fetch", "kind": "step", "id": task - 1, "at": START}
-    trail = [story.ends(named), story.ends(step), *story.closing()]
+    trail = [story.ends(task_event), story.ends(step), *story.closing()]
     history.task()
     history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"status": "completed", "trail": trail}))
 
 
-def _failing_loop(execution_id: int, began: Json) -> tuple[History, Story]:
-    """A loop whose items all fail before any call, in one workflow task."""
-    history, story = loop(execution_id, began["id"], after=began["at"]), Story(START, 1, began["at"])
+def _failing_loop(execution_id: int, loop_start: Json) -> tuple[History, Story]:
+    """The history of a loop whose items all fail before any call, in one workflow task."""
+    history, story = loop(execution_id, loop_start["id"], after=loop_start["at"]), Story(START, 1, loop_start["at"])
     trail: list[Json] = []
     for index in range(ITEMS):
         meta = {"iteration": index}
-        item = story.begins("loop.iteration.started", "fetch", "iteration", began["id"], meta=meta)
+        item = story.begins("loop.iteration.started", "fetch", "iteration", loop_start["id"], meta=meta)
         trail += [item, story.ends(item, "failed", "FAILED", error="no such name")]
     history.task()
     history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"report": {"status": "error"}, "trail": trail}))
@@ -54,12 +54,12 @@ def _failing_loop(execution_id: int, began: Json) -> tuple[History, Story]:
 
 async def test_items_that_fail_at_once_keep_all_their_rows(store: Store, log: Log, dsn: str, execution_id: int) -> None:
     history, story = playbook(execution_id), Story(START)
-    task = begun(history, story)
-    began = story.begins("loop.started", "fetch", "loop", task - 1)
-    child, inner = _failing_loop(execution_id, began)
+    task = begin(history, story)
+    loop_start = story.begins("loop.started", "fetch", "loop", task - 1)
+    child, inner = _failing_loop(execution_id, loop_start)
     history.now = story.now = inner.own.ms + 1
-    history.starts_child([began, story.ends(began, "failed", "FAILED")])
-    _ended(history, story, task)
+    history.starts_child([loop_start, story.ends(loop_start, "failed", "FAILED")])
+    _end_all(history, story, task)
     await store.ingest(history.run, history.events)
     await store.ingest(child.run, child.events)
     assert await _count(log, "loop.iteration.started") == ITEMS
@@ -79,8 +79,8 @@ async def test_calls_that_end_at_once_keep_all_their_rows(store: Store, log: Log
     ]
     history.now = story.now = START + 40
     record = {"number": 1, "started": START + 10, "ended": START + 30, "status": "ok"}
-    for scheduled in calls:
-        history.answers(scheduled, {"outcome": {"status": "ok"}, "attempts": [record]})
+    for scheduled_id in calls:
+        history.answers(scheduled_id, {"outcome": {"status": "ok"}, "attempts": [record]})
     ends: list[Json] = []
     for task in tasks:
         story.leave_room(task["id"], 3)
@@ -95,7 +95,7 @@ async def test_calls_that_end_at_once_keep_all_their_rows(store: Store, log: Log
 
 def _answering(execution_id: int, run_id: str, result: int) -> History:
     history, story = playbook(execution_id, run_id=run_id), Story(START)
-    begun(history, story)
+    begin(history, story)
     history.now = START + 20
     record = {"number": 1, "started": START, "ended": START + 9, "status": "ok"}
     history.answers(len(history.events), {"outcome": {"status": "ok", "result": {"n": result}}, "attempts": [record]})
@@ -122,13 +122,13 @@ async def test_a_row_with_the_same_id_and_other_content_is_an_error(store: Store
 
 async def test_two_rows_of_one_batch_that_disagree_are_an_error(store: Store, execution_id: int) -> None:
     history, story = playbook(execution_id), Story(START)
-    [requested, *rest] = story.opening()
-    history.call(1, [requested, {**rest[0], "id": requested["id"]}])
+    [request_event, *later_events] = story.opening()
+    history.call(1, [request_event, {**later_events[0], "id": request_event["id"]}])
     with pytest.raises(ConflictError):
         await store.ingest(history.run, history.events)
 
 
-async def test_one_place_of_history_that_gave_another_row_before_is_an_error(
+async def test_a_history_event_that_gives_another_row_than_before_is_an_error(
     store: Store, log: Log, execution_id: int
 ) -> None:
     history = _answering(execution_id, "r1", 1)
@@ -139,8 +139,8 @@ async def test_one_place_of_history_that_gave_another_row_before_is_an_error(
         await store.ingest(history.run, history.events)
 
 
-class _Pages(Polls):
-    """A history that is there already."""
+class _OneHistory(Polls):
+    """Polls that return a whole history at once, without a server."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class _Pages(Polls):
         return Page(self._history.events, None)
 
 
-def _none(_: WorkflowRun) -> asyncio.Task[None]:
+def _follow_nothing(_: WorkflowRun) -> asyncio.Task[None]:
     raise AssertionError
 
 
@@ -160,7 +160,7 @@ async def test_a_run_that_the_server_removed_before_its_end_is_a_problem(
 ) -> None:
     history = _answering(execution_id, str(uuid4()), 1)
     await store.ingest(history.run, history.events)
-    await Follower(client, store, Polls(), _none).follow(history.run)
+    await Follower(client, store, Polls(), _follow_nothing).follow(history.run)
     assert [(problem.run_id, problem.problem) for problem in await problems(store.pool)] == [
         (history.run.run_id, REMOVED)
     ]
@@ -172,7 +172,7 @@ async def test_an_answer_that_ends_before_the_run_is_asked_for_again(
 ) -> None:
     history = _answering(execution_id, "r1", 1)
     following = asyncio.create_task(
-        Follower(None, store, _Pages(history), _none).follow(history.run)  # type: ignore[arg-type]
+        Follower(None, store, _OneHistory(history), _follow_nothing).follow(history.run)  # type: ignore[arg-type]
     )
     async with asyncio.timeout(20):
         while "history from the server ends before the run does" not in caplog.text:
@@ -189,9 +189,9 @@ async def test_the_problem_of_an_unreadable_run_is_reported_until_it_is_solved(
     await store.ingest(first.run, first.events)
 
     with pytest.raises(ConflictError):
-        await Follower(None, store, _Pages(other), _none).follow(other.run)  # type: ignore[arg-type]
-    [problems_found] = await problems(store.pool)
-    assert (problems_found.run_id, problems_found.problem.split(":")[0]) == ("r2", "ConflictError")
+        await Follower(None, store, _OneHistory(other), _follow_nothing).follow(other.run)  # type: ignore[arg-type]
+    [problem] = await problems(store.pool)
+    assert (problem.run_id, problem.problem.split(":")[0]) == ("r2", "ConflictError")
     await log.database.execute("DELETE FROM noetl.event")
     await store.ingest(other.run, other.events)
     assert await problems(store.pool) == []

@@ -35,23 +35,23 @@ def _history(name: str, label: str, message: str) -> History:
     step = story.begins("step.started", name, "step", story.workflow, meta=run)
     task = story.begins("task.started", label, label, step["id"], meta={**run, "task_run_id": f"{name}#1:{label}"})
     history.task()
-    scheduled = history.call(task["id"], [*opening, step, task], step=name, task=label)
+    scheduled_id = history.call(task["id"], [*opening, step, task], step=name, task=label)
     error = {"kind": "http", "message": message}
     attempt = {"number": 1, "started": history.now, "ended": history.now + 5, "status": "error", "error": error}
     story.leave_room(task["id"], 3)
-    history.answers(scheduled, {"outcome": {"status": "error", "error": error}, "attempts": [attempt]})
+    history.answers(scheduled_id, {"outcome": {"status": "error", "error": error}, "attempts": [attempt]})
     history.task_fails("WORKFLOW_WORKER_UNHANDLED_FAILURE", message, message)
     history.task()
     failed = story.ends(task, "failed", "FAILED", error=message, result={label: message})
-    ended = story.ends(step, "failed", "FAILED", error=message)
-    trail = [failed, ended, *story.closing("failed", error=message)]
+    end_event = story.ends(step, "failed", "FAILED", error=message)
+    trail = [failed, end_event, *story.closing("failed", error=message)]
     failure = Failure(message=message)
     failure.application_failure_info.details.CopyFrom(payloads({"status": "failed", "trail": trail}))
     history.add("WORKFLOW_EXECUTION_FAILED", failure=failure)
     return history
 
 
-async def _stored(dsn: str, history: History, cut: int) -> list[dict[str, Any]]:
+async def _stored_events(dsn: str, history: History, cut: int) -> list[dict[str, Any]]:
     connection = await asyncpg.connect(dsn)
     await connection.execute(
         "TRUNCATE noetl.event, noetl.execution, noetl.cursor, noetl.history, noetl.catalog CASCADE"
@@ -70,8 +70,8 @@ async def _stored(dsn: str, history: History, cut: int) -> list[dict[str, Any]]:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_in_any_batches_gives_one_log(dsn: str, name: str, label: str, message: str, cut: int) -> None:
     history = _history(name, label, message)
-    report = asyncio.run(_stored(dsn, history, cut))
-    assert report == asyncio.run(_stored(dsn, history, len(history.events) - 1))
+    report = asyncio.run(_stored_events(dsn, history, cut))
+    assert report == asyncio.run(_stored_events(dsn, history, len(history.events) - 1))
     assert [row["node_name"] for row in report if row["event_type"] == "step.failed"] == [name.replace("\0", "\ufffd")]
     assert asyncio.run(audit_execution(dsn, EXECUTION)) == []
     assert asyncio.run(rebuild(dsn)).rows == len(report)

@@ -15,25 +15,25 @@ from temporalio.converter import JSONProtoPayloadConverter
 
 from noetl_temporal.loop_run import LoopEnd
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
-from noetl_temporal.machine.events import ChunkReport, PayloadRef
+from noetl_temporal.machine.facts import ChunkReport, PayloadRef
 from noetl_temporal.mirror.owners import ReadEvent, payload_keys, references
 
 
 def _reference(key: str) -> Payload:
-    stored = ExternalStorageReference(driver_name="noetl.payload", claim_data={"key": key})
-    payload = JSONProtoPayloadConverter().to_payload(stored)
+    reference = ExternalStorageReference(driver_name="noetl.payload", claim_data={"key": key})
+    payload = JSONProtoPayloadConverter().to_payload(reference)
     assert payload is not None
     return payload
 
 
-def _many(*keys: str) -> Payloads:
+def _references(*keys: str) -> Payloads:
     return Payloads(payloads=[_reference(key) for key in keys])
 
 
 def _started() -> Message:
     event = HistoryEvent()
     started = event.workflow_execution_started_event_attributes
-    started.input.CopyFrom(_many("a", "b"))
+    started.input.CopyFrom(_references("a", "b"))
     started.memo.fields["m"].CopyFrom(_reference("c"))
     started.header.fields["noetl-trail"].CopyFrom(_reference("d"))
     return event
@@ -41,15 +41,15 @@ def _started() -> Message:
 
 def _marker() -> Message:
     event = HistoryEvent()
-    event.marker_recorded_event_attributes.details["result"].CopyFrom(_many("e"))
+    event.marker_recorded_event_attributes.details["result"].CopyFrom(_references("e"))
     return event
 
 
 def _failed() -> Message:
     inner = Failure(encoded_attributes=_reference("f"))
-    inner.application_failure_info.details.CopyFrom(_many("g"))
+    inner.application_failure_info.details.CopyFrom(_references("g"))
     outer = Failure(cause=inner)
-    outer.timeout_failure_info.last_heartbeat_details.CopyFrom(_many("h"))
+    outer.timeout_failure_info.last_heartbeat_details.CopyFrom(_references("h"))
     event = HistoryEvent()
     event.activity_task_timed_out_event_attributes.failure.CopyFrom(outer)
     event.user_metadata.details.CopyFrom(_reference("i"))
@@ -72,7 +72,7 @@ def test_references_are_found_wherever_a_payload_stands(event: Message, expected
 
 def test_an_event_names_its_references_and_its_segments() -> None:
     event = HistoryEvent()
-    event.activity_task_completed_event_attributes.result.CopyFrom(_many("a"))
+    event.activity_task_completed_event_attributes.result.CopyFrom(_references("a"))
     assert payload_keys(ReadEvent(event, HistoryEvent(), ["b", "c"])) == {"a", "b", "c"}
 
 

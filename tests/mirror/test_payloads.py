@@ -36,22 +36,22 @@ def test_how_values_are_sanitised(payload: Payload, expected: object) -> None:
 
 
 async def test_a_result_in_a_storage_that_is_not_configured_is_logged_as_a_reference() -> None:
-    [recorded] = read("flaky")
-    events = recorded.events()
+    [recorded_run] = read("flaky")
+    events = recorded_run.events()
     done = next(event for event in events if event.HasField("activity_task_completed_event_attributes"))
     done.activity_task_completed_event_attributes.result.payloads[0].CopyFrom(_reference())
     events = [await with_plain_values(event, DataConverter.default) for event in events]
-    rows = fold(initial_state(recorded.run, events[0]), events, {event.event_id: event for event in events})
-    [logged] = [row for row in rows if row.event_type == "task.attempt.done"]
-    assert logged.result == {"status": "COMPLETED", "reference": {"type": "shelf", "key": "k1"}}
+    rows = fold(initial_state(recorded_run.run, events[0]), events, {event.event_id: event for event in events})
+    [logged_row] = [row for row in rows if row.event_type == "task.attempt.done"]
+    assert logged_row.result == {"status": "COMPLETED", "reference": {"type": "shelf", "key": "k1"}}
 
 
 def test_a_run_whose_input_cannot_be_read_names_the_remedy() -> None:
-    [recorded] = read("flaky")
-    started = recorded.events()[0]
+    [recorded_run] = read("flaky")
+    started = recorded_run.events()[0]
     started.workflow_execution_started_event_attributes.input.payloads[0].CopyFrom(_reference())
     with pytest.raises(UnreadableRunError, match=r"tests/flaky/.*give the mirror the same data converter"):
-        initial_state(recorded.run, started)
+        initial_state(recorded_run.run, started)
 
 
 @pytest.mark.parametrize(

@@ -18,19 +18,19 @@ async def test_no_row_is_missed_while_two_runs_of_an_execution_are_stored_at_onc
     events = playbook.events()
     await store.ingest(playbook.run, events[:5])
     rows = rows_of(playbook)
-    execution_id, stored = rows[0].execution_id, len(await log.rows(rows[0].execution_id))
-    seen: list[int] = []
+    execution_id, row_count = rows[0].execution_id, len(await log.rows(rows[0].execution_id))
+    positions: list[int] = []
     last = 0
 
     async def look() -> None:
         nonlocal last
         for id_, position in await log.database.fetch(NEW, execution_id, last):
-            seen.append(id_)
+            positions.append(id_)
             last = position
 
     async def store_the_rest() -> None:
         async with store.pool.acquire() as connection, connection.transaction():
-            await add_events(connection, playbook.run, rows[stored:])
+            await add_events(connection, playbook.run, rows[row_count:])
 
     async with store.pool.acquire() as slow:
         transaction = slow.transaction()
@@ -43,8 +43,8 @@ async def test_no_row_is_missed_while_two_runs_of_an_execution_are_stored_at_onc
         await transaction.commit()
     await other
     await look()
-    assert sorted(seen) == [row["event_id"] for row in await log.rows(execution_id)]
-    assert len(seen) == len(rows) + len(rows_of(loop))
+    assert sorted(positions) == [row["event_id"] for row in await log.rows(execution_id)]
+    assert len(positions) == len(rows) + len(rows_of(loop))
 
 
 async def test_rows_that_are_stored_again_take_no_place_of_others(store: Store, log: Log) -> None:

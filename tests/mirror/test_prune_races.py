@@ -52,7 +52,7 @@ async def _is_there(database: asyncpg.Connection, key: str) -> bool:
     return bool(await database.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", key))
 
 
-async def _blocked(database: asyncpg.Connection, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+async def _start_and_block(database: asyncpg.Connection, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """The work, once it waits for this connection's transaction."""
     task = asyncio.create_task(work)
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
@@ -69,7 +69,7 @@ async def test_storing_a_payload_during_its_removal_inserts_it_again(
     key = await _stored_long_ago(dsn, log.database)
     async with log.database.transaction():
         assert await _delete(log.database) == RemovedPayloads(1, SIZE)
-        storing = await _blocked(log.database, _store(dsn))
+        storing = await _start_and_block(log.database, _store(dsn))
     assert await storing == key
     assert await _is_there(rival, key)
     assert await _delete(rival) == RemovedPayloads()
@@ -112,7 +112,7 @@ async def test_a_payload_that_is_being_removed_gets_no_owner(dsn: str, log: Log,
     key = await _stored_long_ago(dsn, log.database)
     async with log.database.transaction():
         await _delete(log.database)
-        owning = await _blocked(log.database, rival.execute(query("own"), 7, [key]))
+        owning = await _start_and_block(log.database, rival.execute(query("own"), 7, [key]))
     await owning
     assert await rival.fetchval("SELECT count(*) FROM noetl.payload_owner") == 0
 
@@ -125,6 +125,6 @@ async def test_concurrent_removals_lose_no_stored_or_owned_payload(
         await asyncio.gather(_delete(log.database), _store(dsn))
         assert await _is_there(log.database, key)
         await log.database.execute("UPDATE noetl.payload SET used_at = now() - interval '40 days'")
-        removed, _ = await asyncio.gather(_delete(log.database), rival.execute(query("own"), 7, [key]))
+        removed_count, _ = await asyncio.gather(_delete(log.database), rival.execute(query("own"), 7, [key]))
         is_owned = bool(await rival.fetchval("DELETE FROM noetl.payload_owner RETURNING 1"))
-        assert is_owned == await _is_there(log.database, key) == (removed == RemovedPayloads())
+        assert is_owned == await _is_there(log.database, key) == (removed_count == RemovedPayloads())

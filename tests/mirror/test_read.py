@@ -10,15 +10,15 @@ from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import EventTail, events_of, execution, latest_execution, read_progress, steps_of
 from noetl_temporal.mirror.store import Store
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from tests.mirror.built import START, begun, child, payloads, playbook, reset
-from tests.mirror.recorded import Recorded, read, rows_of
+from tests.mirror.built import START, begin, child, payloads, playbook, reset
+from tests.mirror.recorded import RecordedRun, read, rows_of
 from tests.mirror.story import Json, Story
 
 
-async def _ingest(store: Store, recorded: list[Recorded]) -> int:
-    for history in recorded:
+async def _ingest(store: Store, runs: list[RecordedRun]) -> int:
+    for history in runs:
         await store.ingest(history.run, history.events())
-    return rows_of(recorded[0])[0].execution_id
+    return rows_of(runs[0])[0].execution_id
 
 
 async def test_the_status_of_an_execution(store: Store) -> None:
@@ -72,8 +72,8 @@ async def test_the_steps_of_an_execution(store: Store) -> None:
            WHERE execution_id = $1 AND event_type = 'loop.started'""",
         id_,
     )
-    retried = next(step for step in await steps_of(store.pool, id_) if step.step == fetch.step)
-    assert retried.iterations_total == 1, "a loop that is retried runs only what it has not kept"
+    retried_step = next(step for step in await steps_of(store.pool, id_) if step.step == fetch.step)
+    assert retried_step.iterations_total == 1, "a loop that is retried runs only what it has not kept"
     [flaky, *_] = await steps_of(store.pool, await _ingest(store, read("flaky")))
     assert (flaky.attempts, flaky.retries) == (2, 1)
     failed = {step.step: step for step in await steps_of(store.pool, await _ingest(store, read("failed")))}
@@ -96,13 +96,13 @@ async def test_steps_that_a_reset_superseded_are_not_reported(store: Store) -> N
     base.call(task["id"], [story.ends(first), wrong, task])
     base.add("WORKFLOW_EXECUTION_TERMINATED", reason="once more", identity="history-resetter")
     story.now = first["at"] + 7_000
-    again = reset(base, at=at, run_id="r2", now=story.now)
+    reset_history = reset(base, at=at, run_id="r2", now=story.now)
     right = story.begins("step.started", "right", "step", story.workflow, meta={"step_run_id": "right#1"})
-    again.task()
-    again.call(right["id"], [story.ends(first), right])
+    reset_history.task()
+    reset_history.call(right["id"], [story.ends(first), right])
     await store.ingest(base.run, base.events)
     assert [step.step for step in await steps_of(store.pool, 1)] == ["first", "wrong"]
-    await store.ingest(again.run, again.events)
+    await store.ingest(reset_history.run, reset_history.events)
     by_name = {step.step: step for step in await steps_of(store.pool, 1)}
     assert {name: (attempt.status, attempt.attempts) for name, attempt in by_name.items()} == {
         "first": ("COMPLETED", 0),
@@ -112,16 +112,16 @@ async def test_steps_that_a_reset_superseded_are_not_reported(store: Store) -> N
 
 
 async def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up(store: Store) -> None:
-    one, story = playbook(1), Story(START)
+    history, story = playbook(1), Story(START)
     opening = story.opening()
     runs: list[Json] = []
     for index in range(3):
         runs.append(story.begins("step.started", "load", "step", story.workflow, meta={"iteration": index}))
         story.now += 1_000
     ends = [story.ends(run, "cancelled", "CANCELLED") for run in runs]
-    one.task()
-    one.call(runs[0]["id"], [*opening, *runs, *ends])
-    await store.ingest(one.run, one.events)
+    history.task()
+    history.call(runs[0]["id"], [*opening, *runs, *ends])
+    await store.ingest(history.run, history.events)
     [load] = await steps_of(store.pool, 1)
     assert load.duration_seconds == 3.0
 
@@ -154,17 +154,17 @@ async def test_a_step_is_held_or_running_while_one_of_its_iterations_is(store: S
 
 async def test_the_cursor_of_a_run(store: Store) -> None:
     page, loop = read("pages")
-    where = page.run.namespace, page.run.workflow_id
-    assert not (await read_progress(store.pool, *where, page.run.run_id)).is_complete
+    workflow = page.run.namespace, page.run.workflow_id
+    assert not (await read_progress(store.pool, *workflow, page.run.run_id)).is_complete
     await store.ingest(page.run, page.events()[:-1])
-    assert not (await read_progress(store.pool, *where, page.run.run_id)).is_complete
+    assert not (await read_progress(store.pool, *workflow, page.run.run_id)).is_complete
     await store.ingest(page.run, page.events()[-1:])
-    assert not (await read_progress(store.pool, *where, page.run.run_id)).is_complete
+    assert not (await read_progress(store.pool, *workflow, page.run.run_id)).is_complete
     await store.ingest(loop.run, loop.events())
-    assert (await read_progress(store.pool, *where, page.run.run_id)).is_complete
-    assert not (await read_progress(store.pool, *where, "a run after it")).is_complete
+    assert (await read_progress(store.pool, *workflow, page.run.run_id)).is_complete
+    assert not (await read_progress(store.pool, *workflow, "a run after it")).is_complete
     await store.note_problem(page.run, "no such thing")
-    progress = await read_progress(store.pool, *where, page.run.run_id)
+    progress = await read_progress(store.pool, *workflow, page.run.run_id)
     assert (progress.is_complete, [problem.problem for problem in progress.problems]) == (False, ["no such thing"])
 
 
@@ -184,26 +184,26 @@ async def test_a_loop_whose_id_was_cut_has_to_be_read_too(store: Store, is_liste
     if is_listed:
         await store.enrol([chunk.run])
     await store.ingest(history.run, history.events)
-    where = "default", history.run.workflow_id, "r1"
-    assert not (await read_progress(store.pool, *where)).is_complete
+    workflow = "default", history.run.workflow_id, "r1"
+    assert not (await read_progress(store.pool, *workflow)).is_complete
     await store.ingest(chunk.run, chunk.events)
-    assert not (await read_progress(store.pool, *where)).is_complete
+    assert not (await read_progress(store.pool, *workflow)).is_complete
     chunk.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
     await store.ingest(chunk.run, chunk.events)
-    assert (await read_progress(store.pool, *where)).is_complete
+    assert (await read_progress(store.pool, *workflow)).is_complete
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
 async def test_a_tail_gives_every_event_once(store: Store, size: int) -> None:
-    recorded = read("pages")
-    id_ = rows_of(recorded[0])[0].execution_id
-    tail, seen = EventTail(id_), list[int]()
-    for history in recorded:
+    runs = read("pages")
+    id_ = rows_of(runs[0])[0].execution_id
+    tail, event_ids = EventTail(id_), list[int]()
+    for history in runs:
         events = history.events()
         for start in range(0, len(events), size):
             await store.ingest(history.run, events[start : start + size])
-            seen += [event.event_id for event in await tail.read(store.pool)]
-    assert sorted(seen) == [event.event_id for event in await events_of(store.pool, id_)]
+            event_ids += [event.event_id for event in await tail.read(store.pool)]
+    assert sorted(event_ids) == [event.event_id for event in await events_of(store.pool, id_)]
     assert await tail.read(store.pool) == []
 
 
@@ -214,16 +214,16 @@ async def test_a_tail_does_not_end_with_what_a_reset_superseded(store: Store) ->
     at = len(base.events) + 3
     base.task()
     base.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"trail": story.closing()}))
-    again = reset(base, at=at, run_id="r2", now=START + 1000)
+    reset_history = reset(base, at=at, run_id="r2", now=START + 1000)
     tail = EventTail(1)
     await store.ingest(base.run, base.events)
-    await store.ingest(again.run, again.events)
+    await store.ingest(reset_history.run, reset_history.events)
     await tail.read(store.pool)
     assert not tail.has_ended
-    story.now = again.now = START + 2000
-    again.task()
-    again.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"trail": story.closing()}))
-    await store.ingest(again.run, again.events)
+    story.now = reset_history.now = START + 2000
+    reset_history.task()
+    reset_history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({"trail": story.closing()}))
+    await store.ingest(reset_history.run, reset_history.events)
     await tail.read(store.pool)
     assert tail.has_ended
 
@@ -299,13 +299,13 @@ circuit.opened circuit.probed circuit.closed
 
 
 async def test_every_event_has_a_name_in_the_older_words_or_none_on_purpose(store: Store) -> None:
-    known = {record[0] for record in await store.pool.fetch("SELECT event_type FROM noetl.event_name")}
-    assert set(VOCABULARY.split()) <= known
+    event_types = {record[0] for record in await store.pool.fetch("SELECT event_type FROM noetl.event_name")}
+    assert set(VOCABULARY.split()) <= event_types
 
 
 async def test_stopped_steps_in_the_older_vocabulary(store: Store, execution_id: int) -> None:
     history = playbook(execution_id)
-    begun(history, Story(START))
+    begin(history, Story(START))
     history.now += 10
     history.task_fails("NON_DETERMINISTIC_ERROR", "another build")
     history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
@@ -341,10 +341,10 @@ async def test_a_loop_is_failed_in_the_older_words_when_it_did_not_run_to_its_en
     history, story = playbook(execution_id), Story(START)
     step = [*story.opening(), story.begins("step.started", "fetch", "step", story.workflow)][-1]
     loop = story.begins("loop.started", "fetch", "loop", step["id"])
-    ended = story.ends(loop, "failed", "FAILED")
-    ended["meta"] = {"stats": {"total": 3, "success": success, "failed": failed, "skipped": skipped}}
+    end_event = story.ends(loop, "failed", "FAILED")
+    end_event["meta"] = {"stats": {"total": 3, "success": success, "failed": failed, "skipped": skipped}}
     history.task()
-    history.call(step["id"], [loop, ended])
+    history.call(step["id"], [loop, end_event])
     await store.ingest(history.run, history.events)
     query = "SELECT event_type FROM noetl.event_legacy WHERE execution_id = $1 AND node_type = 'loop' ORDER BY event_id"
     assert await _column(store.pool, query, execution_id) == ["iterator_started", word]

@@ -94,10 +94,12 @@ async def test_a_run_that_is_reset_with_a_loop_in_flight_is_reported_to_its_end(
         run = await shell.submit(client, BRANCHES)
         await tool.waiting.wait()
         first = (await run.workflow.describe()).run_id
-        again = await reset(client.temporal, client.temporal.get_workflow_handle(run.workflow.id, run_id=first), first)
+        reset_run = await reset(
+            client.temporal, client.temporal.get_workflow_handle(run.workflow.id, run_id=first), first
+        )
         tool.let_go.set()
         await follow_execution(client.temporal, dsn, run.workflow.id, first)
-        await follow_execution(client.temporal, dsn, run.workflow.id, again)
+        await follow_execution(client.temporal, dsn, run.workflow.id, reset_run)
     message = await log.database.fetchrow(
         "SELECT status FROM noetl.execution WHERE execution_id = $1", run.execution_id
     )
@@ -148,9 +150,9 @@ async def test_after_two_resets_the_rows_of_the_last_run_are_valid(
     events = {event.event_id: event for event in history.events}
     name = WorkflowRun("default", run.workflow.id, runs[-1], PLAYBOOK_WORKFLOW)
     ids = {row.event_id for row in fold(initial_state(name, events[1]), list(events.values()), events)}
-    superseded = await superseded_events(log.database, run.execution_id)
-    assert superseded
-    assert {row["event_id"] for row in await log.rows(run.execution_id)} - superseded == ids
+    superseded_ids = await superseded_events(log.database, run.execution_id)
+    assert superseded_ids
+    assert {row["event_id"] for row in await log.rows(run.execution_id)} - superseded_ids == ids
     assert await audit_execution(dsn, run.execution_id) == []
 
 
@@ -170,6 +172,6 @@ async def test_a_loop_that_is_reset_by_hand_is_reported_to_its_end(servers: Addr
             await asyncio.sleep(0.05)
         while await audit_execution(dsn, run.execution_id):
             await asyncio.sleep(0.5)
-    [resumed] = [row for row in await log.rows(run.execution_id) if row["event_type"] == "loop.resumed"]
-    assert (resumed["node_name"], resumed["meta"]["reset"]["base_run_id"]) == ("many", child.run_id)
-    assert resumed["meta"]["reset"]["reason"] == "once more"
+    [resumed_row] = [row for row in await log.rows(run.execution_id) if row["event_type"] == "loop.resumed"]
+    assert (resumed_row["node_name"], resumed_row["meta"]["reset"]["base_run_id"]) == ("many", child.run_id)
+    assert resumed_row["meta"]["reset"]["reason"] == "once more"

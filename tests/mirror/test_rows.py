@@ -15,8 +15,8 @@ from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.run_state import RunState
 from tests.audit import audit
-from tests.mirror.built import START, begun, playbook
-from tests.mirror.recorded import HERE, NAMES, read, rows_of, rows_text
+from tests.mirror.built import START, begin, playbook
+from tests.mirror.recorded import FOLDER, NAMES, read, rows_of, rows_text
 from tests.mirror.story import Story
 
 RUNS = {f"{name}-{number}": run for name in NAMES for number, run in enumerate(read(name))}
@@ -24,7 +24,7 @@ RUNS = {f"{name}-{number}": run for name in NAMES for number, run in enumerate(r
 
 @pytest.mark.parametrize("name", NAMES)
 def test_recorded_histories_give_the_rows_they_gave(name: str) -> None:
-    assert rows_text(read(name)) == (HERE / f"histories/{name}.rows.jsonl").read_text()
+    assert rows_text(read(name)) == (FOLDER / f"histories/{name}.rows.jsonl").read_text()
 
 
 def _folded_in_parts(run: WorkflowRun, events: list[HistoryEvent], cuts: list[int]) -> list[EventRow]:
@@ -39,15 +39,15 @@ def _folded_in_parts(run: WorkflowRun, events: list[HistoryEvent], cuts: list[in
 
 @given(st.sampled_from(sorted(RUNS)), st.lists(st.integers(0, 40), max_size=6))
 def test_any_parts_give_what_the_whole_gives(name: str, cuts: list[int]) -> None:
-    recorded = RUNS[name]
-    events = recorded.events()
-    assert _folded_in_parts(recorded.run, events, [min(cut, len(events)) for cut in cuts]) == rows_of(recorded)
+    runs = RUNS[name]
+    events = runs.events()
+    assert _folded_in_parts(runs.run, events, [min(cut, len(events)) for cut in cuts]) == rows_of(runs)
 
 
 @given(st.lists(st.integers(0, 12), max_size=6))
 def test_any_parts_of_a_run_that_is_stopped_give_what_the_whole_gives(cuts: list[int]) -> None:
     history = playbook(1)
-    begun(history, Story(START))
+    begin(history, Story(START))
     history.task_fails("NON_DETERMINISTIC_ERROR", "another build")
     history.task()
     history.task_times_out()
@@ -82,12 +82,12 @@ def test_a_flaky_endpoint_reads_as_one_call_of_two_attempts() -> None:
 
 
 def test_the_workload_is_reported_without_its_secrets() -> None:
-    requested = rows_of(read("flaky")[0])[0]
-    assert requested.context is not None
-    assert requested.context["workload"] == {"api_url": "http://127.0.0.1:5555"}
+    request_row = rows_of(read("flaky")[0])[0]
+    assert request_row.context is not None
+    assert request_row.context["workload"] == {"api_url": "http://127.0.0.1:5555"}
 
 
 def test_every_page_has_its_sink() -> None:
     loop = rows_of(read("pages")[1])
-    stored = [(row.meta["iteration"], row.meta["page"]) for row in loop if row.event_type == "sink.done"]
-    assert stored == [(0, 1), (0, 2), (1, 1)]
+    sink_rows = [(row.meta["iteration"], row.meta["page"]) for row in loop if row.event_type == "sink.done"]
+    assert sink_rows == [(0, 1), (0, 2), (1, 1)]

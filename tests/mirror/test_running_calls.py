@@ -17,7 +17,7 @@ from noetl_temporal.mirror.running_calls import CallSnapshot, RunningCalls
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.store import Store
 from tests.audit import audit_execution
-from tests.mirror.built import START, begun, playbook
+from tests.mirror.built import START, begin, playbook
 from tests.mirror.conftest import Log, Scripts
 from tests.mirror.scripted import call, domain_event
 from tests.mirror.story import Story
@@ -33,11 +33,11 @@ WHERE NOT granted AND datname = current_database()
 
 
 def place(number: int, task: int = 1) -> dict[str, Any]:
-    named = {"step": "fetch", "task": "page", "tool": "http", "iteration": number, "page": None}
-    return {"call_id": f"call {number}", "task_event_id": task, **named}
+    call_fields = {"step": "fetch", "task": "page", "tool": "http", "iteration": number, "page": None}
+    return {"call_id": f"call {number}", "task_event_id": task, **call_fields}
 
 
-def seen(*statuses: str) -> CallSnapshot:
+def snapshot_of(*statuses: str) -> CallSnapshot:
     return CallSnapshot(NOW, [{**place(at), "attempt": 1, "status": status} for at, status in enumerate(statuses)])
 
 
@@ -65,53 +65,55 @@ async def test_a_run_that_cannot_be_read_does_not_hide_others(
 
 
 async def test_two_mirrors_that_show_the_same_calls_do_not_deadlock(scripts: Scripts, store: Store) -> None:
-    one = playbook(7)
-    begun(one, Story(one.now))
-    await store.ingest(one.run, one.events)
-    calls = seen(*["STARTED"] * 5)
-    turned = CallSnapshot(NOW, calls.attempts[::-1])
+    history = playbook(7)
+    begin(history, Story(history.now))
+    await store.ingest(history.run, history.events)
+    calls = snapshot_of(*["STARTED"] * 5)
+    reversed_calls = CallSnapshot(NOW, calls.attempts[::-1])
     mirrors = [RunningCalls(scripts.client, store, ()) for _ in range(2)]
-    await mirrors[0].store_snapshot(one.run, calls)
+    await mirrors[0].store_snapshot(history.run, calls)
     async with store.pool.acquire() as other, other.transaction():
         await other.execute("SELECT FROM noetl.running_attempt WHERE call_id = 'call 2' FOR UPDATE")
-        shown = asyncio.gather(mirrors[0].store_snapshot(one.run, calls), mirrors[1].store_snapshot(one.run, turned))
+        ingestion = asyncio.gather(
+            mirrors[0].store_snapshot(history.run, calls), mirrors[1].store_snapshot(history.run, reversed_calls)
+        )
         async with asyncio.timeout(20):
             while await other.fetchval(WAITING) < 2:
                 await asyncio.sleep(0.02)
-    await shown
+    await ingestion
 
 
 async def test_an_execution_with_a_call_that_is_paused_in_temporal_is_paused(
     scripts: Scripts, dsn: str, store: Store
 ) -> None:
-    one = playbook(7)
-    begun(one, Story(one.now))
-    await store.ingest(one.run, one.events)
+    history = playbook(7)
+    begin(history, Story(history.now))
+    await store.ingest(history.run, history.events)
 
     async def status() -> str:
         return str(await store.pool.fetchval("SELECT status FROM noetl.execution WHERE execution_id = 7"))
 
     calls = RunningCalls(scripts.client, store, (asyncpg.PostgresError,))
     assert await status() == "RUNNING"
-    await calls.store_snapshot(one.run, seen("PAUSED", "PAUSED"))
+    await calls.store_snapshot(history.run, snapshot_of("PAUSED", "PAUSED"))
     assert await status() == "PAUSED"
     await rebuild(dsn)
     assert await status() == "PAUSED"
-    await calls.store_snapshot(one.run, seen("PAUSED", "STARTED"))
+    await calls.store_snapshot(history.run, snapshot_of("PAUSED", "STARTED"))
     assert await status() == "PAUSED"
-    await calls.store_snapshot(one.run, seen("STARTED", "STARTED"))
+    await calls.store_snapshot(history.run, snapshot_of("STARTED", "STARTED"))
     assert await status() == "RUNNING"
 
-    await calls.store_snapshot(one.run, seen("PAUSED", "PAUSED"))
+    await calls.store_snapshot(history.run, snapshot_of("PAUSED", "PAUSED"))
     await RunningCalls(scripts.client, store, ()).update()
     assert await status() == "RUNNING", "what a mirror before this one has shown is forgotten"
 
-    await calls.store_snapshot(one.run, seen("STARTED"))
-    await calls.store_snapshot(one.run, seen("PAUSED"))
-    one.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
-    await store.ingest(one.run, one.events)
+    await calls.store_snapshot(history.run, snapshot_of("STARTED"))
+    await calls.store_snapshot(history.run, snapshot_of("PAUSED"))
+    history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
+    await store.ingest(history.run, history.events)
     assert await status() == "TERMINATED"
-    await calls.store_snapshot(one.run, seen())
+    await calls.store_snapshot(history.run, snapshot_of())
     assert await status() == "TERMINATED"
 
 
@@ -119,29 +121,29 @@ async def test_the_pause_of_a_call_and_its_end_are_in_the_log_once(
     scripts: Scripts, dsn: str, store: Store, log: Log
 ) -> None:
     """However often and by how many mirrors they are seen, and a rebuild has them again."""
-    one = playbook(7)
-    task = begun(one, Story(one.now))
-    await store.ingest(one.run, one.events)
+    history = playbook(7)
+    task = begin(history, Story(history.now))
+    await store.ingest(history.run, history.events)
     mirrors = [RunningCalls(scripts.client, store, ()) for _ in range(2)]
 
-    async def at(second: int, *paused: int) -> None:
+    async def at(second: int, *paused_calls: int) -> None:
         """Both mirrors look at two calls in progress; these have been paused since their second."""
-        found = seen("STARTED", "STARTED")
-        found.at += timedelta(seconds=second)
-        for number, since in enumerate(paused):
+        snapshot = snapshot_of("STARTED", "STARTED")
+        snapshot.at += timedelta(seconds=second)
+        for number, since in enumerate(paused_calls):
             pause = CallPause(place(number, task), NOW + timedelta(seconds=since), "ann", "why")
-            found.pauses.extend([pause] if since else [])
+            snapshot.pauses.extend([pause] if since else [])
         for mirror in (*mirrors, *mirrors):
-            await mirror.store_snapshot(one.run, found)
+            await mirror.store_snapshot(history.run, snapshot)
 
     await at(1)
     await at(5, 2, 2)
     await at(6, 2)
     await at(8, 0, 7)
-    await mirrors[0].store_snapshot(one.run, seen("STARTED"))
+    await mirrors[0].store_snapshot(history.run, snapshot_of("STARTED"))
     rows = [row for row in await log.rows(7) if row["event_type"] in ("task.paused", "task.resumed")]
-    told = [(row["event_type"], row["event_time"] - NOW, row["meta"]["iteration"]) for row in rows]
-    assert told == [
+    attempt_rows = [(row["event_type"], row["event_time"] - NOW, row["meta"]["iteration"]) for row in rows]
+    assert attempt_rows == [
         ("task.paused", timedelta(seconds=2), 0),
         ("task.paused", timedelta(seconds=2), 1),
         ("task.resumed", timedelta(seconds=6), 1),
@@ -153,9 +155,9 @@ async def test_the_pause_of_a_call_and_its_end_are_in_the_log_once(
     before = await log.everything()
     await rebuild(dsn)
     assert await log.everything() == before
-    one.now += 9_000
-    one.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
-    await store.ingest(one.run, one.events)
-    await mirrors[1].store_snapshot(one.run, seen())
+    history.now += 9_000
+    history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough", identity="ann")
+    await store.ingest(history.run, history.events)
+    await mirrors[1].store_snapshot(history.run, snapshot_of())
     assert [row["event_type"] for row in await log.rows(7)][-1] == "playbook.cancelled"
     assert await audit_execution(dsn, 7) == []

@@ -12,12 +12,14 @@ from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.replay import history_in
 
 HISTORY = history_in((FOLDER / "scheduled.1.playbook.json").read_text())
-STARTED, *REST = HISTORY.events
+STARTED, *LATER_EVENTS = HISTORY.events
 
 
 def own_id() -> int:
     """The id that the first task of the workflow set in Temporal."""
-    message = next(event for event in REST if event.HasField("upsert_workflow_search_attributes_event_attributes"))
+    message = next(
+        event for event in LATER_EVENTS if event.HasField("upsert_workflow_search_attributes_event_attributes")
+    )
     attributes = message.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
     return int(json.loads(attributes["NoetlExecutionId"].data))
 

@@ -66,12 +66,12 @@ async def _has_ended(log: Log, execution_id: int) -> bool:
 async def test_a_mirror_finds_runs_and_logs_them_while_they_run(
     scripts: Scripts, dsn: str, log: Log, execution_id: int
 ) -> None:
-    async def logged() -> bool:
+    async def is_logged() -> bool:
         return len(await log.rows(execution_id)) == ROWS - 1
 
     async with mirroring(scripts.client, dsn):
         handle = await scripts.start(execution_id, *_lines(execution_id), {"do": "sleep", "seconds": 600})
-        await _eventually(logged)
+        await _eventually(is_logged)
         await handle.terminate()
         await _eventually(lambda: _has_ended(log, execution_id))
 
@@ -90,12 +90,12 @@ async def test_runs_take_turns_when_polls_are_few(scripts: Scripts, dsn: str, lo
 async def test_a_mirror_that_restarts_continues(scripts: Scripts, dsn: str, log: Log, execution_id: int) -> None:
     lines = _lines(execution_id)
 
-    async def begun() -> bool:
+    async def has_begun() -> bool:
         return bool(await log.rows(execution_id))
 
     async with mirroring(scripts.client, dsn):
         await scripts.start(execution_id, lines[0], {"do": "sleep", "seconds": 1}, *lines[1:])
-        await _eventually(begun)
+        await _eventually(has_begun)
     assert not await _has_ended(log, execution_id)
     async with mirroring(scripts.client, dsn):
         await _eventually(lambda: _has_ended(log, execution_id))
@@ -113,9 +113,9 @@ async def test_history_is_stored_as_the_server_has_it(scripts: Scripts, dsn: str
     handle = await scripts.start(execution_id, *_lines(execution_id))
     await follow_execution(scripts.client, dsn, handle.id)
     query = "SELECT proto FROM noetl.history WHERE workflow_id = $1 ORDER BY event_id"
-    stored = [record["proto"] for record in await log.database.fetch(query, handle.id)]
+    stored_events = [record["proto"] for record in await log.database.fetch(query, handle.id)]
     # Protobuf writes maps in any order, so the messages are compared, not their bytes.
-    assert list(map(HistoryEvent.FromString, stored)) == list((await handle.fetch_history()).events)
+    assert list(map(HistoryEvent.FromString, stored_events)) == list((await handle.fetch_history()).events)
 
 
 async def test_the_log_can_be_derived_again_from_history(
@@ -176,8 +176,10 @@ async def test_a_run_that_closed_and_is_not_stored_to_its_end_is_found(
 async def test_a_playbook_is_in_the_catalog_once_for_each_content(scripts: Scripts, dsn: str, log: Log) -> None:
     for content in ("kind: Playbook", "kind: Playbook", "kind: Playbook # two"):
         id_ = new_execution_id()
-        given = playbook(id_, content=content)
-        handle = await scripts.client.start_workflow("noetl.playbook", given, id=f"c/{id_}", task_queue="mirror-tests")
+        history = playbook(id_, content=content)
+        handle = await scripts.client.start_workflow(
+            "noetl.playbook", history, id=f"c/{id_}", task_queue="mirror-tests"
+        )
         await follow_execution(scripts.client, dsn, handle.id)
     records = await log.database.fetch("SELECT path, version, kind, content FROM noetl.catalog ORDER BY version")
     assert [tuple(record) for record in records] == [
@@ -211,7 +213,7 @@ class _MemoryStorage(StorageDriver):
     """External storage in memory."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, bytes] = {}
+        self.kept_values: dict[str, bytes] = {}
         self.is_away = False
 
     def name(self) -> str:
@@ -220,8 +222,8 @@ class _MemoryStorage(StorageDriver):
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
         claims: list[StorageDriverClaim] = []
         for payload in payloads:
-            key = str(len(self.kept))
-            self.kept[key] = payload.SerializeToString()
+            key = str(len(self.kept_values))
+            self.kept_values[key] = payload.SerializeToString()
             claims.append(StorageDriverClaim(claim_data={"key": key}))
         return claims
 
@@ -230,7 +232,7 @@ class _MemoryStorage(StorageDriver):
     ) -> list[Payload]:
         if self.is_away:
             raise ConnectionRefusedError("nobody listens")
-        return [Payload.FromString(self.kept[claim.claim_data["key"]]) for claim in claims]
+        return [Payload.FromString(self.kept_values[claim.claim_data["key"]]) for claim in claims]
 
 
 @pytest.fixture
@@ -251,9 +253,9 @@ async def _run_with_stored_values(client: Client, execution_id: int) -> str:
     big = {"report": {**REPORT["report"], "outcome": {"status": "ok", "result": {"text": "x" * 2000}}}}
     line = call(execution_id, 1, big, (domain_event("task.started", 1),))
     async with scripted_worker(client, "mirror-shelved"):
-        given = playbook(execution_id, line)
+        history = playbook(execution_id, line)
         id_ = f"shelved/{execution_id}"
-        await client.execute_workflow("noetl.playbook", given, id=id_, task_queue="mirror-shelved")
+        await client.execute_workflow("noetl.playbook", history, id=id_, task_queue="mirror-shelved")
     return id_
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.store import ConflictError, GapError, Store, UnknownExecutionError, open_store
 from tests.mirror.conftest import Log
-from tests.mirror.recorded import Recorded, read
+from tests.mirror.recorded import RecordedRun, read
 
 Batch = tuple[WorkflowRun, list[Any]]
 
@@ -38,8 +38,8 @@ async def _log_of(dsn: str, batches: list[Batch]) -> tuple[list[dict[str, Any]],
     return events, executions
 
 
-def _whole(recorded: list[Recorded]) -> list[Batch]:
-    return [(event.run, event.events()) for event in recorded]
+def _whole(runs: list[RecordedRun]) -> list[Batch]:
+    return [(event.run, event.events()) for event in runs]
 
 
 @given(data=st.data())
@@ -50,8 +50,8 @@ def test_any_batches_in_any_number_give_one_log(dsn: str, data: st.DataObject) -
     parts = [
         (run, events[start:end]) for run, events in whole for start, end in zip([0, *cuts], [*cuts, None], strict=True)
     ]
-    again = data.draw(st.lists(st.integers(0, len(parts) - 1), max_size=3), label="repeated")
-    batches = [part for place, part in enumerate(parts) for _ in range(1 + again.count(place)) if part[1]]
+    repeated = data.draw(st.lists(st.integers(0, len(parts) - 1), max_size=3), label="repeated")
+    batches = [part for place, part in enumerate(parts) for _ in range(1 + repeated.count(place)) if part[1]]
     assert asyncio.run(_log_of(dsn, batches)) == asyncio.run(_log_of(dsn, whole))
 
 

@@ -14,7 +14,7 @@ from temporalio.api.common.v1 import ActivityType
 from noetl_temporal.machine.steps.loops import moved_slot
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.store import ConflictError, Store, UnknownExecutionError, UnreadRunError
-from tests.mirror.built import START, History, called, child, continued, payloads, playbook, reset
+from tests.mirror.built import START, History, called_playbook, child, continue_as_new, payloads, playbook, reset
 from tests.mirror.conftest import Log
 from tests.mirror.resets import superseded_events
 from tests.mirror.story import Story
@@ -42,28 +42,28 @@ class Line:
         """Begin a chunk, which adds a note."""
         self.history.now += 10
         self.history.task()
-        begun = Line(child(self.history, LOOP, self.history.starts_child([]), slot=slot), slot)
-        begun.note(name)
-        return begun
+        child_line = Line(child(self.history, LOOP, self.history.starts_child([]), slot=slot), slot)
+        child_line.note(name)
+        return child_line
 
     def call(self, run_id: str) -> Line:
         """Call the playbook of the execution 1."""
         self.history.now += 10
         self.history.task()
-        return Line(called(self.history, 1, run_id=run_id))
+        return Line(called_playbook(self.history, 1, run_id=run_id))
 
     def frame(self, name: str) -> None:
         """Run a frame, which adds a note."""
         self.history.now += 10
         self.history.task()
         loop = {"step": {"name": "fetch"}, "after": 0, "slot": 9, "loop_id": "fetch/2", "event_id": LOOP}
-        given = payloads({"input": loop})
-        scheduled = self.history.add(
-            "ACTIVITY_TASK_SCHEDULED", input=given, activity_type=ActivityType(name="noetl.frame")
+        input_payloads = payloads({"input": loop})
+        scheduled_id = self.history.add(
+            "ACTIVITY_TASK_SCHEDULED", input=input_payloads, activity_type=ActivityType(name="noetl.frame")
         )
         note = Story(self.history.now, 9).event("ctx.updated", name, "step", "COMPLETED", LOOP)
         result = payloads({"entries": [{"event": note}]})
-        self.history.add("ACTIVITY_TASK_COMPLETED", result=result, scheduled_event_id=scheduled)
+        self.history.add("ACTIVITY_TASK_COMPLETED", result=result, scheduled_event_id=scheduled_id)
 
     @property
     def at(self) -> int:
@@ -74,61 +74,65 @@ class Line:
         """The run that a reset to this place makes, at this time after the start."""
         return Line(reset(self.history, at=at, run_id=run_id, now=START + now), self.slot)
 
-    def continued(self, run_id: str) -> Line:
+    def continue_as_new(self, run_id: str) -> Line:
         """The run that goes on as new."""
         self.history.now += 10
         self.history.task()
-        return Line(continued(self.history, run_id=run_id), self.slot)
+        return Line(continue_as_new(self.history, run_id=run_id), self.slot)
 
 
-def _begun() -> Line:
+def _start_line() -> Line:
     return Line(playbook(1))
 
 
 def _no_reset() -> tuple[list[Line], set[str]]:
-    first = _begun()
+    first = _start_line()
     first.note("a")
     return [first, first.chunk("in a chunk", 1)], set()
 
 
 def _once() -> tuple[list[Line], set[str]]:
-    first = _begun()
+    first = _start_line()
     first.note("a")
     at = first.at
     first.note("b")
-    again = first.reset("r2", at, 1000)
-    again.note("c")
-    return [first, again], {"b"}
+    second_line = first.reset("r2", at, 1000)
+    second_line.note("c")
+    return [first, second_line], {"b"}
 
 
 def _chunks() -> tuple[list[Line], set[str]]:
     """The first chunk goes on in the new run, also with what it does after the reset; the second does not."""
-    first = _begun()
-    kept = first.chunk("before", 1)
+    first = _start_line()
+    kept_chunk = first.chunk("before", 1)
     at = first.at
-    dropped = first.chunk("after", 2)
-    dropped.note("after that")
-    again = first.reset("r2", at, 1000)
-    kept.history.now = START + 2000
-    kept.note("before, and later")
-    dropped.history.now = START + 1000
-    dropped.note("not ended yet")
-    return [first, kept, dropped, again, again.chunk("again", 3)], {"after", "after that", "not ended yet"}
+    dropped_chunk = first.chunk("after", 2)
+    dropped_chunk.note("after that")
+    second_line = first.reset("r2", at, 1000)
+    kept_chunk.history.now = START + 2000
+    kept_chunk.note("before, and later")
+    dropped_chunk.history.now = START + 1000
+    dropped_chunk.note("not ended yet")
+    return [first, kept_chunk, dropped_chunk, second_line, second_line.chunk("again", 3)], {
+        "after",
+        "after that",
+        "not ended yet",
+    }
 
 
 def _frame() -> tuple[list[Line], set[str]]:
-    first = _begun()
+    first = _start_line()
     first.frame("in a frame")
     at = first.at
     first.frame("in a later frame")
-    again = first.reset("r2", at, 1000)
-    again.frame("in a frame again")
-    return [first, again], {"in a later frame"}
+    second_line = first.reset("r2", at, 1000)
+    second_line.frame("in a frame again")
+    return [first, second_line], {"in a later frame"}
 
 
 def _further_back() -> tuple[list[Line], set[str]]:
     """The second reset also takes back the first, of the run that the first made."""
-    first = _begun()
+    first = _start_line()
     first.note("a")
     back = first.at
     first.note("b")
@@ -143,7 +147,7 @@ def _further_back() -> tuple[list[Line], set[str]]:
 
 
 def _further_on() -> tuple[list[Line], set[str]]:
-    first = _begun()
+    first = _start_line()
     first.note("a")
     at = first.at
     first.note("b")
@@ -159,7 +163,7 @@ def _further_on() -> tuple[list[Line], set[str]]:
 
 def _further_on_of_the_first() -> tuple[list[Line], set[str]]:
     """The second reset is of the first run, to a place after that of the first reset."""
-    first = _begun()
+    first = _start_line()
     first.note("a")
     at = first.at
     first.note("b")
@@ -176,60 +180,60 @@ def _further_on_of_the_first() -> tuple[list[Line], set[str]]:
 
 def _last_of_two() -> tuple[list[Line], set[str]]:
     """The run had continued as new: the reset is of the last run."""
-    first = _begun()
+    first = _start_line()
     first.note("a")
-    then = first.continued("r2")
+    then = first.continue_as_new("r2")
     then.note("b")
     at = then.at
     then.note("c")
     chunk = then.chunk("in a chunk", 1)
-    again = then.reset("r3", at, 1000)
-    again.note("d")
-    on = again.continued("r4")
+    second_line = then.reset("r3", at, 1000)
+    second_line.note("d")
+    on = second_line.continue_as_new("r4")
     on.note("e")
-    return [first, then, chunk, again, on], {"c", "in a chunk"}
+    return [first, then, chunk, second_line, on], {"c", "in a chunk"}
 
 
 def _first_of_two() -> tuple[list[Line], set[str]]:
     """The reset is of the run before the one that continued it."""
-    first = _begun()
+    first = _start_line()
     first.note("a")
     at = first.at
     first.note("b")
-    then = first.continued("r2")
+    then = first.continue_as_new("r2")
     then.note("c")
     chunk = then.chunk("in a chunk", 1)
-    again = first.reset("r3", at, 1000)
-    again.note("d")
-    on = again.continued("r4")
+    second_line = first.reset("r3", at, 1000)
+    second_line.note("d")
+    on = second_line.continue_as_new("r4")
     on.note("e")
-    return [first, then, chunk, again, on], {"b", "c", "in a chunk"}
+    return [first, then, chunk, second_line, on], {"b", "c", "in a chunk"}
 
 
 def _of_a_loop() -> tuple[list[Line], set[str]]:
     """A chunk is reset by itself: nothing of the playbook's is superseded, nor another chunk."""
-    first = _begun()
+    first = _start_line()
     chunk = first.chunk("a", 1)
     at = chunk.at
     chunk.note("b")
     other = first.chunk("in another chunk", 2)
-    again = chunk.reset("l3", at, 1000)
-    again.note("c")
+    second_line = chunk.reset("l3", at, 1000)
+    second_line.note("c")
     first.note("in the playbook")
-    return [first, chunk, other, again], {"b"}
+    return [first, chunk, other, second_line], {"b"}
 
 
 def _of_a_loop_and_its_playbook() -> tuple[list[Line], set[str]]:
-    first = _begun()
+    first = _start_line()
     first.note("a")
     at = first.at
     chunk = first.chunk("in a chunk", 1)
     place = chunk.at
     chunk.note("and that")
-    again = chunk.reset("l3", place, 1000)
-    again.note("again")
+    second_line = chunk.reset("l3", place, 1000)
+    second_line.note("again")
     second = first.reset("r2", at, 2000)
-    return [first, chunk, again, second], {"in a chunk", "and that", "again", "loop.resumed at 1000"}
+    return [first, chunk, second_line, second], {"in a chunk", "and that", "again", "loop.resumed at 1000"}
 
 
 def _called_again() -> tuple[list[Line], set[str]]:
@@ -241,10 +245,10 @@ def _called_again() -> tuple[list[Line], set[str]]:
     first.note("a")
     chunk = first.chunk("in a chunk", 1)
     caller.note("after the call")
-    again = caller.reset("p2", at, 1000)
-    second = again.call("r2")
+    second_line = caller.reset("p2", at, 1000)
+    second = second_line.call("r2")
     second.note("a again")
-    return [caller, first, chunk, again, second], {"a", "in a chunk"}
+    return [caller, first, chunk, second_line, second], {"a", "in a chunk"}
 
 
 def _called_again_in_vain() -> tuple[list[Line], set[str]]:
@@ -256,10 +260,10 @@ def _called_again_in_vain() -> tuple[list[Line], set[str]]:
     first.note("a")
     on = caller.at
     caller.note("after the call")
-    again = caller.reset("p2", at, 1000)
-    second = again.call("r2")
+    second_line = caller.reset("p2", at, 1000)
+    second = second_line.call("r2")
     second.note("a again")
-    return [caller, first, again, second, caller.reset("p3", on, 2000)], {"a again"}
+    return [caller, first, second_line, second, caller.reset("p3", on, 2000)], {"a again"}
 
 
 SCENARIOS = (
@@ -290,7 +294,7 @@ async def _read(store: Store, lines: list[Line]) -> None:
             left.append(history)
 
 
-async def _marked(store: Store, log: Log) -> set[str]:
+async def _marked_texts(store: Store, log: Log) -> set[str]:
     """The nodes of the superseded rows, of the row of a reset its type and its moment after the start."""
     ids = await superseded_events(store.pool, 1)
     rows = [row for row in await log.rows(1) if row["event_id"] in ids]
@@ -310,10 +314,10 @@ async def test_rows_that_the_history_of_the_run_no_longer_has_are_superseded(
 ) -> None:
     lines, expected = scenario()
     await _read(store, lines[::-1] if is_reversed else lines)
-    assert await _marked(store, log) == expected
+    assert await _marked_texts(store, log) == expected
     await log.database.execute("UPDATE noetl.cursor SET first_run_id = NULL, base_run_id = NULL, parent_run_id = NULL")
     await rebuild(dsn)
-    assert await _marked(store, log) == expected
+    assert await _marked_texts(store, log) == expected
 
 
 async def test_a_chunk_that_continues_after_a_reset_shares_no_ids_with_the_new_run(
@@ -322,33 +326,33 @@ async def test_a_chunk_that_continues_after_a_reset_shares_no_ids_with_the_new_r
     """Both write in the same milliseconds; in the same slot the second could not be read."""
     with pytest.raises(ConflictError, match="has the id"):
         await _read(store, _beside_an_orphan(1))
-    orphan, again = "not terminated yet", "in a chunk of the new run"
+    orphan, second_line = "not terminated yet", "in a chunk of the new run"
     for slot in {moved_slot(1, seed) for seed in (0, 1, 894, 895, 2**63)}:
         await log.database.execute("TRUNCATE noetl.event, noetl.execution, noetl.cursor, noetl.history")
         await _read(store, _beside_an_orphan(slot))
         names = Counter(row["node_name"] for row in await log.rows(1))
-        assert (names[orphan], names[again]) == (5, 5)
-        assert await _marked(store, log) == {"in the chunk that it drops", orphan}
+        assert (names[orphan], names[second_line]) == (5, 5)
+        assert await _marked_texts(store, log) == {"in the chunk that it drops", orphan}
     await rebuild(dsn)
-    assert await _marked(store, log) == {"in the chunk that it drops", orphan}
+    assert await _marked_texts(store, log) == {"in the chunk that it drops", orphan}
 
 
 def _beside_an_orphan(slot: int) -> list[Line]:
     """A chunk in the slot 1, begun after the point of a reset, beside one in this slot that the new run begins."""
-    first = _begun()
+    first = _start_line()
     first.note("a")
     at = first.at
-    dropped = first.chunk("in the chunk that it drops", 1)
-    again = first.reset("r2", at, 1000)
-    new = again.chunk("in a chunk of the new run", slot)
+    dropped_chunk = first.chunk("in the chunk that it drops", 1)
+    second_line = first.reset("r2", at, 1000)
+    new = second_line.chunk("in a chunk of the new run", slot)
     new.history.run = new.history.run._replace(run_id="l of r2")
     new.history.events[0].workflow_execution_started_event_attributes.first_execution_run_id = "l of r2"
-    dropped.history.now = new.history.now - 10
+    dropped_chunk.history.now = new.history.now - 10
     for _ in range(5):
-        dropped.note("not terminated yet")
+        dropped_chunk.note("not terminated yet")
     for _ in range(4):
         new.note("in a chunk of the new run")
-    return [first, dropped, again, new]
+    return [first, dropped_chunk, second_line, new]
 
 
 async def test_a_rebuild_derives_the_rows_of_a_run_before_those_of_its_reset(dsn: str, store: Store, log: Log) -> None:

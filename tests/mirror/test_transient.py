@@ -12,14 +12,14 @@ from temporalio.client import WorkflowHandle
 from noetl_temporal.mirror.service import follow_execution, mirroring
 from tests.audit import audit_execution
 from tests.mirror.conftest import Log, Scripts
-from tests.mirror.scripted import MENDED, OPENING, Json, call, closing, stamped
+from tests.mirror.scripted import IS_MENDED, OPENING, Json, call, closing, stamped_event
 
 OK = {"report": {"outcome": {"status": "ok"}, "attempts": [{"number": 1, "started": 0, "ended": 40, "status": "ok"}]}}
-STEP = stamped("step", "step.started", "fetch", "step", parent="workflow", meta={"step_run_id": "fetch#1"})
-TASK = stamped("task", "task.started", "page", "http", parent="step", meta={"task_run_id": "fetch#1:page:1"})
+STEP = stamped_event("step", "step.started", "fetch", "step", parent="workflow", meta={"step_run_id": "fetch#1"})
+TASK = stamped_event("task", "task.started", "page", "http", parent="step", meta={"task_run_id": "fetch#1:page:1"})
 ENDS = (
-    stamped("", "task.done", "page", "http", "COMPLETED", parent="task", ends="task"),
-    stamped("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step"),
+    stamped_event("", "task.done", "page", "http", "COMPLETED", parent="task", ends="task"),
+    stamped_event("", "step.done", "fetch", "step", "COMPLETED", parent="step", ends="step"),
 )
 CRASH: Json = {"do": "crash", "why": "a bug"}
 
@@ -31,10 +31,10 @@ def _script(execution_id: int) -> list[Json]:
 
 
 @pytest.fixture(autouse=True)
-def _broken() -> Iterator[None]:
-    MENDED.clear()
+def _break_store() -> Iterator[None]:
+    IS_MENDED.clear()
     yield
-    MENDED.set()
+    IS_MENDED.set()
 
 
 async def _eventually(check: Callable[[], Awaitable[bool]]) -> None:
@@ -53,7 +53,7 @@ async def _until_tried_again(handle: WorkflowHandle[Any, Any]) -> None:
     await _eventually(has_retried)
 
 
-async def _stored(log: Log, handle: WorkflowHandle[Any, Any]) -> list[bytes]:
+async def _stored_events(log: Log, handle: WorkflowHandle[Any, Any]) -> list[bytes]:
     query = "SELECT proto FROM noetl.history WHERE workflow_id = $1 ORDER BY event_id"
     return [record["proto"] for record in await log.database.fetch(query, handle.id)]
 
@@ -67,16 +67,16 @@ async def test_a_run_that_is_terminated_while_its_task_is_tried_again_is_reporte
     async def incident_is_open() -> bool:
         return ("incident.opened", "STARTED") in await log.story(execution_id)
 
-    async def terminated() -> bool:
+    async def is_terminated() -> bool:
         return (await log.story(execution_id))[-1] == ("playbook.cancelled", "TERMINATED")
 
     async with mirroring(scripts.client, dsn):
         await _eventually(incident_is_open)
         await handle.terminate(reason="enough")
-        await _eventually(terminated)
+        await _eventually(is_terminated)
     query = "SELECT status FROM noetl.execution WHERE execution_id = $1"
     assert await log.database.fetchval(query, execution_id) == "TERMINATED"
-    assert await _stored(log, handle) == [
+    assert await _stored_events(log, handle) == [
         event.SerializeToString(deterministic=True) for event in (await handle.fetch_history()).events
     ]
     assert await audit_execution(dsn, execution_id) == []
@@ -93,9 +93,9 @@ async def test_a_task_that_is_tried_again_until_it_completes_is_stored_as_histor
         return ("incident.opened", "STARTED") in await log.story(execution_id)
 
     await _eventually(incident_is_open)
-    MENDED.set()
+    IS_MENDED.set()
     await following
-    assert await _stored(log, handle) == [
+    assert await _stored_events(log, handle) == [
         event.SerializeToString(deterministic=True) for event in (await handle.fetch_history()).events
     ]
     assert (await log.story(execution_id))[-1] == ("playbook.completed", "COMPLETED")

@@ -18,7 +18,7 @@ from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.conftest import Log
 from tests.shell.conftest import Shell
 
-SMALL, MEDIUM, LARGE, STORED = 500, 5_000, 50_000, 100_000
+SMALL, MEDIUM, LARGE, STORED_SIZE = 500, 5_000, 50_000, 100_000
 
 WORKFLOW = f"""
   - step: small
@@ -31,7 +31,7 @@ WORKFLOW = f"""
     tool: {{kind: noop, input: {{n: {LARGE}}}}}
     next: {{arcs: [{{step: stored}}]}}
   - step: stored
-    tool: {{kind: noop, input: {{n: {STORED}}}}}
+    tool: {{kind: noop, input: {{n: {STORED_SIZE}}}}}
     next: {{arcs: [{{step: each}}]}}
   - step: each
     loop: {{in: [{SMALL}, {MEDIUM}, {LARGE}], iterator: item, spec: {{FRAME}}}}
@@ -91,7 +91,7 @@ ALONE = f"""
 
 
 @pytest.fixture(autouse=True)
-def _stored(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
+def _store_payloads(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
 
 
@@ -107,8 +107,8 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
         await run.result()
         await follow_execution(client.temporal, dsn, run.workflow.id)
         in_history = [event async for event in events_in_history(client.temporal, run.workflow_id)]
-    stored = await log.everything()
-    rows = [{**row, **{name: json.loads(row[name] or "null") for name in ("result", "meta")}} for row in stored]
+    stored_rows = await log.everything()
+    rows = [{**row, **{name: json.loads(row[name] or "null") for name in ("result", "meta")}} for row in stored_rows]
     by_id = {str(row["event_id"]): row for row in rows}
 
     def shows(row: dict[str, Any], value: Any) -> None:
@@ -130,7 +130,7 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
                 shows(row, "x" * size)
     [done] = _of(rows, "step.done", "stored")
     results = done["result"]["reference"]
-    assert (results["type"], results["size"], results["preview"]) == ("payload", STORED + 2, '"' + "x" * 499)
+    assert (results["type"], results["size"], results["preview"]) == ("payload", STORED_SIZE + 2, '"' + "x" * 499)
     async with asyncpg.create_pool(servers.postgres, min_size=1, max_size=1) as pool:
         assert await pool.fetchval("SELECT count(*) FROM noetl.payload WHERE key = $1", results["key"]) == 1
     iterations = {row["meta"]["iteration"]: row for row in _of(rows, "loop.iteration.done", "each")}
@@ -142,8 +142,8 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
         [each] = _of(rows, kind, "each")
         assert each["result"]["reference"]["type"] == "rows"
         assert each["result"]["reference"]["preview"].startswith('{"results":["xxx')
-    [computed] = _of(rows, "step.done", "computed")
-    shows(computed, "y" * MEDIUM)
+    [computed_row] = _of(rows, "step.done", "computed")
+    shows(computed_row, "y" * MEDIUM)
     pages = [row for row in rows if row["event_type"] == "task.done" and row["meta"]["step"] == "pages"]
     assert pages[0]["result"]["context"] == {"text": "x" * MEDIUM, "page": 1}
     assert pages[1]["result"]["context"] == {"value": [1, 2]}
@@ -155,7 +155,7 @@ async def test_rows_have_results_whole_up_to_10_kb(servers: Addresses, dsn: str,
     assert legacy[iterations[2]["event_id"]]["result"] == {"reference": iterations[2]["result"]["reference"]}
     assert not [row for row in rows if "_truncated" in str(row["result"]) and row["node_name"] != "end"]
     await rebuild(dsn, client.temporal.data_converter)
-    assert await log.everything() == stored
+    assert await log.everything() == stored_rows
     shown = {event.event_id: event.result for event in in_history}
     assert {id_: result for id_, result in shown.items() if result} == {
         row["event_id"]: row["result"] for row in rows if row["result"] and row["event_id"] in shown
@@ -169,16 +169,16 @@ async def test_an_end_that_was_added_has_the_results_of_all_steps(servers: Addre
         await run.result()
         await follow_execution(client.temporal, dsn, run.workflow_id)
         in_history = [event async for event in events_in_history(client.temporal, run.workflow_id)]
-    stored = await log.everything()
+    stored_rows = await log.everything()
     results = {"text": "x" * SMALL, "short": "xxx", "mapping": {"text": "x" * SMALL, "page": 1}}
-    [row] = [row for row in stored if row["event_type"] == "step.done" and row["node_name"] == "end"]
+    [row] = [row for row in stored_rows if row["event_type"] == "step.done" and row["node_name"] == "end"]
     [event] = [event for event in in_history if event.event_type == "step.done" and event.node_name == "end"]
     for result in (json.loads(row["result"]), event.result):
         assert result is not None
         assert set(result) == {"status", "context"}
         assert result["context"]["results"] == results
     for type_ in ("workflow.finished", "playbook.completed"):
-        [row] = [row for row in stored if row["event_type"] == type_]
+        [row] = [row for row in stored_rows if row["event_type"] == type_]
         assert json.loads(row["result"])["context"] == results["mapping"]
     await rebuild(dsn, client.temporal.data_converter)
-    assert await log.everything() == stored
+    assert await log.everything() == stored_rows

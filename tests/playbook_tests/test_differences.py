@@ -10,7 +10,7 @@ from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_ma
 
 
 @pytest.mark.parametrize(
-    ("expected", "got", "holds"),
+    ("expected", "actual", "holds"),
     [
         ({"a": 1}, {"a": 1}, True),
         ({"a": 1}, {"a": 1, "b": 2}, False),
@@ -26,8 +26,8 @@ from noetl_temporal.playbook_tests.differences import ABSENT, differences, is_ma
         (1, 1.0, True),
     ],
 )
-def test_three_dots_match_any_rest(expected: Any, got: Any, holds: bool) -> None:
-    assert is_match(expected, got) is holds
+def test_three_dots_match_any_rest(expected: Any, actual: Any, holds: bool) -> None:
+    assert is_match(expected, actual) is holds
 
 
 def test_each_difference_has_its_path() -> None:

@@ -16,7 +16,7 @@ GRAPH = compile_or_raise(
 
 
 @pytest.mark.parametrize(
-    ("named", "place"),
+    ("place_name", "place"),
     [
         ("start", {"step": "start"}),
         ("a/b", {"step": "a/b"}),
@@ -26,5 +26,5 @@ GRAPH = compile_or_raise(
         ("each/1/4/inner/1/2/a%2Fb#2", {"step": "a/b", "iteration": 2}),
     ],
 )
-def test_a_held_step_is_named_by_itself_its_run_or_its_item(named: str, place: dict[str, Any]) -> None:
-    assert held_place(named, GRAPH) == place
+def test_a_held_step_is_named_by_itself_its_run_or_its_item(place_name: str, place: dict[str, Any]) -> None:
+    assert held_place(place_name, GRAPH) == place

@@ -235,7 +235,7 @@ def clocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def given(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
+def load_case(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
     folder.mkdir()
     suite = loaded(folder, case.playbook, file_of(case.body))
     assert suite.graph is not None, (suite.invalid_files, suite.refused)
@@ -244,31 +244,33 @@ def given(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
 
 def problems_of(verdict: TrialResult) -> set[tuple[object, ...]]:
     return {
-        (problem.span.line, problem.message, repr(problem.expected), repr(problem.got)) for problem in verdict.problems
+        (failure.span.line, failure.message, repr(failure.expected), repr(failure.actual))
+        for failure in verdict.problems
+        for problem in verdict.problems
     }
 
 
 def test_a_test_has_the_same_result_as_in_memory(tmp_path: Path, clocks: str) -> None:
-    tests = [given(tmp_path / str(number), case) for number, case in enumerate(CASES.values())]
+    tests = [load_case(tmp_path / str(number), case) for number, case in enumerate(CASES.values())]
     in_memory = [problems_of(run_test(test, graph, installed_tools())) for test, graph in tests]
     report = asyncio.run(run_on_temporal(clocks, tests, installed_tools()))
-    there = [problems_of(verdict) for verdict in report]
-    assert dict(zip(CASES, there, strict=True)) == dict(zip(CASES, in_memory, strict=True))
+    problems_on_temporal = [problems_of(verdict) for verdict in report]
+    assert dict(zip(CASES, problems_on_temporal, strict=True)) == dict(zip(CASES, in_memory, strict=True))
 
 
 def test_each_loop_has_a_clock_of_its_own(tmp_path: Path, clocks: str) -> None:
     """The one difference: the timeout of a step does not pass while its loop's clock moves on."""
     case = Case(STEPS, "stubs: [{step: start}, {step: after, takes: 8s}]\nexpect: {status: failed}")
-    test, graph = given(tmp_path / "one", case)
+    test, graph = load_case(tmp_path / "one", case)
     assert run_test(test, graph, installed_tools()).is_passed
-    [there] = asyncio.run(run_on_temporal(clocks, [(test, graph)], installed_tools()))
-    assert [problem.message for problem in there.problems] == ["status differs"]
-    assert there.run.finish.status == "completed"
+    [problems_on_temporal] = asyncio.run(run_on_temporal(clocks, [(test, graph)], installed_tools()))
+    assert [problem.message for problem in problems_on_temporal.problems] == ["status differs"]
+    assert problems_on_temporal.run.finish.status == "completed"
 
 
 def test_playbooks_that_call_others_are_tested_in_memory_alone(tmp_path: Path) -> None:
     case = Case("workflow: [{step: start, tool: {kind: playbook, path: tests/q}}]", "stubs: []\nexpect: {}")
-    why = memory_only_reason(given(tmp_path / "one", case)[1])
+    why = memory_only_reason(load_case(tmp_path / "one", case)[1])
     assert why == "it calls playbooks, which stubs replace in memory only"
 
 

@@ -83,11 +83,11 @@ def test_a_wait_times_out_in_virtual_time(tmp_path: Path) -> None:
         requests: [{do: signal, name: paid, data: 1, at: 61m}]
         expect: {route: [start, remind]}
     """
-    missed, in_time, late = verdicts(tmp_path, TIMED, tests)
-    assert missed.problems == in_time.problems == ()
-    [problem] = late.problems
+    missed_verdict, in_time_verdict, late_verdict = verdicts(tmp_path, TIMED, tests)
+    assert missed_verdict.problems == in_time_verdict.problems == ()
+    [problem] = late_verdict.problems
     assert problem.message == "the run ended before this: signal paid"
-    assert missed.seconds < 1
+    assert missed_verdict.seconds < 1
 
 
 REVIEW = """
@@ -114,7 +114,7 @@ def test_decisions_name_the_item_and_who_decides(tmp_path: Path) -> None:
 
 
 def test_a_decision_by_somebody_else_than_an_approver_is_refused(tmp_path: Path) -> None:
-    body = "requests: [{do: approve, step: start, iteration: 1, by: bob}]\nexpect: {}"
+    body = "requests: [{do: approve, step: start, iteration: 1, by: bob, form: {amount: 3}}]\nexpect: {}"
     problems_found = problems(tmp_path, REVIEW, body)
     assert (
         "3: the run refused to approve start[1]: 'bob' may not decide start[1]: its approvers are ann" in problems_found
@@ -143,8 +143,8 @@ def test_a_retry_waits_for_its_signal(tmp_path: Path) -> None:
     expect: {result: mended}
     """
     assert problems(tmp_path, playbook, body) == []
-    late = "stubs: [{step: start, error: broken}]\nexpect: {status: failed, calls: [{step: start, times: 1}]}"
-    assert problems(tmp_path, playbook, late) == []
+    late_test = "stubs: [{step: start, error: broken}]\nexpect: {status: failed, calls: [{step: start, times: 1}]}"
+    assert problems(tmp_path, playbook, late_test) == []
 
 
 HELD = """
@@ -226,11 +226,11 @@ def test_a_pause_that_nothing_ends_is_reported(tmp_path: Path) -> None:
     ]
 
 
-CLEANED = STEPS + "  - step: end\n    tool: {kind: python, code: result = 3}\n"
+CLEANED_STEPS = STEPS + "  - step: end\n    tool: {kind: python, code: result = 3}\n"
 
 
 @pytest.mark.parametrize(
-    ("requests", "called", "route"),
+    ("requests", "called_steps", "route"),
     [
         ("[{do: cancel, step: start, reason: wrong table}]", ["start", "end"], "[start, end]"),
         ("[{do: cancel, step: after, reason: wrong table}]", ["start", "after", "end"], "[start, after, end]"),
@@ -244,9 +244,9 @@ CLEANED = STEPS + "  - step: end\n    tool: {kind: python, code: result = 3}\n"
     ],
 )
 def test_a_cancel_stops_the_run_and_its_cleanup_runs(
-    tmp_path: Path, requests: str, called: list[str], route: str
+    tmp_path: Path, requests: str, called_steps: list[str], route: str
 ) -> None:
-    stubs = ", ".join(f"{{step: {step}, takes: 2s}}" for step in called)
+    stubs = ", ".join(f"{{step: {step}, takes: 2s}}" for step in called_steps)
     body = f"""
     stubs: [{stubs}]
     requests: {requests}
@@ -255,7 +255,7 @@ def test_a_cancel_stops_the_run_and_its_cleanup_runs(
       route: {route}
       events: [{{type: playbook.cancelled, meta: {{reason: wrong table, ...: ...}}}}]
     """
-    assert problems(tmp_path, CLEANED, body) == []
+    assert problems(tmp_path, CLEANED_STEPS, body) == []
 
 
 def test_a_pause_answers_no_approval(tmp_path: Path) -> None:

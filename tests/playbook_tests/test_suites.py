@@ -17,7 +17,7 @@ from noetl_temporal.playbook_tests.suites import suite_files
 from .trials import loaded
 
 SCHEMA: Any = Draft7Validator(schema_of_tests())
-ONE = """
+ONE_STEP = """
 workflow:
   - step: start
     tool: {name: work, kind: python, code: result = 1}
@@ -75,7 +75,7 @@ workflow:
     ],
 )
 def test_invalid_test_files_are_reported(tmp_path: Path, tests: str, expected: list[str]) -> None:
-    suite = loaded(tmp_path, ONE, tests)
+    suite = loaded(tmp_path, ONE_STEP, tests)
     assert suite.graph is None
     lines = [
         str(diagnostic).removeprefix(f"{suite.file}:")
@@ -178,4 +178,4 @@ def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
 )
 def test_schema_and_reader_refuse_the_same(tmp_path: Path, text: str) -> None:
     assert not SCHEMA.is_valid(yaml.safe_load(text))
-    assert loaded(tmp_path, ONE, text).invalid_files
+    assert loaded(tmp_path, ONE_STEP, text).invalid_files

@@ -117,7 +117,7 @@ def test_a_problem_has_a_place_in_the_playbook_and_both_values(tmp_path: Path) -
     [verdict] = verdicts(tmp_path, FETCH, tests)
     [problem] = verdict.problems
     assert (problem.span.line, problem.span.col) == (8, 18)
-    assert (problem.expected, problem.got) == ("http://api.test/Rome", "http://api.test/Oslo")
+    assert (problem.expected, problem.actual) == ("http://api.test/Rome", "http://api.test/Oslo")
     assert problem.place == f"{tmp_path / 'p.yaml'}:5:5"
 
 

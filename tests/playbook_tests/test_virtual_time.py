@@ -16,14 +16,14 @@ def run(work: object) -> object:
 
 
 def test_a_day_takes_no_time() -> None:
-    began = time.monotonic()
+    started_at = time.monotonic()
 
     async def waiting() -> float:
         await asyncio.sleep(86_400)
         return asyncio.get_running_loop().time()
 
     assert run(waiting()) == pytest.approx(86_400)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - started_at < 1
 
 
 def test_timers_fire_in_their_order() -> None:
@@ -49,7 +49,7 @@ def test_waiting_for_nothing_is_an_error() -> None:
 
 
 def test_work_in_a_thread_takes_no_virtual_time() -> None:
-    async def threaded() -> tuple[int, float]:
+    async def run_in_thread() -> tuple[int, float]:
         return await asyncio.to_thread(lambda: 7), asyncio.get_running_loop().time()
 
-    assert run(threaded()) == (7, 0)
+    assert run(run_in_thread()) == (7, 0)

@@ -16,11 +16,11 @@ ROUNDS = 4
 
 def test_work_is_repeated_for_each_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.cli.repeat_on_change.LOOK_SECONDS", 0.01)
-    used, test = tmp_path / "p.yaml", tmp_path / "p.test.yaml"
-    used.write_text("1")
+    playbook_file, test = tmp_path / "p.yaml", tmp_path / "p.test.yaml"
+    playbook_file.write_text("1")
     test.write_text("1")
     changes: list[Callable[[], object]] = [
-        lambda: used.write_text("22"),
+        lambda: playbook_file.write_text("22"),
         lambda: (tmp_path / "q.test.yaml").write_text("1"),
         test.unlink,
     ]
@@ -31,13 +31,13 @@ def test_work_is_repeated_for_each_change(tmp_path: Path, monkeypatch: pytest.Mo
         if len(rounds) == ROUNDS:
             raise KeyboardInterrupt
         threading.Timer(0.05, changes[len(rounds) - 1]).start()
-        return [used]
+        return [playbook_file]
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         repeat_on_change(work, lambda: tmp_path.glob("*.test.yaml"))
     assert len(rounds) == ROUNDS
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - started_at < 10
 
 
 def test_a_change_during_the_work_counts(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ def verdicts(folder: Path, playbook: str, tests: str) -> list[TrialResult]:
 
 def file_of(body: str) -> str:
     """A file of one test, with its ``stubs``, ``requests`` and ``expect`` given."""
-    indented = "".join(f"    {line}\n" for line in dedent(body).strip("\n").splitlines())
-    return "tests:\n  - name: test\n" + indented
+    indented_body = "".join(f"    {line}\n" for line in dedent(body).strip("\n").splitlines())
+    return "tests:\n  - name: test\n" + indented_body
 
 
 def problems(folder: Path, playbook: str, body: str) -> list[str]:

@@ -36,10 +36,10 @@ async def replay(
     In debug mode, which has no limit of two seconds for a workflow task: on a loaded machine the sandbox, which imports
     every module anew, takes longer.
     """
-    chosen: WorkflowRunner = runner or UnsandboxedWorkflowRunner()
+    workflow_runner: WorkflowRunner = runner or UnsandboxedWorkflowRunner()
     replayer = Replayer(
         workflows=workflows,
-        workflow_runner=chosen,
+        workflow_runner=workflow_runner,
         interceptors=interceptors(),
         data_converter=data_converter(),
         header_codec_behavior=HEADERS,
@@ -52,7 +52,7 @@ def history_of(file: Path) -> WorkflowHistory:
     return history_in(file.read_text())
 
 
-def recorded(name: str) -> dict[str, Any]:
+def recorded_history(name: str) -> dict[str, Any]:
     """The first run of a recording."""
     document: dict[str, Any] = json.loads((FOLDER / f"{name}.1.playbook.json").read_text())
     return document
@@ -74,7 +74,7 @@ async def test_it_replays_in_the_sandbox(file: Path) -> None:
 @pytest.mark.sandbox
 @pytest.mark.parametrize("breaks", [ReadsTheClock, ReadsTheClockBelow, ReadsAFile])
 async def test_the_sandbox_refuses_what_does_not_replay(breaks: type) -> None:
-    history = history_in(json.dumps(recorded("sequence")))
+    history = history_in(json.dumps(recorded_history("sequence")))
     await replay(history, (breaks,))
     with pytest.raises(RuntimeError, match=r"Cannot access (time\.time|.*open)"):
         await replay(history, (breaks,), Sandbox())
@@ -94,7 +94,7 @@ def test_every_recording_has_its_files_and_they_are_small() -> None:
 )
 async def test_a_replay_with_calls_in_another_order_is_detected(name: str, event_type: str) -> None:
     """Of the same type, commanded by one workflow task: only their ids differ."""
-    history = recorded(name)
+    history = recorded_history(name)
     pairs = pairwise(history["events"])
     case, other = next(pair for pair in pairs if {event["eventType"] for event in pair} == {f"EVENT_TYPE_{event_type}"})
     attributes = next(key for key in case if key.endswith("Attributes"))
@@ -104,8 +104,10 @@ async def test_a_replay_with_calls_in_another_order_is_detected(name: str, event
 
 
 async def test_a_replay_with_another_call_is_detected() -> None:
-    history = recorded("sequence")
-    scheduled = [one for one in history["events"] if one["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED"]
-    scheduled[-1]["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "noetl.http"
+    history = recorded_history("sequence")
+    scheduled_events = [
+        event for event in history["events"] if event["eventType"] == "EVENT_TYPE_ACTIVITY_TASK_SCHEDULED"
+    ]
+    scheduled_events[-1]["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "noetl.http"
     with pytest.raises(NondeterminismError):
         await replay(history_in(json.dumps(history)))

@@ -62,7 +62,7 @@ async def history_of(handle: RunHandle) -> WorkflowHistory:
 
 
 @pytest.fixture(scope="package", autouse=True)
-def signed(servers: Addresses) -> Iterator[None]:
+def signing_key(servers: Addresses) -> Iterator[None]:
     """Workers and clients have the key of the stack, as those of every stack do."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SIGNING_KEY_VARIABLE, servers.signing_key_file)
@@ -70,17 +70,17 @@ def signed(servers: Addresses) -> Iterator[None]:
 
 
 @pytest.fixture(scope="package", autouse=True)
-async def audited(servers: Addresses) -> AsyncGenerator[None]:
+async def audit_at_end(servers: Addresses) -> AsyncGenerator[None]:
     """The log of every run of every test here is consistent.
 
     Tests of the mirror, which follow on the same server, audit their own: some reset loops by hand.
     """
-    began = datetime.now(UTC)
+    started_at = datetime.now(UTC)
     yield
     await migrate(servers.postgres)
     client = await connect_temporal(servers.temporal, dsn=servers.postgres)
-    closed = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'Running' AND NoetlPath = 'tests/shell'"
-    closed += f" AND StartTime >= '{began.isoformat()}'"
+    closed_runs = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'Running' AND NoetlPath = 'tests/shell'"
+    closed_runs += f" AND StartTime >= '{started_at.isoformat()}'"
     places = asyncio.Semaphore(FOLLOWED_AT_ONCE)
 
     async def follow(run: str) -> None:
@@ -88,10 +88,10 @@ async def audited(servers: Addresses) -> AsyncGenerator[None]:
             await follow_execution(client, servers.postgres, run)
 
     async with asyncio.TaskGroup() as group:
-        for run in {workflow.id async for workflow in client.list_workflows(closed)}:
+        for run in {workflow.id async for workflow in client.list_workflows(closed_runs)}:
             group.create_task(follow(run))
-    found = await audit_everything(servers.postgres)
-    assert not found, "\n".join(f"{run}: {problem}" for run, problems in found.items() for problem in problems)
+    findings = await audit_everything(servers.postgres)
+    assert not findings, "\n".join(f"{run}: {problem}" for run, problems in findings.items() for problem in problems)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from noetl_temporal.frames.segments import Segment, read_segment
 from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
-from noetl_temporal.machine.events import Started
+from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.segment_chain import SegmentChain
 from noetl_temporal.value_store import ValueStore
@@ -34,7 +34,7 @@ def graph_of(step: str) -> Graph:
     return compile_or_raise(HEAD + step, "framed.yaml")
 
 
-def looped(
+def chunk_of(
     items: int,
     tool: str = "{kind: noop, input: {n: '{{ item }}'}}",
     spec: str = "",
@@ -60,12 +60,12 @@ def input_of(step: str) -> ChunkInput:
 class Frame:
     """One frame over several attempts. ``details`` are those of the last heartbeat."""
 
-    def __init__(self, given: ChunkInput, dsn: str, answer: Callable[[Request, ToolContext], Any]) -> None:
+    def __init__(self, chunk_input: ChunkInput, dsn: str, answer: Callable[[Request, ToolContext], Any]) -> None:
         self.tool = FakeTool("noop", answer)
         self.values = ValueStore(data_converter(dsn))
         self.details = FrameDetails()
         self.beats: list[FrameDetails] = []
-        self._given = FrameInput(given)
+        self._chunk_input = FrameInput(chunk_input)
         self._attempt = 0
         self._environment = ActivityEnvironment()
 
@@ -77,7 +77,7 @@ class Frame:
         environment.info = dataclasses.replace(environment.info, attempt=self._attempt, heartbeat_details=details)
         environment.on_heartbeat = self._beat
         run = frame_activity({"noop": self.tool}, CredentialSource(environment={}), self.values)
-        return asyncio.ensure_future(environment.run(run, self._given))
+        return asyncio.ensure_future(environment.run(run, self._chunk_input))
 
     def _beat(self, details: FrameDetails) -> None:
         self.details = details
@@ -97,7 +97,7 @@ class Frame:
         await asyncio.wait([running])
 
     @property
-    def called(self) -> list[Any]:
+    def called_items(self) -> list[Any]:
         """The ``n`` of each call in order."""
         return [request.input["n"] for request in self.tool.requests]
 

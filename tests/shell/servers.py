@@ -80,7 +80,7 @@ async def on_loopback(*routes: Route) -> AsyncGenerator[str]:
 
 class Proxy:
     """Passes TCP connections on to a Postgres on this machine. ``dsn`` is that database through the proxy,
-    ``accepted`` counts the connections.
+    ``connection_count`` counts the connections.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -89,16 +89,16 @@ class Proxy:
         self._port = _free_port()
         login = parts.netloc.rpartition("@")[0]
         self.dsn = parts._replace(netloc=f"{login}@127.0.0.1:{self._port}").geturl()
-        self.accepted = 0
+        self.connection_count = 0
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
-    async def open(self) -> None:
+    async def restore(self) -> None:
         """Accept connections."""
         self._server = await asyncio.start_server(self._pass, "127.0.0.1", self._port)
 
-    async def cut(self) -> None:
-        """Refuse connections, and end those there are."""
+    async def disconnect(self) -> None:
+        """Refuse new connections and close the existing ones."""
         if self._server is not None:
             self._server.close()
         for writer in list(self._writers):
@@ -106,11 +106,11 @@ class Proxy:
         self._server = None
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.accepted += 1
+        self.connection_count += 1
         with suppress(OSError):
-            there, back = await asyncio.open_connection(*self._target)
-            self._writers |= {writer, back}
-            await asyncio.gather(self._pump(reader, back), self._pump(there, writer))
+            target_reader, target_writer = await asyncio.open_connection(*self._target)
+            self._writers |= {writer, target_writer}
+            await asyncio.gather(self._pump(reader, target_writer), self._pump(target_reader, writer))
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -123,13 +123,13 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy_to(dsn: str) -> AsyncGenerator[Proxy]:
-    """A proxy that is open."""
+    """A proxy that accepts connections until the end of the context."""
     proxy = Proxy(dsn)
-    await proxy.open()
+    await proxy.restore()
     try:
         yield proxy
     finally:
-        await proxy.cut()
+        await proxy.disconnect()
 
 
 def _free_port() -> int:

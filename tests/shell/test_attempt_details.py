@@ -50,17 +50,19 @@ class Attempts:
         environment.info = dataclasses.replace(
             environment.info, attempt=self.number, heartbeat_details=list(self._details)
         )
-        recorded: list[list[Any]] = []
-        environment.on_heartbeat = lambda *details: recorded.append([msgspec.to_builtins(detail) for detail in details])
+        heartbeats: list[list[Any]] = []
+        environment.on_heartbeat = lambda *details: heartbeats.append(
+            [msgspec.to_builtins(detail) for detail in details]
+        )
         tool = FakeTool("noop", lambda _request, _context: answer)
         try:
             return await environment.run(tool_activity(tool, CredentialSource(environment={}), self._values), CALL)
         except ApplicationError:
             return None
         finally:
-            self.largest = max([self.largest, *(len(msgspec.json.encode(details)) for details in recorded)])
-            kept = recorded if beats is None else recorded[:beats]
-            self._details = kept[-1] if kept else self._details
+            self.largest = max([self.largest, *(len(msgspec.json.encode(details)) for details in heartbeats)])
+            last_beats = heartbeats if beats is None else heartbeats[:beats]
+            self._details = last_beats[-1] if last_beats else self._details
 
 
 def busy(number: int) -> Outcome:
@@ -109,9 +111,9 @@ async def test_a_store_that_is_unavailable_costs_records_and_no_attempt(servers:
     async with proxy_to(servers.postgres) as proxy:
         attempts = Attempts(ValueStore(data_converter(proxy.dsn)))
         await failed(attempts, 1, 10)
-        await proxy.cut()
+        await proxy.disconnect()
         await failed(attempts, 11, 20)
-        await proxy.open()
+        await proxy.restore()
         await failed(attempts, 21, 25)
         report = await attempts.run(1)
     assert report is not None

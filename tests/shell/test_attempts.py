@@ -44,22 +44,22 @@ async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | No
 
 
 async def test_a_delay_beyond_the_last_date_is_capped() -> None:
-    with pytest.raises(ApplicationError) as raised:
+    with pytest.raises(ApplicationError) as failure:
         await attempt(
             CallRule(0, "retry", "error", attempts=Value(2000), delay=Value(86400), backoff="exponential"),
             BUSY,
             earlier=900,
         )
-    assert raised.value.next_retry_delay == timedelta(seconds=LONGEST_DELAY)
+    assert failure.value.next_retry_delay == timedelta(seconds=LONGEST_DELAY)
 
 
 @pytest.mark.parametrize("delay", [0, 1e-9])
 async def test_without_a_delay_the_next_attempt_follows_at_once(delay: float) -> None:
     """Temporal would take 0 for no delay given, and wait by a backoff of its own, up to half a minute."""
-    with pytest.raises(ApplicationError) as raised:
+    with pytest.raises(ApplicationError) as failure:
         await attempt(CallRule(0, "retry", "error", attempts=Value(3), delay=Value(delay)), BUSY)
-    assert raised.value.next_retry_delay is not None
-    assert timedelta(0) < raised.value.next_retry_delay < timedelta(seconds=0.01)
+    assert failure.value.next_retry_delay is not None
+    assert timedelta(0) < failure.value.next_retry_delay < timedelta(seconds=0.01)
 
 
 async def test_a_rule_cannot_fill_the_log_endlessly() -> None:
@@ -74,9 +74,9 @@ async def test_a_rule_cannot_fill_the_log_endlessly() -> None:
 async def test_the_log_has_an_errors_beginning_and_the_outcome_its_whole_text() -> None:
     report = await attempt(CallRule(0, "retry", "error", attempts=Value(1)), BUSY)
     assert report.outcome["error"]["message"] == "busy" * MESSAGE_CHARACTERS
-    logged = report.attempts[-1].error
-    assert logged is not None
-    assert len(logged["message"]) == MESSAGE_CHARACTERS + len("...")
+    logged_error = report.attempts[-1].error
+    assert logged_error is not None
+    assert len(logged_error["message"]) == MESSAGE_CHARACTERS + len("...")
 
 
 async def test_a_result_that_is_too_large_for_temporal_is_an_error() -> None:
@@ -104,12 +104,12 @@ async def test_a_rule_that_cannot_be_evaluated_is_reported_with_the_attempts() -
 
 async def test_the_delay_is_what_the_outcome_says() -> None:
     rule = CallRule(0, "retry", "error", delay=Value("{{ output.error.retry_after + 1 }}", {"": Span(3, 1, 3, 9)}))
-    with pytest.raises(ApplicationError) as raised:
+    with pytest.raises(ApplicationError) as failure:
         await attempt(rule, Outcome("error", error=ErrorInfo("http", "busy", retry_after=7.0)))
-    assert raised.value.next_retry_delay == timedelta(seconds=8)
+    assert failure.value.next_retry_delay == timedelta(seconds=8)
 
 
-def nested(levels: int) -> Any:
+def nest(levels: int) -> Any:
     value: Any = 1
     for _ in range(levels):
         value = {"a": [value]}
@@ -122,12 +122,12 @@ async def test_a_result_that_contains_itself_is_an_error_at_once(levels: int) ->
 
     async def answer(_request: Request, context: ToolContext) -> Any:
         await context.credential("mine")
-        return nested(levels)
+        return nest(levels)
 
     source = CredentialSource(environment={"NOETL_CREDENTIAL_MINE": '{"type": "bearer", "token": "hush-hush"}'})
-    report = await made(FakeTool("noop", answer), source)
+    report = await execute(FakeTool("noop", answer), source)
     if levels == 90:
-        assert report.outcome["result"] == nested(90)
+        assert report.outcome["result"] == nest(90)
     else:
         assert report.outcome["status"] == "error"
         assert report.outcome["error"]["kind"] == "too_large"
@@ -138,11 +138,11 @@ async def test_a_result_that_contains_itself_is_an_error_at_once(levels: int) ->
 async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     """And the message has nothing of the value."""
 
-    def broken(*_: Any) -> Any:
+    def raise_bug(*_: Any) -> Any:
         raise RuntimeError("hush"[::-1])
 
-    monkeypatch.setattr("noetl_temporal.run_tool.limit_size", broken)
-    report = await made(FakeTool("noop", lambda _request, _context: 1), CredentialSource(environment={}))
+    monkeypatch.setattr("noetl_temporal.run_tool.limit_size", raise_bug)
+    report = await execute(FakeTool("noop", lambda _request, _context: 1), CredentialSource(environment={}))
     assert report.outcome["error"]["kind"] == "internal"
     assert "RuntimeError" in report.outcome["error"]["message"]
     assert "RuntimeError" in caplog.text
@@ -150,7 +150,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
     assert [attempt.status for attempt in report.attempts] == ["error"]
 
 
-async def made(tool: FakeTool, source: CredentialSource) -> ToolReport:
+async def execute(tool: FakeTool, source: CredentialSource) -> ToolReport:
     call = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual")
     activity = tool_activity(tool, source, ValueStore(data_converter()))
     report: ToolReport = await ActivityEnvironment().run(activity, call)

@@ -122,7 +122,7 @@ async def workers_of(handle: WorkflowHandle[Any, Any]) -> list[str]:
     return [identity.partition("@")[0] for identity in started if identity]
 
 
-async def begun(client: NoetlClient, workflow: str) -> RunHandle:
+async def start_run(client: NoetlClient, workflow: str) -> RunHandle:
     return await client.submit(compile_or_raise(f"{HEAD}workflow:\n{workflow}"))
 
 
@@ -135,11 +135,11 @@ async def test_a_run_ends_on_its_build_and_the_next_begins_on_the_current_one(
     ):
         await make_current(alone.temporal, "noetl", "a")
         web.open.clear()
-        old = await begun(client, TWO_CALLS.format(url=web.url))
-        await until(lambda: called(web, 1))
+        old = await start_run(client, TWO_CALLS.format(url=web.url))
+        await until(lambda: is_called(web, 1))
         await make_current(alone.temporal, "noetl", "b")
         web.open.set()
-        new = await begun(client, TWO_CALLS.format(url=web.url))
+        new = await start_run(client, TWO_CALLS.format(url=web.url))
         assert {(await old.result()).status, (await new.result()).status} == {"completed"}
         assert [await build_of(client, case.workflow) for case in (old, new)] == ["a", "b"]
         assert await workers_of(old.workflow) == [str(a.pid)] * 2
@@ -155,7 +155,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 async def runs_of(client: NoetlClient, handle: RunHandle) -> list[str]:
     """The ids of the runs that it continued as new in, oldest first."""
     workflows = client.temporal.list_workflows(f"WorkflowId = '{handle.workflow_id}'")
-    return [run.run_id for run in sorted([run async for run in workflows], key=lambda one: one.start_time)]
+    return [run.run_id for run in sorted([run async for run in workflows], key=lambda run_: run_.start_time)]
 
 
 async def test_a_run_that_only_waits_continues_on_the_current_build(
@@ -166,12 +166,12 @@ async def test_a_run_that_only_waits_continues_on_the_current_build(
         worker_process(alone.temporal, alone.postgres, "--build-id", "d"),
     ):
         await make_current(alone.temporal, "noetl", "c")
-        handle = await begun(client, POLLING.format(url=web.url))
-        await until(lambda: called(web, 1))
+        handle = await start_run(client, POLLING.format(url=web.url))
+        await until(lambda: is_called(web, 1))
         await make_current(alone.temporal, "noetl", "d")
         await until(lambda: is_on(client, handle, "d"))
         before = web.calls.total()
-        await until(lambda: called(web, before + 3))
+        await until(lambda: is_called(web, before + 3))
         assert [await build_of(client, handle.workflow, run) for run in await runs_of(client, handle)] == ["c", "d"]
         await handle.workflow.terminate()
 
@@ -186,8 +186,8 @@ async def test_a_chunk_ends_on_its_build_and_the_run_on_the_current_one(
     ):
         await make_current(alone.temporal, "noetl", "g")
         web.open.clear()
-        handle = await begun(client, LOOP_THEN_POLLING.format(url=web.url))
-        await until(lambda: called(web, 1))
+        handle = await start_run(client, LOOP_THEN_POLLING.format(url=web.url))
+        await until(lambda: is_called(web, 1))
         await make_current(alone.temporal, "noetl", "h")
         web.open.set()
         await until(lambda: is_on(client, handle, "h"))
@@ -209,7 +209,7 @@ async def calls_by(client: NoetlClient, handle: RunHandle, run_id: str) -> set[s
     return set(await workers_of(client.temporal.get_workflow_handle(handle.workflow_id, run_id=run_id)))
 
 
-async def called(web: Site, times: int) -> bool:
+async def is_called(web: Site, times: int) -> bool:
     return web.calls.total() >= times
 
 
@@ -226,12 +226,12 @@ async def test_a_run_that_an_operator_keeps_on_its_build_continues_there(
         worker_process(alone.temporal, alone.postgres, "--build-id", "f"),
     ):
         await make_current(alone.temporal, "noetl", "e")
-        handle = await begun(client, POLLING.format(url=web.url))
-        await until(lambda: called(web, 1))
+        handle = await start_run(client, POLLING.format(url=web.url))
+        await until(lambda: is_called(web, 1))
         await keep(alone.temporal, handle.workflow_id, "e")
         await make_current(alone.temporal, "noetl", "f")
         before = web.calls.total()
-        await until(lambda: called(web, before + 5))
+        await until(lambda: is_called(web, before + 5))
         assert [await build_of(client, handle.workflow, run) for run in await runs_of(client, handle)] == ["e"]
         await handle.workflow.terminate()
 

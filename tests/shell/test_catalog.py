@@ -109,9 +109,9 @@ async def test_none_of_a_folder_is_registered_if_one_is_wrong(site: Site) -> Non
     site.write()
     site.write(tool="{kind: nop}", name="b.yaml", path=f"{site.path}/b")
     site.write(tool="{kind: nup}", name="c.yaml", path=f"{site.path}/c")
-    with pytest.raises(CompileError) as refused:
+    with pytest.raises(CompileError) as failure:
         await site.register()
-    assert {Path(diagnostic.file).name for diagnostic in refused.value.diagnostics} == {"b.yaml", "c.yaml"}
+    assert {Path(diagnostic.file).name for diagnostic in failure.value.diagnostics} == {"b.yaml", "c.yaml"}
     assert await site.client.catalog.list(f"{site.path}*") == []
 
 
@@ -138,9 +138,9 @@ async def test_a_text_that_was_run_before_keeps_its_number_unless_a_newer_one_wa
     assert await site.register() == [(2, True, 2)]
     site.write("one")
     assert await site.register() == [(3, True, 3)]
-    again = await site.client.submit(await site.client.catalog.get(site.path))
-    await again.result()
-    await follow_execution(site.client.temporal, site.client.dsn or "", again.workflow_id)
+    second_run = await site.client.submit(await site.client.catalog.get(site.path))
+    await second_run.result()
+    await follow_execution(site.client.temporal, site.client.dsn or "", second_run.workflow_id)
     assert next(run.version for run in await site.client.list(site.path)) == "3"
 
 

@@ -21,7 +21,7 @@ LOOP = """\
     loop: {in: "{{ range(30) | list }}", iterator: n, spec: {mode: sequential}}
     tool: {kind: noop, message: "{{ n }}", spec: {policy: {circuit: {failures: 3}, on_unmatched: fail}}}
 """
-RETRIED = """\
+RETRIED_STEP = """\
   - step: start
     tool:
       kind: noop
@@ -54,10 +54,10 @@ async def test_an_open_circuit_calls_no_tool(
 ) -> None:
     if events is not None:
         monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)
-    called: list[Any] = []
+    messages: list[Any] = []
 
     def answer(request: Request, _context: ToolContext) -> Any:
-        called.append(request.config["message"])
+        messages.append(request.config["message"])
         return DOWN if request.config["message"] >= 10 else "well"
 
     async with shell.client(answer) as client:
@@ -65,23 +65,23 @@ async def test_an_open_circuit_calls_no_tool(
         report = await asyncio.wait_for(handle.result(), 60)
         log = await log_of(client.temporal, servers, handle)
     assert report.status == "failed"
-    assert called == list(range(13))
+    assert messages == list(range(13))
     assert log == [*["task.failed"] * 2, "circuit.opened", *["task.failed"] * 18]
     assert report.steps["start"]["attempts"] == 13
 
 
 async def test_a_probe_closes_the_circuit(shell: Shell, servers: Addresses) -> None:
-    called: list[Any] = []
+    messages: list[Any] = []
 
     def answer(_request: Request, _context: ToolContext) -> Any:
-        called.append(1)
-        return "well" if len(called) > 2 else DOWN
+        messages.append(1)
+        return "well" if len(messages) > 2 else DOWN
 
     async with shell.client(answer) as client:
-        handle = await shell.submit(client, RETRIED)
+        handle = await shell.submit(client, RETRIED_STEP)
         report = await asyncio.wait_for(handle.result(), 60)
         log = await log_of(client.temporal, servers, handle)
-    assert (report.status, report.result, len(called)) == ("completed", "well", 3)
+    assert (report.status, report.result, len(messages)) == ("completed", "well", 3)
     assert [text for text in log if text.startswith("circuit.")] == [
         "circuit.opened",
         "circuit.probed",

@@ -96,9 +96,9 @@ def _cpu(work: Callable[[], object]) -> float:
     """CPU seconds, the least of five."""
     seconds: list[float] = []
     for _ in range(5):
-        began = time.process_time()
+        started_at = time.process_time()
         work()
-        seconds.append(time.process_time() - began)
+        seconds.append(time.process_time() - started_at)
     return min(seconds)
 
 

@@ -89,7 +89,7 @@ class Jobs:
         records = await self.connection.fetch(f"select id, status, token from {self.table} order by id")
         return {row[0]: (row[1], row[2]) for row in records}
 
-    async def claimed(self) -> int:
+    async def count_claimed(self) -> int:
         sql = f"select count(*) from {self.table} where token is not null and status = 'pending'"
         return int(await self.connection.fetchval(sql))
 
@@ -139,7 +139,7 @@ async def test_a_limit_ends_the_claims(servers: Addresses, jobs: Jobs) -> None:
         report = await handle.result()
     assert report.result["stats"]["total"] == 5
     assert len(await jobs.acks()) == 5
-    assert await jobs.claimed() == 0
+    assert await jobs.count_claimed() == 0
 
 
 async def test_a_long_loop_claims_in_chunks(servers: Addresses, jobs: Jobs) -> None:
@@ -162,10 +162,10 @@ def is_child(event: HistoryEvent) -> bool:
 async def test_rows_that_are_stored_outside_of_history(servers: Addresses, jobs: Jobs) -> None:
     await jobs.make(4)
     large = "RETURNING id, attempts, repeat('x', 40000) AS text"
-    seen: list[int] = []
+    counts: list[int] = []
 
     def answer(request: Request, _context: ToolContext) -> Any:
-        seen.append(len(request.input["n"]))
+        counts.append(len(request.input["n"]))
         return "done"
 
     call = 'noop, input: {n: "{{ iter.job.text }}"}'
@@ -175,7 +175,7 @@ async def test_rows_that_are_stored_outside_of_history(servers: Addresses, jobs:
         )
         report = await (await Shell.submit(client, text)).result()
     assert report.result["stats"]["success"] == 4
-    assert seen == [40_000] * 4
+    assert counts == [40_000] * 4
     assert await jobs.acks() == [1, 2, 3, 4]
 
 
@@ -203,17 +203,17 @@ async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
 async def rows_are_given_back_after_a_cancel(servers: Addresses, jobs: Jobs, text: str, done: int) -> None:
     """The calls of 12 rows hang after ``done`` of them, and the run is cancelled then."""
     await jobs.make(12)
-    begun = asyncio.Event()
+    has_begun = asyncio.Event()
 
     async def answer(request: Request, _context: ToolContext) -> Any:
         if int(request.input["n"]) > done:
-            begun.set()
+            has_begun.set()
             await asyncio.sleep(60)
         return "done"
 
     async with working(servers, answer) as client:
         handle = await Shell.submit(client, text)
-        await begun.wait()
+        await has_begun.wait()
         await handle.cancel("enough")
         async with asyncio.timeout(30):
             report = await handle.result()
@@ -243,7 +243,7 @@ async def test_rows_of_a_terminated_run_come_back_when_their_lease_expires(serve
         first = await Shell.submit(client, jobs.playbook(spec))
         await stuck.wait()
         await first.workflow.terminate("gone")
-        await until(lambda: expired(jobs))
+        await until(lambda: has_expired_lease(jobs))
         second = await Shell.submit(client, jobs.playbook(spec))
         report = await second.result()
     assert report.status == "completed"
@@ -253,23 +253,23 @@ async def test_rows_of_a_terminated_run_come_back_when_their_lease_expires(serve
 async def test_a_running_call_renews_its_lease(servers: Addresses, jobs: Jobs) -> None:
     """It lasts for three leases, and nobody gets its row meanwhile."""
     await jobs.make(1)
-    begun, taken = asyncio.Event(), list[int]()
+    has_begun, taken_jobs = asyncio.Event(), list[int]()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        begun.set()
+        has_begun.set()
         await asyncio.sleep(3 * LEASE)
         return "done"
 
     async with working(servers, answer) as client:
         spec = f"max_in_flight: 1, frame: {{lease_seconds: {LEASE}}}"
         handle = await Shell.submit(client, jobs.playbook(spec))
-        await begun.wait()
+        await has_begun.wait()
         result = asyncio.create_task(handle.result())
         while not result.done():
-            taken += await jobs.change_owner()
+            taken_jobs += await jobs.change_owner()
             await asyncio.sleep(0.2)
         assert (await result).result["stats"]["success"] == 1
-    assert taken == []
+    assert taken_jobs == []
     assert await jobs.acks() == [1]
 
 
@@ -288,7 +288,7 @@ async def test_a_renewal_that_can_never_succeed_has_a_reason(servers: Addresses,
     assert await jobs.acks() == []
 
 
-async def expired(jobs: Jobs) -> bool:
+async def has_expired_lease(jobs: Jobs) -> bool:
     sql = f"select count(*) = 0 from {jobs.table} where status = 'pending' and until > now()"
     return bool(await jobs.connection.fetchval(sql))
 
@@ -319,7 +319,7 @@ async def test_a_worker_that_is_killed_in_the_middle(servers: Addresses, jobs: J
             handles = [await submit(servers, workflow) for _ in range(2)]
             await until(lambda: web.calls.total() > 15)
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         await web.answer_only(None)
         async with worker_of(servers):
             reports = [await handle.result() for handle in handles]
@@ -344,11 +344,11 @@ async def test_a_worker_that_is_killed_after_its_claim_is_committed_and_before_i
         async with worker_process(servers.temporal, proxy.dsn, **credentials) as worker:
             handle: RunHandle = await submit(servers, workflow)
             await until(lambda: is_waited_for(holder, jobs.table))
-            await proxy.cut()
+            await proxy.disconnect()
             await holder.close()
             await until(lambda: is_claimed(jobs, 2))
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         async with worker_of(servers):
             report = await handle.result()
     assert (report.status, report.result["stats"]["success"]) == ("completed", 4)
@@ -363,7 +363,7 @@ async def is_waited_for(connection: asyncpg.Connection[asyncpg.Record], table: s
 
 
 async def is_claimed(jobs: Jobs, rows: int) -> bool:
-    return await jobs.claimed() == rows
+    return await jobs.count_claimed() == rows
 
 
 @pytest.mark.parametrize("renew", [RENEW, ""], ids=["renewed", "not renewed"])
@@ -376,14 +376,14 @@ async def test_a_worker_that_is_frozen_past_its_lease(servers: Addresses, jobs: 
         handle: RunHandle = await submit(servers, jobs.playbook(spec, call=fetching(web), renew=renew))
         await until(lambda: web.calls.total() >= 1)
         os.kill(worker.pid, signal.SIGSTOP)
-        await until(lambda: expired(jobs))
-        taken = await jobs.change_owner()
-        assert taken
+        await until(lambda: has_expired_lease(jobs))
+        taken_jobs = await jobs.change_owner()
+        assert taken_jobs
         await web.answer_only(None)
         os.kill(worker.pid, signal.SIGCONT)
         report = await handle.result()
     stats: dict[str, int] = report.result["stats"]
-    assert stats["failed"] == len(taken)
-    assert stats["success"] == 4 - len(taken)
+    assert stats["failed"] == len(taken_jobs)
+    assert stats["success"] == 4 - len(taken_jobs)
     assert await jobs.acks() == [1, 2, 3, 4]
-    assert {row for row, (status, _) in (await jobs.states()).items() if status == "other"} == set(taken)
+    assert {row for row, (status, _) in (await jobs.states()).items() if status == "other"} == set(taken_jobs)

@@ -32,12 +32,12 @@ async def test_the_internal_state_of_the_driver_is_not_shown(servers: Addresses,
 async def test_the_loss_of_two_connections_of_a_pool_is_reported(servers: Addresses) -> None:
     calls: list[object] = []
 
-    async def lost(connection: object) -> None:
+    async def lose_connection(connection: object) -> None:
         calls.append(connection)
         raise DRIVER[0]
 
     with pytest.raises(asyncpg.InterfaceError, match=r"^Postgres failed: the connection was lost$"):
-        await run_on_pool(servers.postgres, lost)
+        await run_on_pool(servers.postgres, lose_connection)
     assert len(calls) == 2
 
 

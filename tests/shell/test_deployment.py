@@ -11,7 +11,7 @@ from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.addresses import Addresses
 
-CLOSED = "127.0.0.1:1"
+CLOSED_ADDRESS = "127.0.0.1:1"
 
 
 @pytest.fixture(autouse=True)
@@ -23,11 +23,11 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"ADDRESS": CLOSED}, "Temporal at 127.0.0.1:1: connection refused"),
+        ({"ADDRESS": CLOSED_ADDRESS}, "Temporal at 127.0.0.1:1: connection refused"),
         ({"ADDRESS": "nowhere.invalid:7233"}, "unknown host"),
         ({"ADDRESS": "http://a:7233"}, "without a scheme"),
         ({"PROFILE": "nosuch"}, "Profile 'nosuch' not found"),
-        ({"ADDRESS": CLOSED, "TLS_CLIENT_CERT_PATH": "/nowhere.pem"}, "/nowhere.pem"),
+        ({"ADDRESS": CLOSED_ADDRESS, "TLS_CLIENT_CERT_PATH": "/nowhere.pem"}, "/nowhere.pem"),
     ],
 )
 async def test_an_unusable_temporal_is_reported(
@@ -63,9 +63,9 @@ async def test_an_unusable_postgres_is_reported_without_its_password(servers: Ad
         ("hush", "does not begin with postgresql://"),
         ("postgresql://noetl:hush@127.0.0.1:port/noetl", "NOETL_POSTGRES"),
     ]:
-        with pytest.raises(DeploymentError, match=says) as raised:
+        with pytest.raises(DeploymentError, match=says) as failure:
             await check_postgres(dsn)
-        assert "hush" not in str(raised.value)
+        assert "hush" not in str(failure.value)
     await check_postgres(right)
 
 
@@ -81,19 +81,19 @@ async def test_an_unusable_postgres_is_reported_without_its_password(servers: Ad
 )
 async def test_an_invalid_dsn_is_reported_by_position(dsn: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", dsn)
-    with pytest.raises(DeploymentError, match=f"NOETL_POSTGRES is not a valid DSN: it {says}") as raised:
+    with pytest.raises(DeploymentError, match=f"NOETL_POSTGRES is not a valid DSN: it {says}") as failure:
         dsn_from_environment()
-    with pytest.raises(DeploymentError, match=says) as checked:
+    with pytest.raises(DeploymentError, match=says) as check_failure:
         await check_postgres(dsn)
-    for error in (raised.value, checked.value, postgres_problem(ValueError(dsn), dsn)):
+    for error in (failure.value, check_failure.value, postgres_problem(ValueError(dsn), dsn)):
         assert "hush" not in str(error)
 
 
 @pytest.mark.parametrize("query", ["sslmode=hush", "target_session_attrs=hush", "sslnegotiation=hush"])
 async def test_the_drivers_words_on_its_settings_are_not_repeated(query: str) -> None:
-    with pytest.raises(DeploymentError, match="the parameters of the DSN") as raised:
+    with pytest.raises(DeploymentError, match="the parameters of the DSN") as failure:
         await check_postgres(f"postgresql://noetl:hush@127.0.0.1:1/noetl?{query}")
-    assert "hush" not in str(raised.value)
+    assert "hush" not in str(failure.value)
 
 
 async def test_a_postgres_that_never_answers_is_reported() -> None:

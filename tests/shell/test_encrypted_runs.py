@@ -69,8 +69,8 @@ EVERYTHING = """
   - step: broken
     tool: {kind: noop, message: "{{ workload.said }} broken"}
 """
-ONE = "  - step: start\n    tool: {kind: noop, message: '{{ workload.said }}'}\n"
-CALLED = {"said": CANARY, "large": CANARY * (LARGE // len(CANARY))}
+ONE_STEP = "  - step: start\n    tool: {kind: noop, message: '{{ workload.said }}'}\n"
+PAYLOAD = {"said": CANARY, "large": CANARY * (LARGE // len(CANARY))}
 
 
 class _Answers:
@@ -107,12 +107,12 @@ async def worker(client: NoetlClient) -> AsyncGenerator[None]:
         yield
 
 
-async def submitted(client: NoetlClient, steps: str, **payload: Any) -> RunHandle:
+async def submit(client: NoetlClient, steps: str, **payload: Any) -> RunHandle:
     text = f"{HEAD}workflow:\n{steps}"
     return await client.submit(compile_or_raise(text), payload, content=text)
 
 
-async def logged(servers: Addresses, client: NoetlClient, handle: RunHandle) -> list[Event]:
+async def wait_for_log(servers: Addresses, client: NoetlClient, handle: RunHandle) -> list[Event]:
     """The rows of the event log, read by a mirror with the client's keys."""
     await migrate(servers.postgres)
     await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
@@ -133,7 +133,7 @@ async def stored_rows(servers: Addresses) -> list[bytes]:
 
 async def everything(client: NoetlClient) -> RunHandle:
     """A run with retries, loops, frames, large values, a signal and a failure, all with the canary."""
-    handle = await submitted(client, EVERYTHING, **CALLED)
+    handle = await submit(client, EVERYTHING, **PAYLOAD)
     async with asyncio.timeout(60):
         while not await handle.waits():
             await asyncio.sleep(0.1)
@@ -184,7 +184,7 @@ async def test_the_mirror_and_a_client_without_one_read_the_same_events(servers:
     client = await client_of(servers)
     async with worker(client):
         handle = await everything(client)
-    rows = await logged(servers, client, handle)
+    rows = await wait_for_log(servers, client, handle)
     text = json.dumps([[row.event_type, row.result, row.error] for row in rows], default=str)
     assert CANARY in text
     assert rows[-1].event_type == "playbook.failed"
@@ -198,7 +198,7 @@ async def test_without_keys_nothing_is_encrypted(servers: Addresses) -> None:
     client = await client_of(servers, None)
     assert client.temporal.data_converter.payload_codec is None
     async with worker(client):
-        handle = await submitted(client, ONE, said=CANARY)
+        handle = await submit(client, ONE_STEP, said=CANARY)
         assert (await handle.wait()).result == {"said": CANARY}
     assert ENCRYPTED.decode() not in (await handle.workflow.fetch_history()).to_json()
 
@@ -206,7 +206,7 @@ async def test_without_keys_nothing_is_encrypted(servers: Addresses) -> None:
 async def test_keys_are_rotated_while_runs_are_open(servers: Addresses) -> None:
     """One that began under the first key goes on under the second, and is read with both; a new one needs only that."""
     before = await client_of(servers, FIRST)
-    handle = await submitted(before, EVERYTHING, **CALLED)
+    handle = await submit(before, EVERYTHING, **PAYLOAD)
     async with worker(before):
         async with asyncio.timeout(60):
             while not await handle.waits():
@@ -216,12 +216,12 @@ async def test_keys_are_rotated_while_runs_are_open(servers: Addresses) -> None:
     async with worker(between):
         await same.signal("paid", {"by": CANARY})
         assert (await same.wait()).status == "failed"
-    used = {_key_of(p) for e in (await same.workflow.fetch_history()).events for p in parts_of(e, Payload)}
-    assert used >= {b"first", b"second"}
-    assert (await logged(servers, between, same))[-1].event_type == "playbook.failed"
+    used_keys = {_key_of(p) for e in (await same.workflow.fetch_history()).events for p in parts_of(e, Payload)}
+    assert used_keys >= {b"first", b"second"}
+    assert (await wait_for_log(servers, between, same))[-1].event_type == "playbook.failed"
     after = await client_of(servers, SECOND)
     async with worker(after):
-        fresh = await submitted(after, EVERYTHING, **CALLED)
+        fresh = await submit(after, EVERYTHING, **PAYLOAD)
         async with asyncio.timeout(60):
             while not await fresh.waits():
                 await asyncio.sleep(0.1)
@@ -237,14 +237,14 @@ def _key_of(payload: Payload) -> bytes | None:
 
 async def _input_of(client: NoetlClient, handle: RunHandle) -> Any:
     history = await handle.workflow.fetch_history()
-    given = history.events[0].workflow_execution_started_event_attributes.input.payloads
-    return await client.temporal.data_converter.decode(given[:1])
+    input_payloads = history.events[0].workflow_execution_started_event_attributes.input.payloads
+    return await client.temporal.data_converter.decode(input_payloads[:1])
 
 
 @pytest.mark.parametrize("keys", [SECOND, None], ids=["another key", "no key"])
 async def test_a_run_waits_while_the_worker_lacks_the_key_which_is_named(servers: Addresses, keys: str | None) -> None:
     client, without = await client_of(servers), await client_of(servers, keys)
-    handle = await submitted(client, ONE, said=CANARY)
+    handle = await submit(client, ONE_STEP, said=CANARY)
     async with worker(without), asyncio.timeout(60):
         while not (problems_found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)):
             await asyncio.sleep(0.1)
@@ -254,7 +254,7 @@ async def test_a_run_waits_while_the_worker_lacks_the_key_which_is_named(servers
     assert ENCRYPTION_KEYS_VARIABLE in incident.remedy
     async with worker(client):
         assert (await handle.wait()).status == "completed"
-    assert "incident.opened" in {row.event_type for row in await logged(servers, client, handle)}
+    assert "incident.opened" in {row.event_type for row in await wait_for_log(servers, client, handle)}
 
 
 @pytest.mark.parametrize("is_idempotent", [True, False])
@@ -266,11 +266,11 @@ async def test_a_call_goes_to_a_worker_that_has_the_key(
     client, without = await client_of(servers), await client_of(servers, keys)
     tool = FakeTool("noop", _Answers())
     source = CredentialSource(environment={})
-    steps = ONE if is_idempotent else ONE.replace("'}", "', spec: {idempotent: false}}")
+    steps = ONE_STEP if is_idempotent else ONE_STEP.replace("'}", "', spec: {idempotent: false}}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("noetl_temporal.attempt_end.LOCKED_DELAY", timedelta(seconds=0.5))
         async with workflow_worker(client.temporal):
-            handle = await submitted(client, steps, said=CANARY)
+            handle = await submit(client, steps, said=CANARY)
             async with tool_worker(without.temporal, tool, source):
                 await asyncio.sleep(2)
             if keys is None:
@@ -290,7 +290,7 @@ async def test_a_call_whose_log_is_encrypted_waits_for_a_worker_that_has_the_key
     policy = "{rules: [{when: \"{{ outcome.status == 'error' }}\", then: {do: retry, attempts: 3, delay: 1}}]}"
     steps = f"  - step: start\n    tool: {{kind: noop, message: x, spec: {{policy: {policy}}}}}\n"
     async with workflow_worker(client.temporal), asyncio.timeout(60):
-        handle = await submitted(client, steps)
+        handle = await submit(client, steps)
         async with tool_worker(client.temporal, tool, source):
             while not tool.requests:
                 await asyncio.sleep(0.05)
@@ -299,7 +299,7 @@ async def test_a_call_whose_log_is_encrypted_waits_for_a_worker_that_has_the_key
         assert len(tool.requests) == 1
         async with tool_worker(client.temporal, tool, source):
             assert (await handle.wait()).result == "well"
-    failed = [row for row in await logged(servers, client, handle) if row.event_type == "task.attempt.failed"]
+    failed = [row for row in await wait_for_log(servers, client, handle) if row.event_type == "task.attempt.failed"]
     assert CANARY in str(failed[0].error)
 
 
@@ -317,7 +317,7 @@ async def test_a_frame_waits_for_a_worker_that_has_the_key(servers: Addresses) -
     tool: {kind: noop, message: "{{ iter.item }}"}
 """
     async with workflow_worker(client.temporal):
-        handle = await submitted(client, steps)
+        handle = await submit(client, steps)
         async with frame_worker(without.temporal, tools, source):
             await asyncio.sleep(2)
         async with frame_worker(client.temporal, tools, source):
@@ -329,7 +329,7 @@ async def test_a_frame_waits_for_a_worker_that_has_the_key(servers: Addresses) -
 async def test_a_missing_key_is_named(servers: Addresses) -> None:
     client, without = await client_of(servers), await client_of(servers, None)
     async with worker(client):
-        handle = await submitted(client, ONE, said=CANARY)
+        handle = await submit(client, ONE_STEP, said=CANARY)
         await handle.wait()
     other = await without.find(handle.execution_id)
     with pytest.raises(DecryptionError, match="the encryption key 'first' is missing here"):
@@ -339,7 +339,7 @@ async def test_a_missing_key_is_named(servers: Addresses) -> None:
 async def test_temporals_own_command_reads_values_through_the_codec_server(servers: Addresses) -> None:
     client = await client_of(servers)
     async with worker(client):
-        handle = await submitted(client, ONE, said=CANARY)
+        handle = await submit(client, ONE_STEP, said=CANARY)
         await handle.wait()
     command = [str(Path(sys.executable).with_name("temporal")), "workflow", "show", "--address", servers.temporal]
     command += ["--workflow-id", handle.workflow_id, "--output", "json"]
@@ -354,8 +354,8 @@ async def test_temporals_own_command_reads_values_through_the_codec_server(serve
 
 def _values(*command: str | Path) -> str:
     """The data of all payloads that the command prints."""
-    printed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-    values = [base64.b64decode(data) for data in re.findall(r'"data": "([^"]+)"', printed)]
+    output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    values = [base64.b64decode(data) for data in re.findall(r'"data": "([^"]+)"', output)]
     assert values
     return b"\n".join(values).decode(errors="replace")
 
@@ -363,12 +363,14 @@ def _values(*command: str | Path) -> str:
 async def test_the_codec_server_reads_stored_values(servers: Addresses) -> None:
     client = await client_of(servers)
     async with worker(client):
-        handle = await submitted(client, ONE, **CALLED)
+        handle = await submit(client, ONE_STEP, **PAYLOAD)
         await handle.wait()
-    given = (await handle.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes.input.payloads
-    assert REFERENCE in {payload.metadata.get("messageType") for payload in given}
-    texts = [(await decode_payload(client.temporal.data_converter, payload)).data for payload in given]
-    assert json.loads(texts[0])["payload"] == CALLED
+    input_payloads = (
+        (await handle.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes.input.payloads
+    )
+    assert REFERENCE in {payload.metadata.get("messageType") for payload in input_payloads}
+    texts = [(await decode_payload(client.temporal.data_converter, payload)).data for payload in input_payloads]
+    assert json.loads(texts[0])["payload"] == PAYLOAD
     assert json.loads(texts[1])["graph"]["source"]["path"] == "tests/encrypted"
 
 

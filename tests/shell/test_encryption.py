@@ -23,7 +23,7 @@ from noetl_temporal.codec import data_converter, replay_converter, worker_conver
 from noetl_temporal.codec_server import Access, serving_codec
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
-from noetl_temporal.encryption_codec import LockedValue
+from noetl_temporal.encryption_codec import UndecryptableValue
 from noetl_temporal.encryption_keys import ENCRYPTION_VAULT_VARIABLE, VAULT_FIELD, keyring_from_environment, parse_keys
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.packed_trail import pack
@@ -38,7 +38,7 @@ def encrypting(*keys: tuple[str, bytes], signing_key: bytes | None = SIGNING_KEY
     return data_converter(None, signing_key, Keyring(dict(keys)))
 
 
-async def encrypted(converter: DataConverter, value: Any) -> Payload:
+async def encrypt(converter: DataConverter, value: Any) -> Payload:
     [payload] = await converter.encode([value])
     return payload
 
@@ -46,7 +46,7 @@ async def encrypted(converter: DataConverter, value: Any) -> Payload:
 async def test_a_value_is_encrypted_with_all_its_metadata_and_read_again() -> None:
     converter = encrypting(("k1", NEW))
     report = ToolReport({"status": "ok", "result": CANARY})
-    payload = await encrypted(converter, report)
+    payload = await encrypt(converter, report)
     assert CANARY.encode() not in payload.SerializeToString()
     assert set(payload.metadata) == {"encoding", "encryption-cipher", "encryption-key-id"}
     assert await converter.decode([payload], [ToolReport]) == [report]
@@ -54,13 +54,13 @@ async def test_a_value_is_encrypted_with_all_its_metadata_and_read_again() -> No
 
 async def test_equal_values_are_encrypted_differently() -> None:
     converter = encrypting(("k1", NEW))
-    assert await encrypted(converter, CANARY) != await encrypted(converter, CANARY)
+    assert await encrypt(converter, CANARY) != await encrypt(converter, CANARY)
 
 
 async def test_the_first_key_encrypts_and_the_others_decrypt() -> None:
-    before, rotated, after = encrypting(("old", OLD)), encrypting(("new", NEW), ("old", OLD)), encrypting(("new", NEW))
-    old, new = await encrypted(before, CANARY), await encrypted(rotated, CANARY)
-    assert await rotated.decode([old, new]) == [CANARY, CANARY]
+    before, during, after = encrypting(("old", OLD)), encrypting(("new", NEW), ("old", OLD)), encrypting(("new", NEW))
+    old, new = await encrypt(before, CANARY), await encrypt(during, CANARY)
+    assert await during.decode([old, new]) == [CANARY, CANARY]
     assert await after.decode([new]) == [CANARY]
     with pytest.raises(DecryptionError, match=f"key 'old' is missing here: add it to {ENCRYPTION_KEYS_VARIABLE}"):
         await after.decode([old])
@@ -68,14 +68,14 @@ async def test_the_first_key_encrypts_and_the_others_decrypt() -> None:
 
 @pytest.mark.parametrize("is_keyed", [True, False])
 async def test_a_process_without_the_key_names_it(is_keyed: bool) -> None:
-    payload = await encrypted(encrypting(("k1", NEW)), CANARY)
+    payload = await encrypt(encrypting(("k1", NEW)), CANARY)
     without = encrypting(("k2", NEW)) if is_keyed else data_converter()
     with pytest.raises(DecryptionError, match="the encryption key 'k1' is missing here"):
         await without.decode([payload], [str])
 
 
 async def test_another_key_with_the_same_id_and_a_changed_value_are_distinguished_from_a_missing_key() -> None:
-    payload = await encrypted(encrypting(("k1", NEW)), CANARY)
+    payload = await encrypt(encrypting(("k1", NEW)), CANARY)
     with pytest.raises(DecryptionError, match="cannot be decrypted with the key 'k1'"):
         await encrypting(("k1", OTHER)).decode([payload])
     payload.data = payload.data[:-1] + bytes([payload.data[-1] ^ 1])
@@ -85,10 +85,10 @@ async def test_another_key_with_the_same_id_and_a_changed_value_are_distinguishe
 
 async def test_a_row_of_the_store_can_be_read_only_as_the_value_of_its_own_key() -> None:
     keyring = Keyring({"k1": NEW})
-    sealed = keyring.encrypt(Payload(data=b"x"), b"one")
-    assert keyring.decrypt(sealed, b"one").data == b"x"
+    ciphertext = keyring.encrypt(Payload(data=b"x"), b"one")
+    assert keyring.decrypt(ciphertext, b"one").data == b"x"
     with pytest.raises(DecryptionError):
-        keyring.decrypt(sealed, b"another")
+        keyring.decrypt(ciphertext, b"another")
 
 
 @pytest.mark.parametrize("signing_key", [None, SIGNING_KEY], ids=["unsigned", "signed"])
@@ -106,8 +106,8 @@ async def test_texts_details_and_causes_of_failures_are_encrypted(signing_key: b
     assert CANARY.encode() not in text
     assert failure.application_failure_info.type == "Kind"
     for reader in (converter, replay_converter(converter)):
-        again = Failure.FromString(text)
-        read = await reader.decode_failure(again)
+        decoded_failure = Failure.FromString(text)
+        read = await reader.decode_failure(decoded_failure)
         assert isinstance(read, ApplicationError)
         assert (read.message, read.details) == (CANARY, ({"value": CANARY},))
         assert str(read.__cause__) == f"ValueError: {CANARY}"
@@ -124,7 +124,7 @@ async def test_a_failure_for_want_of_a_key_is_readable_without_it() -> None:
 @pytest.mark.parametrize("is_keyed", [True, False])
 async def test_a_worker_without_the_key_learns_of_a_call_and_may_send_its_heartbeats_again(is_keyed: bool) -> None:
     """The SDK would end an activity for good whose heartbeats cannot be decoded."""
-    given = await encrypted(encrypting(("k1", NEW)), CANARY)
+    encrypted_payload = await encrypt(encrypting(("k1", NEW)), CANARY)
     activity = ActivitySerializationContext(
         namespace="default",
         workflow_id="w",
@@ -136,13 +136,13 @@ async def test_a_worker_without_the_key_learns_of_a_call_and_may_send_its_heartb
     )
     keys = (("k2", NEW),) if is_keyed else ()
     without = worker_converter(encrypting(*keys) if keys else data_converter(None, SIGNING_KEY)).with_context(activity)
-    [call] = await without.decode([given], [ToolCall])
-    [details] = await without.decode([given])
-    assert isinstance(call, LockedValue)
-    assert "'k1' is missing" in call.why
-    assert await without.encode([details]) == [given]
+    [call] = await without.decode([encrypted_payload], [ToolCall])
+    [details] = await without.decode([encrypted_payload])
+    assert isinstance(call, UndecryptableValue)
+    assert "'k1' is missing" in call.message
+    assert await without.encode([details]) == [encrypted_payload]
     with pytest.raises(DecryptionError):
-        await without.decode([given], [ToolReport])
+        await without.decode([encrypted_payload], [ToolReport])
 
 
 @pytest.mark.parametrize(
@@ -156,28 +156,31 @@ async def test_a_worker_without_the_key_learns_of_a_call_and_may_send_its_heartb
     ],
 )
 def test_wrong_keys_are_named_by_their_place_and_never_quoted(text: str, problem: str) -> None:
-    with pytest.raises(DeploymentError, match=problem) as raised:
+    with pytest.raises(DeploymentError, match=problem) as failure:
         parse_keys(text, "here")
-    assert "hush" not in str(raised.value)
+    assert "hush" not in str(failure.value)
 
 
 async def test_keys_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ENCRYPTION_KEYS_VARIABLE, raising=False)
     assert await keyring_from_environment() is None
-    encoded = base64.b64encode(NEW).decode()
-    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, f"new:{encoded}, old:{encoded}")
+    encoded_key = base64.b64encode(NEW).decode()
+    monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, f"new:{encoded_key}, old:{encoded_key}")
     keyring = await keyring_from_environment()
     assert keyring is not None
     assert keyring.ids == ("new", "old")
-    assert encoded not in repr(vars(keyring))
+    assert encoded_key not in repr(vars(keyring))
     monkeypatch.setenv(ENCRYPTION_VAULT_VARIABLE, "secret/keys")
     with pytest.raises(DeploymentError, match="not both"):
         await keyring_from_environment()
 
 
 async def test_keys_come_from_vault(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded = base64.b64encode(NEW).decode()
-    secrets: dict[str, dict[str, str]] = {"noetl/keys": {VAULT_FIELD: f"new:{encoded}"}, "noetl/other": {"x": "hush"}}
+    encoded_key = base64.b64encode(NEW).decode()
+    secrets: dict[str, dict[str, str]] = {
+        "noetl/keys": {VAULT_FIELD: f"new:{encoded_key}"},
+        "noetl/other": {"x": "hush"},
+    }
 
     async def secret(request: Request) -> JSONResponse:
         is_known = request.headers.get("X-Vault-Token") == "root"
@@ -207,12 +210,12 @@ async def test_keys_come_from_vault(monkeypatch: pytest.MonkeyPatch) -> None:
 ORIGIN = "http://localhost:8233"
 
 
-def posted(url: str, path: str, payloads: list[Payload], **headers: str) -> tuple[int, Any, dict[str, str]]:
+def post(url: str, path: str, payloads: list[Payload], **headers: str) -> tuple[int, Any, dict[str, str]]:
     """What a browser gets."""
     body = json.dumps({"payloads": [MessageToDict(payload_) for payload_ in payloads]})
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
-    sent = {"Content-Type": "application/json", "X-Namespace": "default", "Origin": ORIGIN, **headers}
-    connection.request("POST", path, body, sent)
+    sent_headers = {"Content-Type": "application/json", "X-Namespace": "default", "Origin": ORIGIN, **headers}
+    connection.request("POST", path, body, sent_headers)
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read() or b"null"), dict(answer.getheaders())
 
@@ -221,39 +224,41 @@ def data_in(answer: Any) -> list[Any]:
     return [json.loads(base64.b64decode(entry["data"])) for entry in answer["payloads"]]
 
 
-async def asked(url: str, path: str, payloads: list[Payload], **headers: str) -> tuple[int, Any, dict[str, str]]:
-    return await asyncio.to_thread(posted, url, path, payloads, **headers)
+async def post_in_thread(
+    url: str, path: str, payloads: list[Payload], **headers: str
+) -> tuple[int, Any, dict[str, str]]:
+    return await asyncio.to_thread(post, url, path, payloads, **headers)
 
 
 async def test_the_codec_server_decrypts_and_encrypts_as_the_web_ui_asks() -> None:
     converter = encrypting(("k1", NEW))
-    secret = await encrypted(converter, {"said": CANARY})
-    trail = await encrypted(converter, pack([]))
-    foreign = await encrypted(encrypting(("k9", NEW)), CANARY)
+    secret = await encrypt(converter, {"said": CANARY})
+    trail = await encrypt(converter, pack([]))
+    foreign = await encrypt(encrypting(("k9", NEW)), CANARY)
     async with serving_codec(converter, Access(ORIGIN)) as url:
-        status, answer, headers = await asked(url, "/decode", [secret, foreign])
+        status, answer, headers = await post_in_thread(url, "/decode", [secret, foreign])
         assert status == 200
         assert headers["Access-Control-Allow-Origin"] == ORIGIN
         assert data_in({"payloads": answer["payloads"][:1]}) == [{"said": CANARY}]
         assert base64.b64decode(answer["payloads"][1]["metadata"]["encoding"]) == ENCRYPTED
-        _, answer, _ = await asked(url, "/decode", [trail])
+        _, answer, _ = await post_in_thread(url, "/decode", [trail])
         assert data_in(answer) == [[]]
         plain = Payload(metadata={"encoding": b"json/plain"}, data=b'"hello"')
         large = Payload(metadata={"encoding": b"json/plain"}, data=b'"' + b"x" * 100_000 + b'"')
-        _, answer, _ = await asked(url, "/encode", [plain, large])
+        _, answer, _ = await post_in_thread(url, "/encode", [plain, large])
         assert base64.b64decode(answer["payloads"][1]["metadata"]["encoding"]) == ENCRYPTED
         assert base64.b64decode(answer["payloads"][0]["metadata"]["encoding"]) == ENCRYPTED
 
 
 async def test_the_codec_server_answers_pages_of_one_origin_with_its_token() -> None:
     converter = encrypting(("k1", NEW))
-    secret = await encrypted(converter, CANARY)
+    secret = await encrypt(converter, CANARY)
     async with serving_codec(converter, Access(ORIGIN, "token-1")) as url:
-        assert (await asked(url, "/decode", [secret]))[0] == 401
-        assert (await asked(url, "/decode", [secret], Authorization="Bearer token-2"))[0] == 401
+        assert (await post_in_thread(url, "/decode", [secret]))[0] == 401
+        assert (await post_in_thread(url, "/decode", [secret], Authorization="Bearer token-2"))[0] == 401
         right = {"Authorization": "Bearer token-1"}
-        assert (await asked(url, "/decode", [secret], **right))[0] == 200
-        status, answer, headers = await asked(url, "/decode", [secret], **right, Origin="http://evil.example")
+        assert (await post_in_thread(url, "/decode", [secret], **right))[0] == 200
+        status, answer, headers = await post_in_thread(url, "/decode", [secret], **right, Origin="http://evil.example")
         assert (status, headers["Access-Control-Allow-Origin"]) == (403, ORIGIN)
         assert CANARY not in str(answer)
-        assert (await asked(url, "/other", [secret], **right))[0] == 404
+        assert (await post_in_thread(url, "/other", [secret], **right))[0] == 404

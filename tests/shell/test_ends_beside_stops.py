@@ -21,7 +21,7 @@ from .conftest import Shell
 
 CALL = "  - step: pay\n    tool: {kind: noop}\n"
 FRAME = "  - step: pay\n    loop: {in: '{{ [1] }}', iterator: item, spec: {frame: {}}}\n    tool: {kind: noop}\n"
-LIMITED = "  - step: pay\n    spec: {timeout: 1s}\n    tool: {kind: noop}\n"
+LIMITED_STEP = "  - step: pay\n    spec: {timeout: 1s}\n    tool: {kind: noop}\n"
 
 
 async def ended_in(handle: RunHandle) -> bool:
@@ -35,12 +35,12 @@ async def fired_in(handle: RunHandle) -> bool:
 
 
 @pytest.mark.parametrize("is_stopped_first", [True, False], ids=["stop first", "end first"])
-@pytest.mark.parametrize("step", [CALL, FRAME, LIMITED], ids=["a call", "a frame", "a time limit"])
+@pytest.mark.parametrize("step", [CALL, FRAME, LIMITED_STEP], ids=["a call", "a frame", "a time limit"])
 async def test_it_is_recorded_as_it_ended(servers: Addresses, shell: Shell, step: str, is_stopped_first: bool) -> None:
-    called, let_go = asyncio.Event(), asyncio.Event()
+    is_called, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        called.set()
+        is_called.set()
         await let_go.wait()
         return {"paid": 7}
 
@@ -53,8 +53,8 @@ async def test_it_is_recorded_as_it_ended(servers: Addresses, shell: Shell, step
         await stack.enter_async_context(serve)
         async with workflow_worker(client.temporal):
             handle = await Shell.submit(client, step)
-            await called.wait()
-        await stop_and_end(handle, let_go, is_limited=step == LIMITED, is_stopped_first=is_stopped_first)
+            await is_called.wait()
+        await stop_and_end(handle, let_go, is_limited=step == LIMITED_STEP, is_stopped_first=is_stopped_first)
         await stack.enter_async_context(workflow_worker(client.temporal))
         await handle.result()
     await follow_execution(client.temporal, servers.postgres, handle.workflow_id)

@@ -32,5 +32,5 @@ async def test_a_partial_run_is_completed_in_temporal_and_listed_as_partial(shel
             while handle.execution_id not in {run.execution_id for run in await runs.list(status="partial")}:
                 await asyncio.sleep(0.1)
         assert handle.execution_id not in {run.execution_id for run in await runs.list(status="completed")}
-        listed = {run.execution_id: run.status for run in await runs.list()}
-        assert listed[handle.execution_id] == "partial"
+        statuses = {run.execution_id: run.status for run in await runs.list()}
+        assert statuses[handle.execution_id] == "partial"

@@ -24,9 +24,9 @@ from tests.mirror.resets import reset
 
 from .conftest import Shell, history_of
 
-ONE = "  - step: start\n    tool: {kind: noop}\n"
+ONE_STEP = "  - step: start\n    tool: {kind: noop}\n"
 LOOP = "  - step: start\n    loop: {in: [1, 2], iterator: n}\n    tool: {kind: noop}\n"
-TWO = ONE + "    next: {arcs: [{step: later}]}\n  - step: later\n    tool: {kind: noop}\n"
+TWO = ONE_STEP + "    next: {arcs: [{step: later}]}\n  - step: later\n    tool: {kind: noop}\n"
 TURNS = """
   - step: start
     tool: {kind: noop}
@@ -38,10 +38,12 @@ NAMES = ["n" * 300, "ü" * 300, 'a"b/c#1~%', "c/1"]
 
 @pytest.mark.parametrize("name", NAMES, ids=["long", "wide", "odd", "slash"])
 async def test_playbooks_and_steps_of_any_name_run_and_are_found(shell: Shell, name: str) -> None:
-    quoted = json.dumps(name, ensure_ascii=False)
-    head = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {quoted}, path: {quoted}}}\nworkflow:\n"
-    steps = f"  - step: start\n    tool: {{kind: noop}}\n    next: {{arcs: [{{step: {quoted}}}]}}\n"
-    loop = f"  - step: {quoted}\n    loop: {{in: [1, 2], iterator: n}}\n    tool: {{kind: noop}}\n"
+    quoted_name = json.dumps(name, ensure_ascii=False)
+    head = (
+        f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {quoted_name}, path: {quoted_name}}}\nworkflow:\n"
+    )
+    steps = f"  - step: start\n    tool: {{kind: noop}}\n    next: {{arcs: [{{step: {quoted_name}}}]}}\n"
+    loop = f"  - step: {quoted_name}\n    loop: {{in: [1, 2], iterator: n}}\n    tool: {{kind: noop}}\n"
     async with shell.client(lambda _request, _context: 1) as client:
         handle = await client.submit(compile_or_raise(head + steps + loop, "named.yaml"))
         async with asyncio.timeout(60):
@@ -100,36 +102,36 @@ async def test_the_duration_is_that_of_all_its_runs(shell: Shell, monkeypatch: p
 
 
 async def test_a_run_that_is_reset_meanwhile_is_followed_to_its_end(shell: Shell) -> None:
-    entered, let_go = asyncio.Event(), asyncio.Event()
+    has_entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(request: Request, _context: ToolContext) -> int:
         if "later#" in request.key:
-            entered.set()
+            has_entered.set()
             await let_go.wait()
         return 1
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, TWO)
         waiting = asyncio.create_task(handle.result())
-        await asyncio.wait_for(entered.wait(), 30)
-        again = await reset(client.temporal, handle.workflow, handle.run_id or "")
+        await asyncio.wait_for(has_entered.wait(), 30)
+        reset_run_id = await reset(client.temporal, handle.workflow, handle.run_id or "")
         let_go.set()
         report = await waiting
-        assert (await describe_run(client, handle, None, None)).run_id == again
+        assert (await describe_run(client, handle, None, None)).run_id == reset_run_id
     assert report.status == "completed"
 
 
 async def test_a_loop_is_replayed_with_its_playbook_and_open_runs_are_found(shell: Shell) -> None:
-    entered, let_go = asyncio.Event(), asyncio.Event()
+    has_entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(*_: object) -> int:
-        entered.set()
+        has_entered.set()
         await let_go.wait()
         return 1
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, LOOP)
-        await asyncio.wait_for(entered.wait(), 30)
+        await asyncio.wait_for(has_entered.wait(), 30)
         ids = {history.workflow_id async for history in open_histories(client.temporal)}
         let_go.set()
         await handle.result()
@@ -140,7 +142,7 @@ async def test_a_loop_is_replayed_with_its_playbook_and_open_runs_are_found(shel
 
 async def test_a_history_of_another_build_does_not_replay(shell: Shell) -> None:
     async with shell.client(lambda _request, _context: 1) as client:
-        handle = await shell.submit(client, ONE)
+        handle = await shell.submit(client, ONE_STEP)
         await handle.result()
     text = (await history_of(handle)).to_json()
     assert (await replay(history_in(text), data_converter())).problem is None
@@ -165,9 +167,9 @@ async def test_events_come_from_history_where_there_is_no_event_log(
             await let_go.wait()
         return 1
 
-    looped = LOOP + "    next: {arcs: [{step: turn}]}\n" + TURNS.lstrip("\n").replace("start", "turn")
+    loop_then_turns = LOOP + "    next: {arcs: [{step: turn}]}\n" + TURNS.lstrip("\n").replace("start", "turn")
     async with shell.client(answer) as client:
-        for text in (looped, TWO):
+        for text in (loop_then_turns, TWO):
             handle = await shell.submit(client, text)
             events = handle.events()
             first = await anext(events)
@@ -179,6 +181,6 @@ async def test_events_come_from_history_where_there_is_no_event_log(
             await migrate(servers.postgres)
             await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
             connection = await asyncpg.connect(servers.postgres)
-            mirrored = await events_of(connection, handle.execution_id)
+            mirrored_events = await events_of(connection, handle.execution_id)
             await connection.close()
-            assert sorted(events_read, key=lambda event: event.event_id) == mirrored
+            assert sorted(events_read, key=lambda event: event.event_id) == mirrored_events

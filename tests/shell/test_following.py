@@ -30,10 +30,10 @@ from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import HEAD, Shell
 
-ONE = "  - step: start\n    tool: {kind: noop}\n"
+ONE_STEP = "  - step: start\n    tool: {kind: noop}\n"
 
 
-class Late(RunHandle):
+class LateHandle(RunHandle):
     """Asks the run to stop when it has ended, as happens when it ends just after its time is up."""
 
     let_go: asyncio.Event
@@ -52,13 +52,15 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
         return 1
 
     async with shell.client(answer) as client:
-        run = await shell.submit(client, ONE)
-        late = Late(client.temporal, run.workflow, run.execution_id, None)
-        late.let_go = let_go
-        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
+        run = await shell.submit(client, ONE_STEP)
+        late_run = LateHandle(client.temporal, run.workflow, run.execution_id, None)
+        late_run.let_go = let_go
+        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
         view = Lines(PrintableConsole(file=out))
-        ended, interrupted = await RunFollower(client, late, None, view, graph, 0.01, Interrupts()).follow(None)
-    assert (ended.status, interrupted) == ("completed", False)
+        summary, was_interrupted = await RunFollower(client, late_run, None, view, graph, 0.01, Interrupts()).follow(
+            None
+        )
+    assert (summary.status, was_interrupted) == ("completed", False)
     assert out.getvalue().splitlines() == [
         "timed out after 0.01 s",
         "cancelling; waiting for the cleanup of step end",
@@ -67,24 +69,24 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
 
 async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shell: Shell, servers: Addresses) -> None:
     await migrate(servers.postgres)
-    async with shell.client(lambda _request, _context: 1) as served, open_event_log(servers.postgres) as log:
-        client = NoetlClient(served.temporal, servers.postgres, {})
-        run = await shell.submit(served, ONE)
+    async with shell.client(lambda _request, _context: 1) as worker_client, open_event_log(servers.postgres) as log:
+        client = NoetlClient(worker_client.temporal, servers.postgres, {})
+        run = await shell.submit(worker_client, ONE_STEP)
         handle = RunHandle(client.temporal, run.workflow, run.execution_id, servers.postgres)
         await handle.result()
         assert (await describe_run(client, handle, log, None)).events_complete is False
-        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
+        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
         view = Quiet(PrintableConsole(file=io.StringIO()))
         following = RunFollower(client, handle, log, view, graph, None, Interrupts())
         following_task = asyncio.create_task(following.follow(None))
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
-        ended, _ = await following_task
-    assert ended.events_complete
+        summary, _ = await following_task
+    assert summary.events_complete
     async with log_connection(servers.postgres) as connection:
-        assert ended.events == len(await events_of(connection, run.execution_id)) > 0
+        assert summary.events == len(await events_of(connection, run.execution_id)) > 0
     past = await describe_past_run(servers.postgres, data_converter(servers.postgres), run.execution_id)
     assert past is not None
-    assert (past.events, past.events_complete, past.problems) == (ended.events, True, ())
+    assert (past.events, past.events_complete, past.problems) == (summary.events, True, ())
 
 
 async def test_the_wait_for_a_missing_log_ends(
@@ -92,14 +94,14 @@ async def test_the_wait_for_a_missing_log_ends(
 ) -> None:
     monkeypatch.setattr("noetl_temporal.cli.run_follower.SETTLE_SECONDS", 0.5)
     await migrate(servers.postgres)
-    async with shell.client(lambda _request, _context: 1) as served, open_event_log(servers.postgres) as log:
-        client = NoetlClient(served.temporal, servers.postgres, {})
-        run = await shell.submit(served, ONE)
-        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
+    async with shell.client(lambda _request, _context: 1) as worker_client, open_event_log(servers.postgres) as log:
+        client = NoetlClient(worker_client.temporal, servers.postgres, {})
+        run = await shell.submit(worker_client, ONE_STEP)
+        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
         view = Quiet(PrintableConsole(file=io.StringIO()))
-        ended, _ = await RunFollower(client, run, log, view, graph, None, Interrupts()).follow(None)
-    assert (ended.status, ended.events_complete) == ("completed", False)
-    assert msgspec.json.decode(ended.json())["events_complete"] is False
+        summary, _ = await RunFollower(client, run, log, view, graph, None, Interrupts()).follow(None)
+    assert (summary.status, summary.events_complete) == ("completed", False)
+    assert msgspec.json.decode(summary.json())["events_complete"] is False
 
 
 async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_first(
@@ -108,7 +110,7 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
     looks, let_go = list[float](), asyncio.Event()
     read = EventTail.read
 
-    async def counted(tail: EventTail, database: Database) -> list[Event]:
+    async def read_events(tail: EventTail, database: Database) -> list[Event]:
         looks.append(asyncio.get_running_loop().time())
         return await read(tail, database)
 
@@ -116,24 +118,24 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         await let_go.wait()
         return 1
 
-    monkeypatch.setattr(EventTail, "read", counted)
+    monkeypatch.setattr(EventTail, "read", read_events)
     await migrate(servers.postgres)
     pool = asyncpg.create_pool(servers.postgres, min_size=1, max_size=1)
     async with (
         asyncio.timeout(90),
-        shell.client(answer) as served,
+        shell.client(answer) as worker_client,
         open_event_log(servers.postgres) as log,
         pool,
-        listening(pool) as announced,
+        listening(pool) as announcements,
     ):
-        client = NoetlClient(served.temporal, servers.postgres, {})
-        run = await shell.submit(served, ONE)
-        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE}", "shell.yaml")
+        client = NoetlClient(worker_client.temporal, servers.postgres, {})
+        run = await shell.submit(worker_client, ONE_STEP)
+        graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
         following = RunFollower(
             client, run, log, Quiet(PrintableConsole(file=io.StringIO())), graph, None, Interrupts()
         )
         following_task = asyncio.create_task(following.follow(None))
-        assert await announced.get() == WorkflowRun("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
+        assert await announcements.get() == WorkflowRun("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)
         while len(looks) < 20:
             await asyncio.sleep(0.05)
         pauses = [later - earlier for earlier, later in pairwise(looks)]

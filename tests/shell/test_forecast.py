@@ -46,10 +46,10 @@ CYCLE = """
 - {step: one, tool: {kind: noop}, next: {arcs: [{step: one, when: "{{ one.number < 4 }}"}, {step: two}]}}
 - {step: two, tool: {kind: noop}}
 """
-LIMITED = """
+LIMITED_STEP = """
 - {step: one, spec: {timeout: 30s}, tool: {kind: noop}}
 """
-RETRIED = """
+RETRIED_STEP = """
 - step: one
   tool:
     kind: noop
@@ -130,8 +130,8 @@ CASES = {
     "branches": Case(BRANCHES),
     "a fork and its join": Case(FORK),
     "a cycle": Case(CYCLE, sizes=Sizes(pages={"one": 4})),
-    "a time limit": Case(LIMITED),
-    "a retry": Case(RETRIED),
+    "a time limit": Case(LIMITED_STEP),
+    "a retry": Case(RETRIED_STEP),
     "jumps with a delay": Case(JUMPS, sizes=Sizes(pages={"one": 2})),
     "pages of a legacy step": Case(PAGES, sizes=Sizes(pages={"one": 4})),
     "an iterator of v1": Case(ITERATOR),
@@ -165,14 +165,14 @@ class Real(NamedTuple):
     longest: int
 
 
-async def measured(client: NoetlClient, handle: RunHandle) -> Real:
+async def measure(client: NoetlClient, handle: RunHandle) -> Real:
     result = [history async for history in histories(client, handle.workflow_id, handle.run_id)]
     events = [event for history in result for event in history.events]
     timers = sum(event.HasField("timer_started_event_attributes") for event in events)
     calls = sum(event.HasField("activity_task_scheduled_event_attributes") for event in events)
     children = sum(event.HasField("child_workflow_execution_started_event_attributes") for event in events)
-    stored = sum(event.HasField("marker_recorded_event_attributes") for event in events)
-    actions = 2 * calls + timers + children + len(result) + stored + 1
+    marker_count = sum(event.HasField("marker_recorded_event_attributes") for event in events)
+    actions = 2 * calls + timers + children + len(result) + marker_count + 1
     amount = Amount(calls, children, len(result), len(events), actions)
     return Real(amount, sum(event.ByteSize() for event in events), max(len(history.events) for history in result))
 
@@ -184,19 +184,19 @@ async def histories(client: NoetlClient, id_: str, run: str | None) -> AsyncGene
     for event in history.events:
         if event.HasField("child_workflow_execution_started_event_attributes"):
             child = event.child_workflow_execution_started_event_attributes.workflow_execution
-            async for one in histories(client, child.workflow_id, child.run_id):
-                yield one
+            async for child_history in histories(client, child.workflow_id, child.run_id):
+                yield child_history
         if event.HasField("workflow_execution_continued_as_new_event_attributes"):
             following = event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
-            async for one in histories(client, id_, following):
-                yield one
+            async for child_history in histories(client, id_, following):
+                yield child_history
 
 
-async def compared(shell: Shell, servers: Addresses, case: Case, fails: int) -> tuple[Forecast, Real]:
+async def compare(shell: Shell, servers: Addresses, case: Case, fails: int) -> tuple[Forecast, Real]:
     """The forecast, and what there was; the first calls fail."""
     head = f"workload: {{items: {list(range(case.items))}}}\n"
     graph = compile_or_raise(f"{HEAD}{head}workflow:\n{case.workflow}")
-    known = Sizes(case.sizes.items, case.sizes.pages, dict.fromkeys(graph.steps, case.result_bytes))
+    sizes = Sizes(case.sizes.items, case.sizes.pages, dict.fromkeys(graph.steps, case.result_bytes))
     calls: list[int] = []
 
     def answer(_request: Request, _context: ToolContext) -> Any:
@@ -210,15 +210,15 @@ async def compared(shell: Shell, servers: Addresses, case: Case, fails: int) -> 
     async with serving(client.temporal, tools, shell.credentials):
         handle = await Shell.submit(client, case.workflow, head)
         assert (await handle.result()).status == "completed"
-        return forecast(graph, sizes=known), await measured(client, handle)
+        return forecast(graph, sizes=sizes), await measure(client, handle)
 
 
 @pytest.mark.parametrize("name", CASES)
 async def test_the_real_run_is_between_the_least_and_the_most(shell: Shell, servers: Addresses, name: str) -> None:
-    foretold, real = await compared(shell, servers, CASES[name], fails=2 if name == "a retry" else 0)
+    foretold, real = await compare(shell, servers, CASES[name], fails=2 if name == "a retry" else 0)
     for field in Amount.__struct_fields__:
-        lower, bound, upper = (getattr(case, field) for case in (foretold.lower, real.amount, foretold.upper))
-        assert lower <= bound <= upper, (field, lower, bound, upper)
+        lower, actual, upper = (getattr(case, field) for case in (foretold.lower, real.amount, foretold.upper))
+        assert lower <= actual <= upper, (field, lower, actual, upper)
     assert (foretold.lower != foretold.upper) == (name in OPEN)
     assert real.longest <= foretold.largest_history
     assert real.bytes / 2 < foretold.bytes < real.bytes * 2

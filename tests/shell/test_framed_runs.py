@@ -141,14 +141,18 @@ async def test_a_framed_loop_is_the_same_loop(
     )
     shell = Shell(servers.temporal)
     async with shell.client(answer) as client:
-        unframed = await run(shell, client, servers.postgres, calls, step)
+        unframed_run = await run(shell, client, servers.postgres, calls, step)
         framed_step = step.replace("spec: {", f"spec: {{frame: {{{frame}}}, ", 1)
-        framed = await run(shell, client, servers.postgres, calls, framed_step)
-    assert (framed.status, framed.result, framed.failures) == (unframed.status, unframed.result, unframed.failures)
-    assert framed.calls == unframed.calls
-    assert framed.rows.total() > 30
-    assert framed.rows - unframed.rows == Counter()
-    assert unframed.rows - framed.rows == Counter()
+        framed_run = await run(shell, client, servers.postgres, calls, framed_step)
+    assert (framed_run.status, framed_run.result, framed_run.failures) == (
+        unframed_run.status,
+        unframed_run.result,
+        unframed_run.failures,
+    )
+    assert framed_run.calls == unframed_run.calls
+    assert framed_run.rows.total() > 30
+    assert framed_run.rows - unframed_run.rows == Counter()
+    assert unframed_run.rows - framed_run.rows == Counter()
 
 
 async def test_a_frame_is_one_activity(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,12 +296,12 @@ async def test_a_frame_with_missing_items_is_a_lost_loop(servers: Addresses, mon
 async def items_of_frame(handle: RunHandle) -> str:
     """The key under which the items of a run's only frame lie."""
     history = await history_of(handle)
-    [scheduled] = [
+    [scheduled_attributes] = [
         event.activity_task_scheduled_event_attributes
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    key: str = msgspec.json.decode(scheduled.input.payloads[0].data)["input"]["kept_items"]["key"]
+    key: str = msgspec.json.decode(scheduled_attributes.input.payloads[0].data)["input"]["kept_items"]["key"]
     return key
 
 
@@ -310,14 +314,14 @@ async def test_a_frame_whose_input_cannot_be_read_yet_waits_for_the_store(server
     async with proxy_to(servers.postgres) as proxy, asyncio.timeout(120):
         client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
         distant = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=tools)
-        await proxy.cut()
+        await proxy.disconnect()
         async with workflow_worker(client.temporal), frame_worker(distant.temporal, tools, source):
             handle = await Shell.submit(client, step)
             while await frame_attempts(handle) != 1:
                 await asyncio.sleep(0.1)
             await asyncio.sleep(2 * payload_store.RETRIEVE_SECONDS)
             assert await frame_attempts(handle) == 1
-            await proxy.open()
+            await proxy.restore()
             report = await handle.result()
     assert (report.status, report.result["results"]) == ("completed", [1, 1, 1])
 

@@ -17,7 +17,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.stack.addresses import Addresses
 from tests.shell.conftest import Shell
-from tests.shell.framed import Frame, input_of, looped
+from tests.shell.framed import Frame, chunk_of, input_of
 from tests.shell.table import Base
 from tests.shell.test_framed_runs import Run, run
 
@@ -40,8 +40,8 @@ CASES = {
 
 
 def step_of(case: str, table: str) -> str:
-    mode, where, value, rule = CASES[case]
-    where = where.replace("TABLE", table)
+    mode, column, value, rule = CASES[case]
+    column = column.replace("TABLE", table)
     policy = f"\n          spec: {{policy: {{rules: [{rule}]}}}}" if rule else ""
     return f"""  - step: many
     loop:
@@ -53,12 +53,12 @@ def step_of(case: str, table: str) -> str:
           kind: noop
           input: {{n: "{{{{ item }}}}"}}
           sink:
-            tool: {{kind: postgres, auth: pg_local, {where}, data: {{n: "{value}"}}}}
+            tool: {{kind: postgres, auth: pg_local, {column}, data: {{n: "{value}"}}}}
             {mode.replace(", ", chr(10) + "            ")}{policy}
 """
 
 
-async def stored(step: str, servers: Addresses) -> tuple[Run, list[Any], int]:
+async def run_with_rows(step: str, servers: Addresses) -> tuple[Run, list[Any], int]:
     """The run, the rows of its table and in how many transactions they were written. Row 1000 is there before."""
     connection = await asyncpg.connect(servers.playbooks)
     shell = Shell(servers.temporal)
@@ -74,16 +74,16 @@ async def stored(step: str, servers: Addresses) -> tuple[Run, list[Any], int]:
         await connection.execute(f"create table {base.table} (n int primary key)")
         await connection.execute(f"insert into {base.table} values (1000)")
         async with shell.client(answer) as client:
-            found = await run(shell, client, servers.postgres, calls, step.replace("BASE", base.table))
-        rows = Counter({re.sub(base.table, "BASE", row): count for row, count in found.rows.items()})
-        failures = [re.sub(base.table, "BASE", repr(failure)) for failure in found.failures]
+            run_result = await run(shell, client, servers.postgres, calls, step.replace("BASE", base.table))
+        rows = Counter({re.sub(base.table, "BASE", row): count for row, count in run_result.rows.items()})
+        failures = [re.sub(base.table, "BASE", repr(failure)) for failure in run_result.failures]
         count = await connection.fetchval(f"select count(distinct xmin::text) from {base.table} where n < 1000")
-        return found._replace(rows=rows, failures=failures), await base.rows(), count
+        return run_result._replace(rows=rows, failures=failures), await base.rows(), count
     finally:
         await connection.close()
 
 
-def framed(step: str) -> str:
+def with_frame(step: str) -> str:
     return step.replace("spec: {mode: parallel", "spec: {frame: {row_concurrency: 12}, mode: parallel")
 
 
@@ -93,22 +93,22 @@ async def test_a_framed_loop_with_a_sink_is_the_same_loop(
 ) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
     step = step_of(case, "BASE")
-    expected, rows, _ = await stored(step, servers)
-    unframed, framed_rows, _ = await stored(framed(step), servers)
+    expected, rows, _ = await run_with_rows(step, servers)
+    unframed_run, framed_rows, _ = await run_with_rows(with_frame(step), servers)
     assert framed_rows == rows
-    assert (unframed.status, unframed.result, unframed.failures) == (
+    assert (unframed_run.status, unframed_run.result, unframed_run.failures) == (
         expected.status,
         expected.result,
         expected.failures,
     )
-    assert unframed.calls == expected.calls
-    assert unframed.rows - expected.rows == Counter()
-    assert expected.rows - unframed.rows == Counter()
+    assert unframed_run.calls == expected.calls
+    assert unframed_run.rows - expected.rows == Counter()
+    assert expected.rows - unframed_run.rows == Counter()
 
 
 async def test_rows_of_a_frame_are_few_transactions(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_POSTGRES", servers.postgres)
-    _, rows, transactions = await stored(framed(step_of("append", "BASE")), servers)
+    _, rows, transactions = await run_with_rows(with_frame(step_of("append", "BASE")), servers)
     assert len(rows) == ITEMS + 1
     assert transactions <= ITEMS // 4
 
@@ -119,17 +119,17 @@ async def test_a_lost_frame_makes_no_more_attempts_than_the_rule_allows(servers:
     last = asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        made = len(frame.tool.requests)
-        if made == 5:
+        request_count = len(frame.tool.requests)
+        if request_count == 5:
             last.set()
             await asyncio.Event().wait()
-        return {"n": made} if made % 2 == 0 else Outcome("error", error=ErrorInfo("busy", "busy"))
+        return {"n": request_count} if request_count % 2 == 0 else Outcome("error", error=ErrorInfo("busy", "busy"))
 
     file = tmp_path / "rows.duckdb"
     sink = f"{{tool: {{kind: duckdb, database: '{file}', table: t, data: {{n: '{{{{ output.data.n }}}}'}}}}}}"
     rules = "[{else: {then: {do: retry, attempts: 5, delay: 0}}}]"
     frame = Frame(
-        input_of(looped(1, f"{{kind: noop, sink: {sink}, spec: {{policy: {{rules: {rules}}}}}}}")),
+        input_of(chunk_of(1, f"{{kind: noop, sink: {sink}, spec: {{policy: {{rules: {rules}}}}}}}")),
         servers.postgres,
         answer,
     )
@@ -139,5 +139,5 @@ async def test_a_lost_frame_makes_no_more_attempts_than_the_rule_allows(servers:
     frame.beats.clear()  # none has arrived
     end = await frame.start()
     assert [entry["report"]["attempts"][-1]["number"] for entry in await frame.entries(end) if "call" in entry] == [5]
-    with duckdb.connect(str(file)) as opened:
-        assert opened.execute("select n from t order by n").fetchall() == [(2,), (4,), (6,)]
+    with duckdb.connect(str(file)) as connection:
+        assert connection.execute("select n from t order by n").fetchall() == [(2,), (4,), (6,)]

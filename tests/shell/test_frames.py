@@ -19,7 +19,7 @@ from noetl_temporal.machine.call import Part
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stack.addresses import Addresses
-from tests.shell.framed import Frame, input_of, looped
+from tests.shell.framed import Frame, chunk_of, input_of
 from tests.shell.servers import proxy_to
 
 BUSY = Outcome("error", error=ErrorInfo("http", "busy", retryable=True))
@@ -48,14 +48,14 @@ class Gate:
         return {"n": request.input["n"]}
 
 
-async def stored(frame: Frame, ended: int) -> None:
+async def until_stored(frame: Frame, end_count: int) -> None:
     """Wait until a heartbeat names a segment with so many items."""
-    while frame.details.ended < ended:
+    while frame.details.ended < end_count:
         await asyncio.sleep(0.02)
 
 
 async def test_the_report_is_that_of_the_loop(servers: Addresses) -> None:
-    frame = Frame(input_of(looped(50)), servers.postgres, number)
+    frame = Frame(input_of(chunk_of(50)), servers.postgres, number)
     end = await frame.start()
     assert end.report.status == "ok"
     assert end.report.results == [{"n": n} for n in range(50)]
@@ -68,25 +68,25 @@ async def test_the_report_is_that_of_the_loop(servers: Addresses) -> None:
 
 
 async def test_row_concurrency_items_run_at_once(servers: Addresses) -> None:
-    running, most = 0, 0
+    running, max_running = 0, 0
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        nonlocal running, most
+        nonlocal running, max_running
         running += 1
-        most = max(most, running)
+        max_running = max(max_running, running)
         await asyncio.sleep(0.01)
         running -= 1
 
-    await Frame(input_of(looped(30, at_once=4)), servers.postgres, answer).start()
-    assert most == 4
+    await Frame(input_of(chunk_of(30, at_once=4)), servers.postgres, answer).start()
+    assert max_running == 4
 
 
 async def test_retries_wait_inside_the_frame(servers: Addresses) -> None:
-    seen: Counter[int] = Counter()
+    call_counts: Counter[int] = Counter()
 
     def answer(request: Request, _context: ToolContext) -> Any:
-        seen[request.input["n"]] += 1
-        return BUSY if request.input["n"] == 3 and seen[3] < 3 else 1
+        call_counts[request.input["n"]] += 1
+        return BUSY if request.input["n"] == 3 and call_counts[3] < 3 else 1
 
     rule = "{when: '{{ output.status == \"error\" }}', then: {do: retry, attempts: 5, delay: 0.01}}"
     tool = (
@@ -94,25 +94,25 @@ async def test_retries_wait_inside_the_frame(servers: Addresses) -> None:
         + rule
         + ", {else: {then: {do: continue}}}]}}}"
     )
-    frame = Frame(input_of(looped(6, tool)), servers.postgres, answer)
+    frame = Frame(input_of(chunk_of(6, tool)), servers.postgres, answer)
     end = await frame.start()
     assert end.report.status == "ok"
-    assert seen == {0: 1, 1: 1, 2: 1, 3: 3, 4: 1, 5: 1}
+    assert call_counts == {0: 1, 1: 1, 2: 1, 3: 3, 4: 1, 5: 1}
     [call] = [entry for entry in await frame.entries(end) if "call" in entry and entry["call"]["input"]["n"] == 3]
     assert [attempt.get("status", "ok") for attempt in call["report"]["attempts"]] == ["error", "error", "ok"]
 
 
 async def test_a_lost_frame_repeats_no_item_that_a_heartbeat_named(servers: Addresses) -> None:
     gate = Gate(40)
-    frame = Frame(input_of(looped(60, at_once=1)), servers.postgres, gate)
+    frame = Frame(input_of(chunk_of(60, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
-    await stored(frame, 40)
+    await until_stored(frame, 40)
     await frame.lose(running)
     gate.let_go.set()
     end = await frame.start()
     assert end.report.results == [{"n": n} for n in range(60)]
-    assert Counter(frame.called) == {**dict.fromkeys(range(60), 1), 40: 2}
+    assert Counter(frame.called_items) == {**dict.fromkeys(range(60), 1), 40: 2}
     [call] = [
         frame_entry
         for frame_entry in await frame.entries(end)
@@ -125,7 +125,7 @@ async def test_a_lost_frame_repeats_no_item_that_a_heartbeat_named(servers: Addr
 
 async def test_a_lost_frame_without_a_heartbeat_begins_again(servers: Addresses) -> None:
     gate = Gate(0)
-    frame = Frame(input_of(looped(3)), servers.postgres, gate)
+    frame = Frame(input_of(chunk_of(3)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     await frame.lose(running)
@@ -136,7 +136,7 @@ async def test_a_lost_frame_without_a_heartbeat_begins_again(servers: Addresses)
 async def test_a_call_that_kills_its_workers_fails_and_the_others_continue(servers: Addresses) -> None:
     gate = Gate(2)
     tolerant = ", policy: {failure: {mode: best_effort}}"
-    frame = Frame(input_of(looped(4, spec=tolerant, at_once=1)), servers.postgres, gate)
+    frame = Frame(input_of(chunk_of(4, spec=tolerant, at_once=1)), servers.postgres, gate)
     for _ in range(MAX_LOST + 1):
         gate.waiting.clear()
         running, head = frame.start(), frame.details.head
@@ -147,26 +147,26 @@ async def test_a_call_that_kills_its_workers_fails_and_the_others_continue(serve
     end = await asyncio.wait_for(frame.start(), 60)
     assert end.report.stats == {"total": 4, "success": 3, "failed": 1, "skipped": 0}
     assert [failure.kind for failure in end.report.failures.kept] == ["worker_lost"]
-    assert frame.called.count(2) == MAX_LOST + 1
+    assert frame.called_items.count(2) == MAX_LOST + 1
 
 
 async def test_a_frame_without_progress_makes_no_more_calls(servers: Addresses) -> None:
     gate = Gate(0)
-    frame = Frame(input_of(looped(4)), servers.postgres, gate)
+    frame = Frame(input_of(chunk_of(4)), servers.postgres, gate)
     for _ in range(MAX_LOST + 1):
         gate.waiting.clear()
         running = frame.start()
         await gate.waiting.wait()
         await frame.lose(running)
-    made = len(frame.called)
+    call_count = len(frame.called_items)
     end = await asyncio.wait_for(frame.start(), 60)
     assert end.report.stats["failed"] == 4
-    assert len(frame.called) == made
+    assert len(frame.called_items) == call_count
 
 
 async def test_a_cancelled_frame_reports_what_it_did(servers: Addresses) -> None:
     gate = Gate(5)
-    frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
+    frame = Frame(input_of(chunk_of(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     frame.interrupt("cancel_requested")
@@ -188,7 +188,7 @@ async def test_a_cancelled_frame_ends_with_its_process(servers: Addresses) -> No
             await gate.let_go.wait()
             raise
 
-    frame = Frame(input_of(looped(3, at_once=1)), servers.postgres, answer)
+    frame = Frame(input_of(chunk_of(3, at_once=1)), servers.postgres, answer)
     before = asyncio.all_tasks()
     running = frame.start()
     await gate.waiting.wait()
@@ -209,15 +209,15 @@ async def test_a_failed_item_stops_the_frame_under_fail_fast(servers: Addresses)
             await never.wait()
         return BUSY
 
-    frame = Frame(input_of(looped(9, spec=", on_error: fail_fast", at_once=4)), servers.postgres, answer)
+    frame = Frame(input_of(chunk_of(9, spec=", on_error: fail_fast", at_once=4)), servers.postgres, answer)
     end = await asyncio.wait_for(frame.start(), 30)
     assert end.report.status == "error"
-    assert len(frame.called) == 4
+    assert len(frame.called_items) == 4
 
 
 async def test_a_stopping_worker_finishes_items_that_have_begun_and_returns_the_others(servers: Addresses) -> None:
     gate = Gate(5)
-    frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
+    frame = Frame(input_of(chunk_of(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     frame.stop_worker()
@@ -231,18 +231,18 @@ async def test_a_stopping_worker_finishes_items_that_have_begun_and_returns_the_
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused")])
 async def test_an_interrupted_frame_continues_where_it_was(why: str, status: str, servers: Addresses) -> None:
     gate = Gate(5)
-    frame = Frame(input_of(looped(20, at_once=1)), servers.postgres, gate)
+    frame = Frame(input_of(chunk_of(20, at_once=1)), servers.postgres, gate)
     running = frame.start()
     await gate.waiting.wait()
     frame.interrupt(why)
-    with pytest.raises(ApplicationError) as raised:
+    with pytest.raises(ApplicationError) as failure:
         await running
-    assert raised.value.next_retry_delay is not None
+    assert failure.value.next_retry_delay is not None
     assert frame.details.ended == 5
     gate.let_go.set()
     end = await frame.start()
     assert end.report.results == [{"n": n} for n in range(20)]
-    assert Counter(frame.called) == {**dict.fromkeys(range(20), 1), 5: 2}
+    assert Counter(frame.called_items) == {**dict.fromkeys(range(20), 1), 5: 2}
     [call] = [entry for entry in await frame.entries(end) if "call" in entry and entry["call"]["input"]["n"] == 5]
     assert [attempt.get("status", "ok") for attempt in call["report"]["attempts"]] == [status, "ok"]
 
@@ -252,7 +252,7 @@ async def test_after_max_seconds_no_further_item_begins(servers: Addresses) -> N
         await asyncio.sleep(0.1)
         return request.input["n"]
 
-    frame = Frame(input_of(looped(500, at_once=1, frame="max_seconds: 1")), servers.postgres, answer)
+    frame = Frame(input_of(chunk_of(500, at_once=1, frame="max_seconds: 1")), servers.postgres, answer)
     end = await frame.start()
     assert 0 < end.report.rest < 500
     assert len(end.report.results) == end.report.stats["success"] == 500 - end.report.rest
@@ -260,7 +260,7 @@ async def test_after_max_seconds_no_further_item_begins(servers: Addresses) -> N
 
 async def test_after_max_bytes_no_further_item_begins(servers: Addresses) -> None:
     frame = Frame(
-        input_of(looped(50, at_once=1, frame="max_bytes: 10000")),
+        input_of(chunk_of(50, at_once=1, frame="max_bytes: 10000")),
         servers.postgres,
         lambda _request, _context: "x" * 1000,
     )
@@ -276,23 +276,23 @@ async def test_a_store_that_is_unavailable_stops_the_frame_from_beginning_more_a
 
         async def answer(request: Request, _context: ToolContext) -> Any:
             if request.input["n"] == 50:
-                await proxy.cut()
+                await proxy.disconnect()
                 cut.set()
             await asyncio.sleep(0.01)
             return request.input["n"]
 
-        frame = Frame(input_of(looped(2000, at_once=4)), proxy.dsn, answer)
+        frame = Frame(input_of(chunk_of(2000, at_once=4)), proxy.dsn, answer)
         running = frame.start()
         await cut.wait()
         count = -1
-        while count != len(frame.called):
-            count = len(frame.called)
+        while count != len(frame.called_items):
+            count = len(frame.called_items)
             await asyncio.sleep(2)
         assert count < 2000
-        await proxy.open()
+        await proxy.restore()
         end = await asyncio.wait_for(running, 120)
     assert end.report.results == list(range(2000))
-    assert len(frame.called) == 2000
+    assert len(frame.called_items) == 2000
 
 
 async def test_a_frame_interrupted_while_its_last_segment_waits_reports_everything(
@@ -302,16 +302,16 @@ async def test_a_frame_interrupted_while_its_last_segment_waits_reports_everythi
 
         async def answer(request: Request, _context: ToolContext) -> Any:
             if request.input["n"] == 2:
-                await proxy.cut()
+                await proxy.disconnect()
             return request.input["n"]
 
-        frame = Frame(input_of(looped(3, at_once=1)), proxy.dsn, answer)
+        frame = Frame(input_of(chunk_of(3, at_once=1)), proxy.dsn, answer)
         running = frame.start()
         while "the progress of a frame cannot be stored" not in caplog.text:
             await asyncio.sleep(0.02)
         frame.interrupt("paused")
         await asyncio.sleep(0)
-        await proxy.open()
+        await proxy.restore()
         with pytest.raises(ApplicationError):
             await running
         end = await frame.start()
@@ -320,7 +320,7 @@ async def test_a_frame_interrupted_while_its_last_segment_waits_reports_everythi
 
 
 async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses) -> None:
-    frame = Frame(input_of(looped(1500)), servers.postgres, number)
+    frame = Frame(input_of(chunk_of(1500)), servers.postgres, number)
     end = await frame.start()
     assert max(len(msgspec.json.encode(beat)) for beat in frame.beats) < 300
     assert frame.beats[-1].head == end.segments
@@ -335,15 +335,15 @@ async def test_a_segment_of_a_frame_that_has_ended_has_its_report(
     monkeypatch.setattr(segment_writer, "SEGMENT_ENTRIES", 1)
 
     async def answer(request: Request, _context: ToolContext) -> Any:
-        known = len(frame.beats)
-        while len(frame.beats) == known:  # until nothing is being stored
+        beat_count = len(frame.beats)
+        while len(frame.beats) == beat_count:  # until nothing is being stored
             await asyncio.sleep(0.01)
         return request.input["n"]
 
-    frame = Frame(input_of(looped(2, at_once=1)), servers.postgres, answer)
+    frame = Frame(input_of(chunk_of(2, at_once=1)), servers.postgres, answer)
     segments = await frame.segments(await frame.start())
-    ended = [segment for segment in segments if segment.state["phase"] == "ended"]
-    assert [segment.report is not None for segment in ended] == [True]
+    ended_segments = [segment for segment in segments if segment.state["phase"] == "ended"]
+    assert [segment.report is not None for segment in ended_segments] == [True]
 
 
 async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addresses) -> None:
@@ -354,14 +354,14 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
         return BUSY if request.input["n"] == 3 else await gate(request, context)
 
     tool = call("{else: {then: {do: continue, set: {ctx.seen: '{{ item }}'}}}}")
-    frame = Frame(input_of(looped(10, tool, at_once=1)), servers.postgres, answer)
+    frame = Frame(input_of(chunk_of(10, tool, at_once=1)), servers.postgres, answer)
     running = frame.start()
     await gate.waiting.wait()
-    await stored(frame, 7)
+    await until_stored(frame, 7)
     await frame.lose(running)
     assert frame.details.head is not None
     progress = await read_progress(frame.values, frame.details.head)
-    machine = LoopMachine(input_of(looped(10, tool, at_once=1)), progress.state)
+    machine = LoopMachine(input_of(chunk_of(10, tool, at_once=1)), progress.state)
     assert sorted(machine.state.results) == [0, 1, 2, 3, 4, 5, 6]
     assert sorted(machine.state.assigns) == [0, 1, 2, 3, 4, 5, 6]
     assert [frame_call.call.iteration for frame_call in progress.calls] == [7]
@@ -369,17 +369,19 @@ async def test_a_snapshot_that_a_segment_restores_is_the_machine_s(servers: Addr
 
 @pytest.mark.parametrize("missing", ["input", "progress"])
 async def test_a_frame_with_missing_values_ends_and_names_them(servers: Addresses, missing: str) -> None:
-    given = input_of(looped(3))
-    frame = Frame(given, servers.postgres, number)
+    chunk_input = input_of(chunk_of(3))
+    frame = Frame(chunk_input, servers.postgres, number)
     if missing == "input":
-        frame = Frame(msgspec.structs.replace(given, items=[], kept_items=Part("gone", 0, 3)), servers.postgres, number)
+        frame = Frame(
+            msgspec.structs.replace(chunk_input, items=[], kept_items=Part("gone", 0, 3)), servers.postgres, number
+        )
     else:
         frame.details = FrameDetails(head="gone")
         frame.beats.append(frame.details)
     with pytest.raises(
         ApplicationError, match=f"the frame's {missing} cannot be read: noetl.payload has no .*gone"
-    ) as raised:
+    ) as failure:
         await frame.start()
-    assert raised.value.non_retryable
-    assert "run the playbook again" in raised.value.message
-    assert frame.called == []
+    assert failure.value.non_retryable
+    assert "run the playbook again" in failure.value.message
+    assert frame.called_items == []

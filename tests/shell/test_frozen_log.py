@@ -13,7 +13,7 @@ from tests.acceptance.mute import Mute, mute
 
 from .conftest import Shell
 
-ONE = "  - step: start\n    tool: {kind: noop}\n"
+ONE_STEP = "  - step: start\n    tool: {kind: noop}\n"
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
         with pytest.raises(DeploymentError, match="timed out after"):
             await anext(logged_events(dsn, 7))
         async with shell.client(lambda _request, _context: 1) as client:
-            run = await shell.submit(client, ONE)
+            run = await shell.submit(client, ONE_STEP)
             async with open_event_log(dsn) as log:
                 assert await log_summary(log, client.temporal.namespace, run, "") == LogSummary()
             await run.result()

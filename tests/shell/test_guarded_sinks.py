@@ -18,16 +18,16 @@ from noetl_temporal.value_store import ValueStore
 
 pytestmark = pytest.mark.usefixtures("duckdb_files")
 
-HERE = Span(1, 1, 1, 2)
+SPAN = Span(1, 1, 1, 2)
 
 
 def condition(source: str) -> Template:
-    return Template(source, HERE)
+    return Template(source, SPAN)
 
 
-async def stored(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolReport, int]:
+async def store_with_guard(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolReport, int]:
     """The report of a call whose tool gives ``{n: 3}``, and the rows its sink has stored."""
-    config = Value({"database": str(file), "table": "t", "data": {"n": "{{ result.n }}"}}, {"/data/n": HERE})
+    config = Value({"database": str(file), "table": "t", "data": {"n": "{{ result.n }}"}}, {"/data/n": SPAN})
     call = ToolCall(
         "c", "1/k", "step", "task", "noop", 1, "call",
         sinks=(SinkCall("duckdb", config, "key", guard=guard),),
@@ -55,19 +55,19 @@ async def stored(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolRep
     ],
 )
 async def test_a_guard_is_evaluated_with_the_outcome_of_the_call(guard: Guard, rows: int, tmp_path: Path) -> None:
-    report, outcome = await stored(guard, tmp_path / "sink.duckdb")
+    report, outcome = await store_with_guard(guard, tmp_path / "sink.duckdb")
     assert outcome == rows
     assert len(report.attempts[-1].sinks) == rows
     assert report.outcome["status"] == "ok"
 
 
 async def test_a_guard_that_cannot_be_evaluated_fails_the_attempt(tmp_path: Path) -> None:
-    report, rows = await stored(Guard(when=condition("{{ 'a' * 10 ** 9 }}")), tmp_path / "sink.duckdb")
+    report, rows = await store_with_guard(Guard(when=condition("{{ 'a' * 10 ** 9 }}")), tmp_path / "sink.duckdb")
     assert (report.outcome["status"], rows) == ("error", 0)
 
 
 async def test_the_sink_of_an_aside_reads_the_call_of_its_task(tmp_path: Path) -> None:
-    _, rows = await stored(Guard(when=condition("{{ result.n == 7 }}")), tmp_path / "sink.duckdb", aside=True)
+    _, rows = await store_with_guard(Guard(when=condition("{{ result.n == 7 }}")), tmp_path / "sink.duckdb", aside=True)
     assert rows == 1
 
 

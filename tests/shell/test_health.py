@@ -8,7 +8,7 @@ from functools import partial
 import httpx
 from temporalio.client import Client
 
-from noetl_temporal.health import exported_metrics, free_address, serving_health
+from noetl_temporal.health import free_address, scrape_metrics, serve_health
 from noetl_temporal.path_labels import OTHER_PATHS, PathLabels
 
 
@@ -19,8 +19,8 @@ async def _get(port: int, path: str) -> httpx.Response:
 
 async def test_it_is_alive_but_not_ready_without_temporal() -> None:
     client = await Client.connect(free_address(), lazy=True)
-    nowhere = partial(exported_metrics, free_address())
-    async with serving_health(("127.0.0.1", 0), client, lambda: "all tools", nowhere) as port:
+    nowhere = partial(scrape_metrics, free_address())
+    async with serve_health(("127.0.0.1", 0), client, lambda: "all tools", nowhere) as port:
         alive, ready, metrics = await asyncio.gather(*(_get(port, p) for p in ("/healthz", "/readyz", "/metrics")))
     assert (alive.status_code, alive.json()) == (200, {"status": "alive"})
     assert (ready.status_code, ready.json()["status"], ready.json()["serves"]) == (503, "disconnected", "all tools")
@@ -28,5 +28,5 @@ async def test_it_is_alive_but_not_ready_without_temporal() -> None:
 
 
 def test_a_process_exports_a_limited_number_of_paths() -> None:
-    labels = PathLabels(most=2)
+    labels = PathLabels(limit=2)
     assert [labels.label(path) for path in ("a", "b", "a", "c", "b")] == ["a", "b", "a", OTHER_PATHS, "b"]

@@ -101,14 +101,14 @@ async def test_the_input_of_a_run_has_the_request_and_its_graph_is_stored_once(c
         for history in first:
             assert (await replay(history, client.temporal.data_converter)).problem is None
     [second, *_] = await run(client, LOOPS)
-    sent = msgspec.json.decode(inputs(second)[0].data)
-    assert set(sent) == {"execution_id", "path", "version", "digest", "limit"}
+    second_input = msgspec.json.decode(inputs(second)[0].data)
+    assert set(second_input) == {"execution_id", "path", "version", "digest", "limit"}
     assert not any(WORDS in history.to_json() for history in first)
     of_playbook = [inputs(workflow) for workflow in first if "/each/" not in workflow.workflow_id]
     of_loop = [inputs(workflow) for workflow in first if "/each/" in workflow.workflow_id]
     assert min(len(of_playbook), len(of_loop)) > 1  # each continued as new
-    for found in ([*of_playbook, inputs(second)], of_loop):
-        assert len({payloads[1].data for payloads in found}) == 1
+    for history_payloads in ([*of_playbook, inputs(second)], of_loop):
+        assert len({payloads[1].data for payloads in history_payloads}) == 1
     connection = await asyncpg.connect(client.dsn)
     try:
         count = "SELECT count(*) FROM noetl.payload WHERE position($1::bytea in data) > 0"
@@ -119,13 +119,13 @@ async def test_the_input_of_a_run_has_the_request_and_its_graph_is_stored_once(c
 
 async def test_calls_of_steps_have_a_summary_and_those_of_items_do_not(client: NoetlClient) -> None:
     report = await run(client, LOOPS)
-    scheduled = [
+    scheduled_calls = [
         (event.activity_task_scheduled_event_attributes.activity_id, event.user_metadata.summary.data.decode())
         for history in report
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    assert sorted(scheduled) == [
+    assert sorted(scheduled_calls) == [
         ("0:each_task:1", ""),
         ("1:each_task:1", ""),
         ("2:each_task:1", ""),
@@ -143,12 +143,12 @@ async def test_a_replay_without_the_store_says_what_is_missing(client: NoetlClie
 async def test_a_submission_reports_that_the_store_is_unavailable(servers: Addresses) -> None:
     async with proxy_to(servers.postgres) as proxy:
         client = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=TOOLS)
-        await proxy.cut()
+        await proxy.disconnect()
         with pytest.raises(DeploymentError, match="connection refused"):
             await client.submit(compile_or_raise(f"{HEAD}workflow:\n  - step: away\n    tool: {{kind: noop}}\n"))
 
 
-class Reversed(PayloadCodec):
+class ReversingCodec(PayloadCodec):
     """Stands for an encryption."""
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
@@ -162,7 +162,7 @@ class Reversed(PayloadCodec):
 
 
 async def test_headers_are_encrypted_as_payloads_are_and_the_mirror_reads_them(servers: Addresses) -> None:
-    converter = dataclasses.replace(data_converter(servers.postgres), payload_codec=Reversed())
+    converter = dataclasses.replace(data_converter(servers.postgres), payload_codec=ReversingCodec())
     temporal = await Client.connect(servers.temporal, data_converter=converter, header_codec_behavior=HEADERS)
     client = NoetlClient(temporal, servers.postgres, TOOLS)
     async with serving(temporal, TOOLS, CredentialSource(environment={})):

@@ -49,14 +49,14 @@ async def shop() -> AsyncGenerator[Shop]:
         shop.closing.set()
 
 
-def call(shop: Shop, what: str, rule: str) -> str:
+def call(shop: Shop, message: str, rule: str) -> str:
     return f"""\
   - step: start
     loop: {{in: [a, b], iterator: item, mode: parallel}}
     tool:
       kind: http
       method: POST
-      url: "{shop.url}/{what}/{{{{ iter.item }}}}"
+      url: "{shop.url}/{message}/{{{{ iter.item }}}}"
       spec:
         idempotency_key: X-Call
         policy: {{rules: [{{{rule}}}]}}
@@ -80,7 +80,7 @@ async def test_a_retry_and_a_lost_attempt_send_the_key_of_their_call(servers: Ad
         handle = await submit(servers, call(shop, "pay", rule))
         await until(lambda: [len(shop.keys[f"/pay/{item}"]) for item in "ab"] == [2, 2])
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
     async with worker_process(servers.temporal, servers.postgres):
         assert (await handle.result()).status == "completed"
     a, b = shop.keys["/pay/a"], shop.keys["/pay/b"]
@@ -90,10 +90,10 @@ async def test_a_retry_and_a_lost_attempt_send_the_key_of_their_call(servers: Ad
     assert all(key and len(key) == 32 and key.isalnum() for key in (a[0], b[0]))
 
 
-@pytest.mark.parametrize("again", ["again", "retry"])
-async def test_a_call_after_a_good_outcome_sends_another(servers: Addresses, shop: Shop, again: str) -> None:
+@pytest.mark.parametrize("action", ["again", "retry"])
+async def test_a_call_after_a_good_outcome_sends_another(servers: Addresses, shop: Shop, action: str) -> None:
     """The next page, or another look: a server that remembers the key would only repeat its first answer."""
-    rule = f'when: "{{{{ output.data.data.number < 3 }}}}", then: {{do: {again}, attempts: 3, delay: 0.01}}'
+    rule = f'when: "{{{{ output.data.data.number < 3 }}}}", then: {{do: {action}, attempts: 3, delay: 0.01}}'
     async with worker_process(servers.temporal, servers.postgres):
         handle = await submit(servers, call(shop, "look", rule))
         assert (await handle.result()).status == "completed"

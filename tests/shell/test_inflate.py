@@ -36,7 +36,7 @@ MEMORY = 2_000_000
 """More than a refusal may take, for two copies of the limit and what is around them."""
 
 
-class Chained(StorageDriver):
+class ChainedDriver(StorageDriver):
     """A payload store in which each segment has nothing but the key of another: the next of these, after the last none.
 
     A test that leaves a loop without an end fails here, and does not hang."""
@@ -62,7 +62,7 @@ class Chained(StorageDriver):
         return [Payload(data=pack_segment(segment)) for segment in segments]
 
 
-class Stored(StorageDriver):
+class StoredDriver(StorageDriver):
     """A payload store in which every key has the same data."""
 
     def __init__(self, data: bytes) -> None:
@@ -93,11 +93,11 @@ def _bomb(bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
 
 
 def _converter(data: bytes) -> DataConverter:
-    return DataConverter(external_storage=ExternalStorage([Stored(data)]))
+    return DataConverter(external_storage=ExternalStorage([StoredDriver(data)]))
 
 
-def _chained(links: Mapping[str, str | None], padding: int = 0) -> DataConverter:
-    return DataConverter(external_storage=ExternalStorage([Chained(links, padding)]))
+def _chained_converter(links: Mapping[str, str | None], padding: int = 0) -> DataConverter:
+    return DataConverter(external_storage=ExternalStorage([ChainedDriver(links, padding)]))
 
 
 def _frame_ended() -> HistoryEvent:
@@ -168,17 +168,17 @@ async def test_a_segment_within_the_limit_is_read_by_both() -> None:
 @pytest.mark.parametrize("links", [{"k": "k"}, {"k": "a", "a": "b", "b": "a"}])
 async def test_a_cyclic_chain_of_segments_is_refused(links: dict[str, str | None]) -> None:
     with pytest.raises(LookupError, match="refers to itself or a later segment"):
-        await read_progress(ValueStore(_chained(links)), "k")
+        await read_progress(ValueStore(_chained_converter(links)), "k")
     with pytest.raises(InflateError, match="refers to itself or a later segment"):
-        await with_entries(_frame_ended(), _chained(links))
+        await with_entries(_frame_ended(), _chained_converter(links))
 
 
 async def test_the_segments_of_a_chain_share_one_limit() -> None:
     links = {"k": "0", **{str(n): str(n + 1) for n in range(20)}, "20": None}
-    most = f"{MAX_SEGMENTS_OF_FULL_SIZE * LIMIT:,}"
-    with pytest.raises(LookupError, match=f"over {most} bytes in all"):
-        await read_progress(ValueStore(_chained(links, LIMIT - 100)), "k")
-    with pytest.raises(InflateError, match=f"over {most} bytes in all"):
-        await with_entries(_frame_ended(), _chained(links, LIMIT - 100))
-    _, keys = await with_entries(_frame_ended(), _chained(links))
+    limit = f"{MAX_SEGMENTS_OF_FULL_SIZE * LIMIT:,}"
+    with pytest.raises(LookupError, match=f"over {limit} bytes in all"):
+        await read_progress(ValueStore(_chained_converter(links, LIMIT - 100)), "k")
+    with pytest.raises(InflateError, match=f"over {limit} bytes in all"):
+        await with_entries(_frame_ended(), _chained_converter(links, LIMIT - 100))
+    _, keys = await with_entries(_frame_ended(), _chained_converter(links))
     assert keys == ["k", *map(str, range(21))]

@@ -60,53 +60,53 @@ class Running:
 
 def waiting() -> tuple[FakeTool, asyncio.Event]:
     """A tool that never answers, and an event that is set when it is called."""
-    called = asyncio.Event()
+    is_called = asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        called.set()
+        is_called.set()
         await asyncio.Event().wait()
 
-    return FakeTool("noop", answer), called
+    return FakeTool("noop", answer), is_called
 
 
-async def interrupted(
+async def interrupt_call(
     why: str, call: ToolCall = CALL, heartbeats: list[Any] | None = None, attempt: int = 1
 ) -> list[Any]:
     """The heartbeat details after an attempt that was interrupted while its tool ran."""
-    tool, called = waiting()
+    tool, is_called = waiting()
     running = Running(call, tool, [] if heartbeats is None else heartbeats, attempt)
     task = running.start()
-    await called.wait()
+    await is_called.wait()
     running.interrupt(why)
-    with pytest.raises(ApplicationError) as raised:
+    with pytest.raises(ApplicationError) as failure:
         await task
-    assert not raised.value.non_retryable
-    assert raised.value.next_retry_delay is not None
-    assert raised.value.next_retry_delay.total_seconds() < 0.01
-    assert raised.value.type == {"worker_shutdown": "worker_shutdown", "paused": "paused", "reset": "reset"}[why]
+    assert not failure.value.non_retryable
+    assert failure.value.next_retry_delay is not None
+    assert failure.value.next_retry_delay.total_seconds() < 0.01
+    assert failure.value.type == {"worker_shutdown": "worker_shutdown", "paused": "paused", "reset": "reset"}[why]
     return running.heartbeats
 
 
 @pytest.mark.parametrize(("why", "status"), [("worker_shutdown", "shutdown"), ("paused", "paused"), ("reset", "reset")])
 async def test_an_interrupted_attempt_has_a_reason(why: str, status: str) -> None:
-    details = await interrupted(why)
+    details = await interrupt_call(why)
     [record] = msgspec.convert(details[0], Details).records
     assert (record.status, record.is_called) == (status, True)
     assert record.ended is not None
 
 
 async def test_stopping_count_neither_as_used_nor_as_lost() -> None:
-    recorded: list[Any] = []
+    heartbeats: list[Any] = []
     for attempt in range(1, MAX_LOST + 3):
-        await interrupted("worker_shutdown", heartbeats=recorded, attempt=attempt)
-    running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), recorded, MAX_LOST + 3)
+        await interrupt_call("worker_shutdown", heartbeats=heartbeats, attempt=attempt)
+    running = Running(CALL, FakeTool("noop", lambda _request, _context: BUSY), heartbeats, MAX_LOST + 3)
     with pytest.raises(ApplicationError, match="busy"):
         await running.start()
     assert running.records[-1].do == "retry"
 
 
 async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
-    message = await interrupted("worker_shutdown", ONCE)
+    message = await interrupt_call("worker_shutdown", ONCE)
     tool = FakeTool("noop", lambda _request, _context: 1)
     report = await Running(ONCE, tool, message, 2).start()
     assert report.outcome["error"]["kind"] == "unknown_outcome"
@@ -123,10 +123,10 @@ async def test_a_call_that_had_not_begun_its_tool_is_repeated() -> None:
 
 
 async def test_a_cancelled_call_whose_tool_has_not_returned_ends_at_once() -> None:
-    tool, called = waiting()
+    tool, is_called = waiting()
     running = Running(CALL, tool, [])
     task = running.start()
-    await called.wait()
+    await is_called.wait()
     running.interrupt("cancel_requested")
     report = await asyncio.wait_for(task, 2)
     assert report.outcome["error"]["kind"] == "cancelled"
@@ -135,10 +135,10 @@ async def test_a_cancelled_call_whose_tool_has_not_returned_ends_at_once() -> No
 
 
 async def test_an_attempt_whose_process_goes_down_is_not_distinguished() -> None:
-    tool, called = waiting()
+    tool, is_called = waiting()
     running = Running(ONCE, tool, [])
     task = running.start()
-    await called.wait()
+    await is_called.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -150,10 +150,10 @@ async def test_an_attempt_whose_process_goes_down_is_not_distinguished() -> None
 
 async def heartbeats_when_called(call: ToolCall, heartbeats: list[Any], attempt: int = 1) -> list[Any]:
     """The heartbeat details at the moment when the tool is called."""
-    seen: list[Any] = []
-    tool = FakeTool("noop", lambda _request, _context: seen.extend(heartbeats))
+    observed: list[Any] = []
+    tool = FakeTool("noop", lambda _request, _context: observed.extend(heartbeats))
     await Running(call, tool, heartbeats, attempt).start()
-    return seen
+    return observed
 
 
 async def test_a_call_that_may_be_repeated_begins_without_a_heartbeat() -> None:
@@ -172,10 +172,10 @@ async def test_attempts_before_are_reported_at_once() -> None:
 
 async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
-    tool, called = waiting()
+    tool, is_called = waiting()
     running = Running(CALL, tool, [])
     task = running.start()
-    await called.wait()
+    await is_called.wait()
     while not running.heartbeats:
         await asyncio.sleep(0.01)
     assert running.records[-1].status == "lost"
@@ -190,7 +190,7 @@ class SlowSink:
     """Holds the sink of a call until it is let go."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.begun, self.go_on = asyncio.Event(), asyncio.Event()
+        self.has_begun, self.go_on = asyncio.Event(), asyncio.Event()
         monkeypatch.setattr("noetl_activities.sinks.store", self._store)
         monkeypatch.setattr("noetl_activities.sinks.find", self._find)
 
@@ -200,7 +200,7 @@ class SlowSink:
     async def _store(self, *_: Any) -> Any:
         from noetl_activities.sinks import Stored
 
-        self.begun.set()
+        self.has_begun.set()
         await self.go_on.wait()
         return Stored(1, "t", is_in_ledger=True)
 
@@ -215,7 +215,7 @@ async def test_an_attempt_whose_tool_has_returned_completes_its_sinks(
     sink = SlowSink(monkeypatch)
     running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
     task = running.start()
-    await sink.begun.wait()
+    await sink.has_begun.wait()
     running.interrupt(why)
     await asyncio.sleep(0.05)
     sink.go_on.set()
@@ -230,7 +230,7 @@ async def test_an_interrupted_call_has_limited_time_to_finish(monkeypatch: pytes
     sink = SlowSink(monkeypatch)
     running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
     task = running.start()
-    await sink.begun.wait()
+    await sink.has_begun.wait()
     running.interrupt("cancel_requested")
     report = await asyncio.wait_for(task, 5)
     assert [attempt.status for attempt in report.attempts] == ["cancelled"]
@@ -242,7 +242,7 @@ async def test_a_cancelled_call_is_not_retried(monkeypatch: pytest.MonkeyPatch) 
     call = msgspec.structs.replace(STORING, rules=(CallRule(0, "retry", attempts=Value(9)),))
     running = Running(call, FakeTool("noop", lambda _request, _context: 1), [])
     task = running.start()
-    await sink.begun.wait()
+    await sink.has_begun.wait()
     running.interrupt("cancel_requested")
     sink.go_on.set()
     report = await task
@@ -261,12 +261,12 @@ async def test_a_call_without_a_timeout_has_that_of_its_tool() -> None:
 
 
 async def test_the_calls_own_timeout_wins_and_reaches_the_tool() -> None:
-    seen: list[float | None] = []
-    tool = FakeTool("noop", lambda request, _context: seen.append(request.timeout))
+    observed: list[float | None] = []
+    tool = FakeTool("noop", lambda request, _context: observed.append(request.timeout))
     tool.spec = ToolSpec("noop", "answers", timeout=60)
     await Running(msgspec.structs.replace(CALL, timeout=7.0), tool, []).start()
     await Running(CALL, tool, []).start()
-    assert seen == [7.0, 60]
+    assert observed == [7.0, 60]
 
 
 async def test_tool_and_sinks_share_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,12 +51,12 @@ HANGING = """
 """
 
 
-def answered(request: Request, _context: ToolContext) -> Any:
+def answer(request: Request, _context: ToolContext) -> Any:
     return request.config.get("message")
 
 
 async def test_the_routes_of_items_run_and_replay(shell: Shell) -> None:
-    async with shell.client(answered) as client:
+    async with shell.client(answer) as client:
         handle = await shell.submit(client, ROUTES, "workload: {items: []}\n", items=[0, 1, 2, 3, 4])
         report = await handle.result()
         histories = [history async for history in histories_of(client.temporal, handle.workflow_id)]
@@ -77,14 +77,14 @@ async def test_a_chunk_with_a_long_history_continues_with_its_routes(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workflow_host, "SOFT_EVENTS", 40)
-    async with shell.client(answered) as client:
+    async with shell.client(answer) as client:
         handle = await shell.submit(client, ROUTES, "workload: {items: []}\n", items=list(range(24)))
         report = await handle.result()
     assert report.result == "24; odd item 23 23, told of item 23; even 22"
 
 
 async def test_a_step_on_a_route_waits_for_a_signal(shell: Shell) -> None:
-    async with shell.client(answered) as client:
+    async with shell.client(answer) as client:
         handle = await shell.submit(client, WAITING)
         await waits_for(handle, "paid[0]", "paid[1]")
         await handle.signal("paid", 2, key="b")
@@ -94,17 +94,17 @@ async def test_a_step_on_a_route_waits_for_a_signal(shell: Shell) -> None:
 
 
 async def test_a_cancel_reaches_the_calls_of_a_route(shell: Shell) -> None:
-    begun = asyncio.Event()
+    has_begun = asyncio.Event()
 
     async def hang(request: Request, _context: ToolContext) -> Any:
         if request.config.get("message") != "hang":
             return None
-        begun.set()
+        has_begun.set()
         await asyncio.sleep(60)
 
     async with shell.client(hang) as client:
         handle = await shell.submit(client, HANGING)
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(has_begun.wait(), 20)
         await handle.cancel("enough")
         report = await asyncio.wait_for(handle.result(), 30)
     assert report.status == "cancelled"

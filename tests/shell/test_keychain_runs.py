@@ -49,22 +49,22 @@ EACH = ["hush-key", "Bearer hush-billing", 8443]
 LAST = ["hush-key", BILLING]
 
 
-class Served:
+class TokenServer:
     """A worker with the secrets, and what its tool was called with."""
 
     def __init__(self) -> None:
-        self.seen: list[Any] = []
+        self.received_tokens: list[Any] = []
         self.answers: list[Any] = []
 
     def __call__(self, request: Request, _context: ToolContext) -> Any:
-        self.seen.append(request.input["seen"])
+        self.received_tokens.append(request.input["seen"])
         return self.answers.pop(0) if self.answers else {"echo": request.input["seen"]}
 
     @asynccontextmanager
-    async def client(self, servers: Addresses, **named: Any) -> AsyncGenerator[NoetlClient]:
+    async def client(self, servers: Addresses, **client_arguments: Any) -> AsyncGenerator[NoetlClient]:
         tools: dict[str, Tool] = {"noop": FakeTool("noop", self), "secrets": TOOL}
         client = await NoetlClient.connect(servers.temporal, tools=tools)
-        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(text) for name, text in named.items()}
+        environment = {f"NOETL_CREDENTIAL_{name.upper()}": json.dumps(text) for name, text in client_arguments.items()}
         async with asyncio.timeout(60), serving(client.temporal, tools, CredentialSource(environment=environment)):
             yield client
 
@@ -84,12 +84,12 @@ async def entry_fields(client: NoetlClient, run: RunHandle) -> str:
 
 
 async def test_only_the_calls_get_the_values(servers: Addresses) -> None:
-    served = Served()
-    async with served.client(servers, billing=BILLING, key=KEY) as client:
+    token_server = TokenServer()
+    async with token_server.client(servers, billing=BILLING, key=KEY) as client:
         run = await submit(client)
         report = await run.result()
         history = await entry_fields(client, run)
-    assert served.seen == [EACH, EACH, LAST]
+    assert token_server.received_tokens == [EACH, EACH, LAST]
     assert report.result == {"echo": ["***", {**BILLING, "token": "***", "port": "***"}]}
     assert MARK in history
     assert not [secret for secret in SECRETS if secret in history]
@@ -97,34 +97,36 @@ async def test_only_the_calls_get_the_values(servers: Addresses) -> None:
 
 async def test_references_stay_valid_after_continue_as_new(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 5)
-    served = Served()
-    async with served.client(servers, billing=BILLING, key=KEY) as client:
+    token_server = TokenServer()
+    async with token_server.client(servers, billing=BILLING, key=KEY) as client:
         run = await submit(client)
         assert (await run.result()).status == "completed"
         last = await client.temporal.get_workflow_handle(run.workflow_id).describe()
     assert last.run_id != run.run_id
-    assert served.seen == [EACH, EACH, LAST]
+    assert token_server.received_tokens == [EACH, EACH, LAST]
 
 
 async def test_references_stay_valid_after_a_reset(servers: Addresses) -> None:
     """The outcome of the secrets tool stands in the history that the new run begins with."""
-    served = Served()
-    async with served.client(servers, billing=BILLING, key=KEY) as client:
+    token_server = TokenServer()
+    async with token_server.client(servers, billing=BILLING, key=KEY) as client:
         run = await submit(client)
         await run.result()
         handle = client.temporal.get_workflow_handle(run.workflow_id, run_id=run.run_id)
-        again = client.temporal.get_workflow_handle(
+        workflow = client.temporal.get_workflow_handle(
             run.workflow_id, run_id=await reset(client.temporal, handle, run.run_id or "")
         )
-        assert (await again.result())["status"] == "completed"
-        assert (await replay(await again.fetch_history(), client.temporal.data_converter)).problem is None
-    assert served.seen == [EACH, EACH, LAST] * 2
+        assert (await workflow.result())["status"] == "completed"
+        assert (await replay(await workflow.fetch_history(), client.temporal.data_converter)).problem is None
+    assert token_server.received_tokens == [EACH, EACH, LAST] * 2
 
 
 async def test_a_response_that_looks_like_a_reference_is_text(servers: Addresses) -> None:
-    forged = format_reference(SecretReference("billing", "credential", {"credential": "billing"}, ("token",)), "")
-    served = Served()
-    served.answers = [{"told": forged}]
+    forged_reference = format_reference(
+        SecretReference("billing", "credential", {"credential": "billing"}, ("token",)), ""
+    )
+    token_server = TokenServer()
+    token_server.answers = [{"told": forged_reference}]
     steps = """\
   - step: start
     tool: {kind: noop, input: {seen: "{{ keychain.billing.token }}"}}
@@ -132,25 +134,25 @@ async def test_a_response_that_looks_like_a_reference_is_text(servers: Addresses
   - step: then
     tool: {kind: noop, input: {seen: "{{ start.told }}"}}
 """
-    async with served.client(servers, billing=BILLING) as client:
+    async with token_server.client(servers, billing=BILLING) as client:
         await (await submit(client, steps)).result()
-    assert served.seen == ["hush-billing", forged]
+    assert token_server.received_tokens == ["hush-billing", forged_reference]
 
 
 async def test_a_secret_that_is_missing_fails_the_call_at_its_place(servers: Addresses) -> None:
-    served = Served()
-    async with served.client(servers, key=KEY) as client:
+    token_server = TokenServer()
+    async with token_server.client(servers, key=KEY) as client:
         report = await (await submit(client)).result()
     assert report.status == "failed"
     assert report.failures.cause is not None
     assert report.failures.cause.line == 13
     assert "no credential 'billing'" in report.failures.cause.message
-    assert served.seen == []
+    assert token_server.received_tokens == []
 
 
 async def test_an_error_is_masked_and_a_repeated_attempt_gets_the_value_again(servers: Addresses) -> None:
-    served = Served()
-    served.answers = [Outcome("error", error=ErrorInfo("tool", "hush-billing is wrong", retryable=True))]
+    token_server = TokenServer()
+    token_server.answers = [Outcome("error", error=ErrorInfo("tool", "hush-billing is wrong", retryable=True))]
     steps = """\
   - step: start
     tool:
@@ -162,8 +164,8 @@ async def test_an_error_is_masked_and_a_repeated_attempt_gets_the_value_again(se
             - {when: "{{ output.error.message == '*** is wrong' }}", then: {do: retry, attempts: 2, delay: 0}}
             - {else: {then: {do: continue}}}
 """
-    async with served.client(servers, billing=BILLING) as client:
+    async with token_server.client(servers, billing=BILLING) as client:
         run = await submit(client, steps)
         assert (await run.result()).result == {"echo": "***"}
         assert "hush-billing" not in await entry_fields(client, run)
-    assert served.seen == ["hush-billing", "hush-billing"]
+    assert token_server.received_tokens == ["hush-billing", "hush-billing"]

@@ -22,7 +22,7 @@ from tests.shell.test_stored_once import submit
 from tests.shell.worker_process import WorkerProcess, worker_process
 
 ITEMS, AT_ONCE = 600, 8
-MANY = 4_000
+ITEM_COUNT = 4_000
 """For more at once, as the first heartbeat may be seen late."""
 SINK = 'sink: {tool: {kind: postgres, auth: pg_local, table: TABLE, data: {n: "{{ item }}"}}}'
 LOOP = """
@@ -51,7 +51,7 @@ class Frames:
     """Runs the loop, whose workers are killed. ``known`` is what the last heartbeat before a kill had reported."""
 
     def __init__(self, servers: Addresses, web: Site, sink: str, at_once: int = AT_ONCE, items: int = ITEMS) -> None:
-        self.known = FrameDetails()
+        self.details = FrameDetails()
         self._servers = servers
         self._web = web
         self._loop = (
@@ -71,7 +71,7 @@ class Frames:
             for kill in kills:
                 await kill()
                 worker.kill()
-                await worker.ended()
+                await worker.wait_for_exit()
                 worker = await stack.enter_async_context(self._worker())
             await self._web.answer_only(None)
             report = await self.handle.result()
@@ -85,42 +85,42 @@ class Frames:
 
     async def in_the_middle(self) -> None:
         """A heartbeat has reported more items, and more calls were made since."""
-        before, calls = self.known.ended, self._web.calls.total()
+        before, calls = self.details.ended, self._web.calls.total()
         await self._web.answer_only(calls + self._items // 4)
-        while (known := await details_of(self.handle)).ended < before + 50:
+        while (details := await details_of(self.handle)).ended < before + 50:
             await asyncio.sleep(0.05)
         calls = self._web.calls.total()
         await self._web.answer_only(calls)
         while self._web.calls.total() == calls:
             await asyncio.sleep(0.01)
-        assert known.ended < self._items
-        self.known = known
+        assert details.ended < self._items
+        self.details = details
 
 
-@pytest.mark.parametrize(("at_once", "kills", "items"), [(AT_ONCE, 1, ITEMS), (64, 1, MANY)])
+@pytest.mark.parametrize(("at_once", "kills", "items"), [(AT_ONCE, 1, ITEMS), (64, 1, ITEM_COUNT)])
 async def test_rows_of_a_killed_frame_are_stored_once(
     servers: Addresses, base: Base, at_once: int, kills: int, items: int
 ) -> None:
     """A call whose rows had been committed is taken from the ledger, so only what was under way is called again."""
-    stored: dict[str, int] = {}
+    row_counts: dict[str, int] = {}
     async with site() as web:
         frames = Frames(servers, web, SINK.replace("TABLE", base.table), at_once, items)
 
         async def kill() -> None:
             await frames.in_the_middle()
-            stored.update({path: web.calls[path] for path in [f"/size/{row}" for row in await base.rows()]})
+            row_counts.update({path: web.calls[path] for path in [f"/size/{row}" for row in await base.rows()]})
 
         handle = await frames.run(*[kill] * kills)
-        repeated = {path for path, count in web.calls.items() if count > 1}
+        repeated_paths = {path for path, count in web.calls.items() if count > 1}
     assert await base.rows() == list(range(items))
     assert len(web.calls) == items
-    assert len(repeated) <= at_once * kills
-    assert stored
-    assert {path: web.calls[path] for path in stored} == stored
-    await audited(servers, handle)
+    assert len(repeated_paths) <= at_once * kills
+    assert row_counts
+    assert {path: web.calls[path] for path in row_counts} == row_counts
+    await audit_run(servers, handle)
 
 
-async def audited(servers: Addresses, handle: RunHandle) -> None:
+async def audit_run(servers: Addresses, handle: RunHandle) -> None:
     client = await connect_temporal(servers.temporal, dsn=servers.postgres)
     await follow_execution(client, servers.postgres, handle.workflow.id)
     assert await audit_execution(servers.postgres, handle.execution_id) == []
@@ -131,18 +131,18 @@ async def test_a_worker_that_is_killed_while_it_stores_a_batch_stores_nothing_of
 ) -> None:
     """It has written the entries and waits for a lock with the rows when it is killed."""
     holder = await asyncpg.connect(servers.playbooks)
-    blocked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = 'playbooks'"
+    blocked_query = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = 'playbooks'"
     async with site() as web:
         frames = Frames(servers, web, SINK.replace("TABLE", base.table), 64)
         lock = holder.transaction()
 
-        async def locked() -> None:
+        async def is_locked() -> None:
             while web.calls.total() < 64:
                 await asyncio.sleep(0.01)
             await lock.start()
             await holder.execute(f"lock table {base.table} in share mode")
             await web.answer_only(64)
-            while not await holder.fetchval(blocked):
+            while not await holder.fetchval(blocked_query):
                 await asyncio.sleep(0.005)
 
         async def let_go() -> None:
@@ -150,17 +150,17 @@ async def test_a_worker_that_is_killed_while_it_stores_a_batch_stores_nothing_of
             assert await base.rows() == []
             await frames.in_the_middle()
 
-        handle = await frames.run(locked, let_go)
+        handle = await frames.run(is_locked, let_go)
     await holder.close()
     assert await base.rows() == list(range(ITEMS))
     assert max(web.calls.values()) <= 3
-    await audited(servers, handle)
+    await audit_run(servers, handle)
 
 
 async def test_no_item_in_a_heartbeat_is_called_again(servers: Addresses) -> None:
     async with site() as web:
         frames = Frames(servers, web, "spec: {}")
         await frames.run(frames.in_the_middle)
-    assert frames.known.below > 0
-    assert {web.calls[f"/size/{item}"] for item in range(frames.known.below)} == {1}
+    assert frames.details.below > 0
+    assert {web.calls[f"/size/{item}"] for item in range(frames.details.below)} == {1}
     assert {web.calls[f"/size/{item}"] for item in range(ITEMS)} <= {1, 2}

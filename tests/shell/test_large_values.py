@@ -17,7 +17,7 @@ from noetl_temporal.worker import serving
 
 from .conftest import HEAD, history_of
 
-ONE = '  - step: start\n    tool: {kind: noop, message: "{{ workload.size }}"}\n'
+ONE_STEP = '  - step: start\n    tool: {kind: noop, message: "{{ workload.size }}"}\n'
 LOOP = """
   - step: start
     loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 8}}
@@ -42,7 +42,7 @@ async def run(servers: Addresses, dsn: str | None, workflow: str, **payload: Any
 
 
 async def test_a_large_result_comes_back_whole_and_history_stays_small(servers: Addresses) -> None:
-    report, history = await run(servers, servers.postgres, ONE, size=5_000_000)
+    report, history = await run(servers, servers.postgres, ONE_STEP, size=5_000_000)
     assert report.status == "completed"
     assert report.result == "x" * 5_000_000
     assert len(history) < 100_000
@@ -56,9 +56,9 @@ async def test_a_loop_may_gather_more_than_one_message_holds(servers: Addresses)
 async def test_the_same_value_is_stored_once(servers: Addresses) -> None:
     connection = await asyncpg.connect(servers.postgres)
     try:
-        await run(servers, servers.postgres, ONE, size=3_000_001)
+        await run(servers, servers.postgres, ONE_STEP, size=3_000_001)
         before = await connection.fetchval("select count(*) from noetl.payload")
-        await run(servers, servers.postgres, ONE, size=3_000_001)
+        await run(servers, servers.postgres, ONE_STEP, size=3_000_001)
         after = await connection.fetchval("select count(*) from noetl.payload")
     finally:
         await connection.close()
@@ -66,6 +66,6 @@ async def test_the_same_value_is_stored_once(servers: Addresses) -> None:
 
 
 async def test_without_a_place_for_it_a_large_result_fails_its_task(servers: Addresses) -> None:
-    report, _ = await run(servers, None, ONE, size=5_000_000)
+    report, _ = await run(servers, None, ONE_STEP, size=5_000_000)
     assert report.status == "failed"
     assert report.failures.kept[0].kind == "too_large"

@@ -29,7 +29,7 @@ from noetl_temporal.value_store import ValueStore
 
 pytestmark = pytest.mark.usefixtures("duckdb_files")
 
-HERE = Span(1, 1, 1, 2)
+SPAN = Span(1, 1, 1, 2)
 
 
 class Calls:
@@ -53,7 +53,7 @@ class Calls:
 
     def _sink(self, table: str, index: int) -> SinkCall:
         data = {"database": str(self.file), "table": table, "data": {"n": "{{ result.n }}"}}
-        return SinkCall("duckdb", Value(data, {"/data/n": HERE}), f"1/s/t/1/sink{index}", f"1/s/t/sink{index}")
+        return SinkCall("duckdb", Value(data, {"/data/n": SPAN}), f"1/s/t/1/sink{index}", f"1/s/t/sink{index}")
 
     def reset(self) -> None:
         """Forget the attempts, as a reset of the workflow does."""
@@ -77,12 +77,12 @@ class Calls:
         self._details = [msgspec.to_builtins(detail) for detail in details]
 
     def rows(self, table: str) -> list[int]:
-        with duckdb.connect(str(self.file)) as opened:
-            return [row[0] for row in opened.execute(f"select n from {table} order by n").fetchall()]
+        with duckdb.connect(str(self.file)) as connection:
+            return [row[0] for row in connection.execute(f"select n from {table} order by n").fetchall()]
 
     def execute(self, sql: str) -> None:
-        with duckdb.connect(str(self.file)) as opened:
-            opened.execute(sql)
+        with duckdb.connect(str(self.file)) as connection:
+            connection.execute(sql)
 
 
 async def test_a_reset_workflow_takes_the_outcome(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ async def test_a_reset_workflow_takes_the_outcome(tmp_path: Path) -> None:
     assert first is not None
     assert second is not None
     assert second.outcome == first.outcome
-    assert (second.attempts[-1].is_taken, second.attempts[-1].is_called) == (True, False)
+    assert (second.attempts[-1].is_reused, second.attempts[-1].is_called) == (True, False)
     assert len(calls.tool.requests) == 1
     assert calls.rows("t") == [1]
 
@@ -120,9 +120,9 @@ async def test_each_poll_is_a_call_with_rows_of_its_own_also_after_a_reset(tmp_p
     assert report.outcome["result"] == {"n": 3}
     calls.reset()
     assert [await calls.attempt() for _ in range(2)] == [None, None]
-    again = await calls.attempt()
-    assert again is not None
-    assert again.outcome == report.outcome
+    second_report = await calls.attempt()
+    assert second_report is not None
+    assert second_report.outcome == report.outcome
     assert calls.rows("t") == [1, 2, 3]
     assert len(calls.tool.requests) == 3
 
@@ -136,12 +136,12 @@ async def test_attempts_that_failed_before_a_reset_count_as_before(tmp_path: Pat
     assert calls.rows("t") == [2, 4]
     calls.reset()
     assert await calls.attempt() is None
-    again = await calls.attempt()
-    assert again is not None
-    assert again.exhausted
+    second_report = await calls.attempt()
+    assert second_report is not None
+    assert second_report.exhausted
     assert len(calls.tool.requests) == 4
     assert calls.rows("t") == [2, 4]
-    assert [(attempt.number, attempt.status, attempt.is_taken) for attempt in again.attempts] == [
+    assert [(attempt.number, attempt.status, attempt.is_reused) for attempt in second_report.attempts] == [
         (1, "error", False),
         (2, "ok", True),
         (3, "error", False),
@@ -155,7 +155,7 @@ def _fails_first_and_third(n: int) -> Any:
 
 async def test_an_outcome_kept_by_a_tool_counts_earlier_failed_attempts(tmp_path: Path) -> None:
     calls = Calls(tmp_path / "l.duckdb", rules=(CallRule(0, "retry", "ok", attempts=Value(3)),))
-    calls.tool = _Keeper(used=3)
+    calls.tool = _Keeper(byte_count=3)
     report = await calls.attempt()
     assert report is not None
     assert report.exhausted
@@ -165,9 +165,9 @@ async def test_an_outcome_kept_by_a_tool_counts_earlier_failed_attempts(tmp_path
 class _Keeper(FakeTool):
     """A tool that has kept the outcome of the ``used``-th attempt."""
 
-    def __init__(self, used: int) -> None:
+    def __init__(self, byte_count: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = OnceResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used=used)
+        self._answer_kept = OnceResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used=byte_count)
 
     async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
         return self._answer_kept
@@ -176,16 +176,18 @@ class _Keeper(FakeTool):
         return self._answer_kept
 
 
-@pytest.mark.parametrize("where", ["{{ result.file }}", "{{ nothing }}"])
-async def test_a_ledger_whose_place_depends_on_the_result_is_read_once_there_is_one(tmp_path: Path, where: str) -> None:
+@pytest.mark.parametrize("location", ["{{ result.file }}", "{{ nothing }}"])
+async def test_a_ledger_whose_place_depends_on_the_result_is_read_once_there_is_one(
+    tmp_path: Path, location: str
+) -> None:
     calls = Calls(tmp_path / "l.duckdb", "t")
     [sink] = calls.call.sinks
-    config = Value({**sink.config.data, "database": where}, {"/database": HERE, "/data/n": HERE})
+    config = Value({**sink.config.data, "database": location}, {"/database": SPAN, "/data/n": SPAN})
     calls.call = msgspec.structs.replace(calls.call, sinks=(msgspec.structs.replace(sink, config=config),))
     calls.tool = FakeTool("noop", lambda _request, _context: {"n": 7, "file": str(calls.file)})
     report = await calls.attempt()
     assert report is not None
-    if where == "{{ nothing }}":
+    if location == "{{ nothing }}":
         assert report.outcome["error"]["kind"] == "template"
         return
     calls.reset()
@@ -194,7 +196,7 @@ async def test_a_ledger_whose_place_depends_on_the_result_is_read_once_there_is_
 
 
 def test_the_sql_of_the_ledger_is_printed() -> None:
-    printed = CliRunner().invoke(cli, ["ledger", "sql"])
-    assert printed.exit_code == 0
-    assert printed.output.startswith(DDL)
-    assert "grant select, insert, delete" in printed.output
+    result = CliRunner().invoke(cli, ["ledger", "sql"])
+    assert result.exit_code == 0
+    assert result.output.startswith(DDL)
+    assert "grant select, insert, delete" in result.output

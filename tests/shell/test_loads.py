@@ -17,7 +17,7 @@ from noetl_temporal import performer, stored_values
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import Cancel, LoadValue
-from noetl_temporal.machine.events import ValueLoaded
+from noetl_temporal.machine.facts import ValueLoaded
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import Trail
@@ -47,16 +47,16 @@ async def test_loads_of_items_overlap(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, frame: str, binding: str
 ) -> None:
     """No load ends before all have begun."""
-    begun: set[str] = set()
+    started_keys: set[str] = set()
     all_begun = asyncio.Event()
     load = stored_values.load_json
 
-    async def load_together(values: ValueStore, stored: StoredRef) -> bytes:
-        begun.add(stored.parts[0].key)
-        if len(begun) == ITEMS:
+    async def load_together(values: ValueStore, reference: StoredRef) -> bytes:
+        started_keys.add(reference.parts[0].key)
+        if len(started_keys) == ITEMS:
             all_begun.set()
         await all_begun.wait()
-        return await load(values, stored)
+        return await load(values, reference)
 
     monkeypatch.setattr("noetl_temporal.stored_values.load_json", load_together)
     monkeypatch.setattr("noetl_temporal.frames.host.load_json", load_together)

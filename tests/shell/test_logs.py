@@ -34,10 +34,10 @@ def test_temporals_core_does_not_print_beside_what_a_command_prints(
     monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:
     """It prints on standard output by itself, unless its runtime forwards what it logs."""
-    made: list[Runtime] = []
-    monkeypatch.setattr(Runtime, "set_default", made.append)
+    runtimes: list[Runtime] = []
+    monkeypatch.setattr(Runtime, "set_default", runtimes.append)
     monkeypatch.setenv("TEMPORAL_ADDRESS", "127.0.0.1:1")
     monkeypatch.setenv("NOETL_POSTGRES", "postgresql://noetl@127.0.0.1:1/noetl")
     done = CliRunner().invoke(cli, command)
     assert done.exit_code != 0
-    assert len(made) == 1
+    assert len(runtimes) == 1

@@ -67,7 +67,7 @@ def environment(dsn: str, servers: Addresses, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv(variable, value)
 
 
-async def shown(*arguments: str) -> list[str]:
+async def lines_of(*arguments: str) -> list[str]:
     """The lines that ``noetl events 7`` prints."""
     result = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{7:018}", *arguments])
     assert result.exit_code == 0, result.output
@@ -77,21 +77,21 @@ async def shown(*arguments: str) -> list[str]:
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("last", [1, 7, 2_500])
 async def test_the_last_rows_are_the_last_that_happened(last: int) -> None:
-    rows = [msgspec.json.decode(line) for line in await shown("--json", "--last", str(last))]
+    rows = [msgspec.json.decode(line) for line in await lines_of("--json", "--last", str(last))]
     assert [row["meta"]["n"] for row in rows] == list(range(ROWS - last + 1, ROWS + 1))
 
 
 async def test_all_rows_are_read_each_once_in_their_order(dsn: str) -> None:
-    seen = 0
+    last_id = 0
     tracemalloc.start()
     try:
         async for page in logged_events(dsn, 7):
-            assert [row.event.meta["n"] for row in page.rows] == list(range(seen + 1, seen + len(page.rows) + 1))
-            seen += len(page.rows)
+            assert [row.event.meta["n"] for row in page.rows] == list(range(last_id + 1, last_id + len(page.rows) + 1))
+            last_id += len(page.rows)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert seen == ROWS
+    assert last_id == ROWS
     assert peak < 20_000_000, "all rows take some 150 MB"
 
 
@@ -101,15 +101,15 @@ async def test_a_log_that_grows_while_it_is_read_has_an_end(
 ) -> None:
     monkeypatch.setattr(logged_run, "PAGE_ROWS", 10 if last else 20_000)
     connection = await asyncpg.connect(dsn)
-    seen = 0
+    last_id = 0
     try:
         async for page in logged_events(dsn, 7, last):
-            seen += len(page.rows)
+            last_id += len(page.rows)
             await connection.execute(_ANOTHER)
     finally:
         await connection.execute(f"DELETE FROM noetl.event WHERE event_id > {ROWS}")
         await connection.close()
-    assert seen == (last or ROWS)
+    assert last_id == (last or ROWS)
 
 
 async def test_a_log_with_fewer_rows_than_the_limit_is_read_completely(dsn: str) -> None:
@@ -121,7 +121,7 @@ async def test_a_log_with_fewer_rows_than_the_limit_is_read_completely(dsn: str)
 @pytest.mark.usefixtures("environment")
 async def test_the_pages_of_a_table_have_the_same_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logged_run, "PAGE_ROWS", 10)
-    header, *lines = await shown("--last", "35")
+    header, *lines = await lines_of("--last", "35")
     assert len(lines) == 35
     assert header.split() == ["time", "(UTC)", "event", "node", "status", "seconds"]
     assert {line.index("COMPLETED") for line in lines} == {header.index("status")}

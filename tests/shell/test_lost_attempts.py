@@ -23,14 +23,14 @@ from noetl_temporal.value_store import ValueStore
 CALL = ToolCall(
     "c", "1/k", "step", "task", "noop", 1, "usual", rules=(CallRule(0, "retry", "error", attempts=Value(2)),)
 )
-LOST = AttemptRecord(1, 1000, "lost")
+LOST_ATTEMPT = AttemptRecord(1, 1000, "lost")
 FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 
 
 def environment(log: list[AttemptRecord]) -> ActivityEnvironment:
     env = ActivityEnvironment()
-    numbered = tuple(msgspec.structs.replace(record, number=index) for index, record in enumerate(log, 1))
-    details = [msgspec.to_builtins(Details(numbered, temporal=len(log)))] if log else []
+    numbered_log = tuple(msgspec.structs.replace(record, number=index) for index, record in enumerate(log, 1))
+    details = [msgspec.to_builtins(Details(numbered_log, temporal=len(log)))] if log else []
     env.info = dataclasses.replace(env.info, attempt=len(log) + 1, heartbeat_details=details)
     return env
 
@@ -43,7 +43,7 @@ async def run(call: ToolCall, log: list[AttemptRecord], answer: Any = 1) -> tupl
 
 
 async def test_a_lost_attempt_is_run_again_and_stays_in_the_record() -> None:
-    report, tool = await run(CALL, [LOST])
+    report, tool = await run(CALL, [LOST_ATTEMPT])
     assert report.outcome["status"] == "ok"
     assert [attempt.status for attempt in report.attempts] == ["lost", "ok"]
     assert len(tool.requests) == 1
@@ -51,15 +51,15 @@ async def test_a_lost_attempt_is_run_again_and_stays_in_the_record() -> None:
 
 async def test_it_does_not_count_against_the_rule() -> None:
     busy = Outcome("error", error=ErrorInfo("http", "busy"))
-    with pytest.raises(ApplicationError, match="busy") as raised:
-        await run(CALL, [LOST, LOST], busy)
-    assert not raised.value.non_retryable
-    report, _ = await run(CALL, [LOST, FAILED], busy)
+    with pytest.raises(ApplicationError, match="busy") as failure:
+        await run(CALL, [LOST_ATTEMPT, LOST_ATTEMPT], busy)
+    assert not failure.value.non_retryable
+    report, _ = await run(CALL, [LOST_ATTEMPT, FAILED], busy)
     assert report.exhausted
 
 
 async def test_a_call_that_must_not_be_repeated_is_not_repeated() -> None:
-    report, tool = await run(msgspec.structs.replace(CALL, idempotent=False), [LOST])
+    report, tool = await run(msgspec.structs.replace(CALL, idempotent=False), [LOST_ATTEMPT])
     assert report.outcome["error"]["kind"] == "unknown_outcome"
     assert tool.requests == []
 
@@ -71,7 +71,7 @@ async def test_a_failure_that_was_reported_may_be_repeated() -> None:
 
 
 async def test_a_call_that_kills_its_workers_fails() -> None:
-    report, tool = await run(CALL, [LOST] * (MAX_LOST + 1))
+    report, tool = await run(CALL, [LOST_ATTEMPT] * (MAX_LOST + 1))
     assert report.outcome["error"]["kind"] == "worker_lost"
     assert tool.requests == []
 

@@ -29,10 +29,10 @@ async def messages(handle: RunHandle) -> list[EventType.ValueType]:
 
 
 async def test_a_pause_and_its_end_in_one_workflow_task_reach_a_loop_in_order(servers: Addresses, shell: Shell) -> None:
-    called, let_go = asyncio.Event(), asyncio.Event()
+    is_called, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        called.set()
+        is_called.set()
         await let_go.wait()
         return 7
 
@@ -42,7 +42,7 @@ async def test_a_pause_and_its_end_in_one_workflow_task_reach_a_loop_in_order(se
         await stack.enter_async_context(tool_worker(client.temporal, tools["noop"], shell.credentials))
         async with workflow_worker(client.temporal):
             handle = await Shell.submit(client, LOOP)
-            await called.wait()
+            await is_called.wait()
         requests = [asyncio.create_task(handle.pause(by="ann"))]
         await asyncio.sleep(1)
         requests.append(asyncio.create_task(handle.resume(by="ann")))

@@ -56,11 +56,13 @@ def step(number: int) -> list[DomainEvent]:
     ids = [clock.next(AT + number, slot=0) for _ in range(5)]
     before = IdClock(AT + number - 35, used=4).next(AT + number - 35, slot=0)
     name, run = f"load_{number}", {"step_run_id": f"load_{number}#1"}
-    ended: dict[str, Any] = {"parent": before, "ends": before, "duration": 0.035, "result": {"rows": number}}
+    end_event: dict[str, Any] = {"parent": before, "ends": before, "duration": 0.035, "result": {"rows": number}}
     place = {"source": {"file": "nightly/load.yaml", "line": 12 + number, "col": 5}}
     return [
-        DomainEvent(ids[0], AT, "task.done", "insert", "postgres", "COMPLETED", **ended, meta={"step": name, **run}),
-        DomainEvent(ids[1], AT, "step.done", name, "step", "COMPLETED", **ended, meta=run),
+        DomainEvent(
+            ids[0], AT, "task.done", "insert", "postgres", "COMPLETED", **end_event, meta={"step": name, **run}
+        ),
+        DomainEvent(ids[1], AT, "step.done", name, "step", "COMPLETED", **end_event, meta=run),
         DomainEvent(ids[2], AT, "next.evaluated", name, "step", "COMPLETED", before, meta={"chosen": ["next"], **run}),
         DomainEvent(ids[3], AT, "step.started", "next", "step", "STARTED", before, meta={**place, **run}),
         DomainEvent(ids[4], AT, "task.started", "insert", "postgres", "STARTED", ids[3], meta={**place, "step": name}),
@@ -74,8 +76,8 @@ def test_events_take_a_fifth_of_their_json() -> None:
 
 def test_a_dictionary_is_never_changed() -> None:
     """Or what was written with it cannot be read. One that is better gets a name of its own."""
-    known = {"1": "68b5b32a94cacba7"}
-    assert {name: hashlib.sha256(text).hexdigest()[:16] for name, text in DICTIONARIES.items()} == known
+    known_digests = {"1": "68b5b32a94cacba7"}
+    assert {name: hashlib.sha256(text).hexdigest()[:16] for name, text in DICTIONARIES.items()} == known_digests
 
 
 def test_an_unknown_dictionary_is_refused() -> None:
@@ -84,8 +86,8 @@ def test_an_unknown_dictionary_is_refused() -> None:
 
 
 def test_a_payload_names_its_dictionary() -> None:
-    packed = pack(step(1))
+    packed_trail = pack(step(1))
     converter: PayloadConverter = data_converter().payload_converter
-    [payload] = converter.to_payloads([packed])
+    [payload] = converter.to_payloads([packed_trail])
     assert payload.metadata == {"encoding": b"noetl/trail1"}
-    assert converter.from_payloads([payload]) == [packed]
+    assert converter.from_payloads([payload]) == [packed_trail]

@@ -25,7 +25,7 @@ from noetl_temporal.replay import open_histories
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
 from noetl_temporal.stack.addresses import Addresses
 from tests.shell.conftest import Shell
-from tests.shell.test_pauses import STEPS, Gate, logged, status_in_log, until
+from tests.shell.test_pauses import STEPS, Gate, logging_client, status_in_log, until
 
 NAMESPACE = "default"
 PAUSED_ATTEMPTS = "SELECT count(*) FROM noetl.running_attempt WHERE execution_id = $1 AND status = 'PAUSED'"
@@ -58,18 +58,18 @@ async def is_in_log(servers: Addresses, handle: RunHandle, holds: Callable[[str]
 
 async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell) -> None:
     gate = Gate()
-    async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
+    async with logging_client(servers, gate) as client, mirroring(client.temporal, servers.postgres):
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await pause_workflow(client.temporal, handle.workflow_id)
         gate.open()
         unpause = f"temporal workflow unpause --workflow-id {handle.workflow_id}"
 
         # the status, without a worker that could be asked
         async with open_event_log(servers.postgres) as log:
-            told = await describe_run(Runs(client.temporal, servers.postgres), handle, log, None)
-        assert told.status == "paused"
-        [problem] = told.problems
+            description = await describe_run(Runs(client.temporal, servers.postgres), handle, log, None)
+        assert description.status == "paused"
+        [problem] = description.problems
         assert (problem.kind, problem.remedy) == ("paused_run", f"`{unpause}`")
         assert "is paused in Temporal since" in problem.message
         assert problem.message.endswith("by ann (why)")
@@ -95,11 +95,11 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
         for request in (handle.pause(), handle.signal("paid"), handle.approve(by="ann")):
             with pytest.raises(RequestRefusedError, match=f"it is paused in Temporal .* to resume it: {unpause}"):
                 await request
-        assert gate.called == ["start"]
+        assert gate.messages == ["start"]
 
         await unpause_workflow(client.temporal, handle.workflow_id)
         assert (await asyncio.wait_for(handle.result(), 30)).status == "completed"
-        assert gate.called == ["start", "after"]
+        assert gate.messages == ["start", "after"]
         await is_in_log(servers, handle, lambda status: status == "COMPLETED")
         types = [event.event_type async for event in handle.events()]
         assert [type_ for type_ in types if type_ in ("playbook.paused", "playbook.resumed")] == [
@@ -111,9 +111,9 @@ async def test_a_paused_workflow_is_understood(servers: Addresses, shell: Shell)
 async def test_a_run_that_was_paused_by_request_stays_paused(servers: Addresses, shell: Shell) -> None:
     """Whoever pauses and unpauses it in Temporal meanwhile."""
     gate = Gate()
-    async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
+    async with logging_client(servers, gate) as client, mirroring(client.temporal, servers.postgres):
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause(by="ann")
         await is_in_log(servers, handle, lambda status: status == "PAUSED")
         await pause_workflow(client.temporal, handle.workflow_id)
@@ -158,9 +158,9 @@ async def pauses_are_in_log(servers: Addresses, handle: RunHandle, expected: lis
 
 async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> None:
     gate = Gate()
-    async with logged(servers, gate) as client, mirroring(client.temporal, servers.postgres):
+    async with logging_client(servers, gate) as client, mirroring(client.temporal, servers.postgres):
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         execution = WorkflowExecution(workflow_id=handle.workflow_id)
         [call] = (await handle.workflow.describe()).raw_description.pending_activities
         service = client.temporal.workflow_service

@@ -47,7 +47,7 @@ HELD = """\
 """
 
 
-FRAMED = """\
+FRAMED_LOOP = """\
   - step: start
     loop:
       in: "{{ range(200) | list }}"
@@ -61,7 +61,7 @@ class Gate:
     """A tool whose calls wait until the test lets them end."""
 
     def __init__(self) -> None:
-        self.called: list[Any] = []
+        self.messages: list[Any] = []
         self.failing: set[Any] = set()
         self._open = asyncio.Event()
 
@@ -70,7 +70,7 @@ class Gate:
 
     async def answer(self, request: Request, _context: ToolContext) -> Any:
         config = request.config.get("message")
-        self.called.append(config)
+        self.messages.append(config)
         await self._open.wait()
         return Outcome("error", error=ErrorInfo("exception", f"{config} fails")) if config in self.failing else config
 
@@ -79,7 +79,7 @@ class Slow(Gate):
     """A tool whose calls take a moment."""
 
     async def answer(self, request: Request, _context: ToolContext) -> Any:
-        self.called.append(request.config.get("message"))
+        self.messages.append(request.config.get("message"))
         await asyncio.sleep(0.05)
         return None
 
@@ -97,7 +97,7 @@ async def wait_for_suspensions(handle: RunHandle, holds: Callable[[OpenWaits], b
     return suspensions
 
 
-async def paused(handle: RunHandle) -> None:
+async def until_paused(handle: RunHandle) -> None:
     await wait_for_suspensions(handle, lambda status: status.pause is not None)
 
 
@@ -105,48 +105,48 @@ async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause(by="ann", reason="why")
-        await paused(handle)
+        await until_paused(handle)
         gate.open()
         with pytest.raises(RequestRefusedError, match="the run is paused already"):
             await handle.pause(by="bob")
         await asyncio.sleep(1)
-        assert gate.called == ["start"]
+        assert gate.messages == ["start"]
         await handle.resume(by="bob")
         report = await asyncio.wait_for(handle.result(), 30)
         with pytest.raises(RequestRefusedError, match="the run has ended"):
             await handle.resume()
-    assert (report.status, gate.called) == ("completed", ["start", "after"])
+    assert (report.status, gate.messages) == ("completed", ["start", "after"])
 
 
 async def test_a_cancel_of_a_paused_run_is_accepted(shell: Shell) -> None:
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause()
         gate.open()
-        await paused(handle)
+        await until_paused(handle)
         await handle.cancel("enough")
         report = await asyncio.wait_for(handle.result(), 30)
-    assert (report.status, gate.called) == ("cancelled", ["start"])
+    assert (report.status, gate.messages) == ("cancelled", ["start"])
 
 
 async def test_a_loop_pauses_with_its_playbook(shell: Shell) -> None:
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, LOOP)
-        await until(lambda: gate.called == [0])
+        await until(lambda: gate.messages == [0])
         await handle.pause()
         await asyncio.sleep(1)  # until the loop has heard of it
         gate.open()
         await asyncio.sleep(1)
-        assert gate.called == [0]
+        assert gate.messages == [0]
         await handle.resume()
         report = await asyncio.wait_for(handle.result(), 30)
     assert report.status == "completed"
-    assert gate.called == list(range(6))
+    assert gate.messages == list(range(6))
 
 
 async def test_a_pause_and_a_resume_at_the_same_moment_leave_no_call_paused(shell: Shell) -> None:
@@ -154,7 +154,7 @@ async def test_a_pause_and_a_resume_at_the_same_moment_leave_no_call_paused(shel
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         for _ in range(5):
             await asyncio.gather(handle.pause(now=True), handle.resume(), return_exceptions=True)
             if (await handle.suspensions()).pause is not None:
@@ -162,7 +162,7 @@ async def test_a_pause_and_a_resume_at_the_same_moment_leave_no_call_paused(shel
             assert [call for call in await pending_calls(handle) if call.paused] == []
         gate.open()
         report = await asyncio.wait_for(handle.result(), 60)
-    assert (report.status, set(gate.called)) == ("completed", {"start", "after"})
+    assert (report.status, set(gate.messages)) == ("completed", {"start", "after"})
 
 
 async def pending_calls(handle: RunHandle) -> list[PendingActivityInfo]:
@@ -173,16 +173,16 @@ async def test_calls_that_are_paused_at_once_are_made_again(shell: Shell) -> Non
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause(now=True)
         await asyncio.sleep(4)  # the call hears of it with a heartbeat
         await handle.pause(now=True)  # as somebody repeats it whose first command was killed half way
         gate.open()
         await asyncio.sleep(1)
-        assert gate.called == ["start"]
+        assert gate.messages == ["start"]
         await handle.resume()
         report = await asyncio.wait_for(handle.result(), 60)
-    assert (report.status, gate.called) == ("completed", ["start", "start", "after"])
+    assert (report.status, gate.messages) == ("completed", ["start", "start", "after"])
 
 
 async def test_a_call_that_must_not_be_repeated_is_not_interrupted(shell: Shell) -> None:
@@ -191,15 +191,15 @@ async def test_a_call_that_must_not_be_repeated_is_not_interrupted(shell: Shell)
     assert once != STEPS
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, once)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause(now=True)
         await asyncio.sleep(4)  # the call hears of it with a heartbeat
         gate.open()
         await asyncio.sleep(1)
-        assert gate.called == ["start"]
+        assert gate.messages == ["start"]
         await handle.resume()
         report = await asyncio.wait_for(handle.result(), 60)
-    assert (report.status, gate.called) == ("completed", ["start", "after"])
+    assert (report.status, gate.messages) == ("completed", ["start", "after"])
 
 
 async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> None:
@@ -215,12 +215,12 @@ async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> N
         with pytest.raises(RequestRefusedError, match="the playbook has no step 'strat'"):
             await handle.retry("strat")
         gate.failing = {"after"}
-        gate.called.clear()
+        gate.messages.clear()
         assert await handle.retry(by="ann") == "start"
         [held] = (
             await wait_for_suspensions(handle, lambda status: bool(status.held) and status.held[0].step == "after")
         ).held
-        assert gate.called == ["b", "after"]
+        assert gate.messages == ["b", "after"]
         assert "after fails" in held.message
         assert await handle.skip("after", {"n": 1}, by="ann") == "after"
         report = await asyncio.wait_for(handle.result(), 30)
@@ -231,14 +231,14 @@ async def test_a_pause_outlives_its_worker(shell: Shell) -> None:
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause()
         gate.open()
         await asyncio.sleep(0.5)
     async with shell.client(gate.answer) as client:
         handle = await client.find(handle.execution_id)
-        await paused(handle)
-        assert gate.called == ["start"]
+        await until_paused(handle)
+        assert gate.messages == ["start"]
         await handle.resume()
         report = await asyncio.wait_for(handle.result(), 60)
     assert report.status == "completed"
@@ -248,14 +248,14 @@ async def test_a_loop_continues_where_a_reset_has_dropped_its_pause(shell: Shell
     gate = Gate()
     async with shell.client(gate.answer) as client:
         handle = await shell.submit(client, LOOP)
-        await until(lambda: len(gate.called) == 1)
+        await until(lambda: len(gate.messages) == 1)
         await handle.pause()
         await asyncio.sleep(1)  # until the loop has heard of it
         assert handle.run_id is not None
         await reset(client.temporal, handle.workflow, handle.run_id, with_updates=False)
         gate.open()
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert (found.status, gate.called) == ("completed", [0, 1, 2, 3, 4, 5])
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert (report.status, gate.messages) == ("completed", [0, 1, 2, 3, 4, 5])
 
 
 async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
@@ -263,15 +263,15 @@ async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
     child = book("tests/child", "workflow:\n" + STEPS)
     async with shell.client(gate.answer) as client:
         handle = await client.submit(caller(CALL % ""), {}, playbooks={"tests/child": child})
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause()
         await asyncio.sleep(1)  # until the child has heard of it
         gate.open()
         await asyncio.sleep(1)
-        assert gate.called == ["start"]
+        assert gate.messages == ["start"]
         await handle.resume()
         report = await asyncio.wait_for(handle.result(), 30)
-    assert (report.status, gate.called) == ("completed", ["start", "after"])
+    assert (report.status, gate.messages) == ("completed", ["start", "after"])
 
 
 async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell: Shell) -> None:
@@ -279,33 +279,33 @@ async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell
     child = book("tests/child", "workflow:\n" + STEPS)
     async with shell.client(gate.answer) as client:
         handle = await client.submit(caller(CALL % ", timeout: 6s"), {}, playbooks={"tests/child": child})
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause()
         await asyncio.sleep(7)
         await handle.resume()
         gate.open()
-        found = await asyncio.wait_for(handle.result(), 30)
-    assert (found.status, gate.called) == ("completed", ["start", "after"])
+        report = await asyncio.wait_for(handle.result(), 30)
+    assert (report.status, gate.messages) == ("completed", ["start", "after"])
 
 
 async def test_called_playbooks_and_loops_receive_pauses_in_order(shell: Shell) -> None:
     gate = Gate()
     child = book("tests/child", "workflow:\n" + STEPS)
-    called = CALL % "" + "    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}\n"
+    loop_step = CALL % "" + "    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}\n"
     async with shell.client(gate.answer) as client:
-        handle = await client.submit(caller(called), {}, playbooks={"tests/child": child})
-        await until(lambda: gate.called == ["start"] * 4)
+        handle = await client.submit(caller(loop_step), {}, playbooks={"tests/child": child})
+        await until(lambda: gate.messages == ["start"] * 4)
         for _ in range(20):
             await asyncio.gather(handle.pause(), handle.resume(), return_exceptions=True)
         if (await handle.suspensions()).pause is not None:
             await handle.resume()
         gate.open()
         report = await asyncio.wait_for(handle.result(), 30)
-    assert (report.status, gate.called.count("after")) == ("completed", 4)
+    assert (report.status, gate.messages.count("after")) == ("completed", 4)
 
 
 @asynccontextmanager
-async def logged(servers: Addresses, gate: Gate) -> AsyncGenerator[NoetlClient]:
+async def logging_client(servers: Addresses, gate: Gate) -> AsyncGenerator[NoetlClient]:
     """A client with an event log, beside a worker."""
     await migrate(servers.postgres)
     tools = {"noop": FakeTool("noop", gate.answer)}
@@ -327,19 +327,19 @@ async def status_in_log(servers: Addresses, handle: RunHandle) -> str:
 
 async def test_lists_show_what_is_paused(servers: Addresses, shell: Shell) -> None:
     gate = Gate()
-    async with logged(servers, gate) as client:
+    async with logging_client(servers, gate) as client:
         handle = await shell.submit(client, STEPS)
-        await until(lambda: gate.called == ["start"])
+        await until(lambda: gate.messages == ["start"])
         await handle.pause()
-        await paused(handle)
+        await until_paused(handle)
         following = asyncio.create_task(follow_execution(client.temporal, servers.postgres, handle.workflow_id))
         async with asyncio.timeout(20):
             while await status_in_log(servers, handle) != "PAUSED":
                 await asyncio.sleep(0.1)
-        listed = [run.execution_id for run in await client.list(status="paused")]
-        there = [run.execution_id for run in await Runs(client.temporal, None).list(status="paused")]
-        assert handle.execution_id in listed
-        assert handle.execution_id in there
+        paused_ids = [run.execution_id for run in await client.list(status="paused")]
+        paused_ids_in_temporal = [run.execution_id for run in await Runs(client.temporal, None).list(status="paused")]
+        assert handle.execution_id in paused_ids
+        assert handle.execution_id in paused_ids_in_temporal
         gate.open()
         await handle.resume()
         await asyncio.wait_for(handle.result(), 30)
@@ -349,14 +349,14 @@ async def test_lists_show_what_is_paused(servers: Addresses, shell: Shell) -> No
 
 async def test_a_frame_pauses_with_its_playbook(servers: Addresses, shell: Shell) -> None:
     gate = Slow()
-    async with logged(servers, gate) as client:
-        handle = await shell.submit(client, FRAMED)
-        await until(lambda: len(gate.called) > 5)
+    async with logging_client(servers, gate) as client:
+        handle = await shell.submit(client, FRAMED_LOOP)
+        await until(lambda: len(gate.messages) > 5)
         await handle.pause()
         await asyncio.sleep(4)  # the frame hears of it with a heartbeat
-        so_far = len(gate.called)
+        so_far = len(gate.messages)
         await asyncio.sleep(1)
-        assert len(gate.called) == so_far < 200
+        assert len(gate.messages) == so_far < 200
         await handle.resume()
         report = await asyncio.wait_for(handle.result(), 60)
     assert report.status == "completed"

@@ -25,7 +25,7 @@ workflow:
   - step: own
     tool: {kind: playbook, path: tests/own}
 """
-ONE = "workflow:\n  - step: start\n    tool: {kind: noop}\n"
+ONE_STEP = "workflow:\n  - step: start\n    tool: {kind: noop}\n"
 
 
 def answer(request: Request, _context: ToolContext) -> Any:
@@ -43,21 +43,21 @@ def started(event: HistoryEvent) -> Priority:
 
 async def test_all_that_a_run_starts_has_its_priority(shell: Shell) -> None:
     playbooks = {
-        "tests/same": book("tests/same", ONE),
-        "tests/own": book("tests/own", ONE, ", priority: 5"),
+        "tests/same": book("tests/same", ONE_STEP),
+        "tests/own": book("tests/own", ONE_STEP, ", priority: 5"),
     }
     parent = book("tests/priorities", STEPS, ", priority: 2, fairness_key: acme, fairness_weight: 2.5")
     async with shell.client(answer) as client:
         handle = await client.submit(parent, playbooks=playbooks)
         assert (await handle.result()).status == "completed"
-    given = Priority(priority_key=2, fairness_key="acme", fairness_weight=2.5)
+    priority = Priority(priority_key=2, fairness_key="acme", fairness_weight=2.5)
     priorities: dict[str, Priority] = {}
     async for history in histories_of(client.temporal, handle.workflow_id):
         priorities[history.workflow_id.rpartition("/")[2]] = started(history.events[0])
     assert len(priorities) == 4
-    own = [options for options in priorities.values() if options.priority_key == 5]
-    assert own == [Priority(priority_key=5, fairness_key="acme", fairness_weight=2.5)]
-    assert sum(options == given for options in priorities.values()) == 3
+    own_options = [options for options in priorities.values() if options.priority_key == 5]
+    assert own_options == [Priority(priority_key=5, fairness_key="acme", fairness_weight=2.5)]
+    assert sum(options == priority for options in priorities.values()) == 3
 
 
 async def test_a_run_without_a_priority_has_the_default(shell: Shell) -> None:

@@ -37,7 +37,7 @@ def tools() -> dict[str, Tool]:
     return {kind: FakeTool(kind, lambda _request, _context: 1) for kind in ("noop", "python")}
 
 
-async def finished(servers: Addresses, tools: dict[str, Tool], text: str, **more: Any) -> RunHandle:
+async def finish_run(servers: Addresses, tools: dict[str, Tool], text: str, **more: Any) -> RunHandle:
     client = await NoetlClient.connect(servers.temporal, tools=tools)
     async with serving(client.temporal, tools, CredentialSource(environment={})):
         handle = await client.submit(compile_or_raise(f"{HEAD}{text}"), **more)
@@ -47,23 +47,23 @@ async def finished(servers: Addresses, tools: dict[str, Tool], text: str, **more
 
 async def queues_of(handle: RunHandle) -> dict[str, str]:
     events = (await history_of(handle)).events
-    scheduled = [event for event in events if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED]
-    calls = [event.activity_task_scheduled_event_attributes for event in scheduled]
+    scheduled_events = [event for event in events if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED]
+    calls = [event.activity_task_scheduled_event_attributes for event in scheduled_events]
     return {call.activity_type.name: call.task_queue.name for call in calls}
 
 
-OWN = {"noetl.noop": "noetl-noop", "noetl.python": "noetl-python"}
-SHARED = dict.fromkeys(OWN, WORKFLOW_QUEUE)
+OWN_QUEUES = {"noetl.noop": "noetl-noop", "noetl.python": "noetl-python"}
+SHARED_QUEUES = dict.fromkeys(OWN_QUEUES, WORKFLOW_QUEUE)
 
 
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        (None, OWN),
-        ("all", OWN),
-        ("none", SHARED),
-        ("python", {**SHARED, "noetl.python": "noetl-python"}),
-        (" http , noop", {**SHARED, "noetl.noop": "noetl-noop"}),
+        (None, OWN_QUEUES),
+        ("all", OWN_QUEUES),
+        ("none", SHARED_QUEUES),
+        ("python", {**SHARED_QUEUES, "noetl.python": "noetl-python"}),
+        (" http , noop", {**SHARED_QUEUES, "noetl.noop": "noetl-noop"}),
     ],
 )
 async def test_the_configuration_lists_the_tools_with_their_own_queue(
@@ -75,14 +75,14 @@ async def test_the_configuration_lists_the_tools_with_their_own_queue(
 ) -> None:
     if setting is not None:
         monkeypatch.setenv(TOOL_QUEUES_VARIABLE, setting)
-    assert await queues_of(await finished(servers, tools, BOTH)) == expected
+    assert await queues_of(await finish_run(servers, tools, BOTH)) == expected
 
 
 async def test_the_embedded_stack_shares_a_queue(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOOL_QUEUES_VARIABLE, servers.environment()[TOOL_QUEUES_VARIABLE])
-    queues = await queues_of(await finished(servers, tools, BOTH))
+    queues = await queues_of(await finish_run(servers, tools, BOTH))
     assert queues == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
 
 
@@ -90,7 +90,7 @@ async def test_a_submission_that_names_a_queue_has_it(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")
-    queues = await queues_of(await finished(servers, tools, BOTH, queues={"python": "noetl-python"}))
+    queues = await queues_of(await finish_run(servers, tools, BOTH, queues={"python": "noetl-python"}))
     assert queues == {"noetl.noop": WORKFLOW_QUEUE, "noetl.python": "noetl-python"}
 
 
@@ -98,7 +98,7 @@ async def test_a_loop_has_the_queues_of_its_run(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")
-    handle = await finished(servers, tools, LOOP)
+    handle = await finish_run(servers, tools, LOOP)
     events = (await history_of(handle)).events
     started = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
     [child] = [
@@ -106,12 +106,12 @@ async def test_a_loop_has_the_queues_of_its_run(
     ]
     client = await NoetlClient.connect(servers.temporal)
     workflow_handle = client.temporal.get_workflow_handle(child.workflow_execution.workflow_id)
-    scheduled = [
+    queues = [
         event.activity_task_scheduled_event_attributes.task_queue.name
         for event in (await workflow_handle.fetch_history()).events
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
     ]
-    assert scheduled == [WORKFLOW_QUEUE] * 2
+    assert queues == [WORKFLOW_QUEUE] * 2
 
 
 async def test_a_shared_queue_without_workers_is_reported(
@@ -138,10 +138,10 @@ async def test_a_run_whose_input_cannot_be_read_yet_continues_when_it_can(
     async with proxy_to(servers.postgres) as proxy:
         client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
         distant = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=tools)
-        await proxy.cut()
+        await proxy.disconnect()
         async with serving(distant.temporal, tools, CredentialSource(environment={})):
             handle = await client.submit(compile_or_raise(f"{HEAD}{BOTH}"), {"text": "x" * 100_000})
             [problem] = await wait_for_problems(client, handle)
-            await proxy.open()
+            await proxy.restore()
             assert (await handle.result()).status == "completed"
     assert "the payload store is unavailable" in problem.message

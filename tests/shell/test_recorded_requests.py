@@ -21,7 +21,7 @@ from noetl_temporal.playbook_tests.recording import recorded_test
 from noetl_temporal.worker import serving
 from tests.shell.conftest import HEAD, Shell
 
-ANSWERED = """\
+ANSWERED_STEPS = """\
   - step: paid
     tool: {kind: wait, signal: paid, key: "7"}
     next: {arcs: [{step: load}]}
@@ -52,7 +52,7 @@ TWO = """\
 """
 
 
-async def broken(_request: Request, _context: ToolContext) -> Outcome:
+async def fail_load(_request: Request, _context: ToolContext) -> Outcome:
     return Outcome("error", error=ErrorInfo("exception", "no ledger"))
 
 
@@ -66,7 +66,7 @@ async def waits_for(handle: RunHandle, name: str) -> None:
     await until(handle, lambda waits: [wait.name for wait in waits.waits] == [name])
 
 
-async def recorded(client: NoetlClient, handle: RunHandle) -> dict[str, Any]:
+async def record_test(client: NoetlClient, handle: RunHandle) -> dict[str, Any]:
     """The test of the run, which passes."""
     report = await asyncio.wait_for(handle.result(), 60)
     run = await recorded_run(client.temporal, await reading_converter(), handle.workflow_id)
@@ -77,9 +77,9 @@ async def recorded(client: NoetlClient, handle: RunHandle) -> dict[str, Any]:
 
 
 async def test_signals_decisions_retries_and_skips(shell: Shell) -> None:
-    tools = {"python": FakeTool("python", broken)}
+    tools = {"python": FakeTool("python", fail_load)}
     client = await NoetlClient.connect(shell.address, tools=tools)
-    text = f"{HEAD}workflow:\n{ANSWERED}"
+    text = f"{HEAD}workflow:\n{ANSWERED_STEPS}"
     async with serving(client.temporal, tools, shell.credentials):
         handle = await client.submit(compile_or_raise(text, "answered.yaml"), {}, content=text)
         await waits_for(handle, "paid")
@@ -92,7 +92,7 @@ async def test_signals_decisions_retries_and_skips(shell: Shell) -> None:
         await handle.approve(by="ann", form={"amount": 3})
         await waits_for(handle, "review[1]")
         await handle.reject(by="bob", reason="no")
-        test = await recorded(client, handle)
+        test = await record_test(client, handle)
     assert test["requests"] == [
         {"do": "signal", "name": "paid", "key": "7", "data": {}},
         {"do": "retry", "by": "ann"},
@@ -104,26 +104,26 @@ async def test_signals_decisions_retries_and_skips(shell: Shell) -> None:
 
 
 async def test_a_decision_about_all_held_items_is_one_about_each(shell: Shell) -> None:
-    tools = {"python": FakeTool("python", broken)}
+    tools = {"python": FakeTool("python", fail_load)}
     client = await NoetlClient.connect(shell.address, tools=tools)
     text = f"{HEAD}workflow:\n{HELD_ITEMS}"
     async with serving(client.temporal, tools, shell.credentials):
         handle = await client.submit(compile_or_raise(text, "held.yaml"), {}, content=text)
-        await until(handle, lambda found: len(found.held) == 2)
+        await until(handle, lambda status: len(status.held) == 2)
         assert await handle.retry_all(by="ann") == 2
-        await until(handle, lambda found: [one.run[-1] for one in found.held] == ["2", "2"])
+        await until(handle, lambda status: [held.run[-1] for held in status.held] == ["2", "2"])
         assert await handle.skip_all("load", [1], by="bob") == 2
-        test = await recorded(client, handle)
-    retried = {"do": "retry", "by": "ann"}
-    skipped = {"do": "skip", "step": "load", "data": [1], "by": "bob"}
-    assert test["requests"] == [retried, retried, skipped, skipped]
+        test = await record_test(client, handle)
+    retry = {"do": "retry", "by": "ann"}
+    skip = {"do": "skip", "step": "load", "data": [1], "by": "bob"}
+    assert test["requests"] == [retry, retry, skip, skip]
 
 
 async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) -> None:
-    called, end = asyncio.Event(), asyncio.Event()
+    is_called, end = asyncio.Event(), asyncio.Event()
 
     async def slow(_request: Request, _context: ToolContext) -> int:
-        called.set()
+        is_called.set()
         await end.wait()
         return 1
 
@@ -132,13 +132,13 @@ async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) ->
     text = f"{HEAD}workflow:\n{TWO}"
     async with serving(client.temporal, tools, shell.credentials):
         handle = await client.submit(compile_or_raise(text, "two.yaml"), {}, content=text)
-        await asyncio.wait_for(called.wait(), 60)
+        await asyncio.wait_for(is_called.wait(), 60)
         await handle.pause(by="ann")
         await until(handle, lambda status: status.pause is not None)
         end.set()
         await asyncio.sleep(0.5)  # the pause lasts for a while after the call
         await handle.resume(by="bob")
-        test = await recorded(client, handle)
+        test = await record_test(client, handle)
     assert test["requests"] == [
         {"do": "pause", "by": "ann", "step": "slow"},
         {"do": "resume", "by": "bob"},
@@ -146,10 +146,10 @@ async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) ->
 
 
 async def test_a_cancel_is_that_of_the_call_during_which_it_came(shell: Shell) -> None:
-    called = asyncio.Event()
+    is_called = asyncio.Event()
 
     async def endless(_request: Request, context: ToolContext) -> int:
-        called.set()
+        is_called.set()
         while True:
             context.heartbeat()
             await asyncio.sleep(0.05)
@@ -159,8 +159,8 @@ async def test_a_cancel_is_that_of_the_call_during_which_it_came(shell: Shell) -
     text = f"{HEAD}workflow:\n{TWO}"
     async with serving(client.temporal, tools, shell.credentials):
         handle = await client.submit(compile_or_raise(text, "two.yaml"), {}, content=text)
-        await asyncio.wait_for(called.wait(), 60)
+        await asyncio.wait_for(is_called.wait(), 60)
         await handle.cancel("wrong table")
-        test = await recorded(client, handle)
+        test = await record_test(client, handle)
     assert test["requests"] == [{"do": "cancel", "reason": "wrong table", "step": "slow"}]
     assert test["expect"]["status"] == "cancelled"

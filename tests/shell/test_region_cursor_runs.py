@@ -23,7 +23,7 @@ from tests.shell.test_cursor_runs import (
     CALL,
     LEASE,
     Jobs,
-    expired,
+    has_expired_lease,
     jobs,
     rows_are_given_back_after_a_cancel,
     worker_of,
@@ -73,12 +73,12 @@ async def lines(servers: Addresses, base: Base) -> AsyncGenerator[Jobs]:
 async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
     """One fails always, one on its first two claims, each in its second step."""
     await jobs.make(6)
-    called = Counter[int]()
+    call_counts = Counter[int]()
 
     async def answer(request: Request, _context: ToolContext) -> Any:
         row = int(request.input["n"])
-        called[row] += 1
-        if called[row] % 2 == 0 and (row == 2 or (row == 4 and called[row] < 6)):
+        call_counts[row] += 1
+        if call_counts[row] % 2 == 0 and (row == 2 or (row == 4 and call_counts[row] < 6)):
             return Outcome("error", error=ErrorInfo("exception", f"row {row} is broken"))
         return row
 
@@ -89,7 +89,7 @@ async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
     assert report.steps["drain"]["iterations"] == {"total": 10, "success": 5, "failed": 1, "skipped": 4}
     assert await jobs.acks() == list(range(1, 7))
     assert {row: status for row, (status, _) in (await jobs.states()).items() if status == "error"} == {2: "error"}
-    assert called[4] == 6
+    assert call_counts[4] == 6
 
 
 @pytest.mark.parametrize("form", [over_steps, inside], ids=["over steps", "inside"])
@@ -102,10 +102,10 @@ async def test_calls_of_rows_inside_rows_renew_both_leases(servers: Addresses, j
     """The call lasts for three leases, and nobody gets either row meanwhile."""
     await jobs.make(1)
     await lines.make(1)
-    begun, taken = asyncio.Event(), list[int]()
+    has_begun, taken_jobs = asyncio.Event(), list[int]()
 
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        begun.set()
+        has_begun.set()
         await asyncio.sleep(3 * LEASE)
         return "done"
 
@@ -116,13 +116,13 @@ async def test_calls_of_rows_inside_rows_renew_both_leases(servers: Addresses, j
     text = f"{outer.rstrip()}{inner}  - {{step: done, spec: {{end_loop: drain}}}}\n"
     async with working(servers, answer) as client:
         handle = await Shell.submit(client, text)
-        await begun.wait()
+        await has_begun.wait()
         result = asyncio.create_task(handle.result())
         while not result.done():
-            taken += [*await jobs.change_owner(), *await lines.change_owner()]
+            taken_jobs += [*await jobs.change_owner(), *await lines.change_owner()]
             await asyncio.sleep(0.2)
         assert (await result).status == "completed"
-    assert taken == []
+    assert taken_jobs == []
     assert (await jobs.acks(), await lines.acks()) == ([1], [1])
 
 
@@ -142,7 +142,7 @@ async def test_a_worker_that_is_killed_in_the_middle(form: str, servers: Address
             handles = [await submit(servers, workflow) for _ in range(2)]
             await until(lambda: web.calls.total() > 15)
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         await web.answer_only(None)
         async with worker_of(servers):
             reports = [await handle.result() for handle in handles]
@@ -160,13 +160,13 @@ async def test_a_worker_that_is_frozen_past_its_lease_in_a_step(servers: Address
         handle: RunHandle = await submit(servers, over_steps(jobs, spec, 'noop, input: {n: "{{ 1 }}"}', fetching(web)))
         await until(lambda: web.calls.total() >= 1)
         os.kill(worker.pid, signal.SIGSTOP)
-        await until(lambda: expired(jobs))
-        taken = await jobs.change_owner()
-        assert taken
+        await until(lambda: has_expired_lease(jobs))
+        taken_jobs = await jobs.change_owner()
+        assert taken_jobs
         await web.answer_only(None)
         os.kill(worker.pid, signal.SIGCONT)
         report = await handle.result()
     counts = report.steps["drain"]["iterations"]
-    assert (counts["failed"], counts["success"]) == (len(taken), 4 - len(taken))
+    assert (counts["failed"], counts["success"]) == (len(taken_jobs), 4 - len(taken_jobs))
     assert await jobs.acks() == [1, 2, 3, 4]
-    assert {row for row, (status, _) in (await jobs.states()).items() if status == "other"} == set(taken)
+    assert {row for row, (status, _) in (await jobs.states()).items() if status == "other"} == set(taken_jobs)

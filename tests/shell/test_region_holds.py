@@ -42,11 +42,11 @@ class Failing:
 
     def __init__(self, *names: str) -> None:
         self.names = set(names)
-        self.called = Counter[str]()
+        self.call_counts = Counter[str]()
 
     def answer(self, request: Request, _context: ToolContext) -> Any:
         message = str(request.config.get("message"))
-        self.called[message] += 1
+        self.call_counts[message] += 1
         return Outcome("error", error=ErrorInfo("exception", f"{message} fails")) if message in self.names else message
 
 
@@ -54,10 +54,10 @@ async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shel
     tool = Failing("a", "c")
     async with shell.client(tool.answer) as client:
         handle = await shell.submit(client, STEPS)
-        found = await wait_for_suspensions(handle, lambda status: len(status.held) == 2)
-        assert sorted(held.run for held in found.held) == ["start/1/0/load#1", "start/1/2/load#1"]
-        assert {problem.message for problem in found.held} == {"a fails", "c fails"}
-        assert found.waits == []
+        held_status = await wait_for_suspensions(handle, lambda status: len(status.held) == 2)
+        assert sorted(held.run for held in held_status.held) == ["start/1/0/load#1", "start/1/2/load#1"]
+        assert {problem.message for problem in held_status.held} == {"a fails", "c fails"}
+        assert held_status.waits == []
         with pytest.raises(RequestRefusedError, match="2 steps and items are held: name one of"):
             await handle.retry("load")
         tool.names.clear()
@@ -68,7 +68,7 @@ async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shel
         report = await asyncio.wait_for(handle.result(), 30)
     assert status == "paused"
     assert report.status == "completed"
-    assert tool.called == {"a": 2, "b": 1, "c": 1, "['a', 'b', 'by hand']": 1}
+    assert tool.call_counts == {"a": 2, "b": 1, "c": 1, "['a', 'b', 'by hand']": 1}
     async with asyncio.timeout(30):
         await migrate(servers.postgres)
         await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
@@ -107,10 +107,10 @@ async def test_a_reset_before_a_loop_with_a_held_item(shell: Shell) -> None:
         handle = await shell.submit(client, STEPS)
         await wait_for_suspensions(handle, lambda status: bool(status.held))
         tool.names.clear()
-        again = await reset(client, handle, 0)
-        report = await asyncio.wait_for(again.result(), 30)
+        reset_run = await reset(client, handle, 0)
+        report = await asyncio.wait_for(reset_run.result(), 30)
     assert report["status"] == "completed"
-    assert tool.called["a"] == 2
+    assert tool.call_counts["a"] == 2
 
 
 async def test_a_held_item_outlives_its_worker(servers: Addresses) -> None:
@@ -123,7 +123,7 @@ async def test_a_held_item_outlives_its_worker(servers: Addresses) -> None:
             handle = await submit(servers, text)
             await wait_for_suspensions(handle, lambda status: len(status.held) == 3)
             worker.kill()
-            await worker.ended()
+            await worker.wait_for_exit()
         await web.answer_only(None)
         async with worker_of(servers):
             for item in range(3):

@@ -15,7 +15,7 @@ from noetl_temporal.replay import histories_of, replay
 from .conftest import Shell
 from .test_waits import waits_for
 
-NESTED = """
+NESTED_LOOPS = """
   - step: each
     loop: {in: "{{ workload.items }}", iterator: item, spec: {mode: parallel, max_in_flight: 3}}
     next: {arcs: [{step: parts}]}
@@ -59,13 +59,13 @@ HANGING = """
 """
 
 
-def answered(request: Request, _context: ToolContext) -> Any:
+def answer(request: Request, _context: ToolContext) -> Any:
     return request.config.get("message")
 
 
 async def test_nested_loops_over_steps_run(shell: Shell) -> None:
-    async with shell.client(answered) as client:
-        handle = await shell.submit(client, NESTED, "workload: {items: []}\n", items=["a", "b", "c"])
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, NESTED_LOOPS, "workload: {items: []}\n", items=["a", "b", "c"])
         report = await handle.result()
         histories = [history async for history in histories_of(client.temporal, handle.workflow_id)]
     assert len(histories) == 2
@@ -78,14 +78,14 @@ async def test_nested_loops_over_steps_run(shell: Shell) -> None:
 async def test_a_chunk_with_a_long_history_returns_iterations(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workflow_host, "SOFT_EVENTS", 40)
     items = list(range(12))
-    async with shell.client(answered) as client:
-        handle = await shell.submit(client, NESTED, "workload: {items: []}\n", items=items)
+    async with shell.client(answer) as client:
+        handle = await shell.submit(client, NESTED_LOOPS, "workload: {items: []}\n", items=items)
         report = await handle.result()
     assert report.result == "extra 0 ['0/1', '0/2'], 12 items"
 
 
 async def test_steps_of_a_region_wait_for_signals(shell: Shell) -> None:
-    async with shell.client(answered) as client:
+    async with shell.client(answer) as client:
         handle = await shell.submit(client, WAITING)
         await waits_for(handle, "paid[0]", "paid[1]")
         await handle.signal("paid", 2, key="b")
@@ -95,15 +95,15 @@ async def test_steps_of_a_region_wait_for_signals(shell: Shell) -> None:
 
 
 async def test_a_cancel_reaches_the_calls_of_a_region(shell: Shell) -> None:
-    begun = asyncio.Event()
+    has_begun = asyncio.Event()
 
     async def hang(_request: Request, _context: ToolContext) -> Any:
-        begun.set()
+        has_begun.set()
         await asyncio.sleep(60)
 
     async with shell.client(hang) as client:
         handle = await shell.submit(client, HANGING)
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(has_begun.wait(), 20)
         await handle.cancel("enough")
         report = await asyncio.wait_for(handle.result(), 30)
     assert report.status == "cancelled"

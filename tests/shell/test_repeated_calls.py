@@ -87,7 +87,7 @@ def book(path: str, body: str) -> Graph:
 
 
 @asynccontextmanager
-async def repeated(
+async def reset_and_repeat(
     servers: Addresses, base: Base, call: str
 ) -> AsyncGenerator[tuple[NoetlClient, RunHandle, RunReport]]:
     """A run that was reset to its first step after its call had ended; with its report."""
@@ -112,7 +112,7 @@ async def repeated(
     assert await audit_execution(servers.postgres, run.execution_id) == []
 
 
-async def called(servers: Addresses, run: RunHandle) -> dict[int, tuple[str, int]]:
+async def child_calls(servers: Addresses, run: RunHandle) -> dict[int, tuple[str, int]]:
     """Of the runs that it called: execution id -> (status, how often it began)."""
     connection = await asyncpg.connect(servers.postgres)
     try:
@@ -130,20 +130,22 @@ async def called(servers: Addresses, run: RunHandle) -> dict[int, tuple[str, int
 async def test_a_call_that_a_reset_repeats_is_the_same_execution_and_stores_its_rows_once(
     servers: Addresses, base: Base
 ) -> None:
-    began = datetime.now(UTC)
-    async with repeated(servers, base, CALL.replace("MORE", "")) as (client, run, report):
+    started_at = datetime.now(UTC)
+    async with reset_and_repeat(servers, base, CALL.replace("MORE", "")) as (client, run, report):
         assert report.status == "completed"
-        [listed] = await Runs(client.temporal, None).list("tests/child", since=began)
-        assert listed.started >= began
+        [child] = await Runs(client.temporal, None).list("tests/child", since=started_at)
+        assert child.started >= started_at
     assert await base.rows() == [7] * 4
-    [(execution_id, rows_called)] = (await called(servers, run)).items()
+    [(execution_id, rows_called)] = (await child_calls(servers, run)).items()
     assert rows_called == ("COMPLETED", 2)
     assert execution_id < run.execution_id
     assert await audit_execution(servers.postgres, execution_id) == []
     connection = await asyncpg.connect(servers.postgres)
-    superseded = await superseded_events(connection, execution_id)
-    begun = "SELECT event_id FROM noetl.event WHERE execution_id = $1 AND event_type = 'playbook.started' ORDER BY 1"
-    assert [row[0] in superseded for row in await connection.fetch(begun, execution_id)] == [True, False]
+    superseded_ids = await superseded_events(connection, execution_id)
+    start_query = (
+        "SELECT event_id FROM noetl.event WHERE execution_id = $1 AND event_type = 'playbook.started' ORDER BY 1"
+    )
+    assert [row[0] in superseded_ids for row in await connection.fetch(start_query, execution_id)] == [True, False]
     await connection.close()
 
 
@@ -152,23 +154,23 @@ async def test_calls_of_a_loop_that_a_reset_repeats_store_their_rows_once(
 ) -> None:
     """Those of every chunk."""
     monkeypatch.setattr(chunks, "CHUNK_ITEMS", 4)
-    async with repeated(servers, base, LOOP) as (_, run, report):
+    async with reset_and_repeat(servers, base, LOOP) as (_, run, report):
         assert report.status == "completed"
     assert await base.rows() == sorted(list(range(9)) * 4)
-    assert list((await called(servers, run)).values()) == [("COMPLETED", 2)] * 9
+    assert list((await child_calls(servers, run)).values()) == [("COMPLETED", 2)] * 9
 
 
 async def test_a_call_that_is_not_waited_for_is_made_once_whatever_is_reset(servers: Addresses, base: Base) -> None:
-    async with repeated(servers, base, CALL.replace("MORE", ", wait: false")) as (client, run, report):
+    async with reset_and_repeat(servers, base, CALL.replace("MORE", ", wait: false")) as (client, run, report):
         assert report.status == "completed"
         [child] = await called_by(client, run)
         assert (await (await client.handle(child)).result()).status == "completed"
     assert await base.rows() == [7] * 4
-    assert list((await called(servers, run)).values()) == [("COMPLETED", 1)]
+    assert list((await child_calls(servers, run)).values()) == [("COMPLETED", 1)]
 
 
 async def test_a_call_that_must_not_be_repeated_fails_after_a_reset(servers: Addresses, base: Base) -> None:
-    async with repeated(servers, base, CALL.replace("MORE", ", spec: {idempotent: false}")) as (_, run, report):
+    async with reset_and_repeat(servers, base, CALL.replace("MORE", ", spec: {idempotent: false}")) as (_, run, report):
         assert [(failure.kind, failure.message) for failure in report.failures.kept] == [
             (
                 "unknown_outcome",
@@ -176,7 +178,7 @@ async def test_a_call_that_must_not_be_repeated_fails_after_a_reset(servers: Add
             )
         ]
     assert await base.rows() == [7] * 4
-    assert list((await called(servers, run)).values()) == [("COMPLETED", 1)]
+    assert list((await child_calls(servers, run)).values()) == [("COMPLETED", 1)]
 
 
 async def called_by(client: NoetlClient, run: RunHandle) -> set[str]:

@@ -29,9 +29,9 @@ PLAYBOOK = book("tests/payload", "workflow:\n  - {step: start, tool: {kind: noop
 async def test_half_a_character_is_refused_with_its_place(servers: Addresses, payload: Any, place: str) -> None:
     client = await NoetlClient.connect(servers.temporal, tools=["noop"])
     execution_id = new_execution_id()
-    with pytest.raises(PayloadError) as refused:
+    with pytest.raises(PayloadError) as failure:
         await client.submit(PLAYBOOK, payload, execution_id=execution_id)
-    assert str(refused.value).startswith(f"{place} has a lone surrogate")
+    assert str(failure.value).startswith(f"{place} has a lone surrogate")
     with pytest.raises(UnknownRunError):
         await client.find(execution_id)
 

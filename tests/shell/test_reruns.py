@@ -93,19 +93,19 @@ class World:
     """Answers each call with its message, and fails those that it is told to."""
 
     def __init__(self) -> None:
-        self.called: list[Any] = []
+        self.messages: list[Any] = []
         self.failing: set[Any] = set()
 
     def answer(self, request: Request, _context: ToolContext) -> Any:
         config = request.config.get("message")
-        self.called.append(config)
+        self.messages.append(config)
         if config == "big":
             return {"text": "x" * BYTES}
         is_failing = isinstance(config, str) and config in self.failing
         return Outcome("error", error=ErrorInfo("exception", f"{config} fails")) if is_failing else config
 
 
-async def ended(handle: RunHandle) -> Any:
+async def result_of(handle: RunHandle) -> Any:
     return await asyncio.wait_for(handle.result(), 60)
 
 
@@ -116,12 +116,12 @@ async def test_a_failed_run_is_rerun_from_its_failed_step_once_the_cause_is_fixe
     world.failing = {"3 1 Oslo"}
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, CHAIN, city="Oslo")
-        assert (await ended(handle)).status == "failed"
+        assert (await result_of(handle)).status == "failed"
         world.failing.clear()
-        world.called.clear()
-        again = await client.rerun(handle.execution_id, "last")
-        report = await ended(again)
-    assert (report.status, report.result, world.called) == ("completed", "3 1 Oslo", ["3 1 Oslo"])
+        world.messages.clear()
+        rerun = await client.rerun(handle.execution_id, "last")
+        report = await result_of(rerun)
+    assert (report.status, report.result, world.messages) == ("completed", "3 1 Oslo", ["3 1 Oslo"])
     assert (report.rerun_of, report.rerun_from) == (handle.execution_id, "last")
     assert {name: bool(step.get("reused")) for name, step in report.steps.items()} == {
         "start": True,
@@ -129,14 +129,14 @@ async def test_a_failed_run_is_rerun_from_its_failed_step_once_the_cause_is_fixe
         "last": False,
     }
     await migrate(servers.postgres)
-    await follow_execution(client.temporal, servers.postgres, again.workflow_id)
-    assert await audit_execution(servers.postgres, again.execution_id) == []
+    await follow_execution(client.temporal, servers.postgres, rerun.workflow_id)
+    assert await audit_execution(servers.postgres, rerun.execution_id) == []
     log = await asyncpg.connect(servers.postgres)
     try:
         rows = await log.fetch(
             "SELECT event_type, node_name, status FROM noetl.event "
             "WHERE execution_id = $1 AND meta->>'rerun_of' = $2 ORDER BY event_id",
-            again.execution_id,
+            rerun.execution_id,
             str(handle.execution_id),
         )
     finally:
@@ -153,19 +153,19 @@ async def test_the_earlier_run_is_left_as_it_is_and_a_rerun_can_be_rerun(shell: 
     world = World()
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, CHAIN, city="Oslo")
-        await ended(handle)
+        await result_of(handle)
         events = len((await handle.workflow.fetch_history()).events)
-        again = await client.rerun(str(handle.execution_id)[:16], "middle")
-        await ended(again)
-        world.called.clear()
-        third = await client.rerun(again.execution_id, "last")
-        report = await ended(third)
-        with pytest.raises(RequestRefusedError) as refused:
+        rerun = await client.rerun(str(handle.execution_id)[:16], "middle")
+        await result_of(rerun)
+        world.messages.clear()
+        third = await client.rerun(rerun.execution_id, "last")
+        report = await result_of(third)
+        with pytest.raises(RequestRefusedError) as failure:
             await client.rerun(third.execution_id, "middle")
         assert len((await handle.workflow.fetch_history()).events) == events
-    assert (report.result, report.rerun_of, world.called) == ("3 1 Oslo", again.execution_id, ["3 1 Oslo"])
-    assert str(refused.value) == (
-        f"it reused step 'middle' from run {again.execution_id}: noetl rerun {again.execution_id} --from middle"
+    assert (report.result, report.rerun_of, world.messages) == ("3 1 Oslo", rerun.execution_id, ["3 1 Oslo"])
+    assert str(failure.value) == (
+        f"it reused step 'middle' from run {rerun.execution_id}: noetl rerun {rerun.execution_id} --from middle"
     )
 
 
@@ -174,48 +174,48 @@ async def test_branches_that_had_ended_are_reused(shell: Shell) -> None:
     world.failing = {"left right"}
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, FORK)
-        assert (await ended(handle)).status == "failed"
+        assert (await result_of(handle)).status == "failed"
         world.failing.clear()
-        world.called.clear()
-        report = await ended(await client.rerun(handle.execution_id, "join"))
-        assert (report.status, world.called) == ("completed", ["left right"])
-        report = await ended(await client.rerun(handle.execution_id, "right"))
+        world.messages.clear()
+        report = await result_of(await client.rerun(handle.execution_id, "join"))
+        assert (report.status, world.messages) == ("completed", ["left right"])
+        report = await result_of(await client.rerun(handle.execution_id, "right"))
     assert report.status == "completed"
-    assert sorted(world.called[1:]) == ["left", "left right", "right"]
+    assert sorted(world.messages[1:]) == ["left", "left right", "right"]
 
 
 async def test_the_result_of_a_loop_is_reused(shell: Shell) -> None:
     world = World()
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, LOOP)
-        await ended(handle)
-        world.called.clear()
-        again = await client.rerun(handle.execution_id, "after")
-        report = await ended(again)
+        await result_of(handle)
+        world.messages.clear()
+        rerun = await client.rerun(handle.execution_id, "after")
+        report = await result_of(rerun)
         children = [
             event
-            for event in (await again.workflow.fetch_history()).events
+            for event in (await rerun.workflow.fetch_history()).events
             if event.HasField("start_child_workflow_execution_initiated_event_attributes")
         ]
-    assert (report.result, world.called, children) == (15, [15], [])
+    assert (report.result, world.messages, children) == (15, [15], [])
 
 
 async def test_the_result_of_a_called_playbook_is_reused(shell: Shell) -> None:
     def answer(request: Request, _context: ToolContext) -> Any:
-        called.append(request.config.get("message"))
+        messages.append(request.config.get("message"))
         return "said"
 
-    called: list[Any] = []
+    messages: list[Any] = []
     async with shell.client(answer) as client:
         handle = await submit_caller(client, CALL)
-        await ended(handle)
-        assert called[:2] == ["Oslo 3", "report"]
-        called.clear()
-        again = await client.rerun(handle.execution_id, "after")
-        assert (await ended(again)).status == "completed"
+        await result_of(handle)
+        assert messages[:2] == ["Oslo 3", "report"]
+        messages.clear()
+        rerun = await client.rerun(handle.execution_id, "after")
+        assert (await result_of(rerun)).status == "completed"
         whole = await client.rerun(handle.execution_id, "start")
-        assert (await ended(whole)).status == "completed"
-    assert called == ["after said", "Oslo 3", "report", "after said"]
+        assert (await result_of(whole)).status == "completed"
+    assert messages == ["after said", "Oslo 3", "report", "after said"]
 
 
 async def test_a_run_that_continued_as_new_is_read_through(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,16 +229,16 @@ async def test_a_run_that_continued_as_new_is_read_through(shell: Shell, monkeyp
     world = World()
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, steps)
-        report = await ended(handle)
+        report = await result_of(handle)
         workflow_execution_info = (await handle.workflow.describe()).raw_description.workflow_execution_info
         assert workflow_execution_info.first_run_id != workflow_execution_info.execution.run_id
         assert report.result == " ".join(names)
         for step, count in (("last", 1), ("s9", 4), ("s1", 12)):
-            world.called.clear()
-            again = await client.rerun(handle.execution_id, step)
-            assert (await ended(again)).result == report.result
-            assert len(world.called) == count
-        rerun = await ended(again)
+            world.messages.clear()
+            rerun_from = await client.rerun(handle.execution_id, step)
+            assert (await result_of(rerun_from)).result == report.result
+            assert len(world.messages) == count
+        rerun = await result_of(rerun_from)
     assert (rerun.rerun_of, rerun.rerun_from) == (handle.execution_id, "s1")
 
 
@@ -246,12 +246,12 @@ async def test_impossible_reruns_are_refused_with_the_reason(shell: Shell) -> No
     world = World()
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, REGION)
-        await ended(handle)
+        await result_of(handle)
 
         async def refusal(step: str) -> str:
-            with pytest.raises(RequestRefusedError) as refused:
+            with pytest.raises(RequestRefusedError) as failure:
                 await client.rerun(handle.execution_id, step)
-            return str(refused.value)
+            return str(failure.value)
 
         assert await refusal("strat") == "the playbook has no step 'strat': did you mean \"start\"?"
         assert await refusal("inner") == (
@@ -259,9 +259,9 @@ async def test_impossible_reruns_are_refused_with_the_reason(shell: Shell) -> No
             "rerun from 'each'"
         )
         assert await refusal("never") == "it never reached step 'never': it can be rerun from start, each, done"
-        world.called.clear()
-        assert (await ended(await client.rerun(handle.execution_id, "done"))).status == "completed"
-    assert world.called == []
+        world.messages.clear()
+        assert (await result_of(await client.rerun(handle.execution_id, "done"))).status == "completed"
+    assert world.messages == []
 
 
 async def test_a_run_that_is_still_going_on_is_refused(shell: Shell) -> None:
@@ -271,12 +271,12 @@ async def test_a_run_that_is_still_going_on_is_refused(shell: Shell) -> None:
         with pytest.raises(RequestRefusedError, match="the run is still running"):
             await client.rerun(handle.execution_id, "start")
         await handle.cancel("enough")
-        assert (await ended(handle)).status == "cancelled"
+        assert (await result_of(handle)).status == "cancelled"
         with pytest.raises(RequestRefusedError, match=r"the run was already stopping \(cancel\) when 'end' started"):
             await client.rerun(handle.execution_id, "end")
-        again = await client.rerun(handle.execution_id, "start")
-        await again.signal("paid", {"amount": 3})
-        assert (await ended(again)).result["amount"] == 3
+        rerun = await client.rerun(handle.execution_id, "start")
+        await rerun.signal("paid", {"amount": 3})
+        assert (await result_of(rerun)).result["amount"] == 3
 
 
 async def test_a_branch_in_progress_is_named(shell: Shell) -> None:
@@ -294,10 +294,10 @@ async def test_a_branch_in_progress_is_named(shell: Shell) -> None:
     steps += "  - {step: more, tool: {kind: noop, message: second}, next: {arcs: [{step: join}]}}\n"
     async with shell.client(answer) as client:
         handle = await shell.submit(client, steps)
-        assert (await ended(handle)).status == "completed"
-        with pytest.raises(RequestRefusedError) as refused:
+        assert (await result_of(handle)).status == "completed"
+        with pytest.raises(RequestRefusedError) as failure:
             await client.rerun(handle.execution_id, "more")
-    assert str(refused.value) == (
+    assert str(failure.value) == (
         "step 'right' was still running when 'more' first started, so it had no result to reuse: "
         "it can be rerun from start, left, right, join"
     )
@@ -307,7 +307,7 @@ async def test_a_branch_in_progress_is_named(shell: Shell) -> None:
 
 
 @asynccontextmanager
-async def stored(servers: Addresses) -> AsyncGenerator[NoetlClient]:
+async def storing_client(servers: Addresses) -> AsyncGenerator[NoetlClient]:
     """A client and a worker with a payload store."""
     tools = {"noop": FakeTool("noop", World().answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
@@ -317,20 +317,20 @@ async def stored(servers: Addresses) -> AsyncGenerator[NoetlClient]:
 
 async def large_run(client: NoetlClient) -> RunHandle:
     handle = await client.submit(compile_or_raise(f"{HEAD_OF_STORED_RUNS}workflow:\n{LARGE}"), {}, content="text")
-    assert (await ended(handle)).status == "completed"
+    assert (await result_of(handle)).status == "completed"
     return handle
 
 
 async def test_large_values_stay_references_and_are_the_new_runs_as_well(servers: Addresses) -> None:
     await migrate(servers.postgres)
-    async with stored(servers) as client:
+    async with storing_client(servers) as client:
         handle = await large_run(client)
-        again = await client.rerun(handle.execution_id, "after")
-        assert (await ended(again)).result == f"{BYTES} {BYTES}"
-        for case in (handle, again):
+        rerun = await client.rerun(handle.execution_id, "after")
+        assert (await result_of(rerun)).result == f"{BYTES} {BYTES}"
+        for case in (handle, rerun):
             await follow_execution(client.temporal, servers.postgres, case.workflow_id)
             assert await audit_execution(servers.postgres, case.execution_id) == []
-        started = (await again.workflow.fetch_history()).events[0].ByteSize()
+        started = (await rerun.workflow.fetch_history()).events[0].ByteSize()
     log = await asyncpg.connect(servers.postgres)
     try:
         query = """
@@ -338,27 +338,29 @@ async def test_large_values_stay_references_and_are_the_new_runs_as_well(servers
             FROM noetl.payload JOIN noetl.payload_owner o USING (key)
             WHERE o.execution_id = ANY($1) AND octet_length(data) > 100000 GROUP BY key
         """
-        rows = await log.fetch(query, [handle.execution_id, again.execution_id])
+        rows = await log.fetch(query, [handle.execution_id, rerun.execution_id])
     finally:
         await log.close()
     assert [sorted(row["owners"]) for row in rows if row["bytes"] < 2 * BYTES] != []
-    assert {handle.execution_id, again.execution_id} in [set(row["owners"]) for row in rows]
+    assert {handle.execution_id, rerun.execution_id} in [set(row["owners"]) for row in rows]
     assert started < BYTES / 4
 
 
 async def test_pruned_values_are_detected_before_anything_starts(servers: Addresses) -> None:
     await migrate(servers.postgres)
-    async with stored(servers) as client:
+    async with storing_client(servers) as client:
         handle = await large_run(client)
         earlier = await client.earlier_run(handle.execution_id, "after")
         assert earlier.reused == {"start": "completed"}
         log = await asyncpg.connect(servers.postgres)
         try:
             deletion = "DELETE FROM noetl.payload WHERE octet_length(data) BETWEEN $1 AND $1 + 1000 RETURNING key, data"
-            removed = [(row["key"], row["data"]) for row in await log.fetch(deletion, BYTES)]
+            removed_rows = [(row["key"], row["data"]) for row in await log.fetch(deletion, BYTES)]
             with pytest.raises(RequestRefusedError, match="1 large value has been pruned"):
                 await client.rerun(handle.execution_id, "after")
-            await log.executemany("INSERT INTO noetl.payload (key, data) VALUES ($1, $2)", removed)  # for the audit
+            await log.executemany(
+                "INSERT INTO noetl.payload (key, data) VALUES ($1, $2)", removed_rows
+            )  # for the audit
         finally:
             await log.close()
 
@@ -370,22 +372,22 @@ async def test_facts_that_were_changed_are_refused(shell: Shell, monkeypatch: py
     world = World()
     async with shell.client(world.answer) as client:
         handle = await shell.submit(client, CHAIN, city="Oslo")
-        await ended(handle)
+        await result_of(handle)
         fetch = WorkflowHandle[Any, Any].fetch_history
 
-        async def changed(workflow: WorkflowHandle[Any, Any]) -> WorkflowHistory:
+        async def fetch_changed_history(workflow: WorkflowHandle[Any, Any]) -> WorkflowHistory:
             answer = await fetch(workflow)
             for event in answer.events:
                 for payload in event.activity_task_completed_event_attributes.result.payloads:
                     payload.data = payload.data.replace(b'"n":1', b'"n":7')
             return answer
 
-        monkeypatch.setattr(WorkflowHandle, "fetch_history", changed)
-        world.called.clear()
+        monkeypatch.setattr(WorkflowHandle, "fetch_history", fetch_changed_history)
+        world.messages.clear()
         with pytest.raises(RequestRefusedError, match=r"its history was changed, .* and cannot be replayed"):
             await client.rerun(handle.execution_id, "last")
         monkeypatch.undo()
-        assert world.called == []
+        assert world.messages == []
 
 
 async def test_a_run_of_another_key_is_refused(
@@ -393,20 +395,20 @@ async def test_a_run_of_another_key_is_refused(
 ) -> None:
     async with shell.client(World().answer) as client:
         handle = await shell.submit(client, CHAIN, city="Oslo")
-        await ended(handle)
+        await result_of(handle)
         monkeypatch.delenv(SIGNING_KEY_VARIABLE)
-        unsigned = await shell.submit(await NoetlClient.connect(servers.temporal, tools={"noop"}), CHAIN)
-        await unsigned.terminate()
+        unsigned_run = await shell.submit(await NoetlClient.connect(servers.temporal, tools={"noop"}), CHAIN)
+        await unsigned_run.terminate()
         with pytest.raises(RequestRefusedError, match="is refused: this run is not signed"):
-            await client.rerun(unsigned.execution_id, "last")
+            await client.rerun(unsigned_run.execution_id, "last")
 
 
 async def test_an_encrypted_run_needs_its_key(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENCRYPTION_KEYS_VARIABLE, FIRST)
-    async with stored(servers) as client:
+    async with storing_client(servers) as client:
         handle = await large_run(client)
-        again = await client.rerun(handle.execution_id, "after")
-        assert (await ended(again)).result == f"{BYTES} {BYTES}"
+        rerun = await client.rerun(handle.execution_id, "after")
+        assert (await result_of(rerun)).result == f"{BYTES} {BYTES}"
         monkeypatch.delenv(ENCRYPTION_KEYS_VARIABLE)
         without = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop"})
         with pytest.raises(DecryptionError, match="first"):
@@ -416,10 +418,10 @@ async def test_an_encrypted_run_needs_its_key(servers: Addresses, monkeypatch: p
 async def test_a_rerun_takes_a_timeout(shell: Shell) -> None:
     async with shell.client(World().answer) as client:
         handle = await shell.submit(client, CHAIN, city="Oslo")
-        await ended(handle)
-        again = await client.rerun(handle.execution_id, "last", execution_timeout=timedelta(minutes=5))
+        await result_of(handle)
+        rerun = await client.rerun(handle.execution_id, "last", execution_timeout=timedelta(minutes=5))
         workflow_execution_started_event_attributes = (
-            (await again.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
+            (await rerun.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
         )
-        await ended(again)
+        await result_of(rerun)
     assert workflow_execution_started_event_attributes.workflow_execution_timeout.ToTimedelta() == timedelta(minutes=5)

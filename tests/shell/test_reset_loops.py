@@ -101,15 +101,15 @@ async def test_a_run_reset_in_a_chunked_loop_runs_every_item_once(
         tool.let_go.set()
         report = await handle.result()
         assert (report["status"], len(await children_of(handle, 6))) == ("completed", 6)
-        ended = [loop async for loop in loops_of(client, run)]
+        loops = [loop async for loop in loops_of(client, run)]
         for case in (run.run_id, handle.run_id):
             await follow_execution(client.temporal, servers.postgres, run.workflow_id, case)
     assert await base.rows() == list(range(ITEMS))
     assert {n for n, count in tool.calls.items() if count > 1} <= set(HELD)
     assert max(tool.calls.values()) <= 2
-    completed = [run.run_id for run in ended if run.status == WorkflowExecutionStatus.COMPLETED]
-    assert sorted(completed) == sorted(await children_of(handle, 6))
-    assert {run.status for run in ended if run.run_id not in completed} == {WorkflowExecutionStatus.TERMINATED}
+    completed_ids = [run.run_id for run in loops if run.status == WorkflowExecutionStatus.COMPLETED]
+    assert sorted(completed_ids) == sorted(await children_of(handle, 6))
+    assert {run.status for run in loops if run.run_id not in completed_ids} == {WorkflowExecutionStatus.TERMINATED}
     assert await audit_execution(servers.postgres, run.execution_id) == []
 
 
@@ -132,8 +132,8 @@ async def test_chunks_that_began_after_the_point_of_a_reset_end(
         await until_only(client, run, [])
         while tool.waiting != Counter({BEFORE: 1}):
             await asyncio.sleep(0.02)
-        ended = Counter([loop.status async for loop in loops_of(client, run)])
-        assert ended == {WorkflowExecutionStatus.COMPLETED: 3, WorkflowExecutionStatus.TERMINATED: 2}
+        status_counts = Counter([loop.status async for loop in loops_of(client, run)])
+        assert status_counts == {WorkflowExecutionStatus.COMPLETED: 3, WorkflowExecutionStatus.TERMINATED: 2}
         tool.let_go.set()
         assert (await handle.result())["status"] == "completed"
         assert len(await children_of(handle, 6)) == 6
@@ -180,13 +180,13 @@ async def children_of(handle: WorkflowHandle[Any, Any], count: int) -> list[str]
     """The run ids of the children in the history of a run, once there are so many."""
     while True:
         history = await handle.fetch_history()
-        found = [
+        matches = [
             event.child_workflow_execution_started_event_attributes.workflow_execution.run_id
             for event in history.events
             if event.HasField("child_workflow_execution_started_event_attributes")
         ]
-        if len(found) >= count:
-            return found
+        if len(matches) >= count:
+            return matches
         await asyncio.sleep(0.05)
 
 
@@ -196,8 +196,8 @@ def loops_of(client: NoetlClient, run: RunHandle) -> AsyncIterator[WorkflowExecu
     return client.temporal.list_workflows(query)
 
 
-async def until_only(client: NoetlClient, run: RunHandle, owned: list[str]) -> None:
+async def until_only(client: NoetlClient, run: RunHandle, run_ids: list[str]) -> None:
     """Return once no other chunk than these runs."""
     running = WorkflowExecutionStatus.RUNNING
-    while {one.run_id async for one in loops_of(client, run) if one.status == running}.difference(owned):
+    while {loop.run_id async for loop in loops_of(client, run) if loop.status == running}.difference(run_ids):
         await asyncio.sleep(0.05)

@@ -84,9 +84,9 @@ async def test_whole_ids_and_beginnings_name_a_run(site: Site) -> None:
 
 async def test_an_ambiguous_prefix_lists_the_runs(site: Site) -> None:
     for client in (site.client, site.bare):
-        with pytest.raises(AmbiguousIdError, match="3 runs have an ID that begins with") as refused:
+        with pytest.raises(AmbiguousIdError, match="3 runs have an ID that begins with") as failure:
             await client.find(site.path)
-        assert all(run.workflow_id in str(refused.value) for run in site.runs.values())
+        assert all(run.workflow_id in str(failure.value) for run in site.runs.values())
     with pytest.raises(UnknownRunError, match="no run has an ID that begins with 'nowhere'"):
         await site.client.find("nowhere")
 
@@ -100,9 +100,12 @@ async def test_runs_are_listed_by_path_status_and_time(site: Site) -> None:
     assert all(run.path == site.path and run.workflow_id.endswith(str(run.execution_id)) for run in path)
     assert all(now - timedelta(minutes=2) < run.started <= now for run in path)
     assert [run.ended is None for run in path] == [True, False, False]
-    ended = await site.client.list(site.path)  # nobody mirrors the one that waits
-    assert [(run.execution_id, run.status) for run in ended] == [(ids["badly"], "failed"), (ids["well"], "completed")]
-    assert [bool(run.error) for run in ended] == [True, False]
+    listed_runs = await site.client.list(site.path)  # nobody mirrors the one that waits
+    assert [(run.execution_id, run.status) for run in listed_runs] == [
+        (ids["badly"], "failed"),
+        (ids["well"], "completed"),
+    ]
+    assert [bool(run.error) for run in listed_runs] == [True, False]
     for client in (site.client, site.bare):
         assert [run.execution_id for run in await client.list(site.path, "failed")] == [ids["badly"]]
         both = await client.list(f"{site.path[:-3]}*", ["failed", "completed"])
@@ -142,6 +145,6 @@ def test_a_whole_id_is_meant_where_others_begin_with_it() -> None:
     assert matching_run("a/123456", matches) == 123456
     assert matching_run("a/1234567", {1234567: "a/1234567"}) == 1234567
     assert matching_run("a", {}) is None
-    many = {id_: f"a/{id_}" for id_ in range(1000, 1030)}
+    workflow_ids = {id_: f"a/{id_}" for id_ in range(1000, 1030)}
     with pytest.raises(AmbiguousIdError, match="and 10 more"):
-        matching_run("a/10", many)
+        matching_run("a/10", workflow_ids)

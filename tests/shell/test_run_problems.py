@@ -29,7 +29,7 @@ from noetl_temporal.worker import serving, workflow_worker
 
 from .conftest import HEAD, Shell, history_of
 
-ONE = "  - step: start\n    tool: {kind: noop}\n"
+ONE_STEP = "  - step: start\n    tool: {kind: noop}\n"
 LOOP = "  - step: start\n    loop: {in: [1, 2], iterator: n}\n    tool: {kind: noop}\n"
 
 
@@ -58,7 +58,7 @@ async def wait_for_problems(
     return problems_found
 
 
-@pytest.mark.parametrize("workflow", [ONE, LOOP], ids=["step", "loop"])
+@pytest.mark.parametrize("workflow", [ONE_STEP, LOOP], ids=["step", "loop"])
 async def test_a_call_that_no_worker_takes(client: NoetlClient, workflow: str) -> None:
     async with workflow_worker(client.temporal):
         graph = compile_or_raise(f"{HEAD}workflow:\n{workflow}", "shell.yaml")
@@ -73,22 +73,22 @@ async def test_a_call_that_no_worker_takes(client: NoetlClient, workflow: str) -
 
 async def test_a_run_that_no_worker_takes(client: NoetlClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("noetl_temporal.client.WORKFLOW_QUEUE", "nobody-serves-workflows")
-    handle = await Shell.submit(client, ONE)
+    handle = await Shell.submit(client, ONE_STEP)
     [problem] = await wait_for_problems(client, handle)
     await handle.terminate()
     assert problem.message == "waiting for a worker for workflows (none is polling)"
 
 
 async def test_a_long_call_is_not_announced(shell: Shell) -> None:
-    entered, let_go = asyncio.Event(), asyncio.Event()
+    has_entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(*_: object) -> None:
-        entered.set()
+        has_entered.set()
         await let_go.wait()
 
     async with shell.client(answer) as client:
-        handle = await Shell.submit(client, ONE)
-        await asyncio.wait_for(entered.wait(), 30)
+        handle = await Shell.submit(client, ONE_STEP)
+        await asyncio.wait_for(has_entered.wait(), 30)
         assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
         let_go.set()
         assert (await handle.result()).status == "completed"
@@ -96,13 +96,13 @@ async def test_a_long_call_is_not_announced(shell: Shell) -> None:
 
 
 async def test_a_bug_of_ours_is_an_incident_until_it_is_fixed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> Any:
+    def raise_bug(*_: object) -> Any:
         raise ZeroDivisionError("a bug of ours")
 
     async with shell.client(lambda _request, _context: 1) as client:
         with monkeypatch.context() as patch:
-            patch.setattr(Machine, "feed", broken)
-            handle = await Shell.submit(client, ONE)
+            patch.setattr(Machine, "feed", raise_bug)
+            handle = await Shell.submit(client, ONE_STEP)
             [problem] = await wait_for_problems(client, handle)
         assert problem.kind == "incident"
         assert "a bug of ours" in problem.message
@@ -115,7 +115,7 @@ class OtherBuild:
     """Sleeps where ours calls a tool."""
 
     @workflow.run
-    async def run(self, _given: Any, _playbook: Any) -> None:
+    async def run(self, _run_input: Any, _playbook: Any) -> None:
         await workflow.sleep(1)
 
 
@@ -129,7 +129,7 @@ async def test_a_run_that_does_not_replay_is_to_be_terminated(client: NoetlClien
         max_cached_workflows=0,
     )
     async with other:
-        handle = await Shell.submit(client, ONE)
+        handle = await Shell.submit(client, ONE_STEP)
         while not await started_timer(handle):
             await asyncio.sleep(0.05)
     async with workflow_worker(client.temporal):
@@ -148,9 +148,9 @@ async def test_an_unavailable_store_of_large_values_is_not_reported_as_a_bug(ser
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools={"noop": FakeTool("noop", ok)})
     away = await connect_temporal(servers.temporal, dsn="postgresql://noetl@127.0.0.1:1/noetl")
     async with workflow_worker(away):
-        handle = await Shell.submit(client, ONE, large="x" * 200_000)
+        handle = await Shell.submit(client, ONE_STEP, large="x" * 200_000)
         [waits] = await wait_for_problems(
-            client, handle, lambda found: any(problem.kind == "incident" for problem in found)
+            client, handle, lambda problems: any(problem.kind == "incident" for problem in problems)
         )
     assert "storage" in waits.message
     assert waits.remedy == (
@@ -161,21 +161,21 @@ async def test_an_unavailable_store_of_large_values_is_not_reported_as_a_bug(ser
 
 
 async def test_an_unwritable_log_is_reported_for_open_and_ended_runs(shell: Shell, servers: Addresses) -> None:
-    entered, let_go = asyncio.Event(), asyncio.Event()
+    has_entered, let_go = asyncio.Event(), asyncio.Event()
 
     async def answer(*_: object) -> int:
-        entered.set()
+        has_entered.set()
         await let_go.wait()
         return 1
 
     async with (
-        shell.client(answer) as served,
+        shell.client(answer) as worker_client,
         open_store(servers.postgres) as store,
         open_event_log(servers.postgres) as log,
     ):
-        client = NoetlClient(served.temporal, servers.postgres, {})
-        handle = await Shell.submit(served, ONE)
-        await entered.wait()
+        client = NoetlClient(worker_client.temporal, servers.postgres, {})
+        handle = await Shell.submit(worker_client, ONE_STEP)
+        await has_entered.wait()
         description = await handle.workflow.describe()
         run = WorkflowRun("default", handle.workflow_id, description.run_id, PLAYBOOK_WORKFLOW)
         await store.note_problem(run, "ValueError: no such text\nDETAIL: none")
@@ -183,10 +183,10 @@ async def test_an_unwritable_log_is_reported_for_open_and_ended_runs(shell: Shel
         let_go.set()
         await handle.result()
         ended = await describe_run(client, handle, log, None)
-    for told in (running, ended):
-        assert [problem.kind for problem in told.problems] == ["unread_history"]
-        assert told.problems[0].message.endswith(" UTC: ValueError: no such text")
-        assert "noetl mirror problems" in told.problems[0].remedy
-        assert told.events_complete is False
+    for shown in (running, ended):
+        assert [problem.kind for problem in shown.problems] == ["unread_history"]
+        assert shown.problems[0].message.endswith(" UTC: ValueError: no such text")
+        assert "noetl mirror problems" in shown.problems[0].remedy
+        assert shown.events_complete is False
     assert (running.status, ended.status) == ("running", "completed")
     assert running.steps["start"]["status"] == "running"

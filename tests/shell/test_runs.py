@@ -47,12 +47,16 @@ def busy() -> Outcome:
 async def activities(handle: RunHandle) -> list[Any]:
     """(scheduled, closed) of every activity."""
     events = {event.event_id: event for event in (await history_of(handle)).events}
-    closed = [event for event in events.values() if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED]
-    return [(events[event.activity_task_completed_event_attributes.scheduled_event_id], event) for event in closed]
+    completed_events = [
+        event for event in events.values() if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED
+    ]
+    return [
+        (events[event.activity_task_completed_event_attributes.scheduled_event_id], event) for event in completed_events
+    ]
 
 
-def report(closed: Any) -> ToolReport:
-    data = closed.activity_task_completed_event_attributes.result.payloads[0].data
+def report(completion: Any) -> ToolReport:
+    data = completion.activity_task_completed_event_attributes.result.payloads[0].data
     return msgspec.json.decode(data, type=ToolReport)
 
 
@@ -79,8 +83,8 @@ async def test_rules_see_null_where_the_log_has_null(shell: Shell) -> None:
     async with shell.client(lambda _request, _context: {"n": math.nan}) as client:
         handle = await shell.submit(client, text)
         assert "no number" in str(await handle.result())
-    [(_, closed)] = await activities(handle)
-    assert report(closed).outcome["meta"]["warning"].startswith("a number of the result is NaN or infinite")
+    [(_, completion)] = await activities(handle)
+    assert report(completion).outcome["meta"]["warning"].startswith("a number of the result is NaN or infinite")
 
 
 async def test_a_failed_playbook_fails_its_workflow_with_the_place(shell: Shell) -> None:
@@ -104,12 +108,12 @@ async def test_every_attempt_is_in_the_report_of_one_activity(shell: Shell) -> N
         handle = await shell.submit(client, RETRYING)
         result = await handle.result()
     assert (result.result, result.steps["start"]["attempts"]) == ("at last", 3)
-    [(scheduled, closed)] = await activities(handle)
-    attempts = report(closed).attempts
+    [(schedule, completion)] = await activities(handle)
+    attempts = report(completion).attempts
     assert [attempt.status for attempt in attempts] == ["error", "error", "ok"]
     assert [attempt.delay for attempt in attempts] == [0.05, 0.05, None]
     assert [attempt.rule for attempt in attempts] == [0, 0, None]
-    assert scheduled.user_metadata.summary.data == b'"start [noop]"'
+    assert schedule.user_metadata.summary.data == b'"start [noop]"'
 
 
 async def test_attempts_end_with_the_last_error(shell: Shell) -> None:
@@ -117,9 +121,9 @@ async def test_attempts_end_with_the_last_error(shell: Shell) -> None:
         handle = await shell.submit(client, RETRYING)
         result = await handle.result()
     assert result.status == "failed"
-    [(_, closed)] = await activities(handle)
-    assert report(closed).exhausted
-    assert len(report(closed).attempts) == 4
+    [(_, completion)] = await activities(handle)
+    assert report(completion).exhausted
+    assert len(report(completion).attempts) == 4
 
 
 async def test_a_tool_that_raises_fails_its_task_not_the_worker(shell: Shell) -> None:
@@ -164,12 +168,12 @@ async def test_secrets_never_leave_the_activity(shell: Shell) -> None:
 
 async def log_of(handle: RunHandle, report: RunReport) -> list[dict[str, Any]]:
     """The domain events that history carries of a completed run."""
-    recorded: list[dict[str, Any]] = []
+    logged_events: list[dict[str, Any]] = []
     for event in (await history_of(handle)).events:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            recorded += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
+            logged_events += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
     assert report.trail is not None
-    return [*recorded, *unpack(report.trail)]
+    return [*logged_events, *unpack(report.trail)]
 
 
 LOOP = """
@@ -181,11 +185,11 @@ LOOP = """
 
 async def test_a_loop_runs_in_a_child_workflow_within_its_bound(shell: Shell) -> None:
     running: list[int] = []
-    most: list[int] = []
+    max_running: list[int] = []
 
     async def answer(request: Request, _context: ToolContext) -> Any:
         running.append(1)
-        most.append(len(running))
+        max_running.append(len(running))
         await asyncio.sleep(0.02)
         running.pop()
         return request.config["message"]
@@ -194,7 +198,7 @@ async def test_a_loop_runs_in_a_child_workflow_within_its_bound(shell: Shell) ->
         handle = await shell.submit(client, LOOP, "workload: {items: []}\n", items=list(range(20)))
         result = await handle.result()
     assert result.result["results"] == list(range(20))
-    assert max(most) <= 4
+    assert max(max_running) <= 4
     assert result.steps["start"]["attempts"] == 20
     assert _children(await history_of(handle)) == [f"{handle.workflow_id}/start/1"]
 
@@ -240,9 +244,9 @@ async def test_a_single_item_with_many_calls_continues_as_new(shell: Shell, monk
         handle = await shell.submit(client, pages)
         result = await handle.result()
         first = client.temporal.get_workflow_handle(_children(await history_of(handle))[0])
-        described = (await first.describe()).raw_description.workflow_execution_info
+        execution_info = (await first.describe()).raw_description.workflow_execution_info
     assert result.status == "completed"
-    assert described.first_run_id != described.execution.run_id
+    assert execution_info.first_run_id != execution_info.execution.run_id
 
 
 async def test_a_loop_larger_than_a_chunk_is_whole_and_in_order(shell: Shell) -> None:
@@ -265,26 +269,26 @@ def _children(history: WorkflowHistory) -> list[str]:
 
 
 async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
-    entered = asyncio.Event()
-    cancelled = asyncio.Event()
+    has_entered = asyncio.Event()
+    was_cancelled = asyncio.Event()
 
     async def answer(_request: Request, context: ToolContext) -> None:
-        entered.set()
+        has_entered.set()
         try:
             while True:
                 await asyncio.sleep(0.05)
                 context.heartbeat()
         except asyncio.CancelledError:
-            cancelled.set()
+            was_cancelled.set()
             raise
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, TWO_STEPS)
-        await asyncio.wait_for(entered.wait(), 30)
+        await asyncio.wait_for(has_entered.wait(), 30)
         await handle.cancel()
         result = await handle.result()
     assert result.status == "cancelled"
-    assert cancelled.is_set()
+    assert was_cancelled.is_set()
     events = (await history_of(handle)).events
     memos = [e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED]
     memo = memos[-1].workflow_properties_modified_event_attributes.upserted_memo
@@ -323,6 +327,6 @@ async def test_the_log_is_in_headers_complete_and_in_order(shell: Shell) -> None
 async def test_unsupported_playbooks_are_refused_before_anything_starts(shell: Shell, step: str, problem: str) -> None:
     graph = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n    {step}\n", "x.yaml")
     async with shell.client(lambda _request, _context: 1) as client:
-        with pytest.raises(UnsupportedError) as raised:
+        with pytest.raises(UnsupportedError) as failure:
             await client.submit(graph)
-    assert raised.value.problems == [problem]
+    assert failure.value.problems == [problem]

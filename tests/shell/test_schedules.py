@@ -79,13 +79,13 @@ class Site:
     async def runs(self, name: str, count: int) -> list[RunHandle]:
         """The runs of a schedule once there are so many, and have begun."""
 
-        async def begun() -> list[int] | None:
+        async def find_started_run() -> list[int] | None:
             ids = [run.execution_id for run in (await self.client.schedules.get(name)).runs]
             return [id_ for id_ in ids if id_ is not None] if len(ids) == count and None not in ids else None
 
-        return [await self.client.find(id_) for id_ in await until(begun)]
+        return [await self.client.find(id_) for id_ in await until(find_started_run)]
 
-    async def triggered(self, name: str, count: int = 1) -> RunHandle:
+    async def trigger(self, name: str, count: int = 1) -> RunHandle:
         """A run that is started now, the ``count``-th of the schedule."""
         await self.client.schedules.trigger(name)
         return (await self.runs(name, count))[-1]
@@ -93,9 +93,9 @@ class Site:
 
 async def until(ask: Callable[[], Awaitable[T | None]]) -> T:
     async with asyncio.timeout(30):
-        while not (found := await ask()):
+        while not (value := await ask()):
             await asyncio.sleep(0.1)
-    return found
+    return value
 
 
 @pytest.fixture
@@ -116,15 +116,19 @@ async def schedule(site: Site) -> PlaybookSchedule:
 
 
 async def test_a_run_has_an_id_a_log_and_a_report(site: Site, schedule: PlaybookSchedule) -> None:
-    handle = await site.triggered(schedule.name)
+    handle = await site.trigger(schedule.name)
     report = await handle.result()
     assert (report.status, report.result, report.execution_id) == ("completed", "one 7", handle.execution_id)
     assert schedule_of(handle.workflow_id) == site.path
     assert abs(millisecond_of(handle.execution_id) / 1000 - datetime.now(UTC).timestamp()) < 30
     dsn = site.client.dsn or ""
     await follow_execution(site.client.temporal, dsn, handle.workflow_id)
-    [listed] = await site.client.list(site.path)
-    assert (listed.execution_id, listed.schedule, listed.status) == (handle.execution_id, site.path, "completed")
+    [listed_run] = await site.client.list(site.path)
+    assert (listed_run.execution_id, listed_run.schedule, listed_run.status) == (
+        handle.execution_id,
+        site.path,
+        "completed",
+    )
     in_temporal = await NoetlClient(site.client.temporal, None, ["noop"]).list(site.path)
     assert [(run.execution_id, run.schedule) for run in in_temporal] == [(handle.execution_id, site.path)]
     events = [event async for event in handle.events()]
@@ -139,7 +143,7 @@ async def test_a_run_has_an_id_a_log_and_a_report(site: Site, schedule: Playbook
 
 
 async def test_a_run_has_the_priority_of_its_playbook(site: Site, schedule: PlaybookSchedule) -> None:
-    handle = await site.triggered(schedule.name)
+    handle = await site.trigger(schedule.name)
     started = (await handle.workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
     assert started.priority.priority_key == 2
 
@@ -156,7 +160,7 @@ async def test_each_run_has_an_id_of_its_own(site: Site, schedule: PlaybookSched
 
 
 async def test_a_reset_keeps_the_id(site: Site, schedule: PlaybookSchedule) -> None:
-    handle = await site.triggered(schedule.name)
+    handle = await site.trigger(schedule.name)
     before = await handle.result()
     request = ResetWorkflowExecutionRequest(
         namespace=site.client.temporal.namespace,
@@ -167,18 +171,18 @@ async def test_a_reset_keeps_the_id(site: Site, schedule: PlaybookSchedule) -> N
     )
     await site.client.temporal.workflow_service.reset_workflow_execution(request)
 
-    async def begun() -> RunHandle | None:
+    async def find_started_run() -> RunHandle | None:
         try:
             return await site.client.handle(handle.workflow_id)
         except UnknownRunError:
             return None
 
-    again = await (await until(begun)).result()
-    assert (again.execution_id, again.status) == (before.execution_id, "completed")
+    second_report = await (await until(find_started_run)).result()
+    assert (second_report.execution_id, second_report.status) == (before.execution_id, "completed")
 
 
 async def test_its_history_replays(site: Site, schedule: PlaybookSchedule) -> None:
-    handle = await site.triggered(schedule.name)
+    handle = await site.trigger(schedule.name)
     await handle.result()
     history: WorkflowHistory = await handle.workflow.fetch_history()
     upserts = [
@@ -192,64 +196,64 @@ async def test_its_history_replays(site: Site, schedule: PlaybookSchedule) -> No
 
 
 async def test_large_values_of_the_input_are_stored(site: Site) -> None:
-    added = await site.client.schedules.add(site.path, cron=NEVER, payload={"text": "x" * 200_000, "n": 3})
-    assert added.payload == {"text": "x" * 200_000, "n": 3}
-    assert (await (await site.triggered(added.name)).result()).result == "one 3"
+    added_schedule = await site.client.schedules.add(site.path, cron=NEVER, payload={"text": "x" * 200_000, "n": 3})
+    assert added_schedule.payload == {"text": "x" * 200_000, "n": 3}
+    assert (await (await site.trigger(added_schedule.name)).result()).result == "one 3"
 
 
 async def test_a_schedule_of_a_path_follows_it_and_a_pinned_one_does_not(
     site: Site, schedule: PlaybookSchedule
 ) -> None:
-    pinned = await site.client.schedules.add(site.path, 1, name=f"{site.path}/pinned", cron=NEVER)
-    assert (schedule.version, schedule.follows, pinned.version, pinned.follows) == (1, True, 1, False)
+    pinned_schedule = await site.client.schedules.add(site.path, 1, name=f"{site.path}/pinned", cron=NEVER)
+    assert (schedule.version, schedule.follows, pinned_schedule.version, pinned_schedule.follows) == (1, True, 1, False)
 
-    async def listed() -> bool:
+    async def is_listed() -> bool:
         return len(await site.client.schedules.list(site.path)) == 2
 
-    await until(listed)
-    moved = await site.register("two")
-    assert moved == [(schedule.name, site.path, 1, 2, "")]
+    await until(is_listed)
+    moved_paths = await site.register("two")
+    assert moved_paths == [(schedule.name, site.path, 1, 2, "")]
     assert await site.register("two") == []
-    assert (await (await site.triggered(schedule.name)).result()).result == "two 7"
-    assert (await (await site.triggered(pinned.name)).result()).result == "one 0"
+    assert (await (await site.trigger(schedule.name)).result()).result == "two 7"
+    assert (await (await site.trigger(pinned_schedule.name)).result()).result == "one 0"
     assert (await site.client.schedules.get(schedule.name)).version == 2
 
 
 async def test_a_schedule_gets_the_newest_of_concurrent_versions(site: Site, schedule: PlaybookSchedule) -> None:
-    async def listed() -> bool:
+    async def is_listed() -> bool:
         return bool(await site.client.schedules.list(site.path))
 
-    await until(listed)
+    await until(is_listed)
     files = [site.folder / f"{number}.yaml" for number in range(6)]
     for file in files:
         file.write_text(TEXT.replace("PATH", site.path).replace("MESSAGE", file.stem))
     await asyncio.gather(*map(site.client.register, files))
     newest = await site.client.catalog.get(site.path)
     assert newest.version == 7
-    assert (await (await site.triggered(schedule.name)).result()).result == f"{Path(newest.file).stem} 7"
+    assert (await (await site.trigger(schedule.name)).result()).result == f"{Path(newest.file).stem} 7"
 
 
 async def test_an_unsupported_version_moves_no_schedule(site: Site, schedule: PlaybookSchedule) -> None:
-    async def listed() -> bool:
+    async def is_listed() -> bool:
         return bool(await site.client.schedules.list(site.path))
 
-    await until(listed)
+    await until(is_listed)
     file = site.folder / "a.yaml"
     file.write_text(TEXT.replace("PATH", site.path).replace("noop, message", "shell, command"))
-    [moved] = (await site.client.register(file)).moved
-    assert "there is no tool 'shell' here" in moved.problem
+    [moved_path] = (await site.client.register(file)).moved
+    assert "there is no tool 'shell' here" in moved_path.problem
     assert (await site.client.schedules.get(schedule.name)).version == 1
 
 
 async def test_a_run_is_skipped_while_another_one_runs(site: Site, schedule: PlaybookSchedule) -> None:
     site.open.clear()
-    handle = await site.triggered(schedule.name)
+    handle = await site.trigger(schedule.name)
     await site.client.schedules.trigger(schedule.name)
 
-    async def skipped() -> bool:
+    async def was_skipped() -> bool:
         return (await site.client.schedules.get(schedule.name)).skipped == 1
 
-    await until(skipped)
+    await until(was_skipped)
     site.open.set()
     assert (await handle.result()).status == "completed"
     assert (await site.client.schedules.get(schedule.name)).started == 1
@@ -258,8 +262,8 @@ async def test_a_run_is_skipped_while_another_one_runs(site: Site, schedule: Pla
 async def test_pause_and_resume(site: Site, schedule: PlaybookSchedule) -> None:
     schedules = site.client.schedules
     await schedules.pause(schedule.name, "source is down")
-    found = await schedules.get(schedule.name)
-    assert (found.is_paused, found.note) == (True, "source is down")
+    stored_schedule = await schedules.get(schedule.name)
+    assert (stored_schedule.is_paused, stored_schedule.note) == (True, "source is down")
     await schedules.pause(schedule.name)
     assert (await schedules.get(schedule.name)).note == "source is down"
     await schedules.resume(schedule.name)
@@ -270,7 +274,7 @@ async def test_pause_and_resume(site: Site, schedule: PlaybookSchedule) -> None:
 
 
 async def test_a_schedule_is_described_as_it_was_created(site: Site) -> None:
-    added = await site.client.schedules.add(
+    added_schedule = await site.client.schedules.add(
         site.path,
         cron=["0 6 * * 1-5", "0 9 * * 6"],
         every=HOUR,
@@ -279,16 +283,20 @@ async def test_a_schedule_is_described_as_it_was_created(site: Site) -> None:
         overlap="buffer_one",
         catch_up=timedelta(hours=2),
     )
-    assert added.times.cron == ("0 6 * * 1-5", "0 9 * * 6")
-    assert (added.times.every, added.times.jitter, added.times.time_zone) == (3600, 120, "Europe/Oslo")
-    assert (added.overlap, added.catch_up) == ("buffer_one", timedelta(hours=2))
-    assert len(added.next) > 1
+    assert added_schedule.times.cron == ("0 6 * * 1-5", "0 9 * * 6")
+    assert (added_schedule.times.every, added_schedule.times.jitter, added_schedule.times.time_zone) == (
+        3600,
+        120,
+        "Europe/Oslo",
+    )
+    assert (added_schedule.overlap, added_schedule.catch_up) == ("buffer_one", timedelta(hours=2))
+    assert len(added_schedule.next) > 1
     assert (await site.client.schedules.add(site.path, cron=NEVER, name="x" * 200)).catch_up == timedelta(minutes=10)
     await site.client.schedules.delete("x" * 200)
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("arguments", "expected"),
     [
         ({"cron": "61 * * * *"}, "the cron expression '61 .*' is invalid: the minute must be from 0 to 59$"),
         ({"cron": [NEVER, "0 6 32 * *"]}, "one of the cron expressions .*: the day of month must be from 1 to 31$"),
@@ -302,9 +310,9 @@ async def test_a_schedule_is_described_as_it_was_created(site: Site) -> None:
         ({"cron": NEVER, "name": "a\nb"}, "1 to 200 printable characters"),
     ],
 )
-async def test_invalid_schedules_are_refused(site: Site, given: dict[str, Any], expected: str) -> None:
+async def test_invalid_schedules_are_refused(site: Site, arguments: dict[str, Any], expected: str) -> None:
     with pytest.raises(ScheduleError, match=expected):
-        await site.client.schedules.add(site.path, **given)
+        await site.client.schedules.add(site.path, **arguments)
 
 
 async def test_names_in_use_or_unknown(site: Site, schedule: PlaybookSchedule) -> None:
@@ -326,20 +334,22 @@ async def test_names_in_use_or_unknown(site: Site, schedule: PlaybookSchedule) -
 
 @pytest.mark.parametrize("name", ["etl/load", "a" * 200, "ü" * 200, "a\tb"])
 def test_workflow_ids_of_schedules(name: str) -> None:
-    own = scheduled_workflow_id(name)
-    assert len(f"{own}-2026-11-23T06:00:00Z".encode()) <= 200
-    assert schedule_of(f"{own}-2026-11-23T06:00:00Z") == own
-    assert schedule_of(own) is None
+    workflow_id = scheduled_workflow_id(name)
+    assert len(f"{workflow_id}-2026-11-23T06:00:00Z".encode()) <= 200
+    assert schedule_of(f"{workflow_id}-2026-11-23T06:00:00Z") == workflow_id
+    assert schedule_of(workflow_id) is None
 
 
 async def test_a_signature_is_for_its_own_schedule() -> None:
     """Nor does what is signed for a run start another under an id that looks like a schedule's."""
-    signed = data_converter(None, signing_key_from_environment())
+    signing_converter = data_converter(None, signing_key_from_environment())
     graph = compile_or_raise(TEXT.replace("PATH", "etl/a"))
-    given = [RunInput(0, "etl/a", "", graph.digest, schedule="etl/a"), Playbook(graph, "")]
+    arguments = [RunInput(0, "etl/a", "", graph.digest, schedule="etl/a"), Playbook(graph, "")]
 
     def at(workflow_id: str) -> Any:
-        return signed.with_context(WorkflowSerializationContext(namespace="default", workflow_id=workflow_id))
+        return signing_converter.with_context(
+            WorkflowSerializationContext(namespace="default", workflow_id=workflow_id)
+        )
 
     async def is_taken(payloads: Any, workflow_id: str) -> bool:
         try:
@@ -348,8 +358,8 @@ async def test_a_signature_is_for_its_own_schedule() -> None:
             return False
         return True
 
-    of_schedule = await schedule_converter(signed, "default", "etl/a").encode(given)
-    of_run = await at("etl/a").encode(given)
+    of_schedule = await schedule_converter(signing_converter, "default", "etl/a").encode(arguments)
+    of_run = await at("etl/a").encode(arguments)
     assert await is_taken(of_schedule, "etl/a-2026-11-23T06:00:00Z")
     assert await is_taken(of_run, "etl/a")
     assert not await is_taken(of_schedule, "etl/b-2026-11-23T06:00:00Z")

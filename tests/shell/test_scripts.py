@@ -44,7 +44,7 @@ workflow:
 """
 
 
-def written(folder: Path) -> Path:
+def write_playbook(folder: Path) -> Path:
     (folder / "sql").mkdir()
     (folder / "twice.py").write_text("def main(n):\n    return n * 2\n")
     (folder / "sql" / "rows.sql").write_text("create temp table few (n int);\nselect 2 as n;\n")
@@ -56,7 +56,7 @@ async def test_a_submitted_playbook_has_its_scripts(
     servers: Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NOETL_HTTP_ALLOW", "127.0.0.0/8")
-    file, requests = written(tmp_path), list[str]()
+    file, requests = write_playbook(tmp_path), list[str]()
 
     async def answer(request: Request) -> Response:
         requests.append(request.url.path)
@@ -77,7 +77,7 @@ async def test_a_submitted_playbook_has_its_scripts(
 async def test_a_missing_script_is_refused_before_anything_starts(servers: Addresses, tmp_path: Path) -> None:
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=load_tools())
     with pytest.raises(CompileError, match=r'there is no file "wrong.py" in the folder of the playbook'):
-        await client.submit(written(tmp_path))
+        await client.submit(write_playbook(tmp_path))
 
 
 async def test_a_graph_without_the_code_is_refused(servers: Addresses) -> None:

@@ -16,7 +16,7 @@ from .conftest import Shell, history_of
 SECRET = "  - step: start\n    tool: {kind: noop, auth: secret}\n"
 
 
-def nested(depth: int) -> Any:
+def nest(depth: int) -> Any:
     value: Any = {"you": "Bearer hush-hush"}
     for _ in range(depth):
         value = [value]
@@ -30,7 +30,7 @@ async def test_deep_json_in_the_response_to_a_call_with_a_credential_ends_the_ca
     async def answer(request: Request, context: ToolContext) -> Any:
         calls.append(1)
         await context.credential(request.auth)
-        return nested(depth)
+        return nest(depth)
 
     async with shell.client(answer) as client:
         handle = await shell.submit(client, SECRET)

@@ -34,13 +34,13 @@ async def bare() -> AsyncIterator[Client]:
         yield server.client
 
 
-async def connected(bare: Client) -> NoetlClient:
+async def connect(bare: Client) -> NoetlClient:
     address = bare.service_client.config.target_host
     return await NoetlClient.connect(address, tools={"noop": FakeTool("noop", lambda _request, _context: 1)})
 
 
 async def test_search_attributes_are_asked_for_and_registered_once(bare: Client) -> None:
-    client = await connected(bare)
+    client = await connect(bare)
     with pytest.raises(DeploymentError, match="noetl setup"):
         await client.submit(GRAPH)
     with pytest.raises(DeploymentError, match="noetl setup"):

@@ -45,7 +45,7 @@ class Sleeping:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    async def submitted(self, servers: Addresses, attempts: int = 9, limit: str = "1h") -> RunHandle:
+    async def submit(self, servers: Addresses, attempts: int = 9, limit: str = "1h") -> RunHandle:
         return await submit(servers, SLEEPS.format(file=self.file, attempts=attempts, limit=limit))
 
     @property
@@ -68,7 +68,7 @@ def sleeping(task_folder: Path) -> Iterator[Sleeping]:
 
 
 async def test_a_cancel_ends_all_processes_of_the_call(servers: Addresses, sleeping: Sleeping) -> None:
-    handle = await sleeping.submitted(servers)
+    handle = await sleeping.submit(servers)
     async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(60):
         await sleeping.wait_until_started(1)
         await handle.cancel()
@@ -79,7 +79,7 @@ async def test_a_cancel_ends_all_processes_of_the_call(servers: Addresses, sleep
 
 
 async def test_a_timeout_ends_all_processes_of_the_call(servers: Addresses, sleeping: Sleeping) -> None:
-    handle = await sleeping.submitted(servers, limit="2s")
+    handle = await sleeping.submit(servers, limit="2s")
     async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(60):
         report = await handle.result()
         assert (report.status, report.result) == ("completed", "timeout")
@@ -90,7 +90,7 @@ async def test_a_timeout_ends_all_processes_of_the_call(servers: Addresses, slee
 async def test_a_killed_worker_takes_the_processes_along_and_another_calls_again(
     servers: Addresses, sleeping: Sleeping
 ) -> None:
-    handle = await sleeping.submitted(servers, attempts=2)
+    handle = await sleeping.submit(servers, attempts=2)
     async with worker_process(servers.temporal, servers.postgres) as first:
         await sleeping.wait_until_started(1)
         first.kill()

@@ -41,7 +41,7 @@ from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: signed, path: tests/signed}\n"
-ONE = "  - step: one\n    tool: {kind: noop, message: code}\n"
+ONE_STEP = "  - step: one\n    tool: {kind: noop, message: code}\n"
 LARGE = 200_000
 
 Answer = Callable[[Request, ToolContext], Any]
@@ -117,12 +117,12 @@ async def test_large_values_loops_and_retries_work_with_a_key(
         calls += 1
         return Outcome("error", error=ErrorInfo("busy", "busy")) if calls < 3 else request.config["message"]
 
-    async with site(servers, monkeypatch, flaky) as here:
-        handle = await here.submit(FLAKY.replace("FRAME", frame), text="x" * LARGE)
+    async with site(servers, monkeypatch, flaky) as cluster:
+        handle = await cluster.submit(FLAKY.replace("FRAME", frame), text="x" * LARGE)
         report = await handle.result()
         history = await handle.workflow.fetch_history()
         assert report.status == "completed", report.failures
-        assert (await replay(history, here.client.temporal.data_converter)).problem is None
+        assert (await replay(history, cluster.client.temporal.data_converter)).problem is None
     assert report.result == 3 * (LARGE + 2)
     started = history.events[0].workflow_execution_started_event_attributes.input.payloads
     calls_ = [event.activity_task_scheduled_event_attributes.input.payloads for event in history.events]
@@ -140,37 +140,40 @@ async def test_large_values_loops_and_retries_work_with_a_key(
 async def test_a_run_submitted_without_the_key_is_refused_with_a_reason(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
 ) -> None:
-    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as here:
-        foreign = NoetlClient(here.foreign, servers.postgres, {"noop"})
-        report = await (await submitted(foreign, ONE, {})).result()
+    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as cluster:
+        foreign = NoetlClient(cluster.foreign, servers.postgres, {"noop"})
+        report = await (await submitted(foreign, ONE_STEP, {})).result()
     if is_keyed:
         assert report.status == "failed"
         [failure] = report.failures.kept
         assert failure.kind == REFUSED
         assert SIGNING_KEY_VARIABLE in failure.message
-    assert [request.config for request in here.tool.requests] == ([] if is_keyed else [{"message": "code"}])
+    assert [request.config for request in cluster.tool.requests] == ([] if is_keyed else [{"message": "code"}])
 
 
 async def test_a_signed_input_starts_no_other_run(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does it go with the graph or the items of another."""
-    async with site(servers, monkeypatch, hello) as here:
-        handle = await here.submit(ONE)
+    async with site(servers, monkeypatch, hello) as cluster:
+        handle = await cluster.submit(ONE_STEP)
         await handle.result()
-        started = (await here.history(handle))[0].workflow_execution_started_event_attributes
-        given: Sequence[Payload] = started.input.payloads
-        other = await here.submit(ONE.replace("code", "another"))
+        started = (await cluster.history(handle))[0].workflow_execution_started_event_attributes
+        input_payloads: Sequence[Payload] = started.input.payloads
+        other = await cluster.submit(ONE_STEP.replace("code", "another"))
         await other.result()
-        others = (await here.history(other))[0].workflow_execution_started_event_attributes.input.payloads
-        calls = len(here.tool.requests)
-        for id_, arguments in (("tests/signed/1", given), (handle.workflow_id, [given[0], others[1]])):
-            copied = await here.foreign.start_workflow(
+        others = (await cluster.history(other))[0].workflow_execution_started_event_attributes.input.payloads
+        calls = len(cluster.tool.requests)
+        for id_, arguments in (
+            ("tests/signed/1", input_payloads),
+            (handle.workflow_id, [input_payloads[0], others[1]]),
+        ):
+            copied_run = await cluster.foreign.start_workflow(
                 started.workflow_type.name,
                 args=[RawValue(argument) for argument in arguments],
                 id=id_,
                 task_queue=started.task_queue.name,
             )
-            assert await refusal_of(copied)
-    assert len(here.tool.requests) == calls
+            assert await refusal_of(copied_run)
+    assert len(cluster.tool.requests) == calls
 
 
 async def refusal_of(handle: WorkflowHandle[Any, Any]) -> bool:
@@ -201,14 +204,16 @@ class Foreign:
         )
 
 
-async def call(here: Site, name: str, queue: str, payload: Payload) -> ApplicationError | None:
+async def call(cluster: Site, name: str, queue: str, payload: Payload) -> ApplicationError | None:
     """How the worker answers the foreign workflow; None when it does what it is told."""
     signature = payload.metadata.get(SIGNATURE, b"").hex()
     message = [name, queue, payload.metadata["encoding"].decode(), payload.data.decode(), signature]
     async with Worker(
-        here.foreign, task_queue="foreign", workflows=[Foreign], workflow_runner=UnsandboxedWorkflowRunner()
+        cluster.foreign, task_queue="foreign", workflows=[Foreign], workflow_runner=UnsandboxedWorkflowRunner()
     ):
-        handle = await here.foreign.start_workflow("foreign", args=message, id=f"foreign/{name}", task_queue="foreign")
+        handle = await cluster.foreign.start_workflow(
+            "foreign", args=message, id=f"foreign/{name}", task_queue="foreign"
+        )
         try:
             await handle.result()
         except WorkflowFailureError as error:
@@ -218,13 +223,13 @@ async def call(here: Site, name: str, queue: str, payload: Payload) -> Applicati
     return None
 
 
-async def call_payload(here: Site) -> Payload:
+async def call_payload(cluster: Site) -> Payload:
     """The input of a call that an honest run made, signature and all."""
-    handle = await here.submit(ONE)
+    handle = await cluster.submit(ONE_STEP)
     await handle.result()
     [payload] = [
         history.activity_task_scheduled_event_attributes.input.payloads[0]
-        for history in await here.history(handle)
+        for history in await cluster.history(handle)
         if history.HasField("activity_task_scheduled_event_attributes")
     ]
     return payload
@@ -235,30 +240,30 @@ async def call_payload(here: Site) -> Payload:
 async def test_a_call_scheduled_by_another_workflow_is_refused_at_once(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool, way: str
 ) -> None:
-    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as here:
-        payload = await call_payload(here)
+    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as cluster:
+        payload = await call_payload(cluster)
         if way == "unsigned":
             payload.metadata.pop(SIGNATURE, None)
-        before = len(here.tool.requests)
-        answered = await call(here, "noetl.noop", tool_queue("noop"), payload)
-    assert (len(here.tool.requests) == before) is is_keyed
-    if answered is not None:
+        before = len(cluster.tool.requests)
+        refusal = await call(cluster, "noetl.noop", tool_queue("noop"), payload)
+    assert (len(cluster.tool.requests) == before) is is_keyed
+    if refusal is not None:
         assert is_keyed
-        assert (answered.type, answered.non_retryable) == (REFUSED, True)
-        assert SIGNING_KEY_VARIABLE in answered.message
+        assert (refusal.type, refusal.non_retryable) == (REFUSED, True)
+        assert SIGNING_KEY_VARIABLE in refusal.message
 
 
 async def test_stored_values_are_loaded_for_our_own_workflows_alone(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also without a key: whoever reads a digest in history would else get the value from the payload store."""
-    async with site(servers, monkeypatch, hello, is_keyed=False) as here:
+    async with site(servers, monkeypatch, hello, is_keyed=False) as cluster:
         key = await ValueStore(data_converter(servers.postgres)).put(b'"a large secret"')
-        [stored] = data_converter().payload_converter.to_payloads([StoredRef((), 9)])
-        stored.data = stored.data.replace(b"[]", b'[{"key":"%s"}]' % key.encode())
-        answered = await call(here, LOAD, WORKFLOW_QUEUE, stored)
-    assert answered is not None
-    assert (answered.type, answered.non_retryable) == (REFUSED, True)
+        [reference] = data_converter().payload_converter.to_payloads([StoredRef((), 9)])
+        reference.data = reference.data.replace(b"[]", b'[{"key":"%s"}]' % key.encode())
+        refusal = await call(cluster, LOAD, WORKFLOW_QUEUE, reference)
+    assert refusal is not None
+    assert (refusal.type, refusal.non_retryable) == (REFUSED, True)
 
 
 # ---- results of others ---------------------------------------------------------------------------------------------
@@ -294,17 +299,17 @@ async def test_a_forged_result_of_a_pending_call_is_not_accepted(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool, way: str
 ) -> None:
     held = Held()
-    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
-        handle = await here.submit(TWO)
+    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as cluster:
+        handle = await cluster.submit(TWO)
         await held.waits.wait()
-        call_ = await pending_call(here, handle)
+        call_ = await pending_call(cluster, handle)
         if way == "unsigned":
             await call_.complete(ToolReport({"status": "ok", "result": "forged"}))
         else:
-            await call_.complete(RawValue(await first_result(here, handle)))
+            await call_.complete(RawValue(await first_result(cluster, handle)))
         report = await handle.result()
         held.let_go.set()
-    requests = [request.config["message"] for request in here.tool.requests]
+    requests = [request.config["message"] for request in cluster.tool.requests]
     if is_keyed:
         assert report.status == "failed"
         assert [failure.kind for failure in report.failures.kept] == [REFUSED]
@@ -313,18 +318,18 @@ async def test_a_forged_result_of_a_pending_call_is_not_accepted(
         assert requests == ["first", "second", "forged" if way == "unsigned" else "first"]
 
 
-async def pending_call(here: Site, handle: RunHandle) -> AsyncActivityHandle:
+async def pending_call(cluster: Site, handle: RunHandle) -> AsyncActivityHandle:
     """The one call that has not ended, as the foreign client may end it."""
     [pending] = (await handle.workflow.describe()).raw_description.pending_activities
-    return here.foreign.get_async_activity_handle(
+    return cluster.foreign.get_async_activity_handle(
         workflow_id=handle.workflow_id, run_id=None, activity_id=pending.activity_id
     )
 
 
-async def first_result(here: Site, handle: RunHandle) -> Payload:
+async def first_result(cluster: Site, handle: RunHandle) -> Payload:
     return next(
         history.activity_task_completed_event_attributes.result.payloads[0]
-        for history in await here.history(handle)
+        for history in await cluster.history(handle)
         if history.HasField("activity_task_completed_event_attributes")
     )
 
@@ -336,16 +341,16 @@ async def test_a_forged_heartbeat_makes_no_call_again(
     """It would take back that a call was made which must not be repeated."""
     held = Held()
     steps = TWO.replace("message: second}", "message: second, spec: {idempotent: false}}")
-    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
-        handle = await here.submit(steps)
+    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as cluster:
+        handle = await cluster.submit(steps)
         await held.waits.wait()
-        call_ = await pending_call(here, handle)
+        call_ = await pending_call(cluster, handle)
         await call_.heartbeat(Details((), temporal=1))
         await call_.fail(RuntimeError("the worker is gone"))
         held.let_go.set()
         report = await handle.result()
-    made = [request.config["message"] for request in here.tool.requests].count("second")
-    assert (made == 1, report.status) == ((True, "failed") if is_keyed else (False, "completed"))
+    call_count = [request.config["message"] for request in cluster.tool.requests].count("second")
+    assert (call_count == 1, report.status) == ((True, "failed") if is_keyed else (False, "completed"))
 
 
 @pytest.mark.parametrize("is_keyed", [True, False], ids=["guarded", "control"])
@@ -353,10 +358,10 @@ async def test_the_message_of_a_forged_failure_reaches_no_template(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
 ) -> None:
     held = Held()
-    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as here:
-        handle = await here.submit(TWO)
+    async with site(servers, monkeypatch, held, is_keyed=is_keyed) as cluster:
+        handle = await cluster.submit(TWO)
         await held.waits.wait()
-        call_ = await pending_call(here, handle)
+        call_ = await pending_call(cluster, handle)
         await call_.fail(ApplicationError("; rm -rf /", "details", type="forged", non_retryable=True))
         report = await handle.result()
         held.let_go.set()

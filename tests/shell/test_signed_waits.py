@@ -27,7 +27,7 @@ WAITS = """
 """
 
 
-async def forged(workflow: WorkflowHandle[Any, Any], wait: Wait) -> list[BaseException | None]:
+async def send_forged(workflow: WorkflowHandle[Any, Any], wait: Wait) -> list[BaseException | None]:
     """What became of each request."""
     requests = [
         (SIGNAL_UPDATE, SignalRequest(new_execution_id(), Signal("paid", "forged"))),
@@ -45,8 +45,8 @@ async def forged(workflow: WorkflowHandle[Any, Any], wait: Wait) -> list[BaseExc
     return exceptions
 
 
-async def waiting(here: Site) -> tuple[Any, Wait]:
-    handle = await here.submit(WAITS)
+async def waiting(cluster: Site) -> tuple[Any, Wait]:
+    handle = await cluster.submit(WAITS)
     async with asyncio.timeout(30):
         while len(waits := await handle.waits()) < 2:
             await asyncio.sleep(0.05)
@@ -57,9 +57,9 @@ async def waiting(here: Site) -> tuple[Any, Wait]:
 async def test_requests_without_the_key_are_refused(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
 ) -> None:
-    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as here:
-        handle, wait = await waiting(here)
-        errors = await forged(here.foreign.get_workflow_handle(handle.workflow_id), wait)
+    async with site(servers, monkeypatch, hello, is_keyed=is_keyed) as cluster:
+        handle, wait = await waiting(cluster)
+        errors = await send_forged(cluster.foreign.get_workflow_handle(handle.workflow_id), wait)
         if is_keyed:
             assert all("is not signed" in str(error) for error in errors), errors
             assert sorted(entry.name for entry in await handle.waits()) == ["paid", "review"]
@@ -77,17 +77,17 @@ async def test_a_repeated_signed_request_has_no_second_effect(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who reads the history has a signed request, and no key."""
-    async with site(servers, monkeypatch, hello) as here:
-        handle, wait = await waiting(here)
+    async with site(servers, monkeypatch, hello) as cluster:
+        handle, wait = await waiting(cluster)
         await handle.signal("paid", "once")
-        accepted = [
+        responses = [
             history.workflow_execution_update_accepted_event_attributes.accepted_request.input.args.payloads
-            for history in await here.history(handle)
+            for history in await cluster.history(handle)
             if history.HasField("workflow_execution_update_accepted_event_attributes")
         ]
-        stolen: Payload = accepted[0][0]
-        other = await here.submit(WAITS)
-        foreign = [here.foreign.get_workflow_handle(workflow.workflow_id) for workflow in (handle, other)]
+        stolen: Payload = responses[0][0]
+        other = await cluster.submit(WAITS)
+        foreign = [cluster.foreign.get_workflow_handle(workflow.workflow_id) for workflow in (handle, other)]
         await foreign[0].execute_update(SIGNAL_UPDATE, RawValue(stolen))  # pyright: ignore[reportUnknownMemberType] - the SDK's type
         with pytest.raises(WorkflowUpdateFailedError):
             await foreign[1].execute_update(SIGNAL_UPDATE, RawValue(stolen))  # pyright: ignore[reportUnknownMemberType] - the SDK's type

@@ -24,7 +24,7 @@ from noetl_temporal.attempt_details import Details
 from noetl_temporal.codec import data_converter, replay_converter, worker_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.signed_converter import RefusedValue
 from noetl_temporal.signing import SIGNATURE, read_key
 from noetl_temporal.stored_values import reference
@@ -33,14 +33,14 @@ KEY = b"k" * 32
 REPORT = ToolReport({"status": "ok"})
 
 
-def here(converter: DataConverter | None = None, **fields: Any) -> DataConverter:
+def converter_for(converter: DataConverter | None = None, **fields: Any) -> DataConverter:
     """A worker's converter in an activity."""
-    given: dict[str, Any] = {
+    context: dict[str, Any] = {
         "namespace": "default", "workflow_id": "w", "workflow_type": "t", "activity_type": "a", "activity_id": "1",
         "activity_task_queue": "q", "is_local": False,
     }  # fmt: skip
     converter_ = worker_converter(converter or data_converter(None, KEY))
-    return converter_.with_context(ActivitySerializationContext(**(given | fields)))
+    return converter_.with_context(ActivitySerializationContext(**(context | fields)))
 
 
 def is_refused(converter: DataConverter, payloads: list[Any], *hints: Any) -> bool:
@@ -52,51 +52,53 @@ def is_refused(converter: DataConverter, payloads: list[Any], *hints: Any) -> bo
 
 
 def test_a_signature_is_valid_only_in_its_place() -> None:
-    [payload] = here().payload_converter.to_payloads([REPORT])
-    assert here().payload_converter.from_payloads([payload], [ToolReport]) == [REPORT]
+    [payload] = converter_for().payload_converter.to_payloads([REPORT])
+    assert converter_for().payload_converter.from_payloads([payload], [ToolReport]) == [REPORT]
     others: list[dict[str, Any]] = [
         {"namespace": "n"}, {"workflow_id": "v"}, {"activity_id": "2"}, {"is_local": True}
     ]  # fmt: skip
     for fields in others:
-        assert is_refused(here(**fields), [payload], ToolReport)
+        assert is_refused(converter_for(**fields), [payload], ToolReport)
     in_workflow = worker_converter(data_converter(None, KEY)).with_context(WorkflowSerializationContext("default", "w"))
     assert is_refused(in_workflow, [payload], ToolReport)
 
 
 def test_signatures_depend_on_kind_key_and_every_byte() -> None:
-    [payload] = here().payload_converter.to_payloads([REPORT])
-    assert is_refused(here(), [payload], ToolCall)
-    assert is_refused(here(data_converter(None, b"K" * 32)), [payload], ToolReport)
-    changed = type(payload)()
-    changed.CopyFrom(payload)
-    changed.data = changed.data.replace(b"ok", b"no")
-    assert is_refused(here(), [changed], ToolReport)
+    [payload] = converter_for().payload_converter.to_payloads([REPORT])
+    assert is_refused(converter_for(), [payload], ToolCall)
+    assert is_refused(converter_for(data_converter(None, b"K" * 32)), [payload], ToolReport)
+    changed_payload = type(payload)()
+    changed_payload.CopyFrom(payload)
+    changed_payload.data = changed_payload.data.replace(b"ok", b"no")
+    assert is_refused(converter_for(), [changed_payload], ToolReport)
     del payload.metadata[SIGNATURE]
-    assert is_refused(here(), [payload], ToolReport)
-    assert not is_refused(here(data_converter()), [payload], ToolReport)
+    assert is_refused(converter_for(), [payload], ToolReport)
+    assert not is_refused(converter_for(data_converter()), [payload], ToolReport)
 
 
 def test_all_arguments_are_covered_by_the_first() -> None:
-    converter = here().payload_converter
+    converter = converter_for().payload_converter
     payloads = converter.to_payloads([REPORT, ["an item"]])
     assert converter.from_payloads(payloads, [ToolReport, list[str]]) == [REPORT, ["an item"]]
     others = converter.to_payloads([REPORT, ["another"]])
-    assert is_refused(here(), [payloads[0], others[1]], ToolReport, list[str])
-    assert is_refused(here(), [payloads[0]], ToolReport)
-    assert is_refused(here(), [payloads[0], others[1]])  # as the SDK asks where the number of arguments is wrong
+    assert is_refused(converter_for(), [payloads[0], others[1]], ToolReport, list[str])
+    assert is_refused(converter_for(), [payloads[0]], ToolReport)
+    assert is_refused(
+        converter_for(), [payloads[0], others[1]]
+    )  # as the SDK asks where the number of arguments is wrong
 
 
 def test_a_value_named_by_its_key_is_covered_as_if_it_were_there() -> None:
-    stored = msgspec.json.encode(["an item"])
+    stored_data = msgspec.json.encode(["an item"])
     [plain] = data_converter().payload_converter.to_payloads([["an item"]])
-    assert plain.data == stored
+    assert plain.data == stored_data
     key = _key_of(plain)
-    named = here().payload_converter.to_payloads([REPORT, reference(key)])
-    assert not is_refused(here(), [named[0], plain], ToolReport, list[str])
+    payloads = converter_for().payload_converter.to_payloads([REPORT, reference(key)])
+    assert not is_refused(converter_for(), [payloads[0], plain], ToolReport, list[str])
     [other] = data_converter().payload_converter.to_payloads([["another"]])
-    assert is_refused(here(), [named[0], other], ToolReport, list[str])
-    disguised = type(other)(metadata={**named[1].metadata, "encoding": b"json/plain"}, data=named[1].data)
-    assert is_refused(here(), [named[0], disguised], ToolReport, dict[str, Any])
+    assert is_refused(converter_for(), [payloads[0], other], ToolReport, list[str])
+    disguised_payload = type(other)(metadata={**payloads[1].metadata, "encoding": b"json/plain"}, data=payloads[1].data)
+    assert is_refused(converter_for(), [payloads[0], disguised_payload], ToolReport, dict[str, Any])
 
 
 def _key_of(payload: Any) -> str:
@@ -106,24 +108,24 @@ def _key_of(payload: Any) -> str:
 def test_a_worker_accepts_only_signed_heartbeats() -> None:
     """The SDK reads their details without a type hint."""
     details = Details(())
-    [signed] = here().payload_converter.to_payloads([details])
-    assert not is_refused(here(), [signed])
-    [report] = here().payload_converter.to_payloads([REPORT])
+    [signed_payload] = converter_for().payload_converter.to_payloads([details])
+    assert not is_refused(converter_for(), [signed_payload])
+    [report] = converter_for().payload_converter.to_payloads([REPORT])
     [plain] = data_converter().payload_converter.to_payloads([details])
     for case in (plain, report):
-        assert is_refused(here(), [case])
+        assert is_refused(converter_for(), [case])
 
 
 @pytest.mark.parametrize("value", [REPORT, StoredRef((), 1), [PayloadRef("k", 1)], msgspec.Raw(b"1")])
 def test_every_value_that_comes_back_to_a_workflow_is_signed(value: Any) -> None:
-    [payload] = here(is_local=True).payload_converter.to_payloads([value])
+    [payload] = converter_for(is_local=True).payload_converter.to_payloads([value])
     assert SIGNATURE in payload.metadata
 
 
 def test_texts_may_come_from_anyone() -> None:
     """Such as the reason of a cancel."""
     [payload] = data_converter().payload_converter.to_payloads(["enough"])
-    assert here().payload_converter.from_payloads([payload], [str]) == ["enough"]
+    assert converter_for().payload_converter.from_payloads([payload], [str]) == ["enough"]
 
 
 def test_a_replay_checks_nothing() -> None:
@@ -189,5 +191,5 @@ def test_the_sdk_copies_no_converter_for_what_a_payload_belongs_to() -> None:
     converter = worker_converter(data_converter("postgresql://nobody@127.0.0.1:1/none", KEY))
     place = WorkflowSerializationContext("default", "w")
     store = StorageDriverStoreContext(target=StorageDriverWorkflowInfo(namespace="default", id="w"))
-    placed = converter._with_contexts(place, store)  # pyright: ignore[reportPrivateUsage] - as the SDK does
-    assert placed is converter.with_context(place)
+    converter_in_context = converter._with_contexts(place, store)  # pyright: ignore[reportPrivateUsage] - as the SDK does
+    assert converter_in_context is converter.with_context(place)

@@ -111,18 +111,18 @@ async def test_a_worker_killed_between_commit_and_report(servers: Addresses, bas
         holder = await base.lock(base.gate)
         handle = await submit(servers, call_of(base, sql, *spec))
         await until(lambda: base.has_waiter(base.gate))
-        await proxy.cut()
+        await proxy.disconnect()
         await holder.close()
         await until(lambda: has_rows(base, base.calls))
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
         await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **credentials(servers)))
         report = await handle.result()
     assert report.status == "completed"
     assert await base.count(base.calls) == 1
     [call] = await reports_of(handle, servers.postgres)
-    ended = [(attempt.status, attempt.is_called, attempt.is_taken) for attempt in call.attempts]
-    assert ended == [("lost", True, False), ("ok", False, True)]
+    attempts = [(attempt.status, attempt.is_called, attempt.is_reused) for attempt in call.attempts]
+    assert attempts == [("lost", True, False), ("ok", False, True)]
     assert call.outcome["result"]["rows"] == [{"text": "x" * LARGE}]
 
 
@@ -137,7 +137,7 @@ async def test_a_worker_killed_while_the_sinks_of_the_call_run(servers: Addresse
         await until(lambda: base.has_waiter(base.rows))
         assert await base.count(base.calls) == 1
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
         await holder.close()
         await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **credentials(servers)))
         report = await handle.result()
@@ -161,19 +161,21 @@ async def test_a_reset_workflow_does_not_repeat_it(servers: Addresses, base: Bas
     assert await base.count(base.calls) == 1
     assert second["result"] == first.result
     [call] = await reports_of(handle, servers.postgres)
-    assert [attempt.is_taken for attempt in call.attempts] == [True]
+    assert [attempt.is_reused for attempt in call.attempts] == [True]
 
 
 async def _reset(client: NoetlClient, handle: RunHandle) -> None:
     """To the first workflow task, as ``temporal workflow reset --type FirstWorkflowTask`` does."""
-    wanted = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+    event_type = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
     history = await handle.workflow.fetch_history()
     request = ResetWorkflowExecutionRequest(
         namespace=client.temporal.namespace,
         workflow_execution=WorkflowExecution(workflow_id=handle.workflow_id),
         reason="a test",
         request_id=uuid.uuid4().hex,
-        workflow_task_finish_event_id=next(event.event_id for event in history.events if event.event_type == wanted),
+        workflow_task_finish_event_id=next(
+            event.event_id for event in history.events if event.event_type == event_type
+        ),
     )
     await client.temporal.workflow_service.reset_workflow_execution(request)
 
@@ -198,14 +200,14 @@ class Attempts:
         report: ToolReport = await ActivityEnvironment().run(activity, self.call)
         return report
 
-    async def kept(self, base: Base) -> str:
+    async def read_ledger(self, base: Base) -> str:
         return str(await base.fetch("select outcome from noetl_ledger.outcome where key = $1", self.call.key))
 
 
 async def test_secrets_are_not_kept(servers: Addresses, base: Base) -> None:
     calls = Attempts(servers, f"insert into {base.calls} values (1); select 'the hush-hush' as text")
     first = await calls.attempt()
-    assert "hush" not in await calls.kept(base)
+    assert "hush" not in await calls.read_ledger(base)
     assert (await calls.attempt()).outcome == first.outcome
     assert first.outcome["result"]["rows"] == [{"text": "the ***"}]
     assert await base.count(base.calls) == 1
@@ -215,7 +217,7 @@ async def test_an_outcome_that_is_too_large_is_stored_as_the_error(servers: Addr
     calls = Attempts(servers, f"insert into {base.calls} values (1); select repeat('x', 5000) as text")
     for _ in range(2):
         assert (await calls.attempt(limit=2000)).outcome["error"]["kind"] == "too_large"
-    assert len(await calls.kept(base)) < 2000
+    assert len(await calls.read_ledger(base)) < 2000
     assert await base.count(base.calls) == 1
 
 
@@ -226,5 +228,5 @@ async def test_a_failed_sink_is_done_again_without_the_statements(servers: Addre
     assert (await calls.attempt()).outcome["status"] == "error"
     await base.fetch(f"alter table {base.rows}_away rename to {base.rows}")
     report = await calls.attempt()
-    assert (report.outcome["status"], report.attempts[-1].is_taken) == ("ok", True)
+    assert (report.outcome["status"], report.attempts[-1].is_reused) == ("ok", True)
     assert (await base.count(base.calls), await base.count(base.rows)) == (1, 1)

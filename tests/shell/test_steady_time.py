@@ -63,11 +63,11 @@ async def until_pending(handle: RunHandle, count: int) -> None:
 async def test_a_query_is_answered_while_events_are_recorded(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answered = asyncio.Event()
+    is_answered = asyncio.Event()
 
     @activity.defn(name=HEADER)
     async def record_later(trail: PackedTrail) -> PackedTrail:
-        await answered.wait()
+        await is_answered.wait()
         return trail
 
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
@@ -77,12 +77,12 @@ async def test_a_query_is_answered_while_events_are_recorded(
         patch.setattr("noetl_temporal.worker.record_trail", record_later)
         async with all_served(client):
             assert len(await waits) == 1
-            answered.set()
-            await recorded(handle)
+            is_answered.set()
+            await until_recorded(handle)
     assert await approved_by_another_worker(client, servers, handle) == []
 
 
-async def recorded(handle: RunHandle) -> None:
+async def until_recorded(handle: RunHandle) -> None:
     """Wait until a local activity is in history, in a workflow task after the one that began it."""
     async with asyncio.timeout(30):
         while True:

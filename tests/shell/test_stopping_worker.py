@@ -46,7 +46,7 @@ class Spinning:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    async def submitted(self, servers: Addresses, url: str = "http://127.0.0.1:1", text: str = SPIN) -> RunHandle:
+    async def submit(self, servers: Addresses, url: str = "http://127.0.0.1:1", text: str = SPIN) -> RunHandle:
         return await submit(servers, text.format(file=str(self.file), url=url))
 
     @property
@@ -63,7 +63,7 @@ def spinning(task_folder: Path) -> Iterator[Spinning]:
 
 
 async def test_a_task_ends_with_its_killed_worker(servers: Addresses, spinning: Spinning) -> None:
-    handle = await spinning.submitted(servers)
+    handle = await spinning.submit(servers)
     async with worker_process(servers.temporal, servers.postgres) as worker:
         await until(lambda: len(spinning.pids) == 1)
         worker.kill()
@@ -79,13 +79,13 @@ async def test_a_worker_reports_the_sandbox_of_tasks_at_its_start(servers: Addre
 
 async def test_a_cancel_reaches_a_call_of_a_worker_that_waits_for_it(servers: Addresses, spinning: Spinning) -> None:
     async with site() as web:
-        handle = await spinning.submitted(servers, web.url)
+        handle = await spinning.submit(servers, web.url)
         async with worker_process(servers.temporal, servers.postgres) as worker:
             await until(lambda: len(spinning.pids) == 1)
             worker.stop()
             await until(lambda: "stopping" in worker.output)
             await handle.cancel()
-            assert await worker.ended() == 0
+            assert await worker.wait_for_exit() == 0
         assert not alive(spinning.pids[0])
         async with worker_process(servers.temporal, servers.postgres), asyncio.timeout(60):
             assert (await handle.result()).status == "cancelled"
@@ -112,11 +112,11 @@ async def test_an_interrupted_call_does_not_begin_again_during_a_cancel(
 ) -> None:
     """The run is cancelled while nobody serves workflows, and workers of tools come first."""
     client = await Client.connect(servers.temporal)
-    handle = await spinning.submitted(servers, text=text)
+    handle = await spinning.submit(servers, text=text)
     async with worker_process(servers.temporal, servers.postgres, "--grace", "0") as first:
         await until(lambda: len(spinning.pids) == 1)
         first.stop()
-        assert await first.ended() == 0
+        assert await first.wait_for_exit() == 0
     workflow = await caller(client, handle)
     await handle.cancel()
     async with worker_process(servers.temporal, servers.postgres, "--tools", "python"):
@@ -158,6 +158,6 @@ async def test_an_interrupted_cleanup_continues_although_its_run_is_cancelled(se
     async with workers.worker():
         report = await handle.result()
     assert report.status == "cancelled"
-    begun, cleanup = await reports_of(handle, servers.postgres)
-    assert [attempt.status for attempt in begun.attempts] == ["cancelled"]
+    first_report, cleanup = await reports_of(handle, servers.postgres)
+    assert [attempt.status for attempt in first_report.attempts] == ["cancelled"]
     assert [attempt.status for attempt in cleanup.attempts] == ["shutdown", "ok"]

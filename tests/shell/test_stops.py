@@ -21,7 +21,7 @@ POLLS = """\
         kind: noop
         spec: {policy: {rules: [{when: "{{ true }}", then: {do: jump, to: poll}}]}}
 """
-LOOPED = POLLS.replace("start\n", "start\n    loop: {in: [1], iterator: n}\n")
+LOOPED_POLLS = POLLS.replace("start\n", "start\n    loop: {in: [1], iterator: n}\n")
 PAGES = """\
   - step: start
     tool:
@@ -44,30 +44,30 @@ class Calls:
 
     def __init__(self) -> None:
         self.messages: list[str] = []
-        self._seen = asyncio.Condition()
+        self._changed = asyncio.Condition()
 
     async def __call__(self, request: Request, _context: ToolContext) -> Any:
-        async with self._seen:
+        async with self._changed:
             self.messages.append(str(request.config.get("message", "")))
-            self._seen.notify_all()
+            self._changed.notify_all()
         return {"n": len(self.messages)}
 
     async def wait_for(self, count: int) -> None:
-        async with self._seen:
-            await asyncio.wait_for(self._seen.wait_for(lambda: len(self.messages) >= count), 60)
+        async with self._changed:
+            await asyncio.wait_for(self._changed.wait_for(lambda: len(self.messages) >= count), 60)
 
 
 def calls_after_the_stop(history: WorkflowHistory) -> list[str]:
-    stopped, calls = False, list[str]()
+    is_stopped, calls = False, list[str]()
     for event in history.events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
-            stopped = True
-        if stopped and event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            is_stopped = True
+        if is_stopped and event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             calls.append(event.activity_task_scheduled_event_attributes.activity_id)
     return calls
 
 
-@pytest.mark.parametrize("workflow", [POLLS, PAGES, LOOPED], ids=["poll", "pages", "loop"])
+@pytest.mark.parametrize("workflow", [POLLS, PAGES, LOOPED_POLLS], ids=["poll", "pages", "loop"])
 @pytest.mark.parametrize("events", [60, 100_000], ids=["short runs", "one run"])
 async def test_a_cancel_is_not_lost(shell: Shell, monkeypatch: pytest.MonkeyPatch, workflow: str, events: int) -> None:
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)
@@ -99,10 +99,10 @@ async def test_a_timer_blocks_no_continue_as_new(shell: Shell, monkeypatch: pyte
     async with shell.client(calls) as client:
         handle = await shell.submit(client, ROUNDS % "" + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
         report = await asyncio.wait_for(handle.result(), 120)
-        described = await handle.workflow.describe()
+        description = await handle.workflow.describe()
     assert report.status == "completed"
     assert calls.messages.count("round") == 60
-    assert described.run_id != handle.workflow.first_execution_run_id
+    assert description.run_id != handle.workflow.first_execution_run_id
 
 
 async def test_a_branch_that_waits_for_its_call_blocks_no_other(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,10 +114,10 @@ async def test_a_branch_that_waits_for_its_call_blocks_no_other(shell: Shell, mo
         if request.config.get("message") == "slow":
             await asyncio.wait_for(rounds_done.wait(), 100)
             return "slow"
-        found = await others(request, context)
+        outcome = await others(request, context)
         if others.messages.count("round") == 60:
             rounds_done.set()
-        return found
+        return outcome
 
     slow = "  - step: slow\n    tool: {kind: noop, message: slow}\n"
     async with shell.client(answer) as client:
@@ -154,10 +154,10 @@ async def test_near_the_hard_limit_a_run_logs_that_it_waits(shell: Shell, monkey
 
 
 async def test_a_cancelled_loop_child_fails_its_step(shell: Shell) -> None:
-    entered = asyncio.Event()
+    has_entered = asyncio.Event()
 
     async def answer(_request: Request, context: ToolContext) -> None:
-        entered.set()
+        has_entered.set()
         while True:
             await asyncio.sleep(0.05)
             context.heartbeat()
@@ -165,7 +165,7 @@ async def test_a_cancelled_loop_child_fails_its_step(shell: Shell) -> None:
     loop = "  - step: start\n    loop: {in: [1, 2], iterator: item}\n    tool: {kind: noop}\n"
     async with shell.client(answer) as client:
         handle = await shell.submit(client, loop)
-        await asyncio.wait_for(entered.wait(), 30)
+        await asyncio.wait_for(has_entered.wait(), 30)
         await client.temporal.get_workflow_handle(f"{handle.workflow_id}/start/1").cancel()
         report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, report.failures.kept[0].kind) == ("failed", "cancelled")

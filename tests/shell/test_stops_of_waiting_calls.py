@@ -30,11 +30,11 @@ class Failing:
     """Fails the calls whose message says so; ``made`` are the messages of all."""
 
     def __init__(self) -> None:
-        self.made: list[str] = []
+        self.steps: list[str] = []
 
     async def __call__(self, request: Request, _context: ToolContext) -> Any:
         message = str(request.config["message"])
-        self.made.append(message)
+        self.steps.append(message)
         if message == "failing":
             return Outcome("error", error=ErrorInfo("connection", "refused", retryable=True))
         return {}
@@ -60,7 +60,7 @@ async def test_a_cancel_runs_the_cleanup(shell: Shell, loop: str) -> None:
         await until_it_waits(client.temporal, handle)
         await handle.cancel("enough")
         report = await handle.result()
-    assert (report.status, calls.made[-1]) == ("cancelled", "cleanup")
+    assert (report.status, calls.steps[-1]) == ("cancelled", "cleanup")
 
 
 async def test_a_playbook_that_times_out_is_reported_and_runs_the_cleanup(shell: Shell) -> None:
@@ -72,7 +72,7 @@ async def test_a_playbook_that_times_out_is_reported_and_runs_the_cleanup(shell:
         report = await handle.result()
     assert report.status == "failed"
     assert {failure.kind for failure in report.failures.kept} == {"timeout"}
-    assert calls.made[-1] == "cleanup"
+    assert calls.steps[-1] == "cleanup"
 
 
 async def test_a_step_that_times_out_is_handled_by_its_route(shell: Shell) -> None:
@@ -84,4 +84,4 @@ async def test_a_step_that_times_out_is_handled_by_its_route(shell: Shell) -> No
     )
     async with asyncio.timeout(120), shell.client(calls) as client:
         report = await (await shell.submit(client, steps)).result()
-    assert (report.status, calls.made) == ("completed", ["failing", "handled"])
+    assert (report.status, calls.steps) == ("completed", ["failing", "handled"])

@@ -34,16 +34,16 @@ LOOP = """
 """
 
 
-class Stored(ValueStore):
+class CountingStore(ValueStore):
     """A store that has these values; ``asked`` has how many were read at once."""
 
     def __init__(self, values: dict[str, bytes]) -> None:
         super().__init__(DataConverter.default)
         self.values = values
-        self.asked: list[int] = []
+        self.read_sizes: list[int] = []
 
     async def get_all(self, keys: Sequence[str]) -> dict[str, bytes]:
-        self.asked.append(len(keys))
+        self.read_sizes.append(len(keys))
         return {key: self.values[key] for key in keys}
 
 
@@ -67,22 +67,22 @@ PARTS = st.one_of(
 @given(st.lists(PARTS, max_size=12))
 @settings(max_examples=200, deadline=None)
 async def test_a_list_is_put_together_of_its_parts(parts: list[Part]) -> None:
-    values = Stored({key: msgspec.json.encode(value) for key, value in LISTS.items()})
+    values = CountingStore({key: msgspec.json.encode(value) for key, value in LISTS.items()})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_values, "PAGE_PARTS", 3)
         text = await load_json(values, StoredRef(tuple(parts), 0))
     assert msgspec.json.decode(text) == [value for part in parts for value in _expected(part)]
-    assert all(size <= 3 for size in values.asked)
+    assert all(size <= 3 for size in values.read_sizes)
 
 
 async def test_a_long_list_is_loaded_in_little_more_than_its_text() -> None:
     size, count = 2_000, 100
-    stored = {str(number): msgspec.json.encode(list(range(size))) for number in range(count)}
-    parts = tuple(Part(key, 0, size) for key in stored)
-    bytes_ = sum(map(len, stored.values()))
+    segments = {str(number): msgspec.json.encode(list(range(size))) for number in range(count)}
+    parts = tuple(Part(key, 0, size) for key in segments)
+    bytes_ = sum(map(len, segments.values()))
     tracemalloc.start()
     try:
-        text = await load_json(Stored(stored), StoredRef(parts, bytes_))
+        text = await load_json(CountingStore(segments), StoredRef(parts, bytes_))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -98,9 +98,9 @@ async def test_the_items_of_a_long_loop_are_stored_a_few_ranges_at_a_time(
     sizes: list[int] = []
     store_values = stored_values.store_values
 
-    async def noting(values: ValueStore, given: Sequence[Any]) -> Any:
-        sizes.append(len(given))
-        return await store_values(values, given)
+    async def noting(values: ValueStore, references: Sequence[Any]) -> Any:
+        sizes.append(len(references))
+        return await store_values(values, references)
 
     monkeypatch.setattr(stored_values, "store_values", noting)
     tool = FakeTool("noop", lambda request, _context: request.config["message"])

@@ -43,8 +43,8 @@ async def submit(servers: Addresses, workflow: str, **payload: Any) -> RunHandle
 async def until(condition: Callable[[], Any | Awaitable[Any]], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while True:
-            found = condition()
-            if await found if isinstance(found, Awaitable) else found:
+            value = condition()
+            if await value if isinstance(value, Awaitable) else value:
                 return
             await asyncio.sleep(0.02)
 
@@ -71,11 +71,11 @@ async def test_a_large_result_is_stored_however_long_the_store_is_unavailable(se
             servers, f'  - step: start\n    tool: {{kind: http, method: GET, url: "{web.url}/size/{LARGE}"}}\n'
         )
         await until(lambda: web.calls.total() == 1)
-        await proxy.cut()
+        await proxy.disconnect()
         web.open.set()
         await asyncio.sleep(14)
         assert web.calls.total() == 1
-        await proxy.open()
+        await proxy.restore()
         report = await handle.result()
         assert report.status == "completed"
         assert web.calls.total() == 1
@@ -89,14 +89,14 @@ async def test_a_call_that_cannot_be_read_yet_is_not_a_lost_attempt(servers: Add
     async with proxy_to(servers.postgres) as proxy:
         client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
         distant = await NoetlClient.connect(servers.temporal, dsn=proxy.dsn, tools=tools)
-        await proxy.cut()
+        await proxy.disconnect()
         source = CredentialSource(environment={})
         tool = '    tool: {kind: noop, message: "{{ workload.text }}", spec: {idempotent: false}}\n'
         graph = compile_or_raise(f"{HEAD}workflow:\n  - step: start\n{tool}")
         async with workflow_worker(client.temporal), serving(distant.temporal, tools, source, only=["noop"]):
             handle = await client.submit(graph, {"text": "x" * LARGE})
             await asyncio.sleep(12)
-            await proxy.open()
+            await proxy.restore()
             report = await handle.result()
     assert (report.status, report.result) == ("completed", LARGE)
     [call] = await reports_of(handle, servers.postgres)
@@ -131,18 +131,18 @@ async def test_a_killed_worker_leaves_the_outcome_with_the_rows(
         workflow = STORING.replace("SPEC", spec)
         handle = await submit(servers, workflow, url=f"{web.url}/size/{LARGE}", table=base.table)
         await until(lambda: web.calls.total() == 1)
-        await proxy.cut()
+        await proxy.disconnect()
         web.open.set()
         await until(lambda: has_rows(base))
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
         await stack.enter_async_context(worker_process(servers.temporal, servers.postgres, **_only(credentials)))
         report = await handle.result()
         assert report.status == "completed"
         assert web.calls.total() == 1
         assert await base.rows() == [1]
         [call] = await reports_of(handle, servers.postgres)
-        assert [(attempt.status, attempt.is_taken) for attempt in call.attempts] == [("lost", False), ("ok", True)]
+        assert [(attempt.status, attempt.is_reused) for attempt in call.attempts] == [("lost", False), ("ok", True)]
         assert len(call.outcome["result"]["data"]["text"]) == LARGE
 
 

@@ -87,13 +87,15 @@ async def test_a_loop_runs_over_the_list_and_templates_read_it(servers: Addresse
         handle = await submit(client, frame, place=place)
         report = await handle.result()
         assert (report.status, report.result) == ("completed", AFTER)
-        given = await input_of(servers, handle)
-        assert given.payload == {**with_values_at(PLACES[place], {place: None}), "name": "x"}
-        assert [(part.start, part.count) for part in given.kept[place].parts] == [(0, 20), (0, 20), (0, 10)]
+        run_input = await input_of(servers, handle)
+        assert run_input.payload == {**with_values_at(PLACES[place], {place: None}), "name": "x"}
+        assert [(part.start, part.count) for part in run_input.kept[place].parts] == [(0, 20), (0, 20), (0, 10)]
         await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
         assert await audit_execution(servers.postgres, handle.execution_id) == []
-        found = await recorded_run(client.temporal, await reading_converter(servers.postgres), handle.workflow_id)
-        assert found.payload == {**PLACES[place], "name": "x"}
+        recorded_execution = await recorded_run(
+            client.temporal, await reading_converter(servers.postgres), handle.workflow_id
+        )
+        assert recorded_execution.payload == {**PLACES[place], "name": "x"}
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -102,18 +104,18 @@ async def test_the_event_log_owns_the_pages_and_has_their_size(servers: Addresse
         handle = await submit(client, place=place)
         await handle.result()
         await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
-        kept = (await input_of(servers, handle)).kept[place]
+        reference = (await input_of(servers, handle)).kept[place]
     log = await asyncpg.connect(servers.postgres)
     try:
-        owned = await log.fetch("SELECT key FROM noetl.payload_owner WHERE execution_id = $1", handle.execution_id)
+        owned_keys = await log.fetch("SELECT key FROM noetl.payload_owner WHERE execution_id = $1", handle.execution_id)
         query = (
             "SELECT context FROM noetl.event WHERE execution_id = $1 AND event_type = 'playbook.execution.requested'"
         )
         context = msgspec.json.decode(await log.fetchval(query, handle.execution_id))
     finally:
         await log.close()
-    assert {part.key for part in kept.parts} <= {row["key"] for row in owned}
-    size = {"_truncated": True, "_size": kept.bytes}
+    assert {part.key for part in reference.parts} <= {row["key"] for row in owned_keys}
+    size = {"_truncated": True, "_size": reference.bytes}
     assert context["workload"] == {**with_values_at(PLACES[place], {place: size}), "name": "x"}
 
 
@@ -136,16 +138,16 @@ async def test_a_run_that_continues_as_new_keeps_the_references(
         handle = await submit(client, place=place)
         assert (await handle.result()).result == AFTER
         last = await input_of(servers, handle)
-    kept = last.state["machine"]["kept"]
-    assert len(kept["workload"][place]["parts"]) == 3
-    assert kept["payload"] == kept["workload"]
+    reference = last.state["machine"]["kept"]
+    assert len(reference["workload"][place]["parts"]) == 3
+    assert reference["payload"] == reference["workload"]
 
 
 async def test_a_key_means_the_whole_list(servers: Addresses) -> None:
     async with serving_client(servers) as client:
         first = await submit(client, key="stored request")
-        again = await submit(client, key="stored request")
-        assert (again.execution_id, again.is_new) == (first.execution_id, False)
+        same_run = await submit(client, key="stored request")
+        assert (same_run.execution_id, same_run.is_new) == (first.execution_id, False)
         await first.result()
 
 
@@ -154,8 +156,8 @@ async def test_values_that_the_start_of_a_run_may_read_are_not_stored(servers: A
     async with serving_client(servers) as client:
         handle = await submit(client, head=head)
         assert (await handle.result()).result == AFTER
-        given = await input_of(servers, handle)
-    assert (given.payload["items"], given.kept) == (ITEMS, {})
+        run_input = await input_of(servers, handle)
+    assert (run_input.payload["items"], run_input.kept) == (ITEMS, {})
 
 
 def test_a_page_has_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ ROUNDS = """
   - step: last
     tool: {kind: noop, message: "{{ start | length }}"}
 """
-REQUESTED = """
+REQUEST_STEPS = """
   - step: start
     tool: {kind: noop, message: 0}
     next: {arcs: [{step: again, set: {ctx.n: 0, ctx.copy: "{{ workload.text }}!"}}]}
@@ -64,8 +64,8 @@ async def submit(client: NoetlClient, workflow: str, **payload: Any) -> RunHandl
 
 def has_small_input(history: WorkflowHistory) -> bool:
     """Whether what the run began with, its state above all, is small enough to stand in history itself."""
-    given, _graph = history.events[0].workflow_execution_started_event_attributes.input.payloads
-    return "messageType" not in given.metadata and given.ByteSize() < 10_000
+    run_input, _graph = history.events[0].workflow_execution_started_event_attributes.input.payloads
+    return "messageType" not in run_input.metadata and run_input.ByteSize() < 10_000
 
 
 async def histories_of_all(client: NoetlClient, handle: RunHandle) -> list[WorkflowHistory]:
@@ -109,7 +109,7 @@ async def test_continued_runs_copy_no_large_value_of_the_request_or_of_set(
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     async with serving(client.temporal, tools, CredentialSource(environment={})):
-        handle = await submit(client, REQUESTED, text="t" * LARGE)
+        handle = await submit(client, REQUEST_STEPS, text="t" * LARGE)
         result = await handle.result()
         runs = await histories_of_all(client, handle)
     assert result.result == f"{LARGE} {LARGE + 1}"
@@ -129,7 +129,7 @@ async def test_a_run_that_writes_and_reads_large_values_all_the_time_continues_a
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
-    workflow = REQUESTED.replace(
+    workflow = REQUEST_STEPS.replace(
         '{ctx.n: "{{ ctx.n + 1 }}"}', '{ctx.n: "{{ ctx.n + 1 }}", ctx.copy: "{{ workload.text }}!"}'
     )
     async with serving(client.temporal, tools, CredentialSource(environment={})):
@@ -179,11 +179,11 @@ async def test_a_run_waits_for_a_store_that_is_unavailable_and_calls_nothing_aga
         async with serving(distant.temporal, tools, CredentialSource(environment={})):
             handle = await submit(client, workflow)
             await is_answered.wait()
-            await proxy.cut()
+            await proxy.disconnect()
             may_answer.set()
             await asyncio.sleep(3)
             assert calls == ["large", 0]
-            await proxy.open()
+            await proxy.restore()
             result = await handle.result()
     assert result.result == LARGE
     assert calls == ["large", 0, LARGE]

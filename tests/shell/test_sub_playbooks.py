@@ -155,12 +155,12 @@ async def test_a_policy_retries_with_a_run_of_its_own(shell: Shell, servers: Add
 
 
 async def test_a_failure_is_routed(shell: Shell) -> None:
-    routed = CALL % "" + (
+    routed_call = CALL % "" + (
         "    next: {arcs: [{step: repair, when: \"{{ event.name == 'step.failed' }}\"}, {step: end}]}\n"
         '  - step: repair\n    tool: {kind: noop, message: "{{ start.error.kind }}"}\n'
     )
     async with shell.client(echo) as client:
-        result = await (await submit(client, routed, FAILING)).result()
+        result = await (await submit(client, routed_call, FAILING)).result()
     assert (result.status, result.result) == ("completed", {"said": "exception"})
 
 
@@ -276,22 +276,22 @@ LOOP = """\
 
 
 async def test_a_loop_keeps_max_in_flight_playbooks_running(shell: Shell, servers: Addresses) -> None:
-    now, most = [0], [0]
+    now, max_running = [0], [0]
 
-    async def counted(request: Request, context: ToolContext) -> Any:
+    async def count_running(request: Request, context: ToolContext) -> Any:
         now[0] += 1
-        most[0] = max(most[0], now[0])
+        max_running[0] = max(max_running[0], now[0])
         await asyncio.sleep(0.05)
         now[0] -= 1
         return echo(request, context)
 
-    async with shell.client(counted) as client:
+    async with shell.client(count_running) as client:
         handle = await submit(client, LOOP)
         result = await handle.result()
         executions_logged = await executions(servers, client, handle)
     assert result.status == "completed"
     assert [entry["said"] for entry in result.result["results"]] == [f"{n} 3" for n in range(12)]
-    assert most[0] <= 3
+    assert max_running[0] <= 3
     assert len(executions_logged) == 13
     assert {parent for parent, _ in executions_logged.values()} == {None, handle.execution_id}
 
@@ -360,11 +360,11 @@ OPEN = '  - step: start\n    tool: {kind: playbook, path: "{{ payload.which }}"}
 async def test_a_path_that_is_a_template_is_found_at_the_call(shell: Shell) -> None:
     async with shell.client(echo) as client:
         result = await (await submit(client, OPEN, which="tests/child")).result()
-        lost = await (await submit(client, OPEN, which="tests/chil")).result()
+        report = await (await submit(client, OPEN, which="tests/chil")).result()
     assert result.status == "completed"
-    assert lost.status == "failed"
-    assert lost.failures.kept[0].kind == "not_found"
-    assert lost.failures.kept[0].message == (
+    assert report.status == "failed"
+    assert report.failures.kept[0].kind == "not_found"
+    assert report.failures.kept[0].message == (
         "no playbook 'tests/chil' was submitted with this run: did you mean \"tests/child\"?"
     )
 
@@ -388,8 +388,8 @@ async def test_a_run_that_is_terminated_takes_its_children_along(shell: Shell) -
         await calls.wait_for(1)
         [child] = await children(client, handle)
         await handle.terminate("enough")
-        ended = await asyncio.wait_for((await client.handle(child.id)).result(), 30)
-    assert ended.status == "cancelled"
+        report = await asyncio.wait_for((await client.handle(child.id)).result(), 30)
+    assert report.status == "cancelled"
 
 
 class _Waiting(Calls):
@@ -429,7 +429,7 @@ async def test_a_reset_replaces_the_child_of_the_run_before(shell: Shell) -> Non
         await calls.wait_for(4)
         calls.go.set()
         result = await handle.result()
-        ended = await client.temporal.get_workflow_handle(old.id, run_id=old.run_id).describe()
+        description = await client.temporal.get_workflow_handle(old.id, run_id=old.run_id).describe()
     assert result.status == "completed"
-    assert ended.status == WorkflowExecutionStatus.TERMINATED
+    assert description.status == WorkflowExecutionStatus.TERMINATED
     assert calls.messages.count("before") == 2

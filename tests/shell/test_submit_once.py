@@ -60,8 +60,8 @@ class Site:
         """As ``temporal workflow delete``, and as Temporal does after its retention. It takes half a minute."""
         temporal = self.client.temporal
         for handle in handles:
-            named = WorkflowExecution(workflow_id=handle.workflow_id)
-            request = DeleteWorkflowExecutionRequest(namespace=temporal.namespace, workflow_execution=named)
+            execution = WorkflowExecution(workflow_id=handle.workflow_id)
+            request = DeleteWorkflowExecutionRequest(namespace=temporal.namespace, workflow_execution=execution)
             await temporal.workflow_service.delete_workflow_execution(request)
         async with asyncio.timeout(90):
             while any([await _is_there(handle) for handle in handles]):
@@ -139,19 +139,19 @@ async def test_the_order_of_names_in_a_payload_does_not_matter(site: Site) -> No
 
 async def test_runs_that_temporal_has_removed_are_not_made_again(site: Site, servers: Addresses) -> None:
     """Whether the event log has them, or the note that they were started, or both."""
-    read, unread, unnoted = [await site.submit(key) for key in ("read", "unread", "unnoted")]
-    report, *_ = [await handle.result() for handle in (read, unread, unnoted)]
-    for handle in (read, unnoted):
+    read, unread, unrecorded = [await site.submit(key) for key in ("read", "unread", "unnoted")]
+    report, *_ = [await handle.result() for handle in (read, unread, unrecorded)]
+    for handle in (read, unrecorded):
         await follow_execution(site.client.temporal, servers.postgres, handle.workflow_id)
     await site.forget_start("unnoted")
-    await site.delete(read, unread, unnoted)
-    for key, handle in {"read": read, "unread": unread, "unnoted": unnoted}.items():
-        again = await site.submit(key)
-        assert (again.execution_id, again.is_new) == (handle.execution_id, False)
+    await site.delete(read, unread, unrecorded)
+    for key, handle in {"read": read, "unread": unread, "unnoted": unrecorded}.items():
+        second_handle = await site.submit(key)
+        assert (second_handle.execution_id, second_handle.is_new) == (handle.execution_id, False)
     assert await (await site.submit("read")).result() == report
     with pytest.raises(UnknownRunError, match="neither Temporal nor the event log has the end"):
         await (await site.submit("unread")).result()
-    assert [site.calls[str(handle.execution_id)] for handle in (read, unread, unnoted)] == [1, 1, 1]
+    assert [site.calls[str(handle.execution_id)] for handle in (read, unread, unrecorded)] == [1, 1, 1]
 
 
 async def test_a_submitter_that_dies_between_key_and_start_is_replaced(

@@ -45,19 +45,19 @@ async def _write(dsn: str) -> None:
     loop = story.begins("loop.started", "fetch", "loop", story.workflow)
     chunk = child(base, loop["id"], base.starts_child([loop]), slot=1)
     base.call(1, [story.event("warning", "fetch", "step", "RUNNING", story.workflow, error="odd")])
-    again = reset(base, at=at, run_id="r2", now=START + 1000)
+    reset_history = reset(base, at=at, run_id="r2", now=START + 1000)
     chunk.now = START + 2000
     chunk.task()
     chunk.call(1, [Story(chunk.now, 1).begins("loop.iteration.started", "fetch", "iteration", loop["id"])])
     async with open_store(dsn) as store:
-        for history in (base, again, chunk):
+        for history in (base, reset_history, chunk):
             await store.ingest(history.run, history.events)
 
 
 async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
     del dsn
-    completed = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--json"])
-    rows = [msgspec.json.decode(line) for line in completed.output.splitlines()]
+    result = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--json"])
+    rows = [msgspec.json.decode(line) for line in result.output.splitlines()]
     assert [(row["event_type"], row["superseded"]) for row in rows] == [
         ("playbook.execution.requested", False),
         ("playbook.request.evaluated", False),
@@ -68,9 +68,9 @@ async def test_events_that_a_reset_superseded_are_marked(dsn: str) -> None:
         ("playbook.resumed", False),
         ("loop.iteration.started", True),
     ]
-    completed = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--last", "2"])
-    resumed, iteration = completed.output.splitlines()[1:]
-    assert "superseded" not in resumed
+    result = await asyncio.to_thread(CliRunner().invoke, events_command, [f"{1:018}", "--last", "2"])
+    resumed_line, iteration = result.output.splitlines()[1:]
+    assert "superseded" not in resumed_line
     assert "superseded by a reset" in iteration
 
 

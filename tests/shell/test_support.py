@@ -18,7 +18,7 @@ TOOLS = ("artifact", "http", "noop", "postgres", "python")
 CURSOR = '{cursor: {kind: duckdb, auth: a, claim: "SELECT 1"}, iterator: row}'
 
 
-REFUSED = [
+REFUSALS = [
     (
         "- step: start\n  tool: {kind: rhai, code: x}\n",
         '6:9: error: tool kind "rhai" is not supported: there is no maintained interpreter',
@@ -42,13 +42,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("workflow", "expected"), REFUSED)
+@pytest.mark.parametrize(("workflow", "expected"), REFUSALS)
 def test_unsupported_parts_are_refused_at_their_position(workflow: str, expected: str) -> None:
     [refusal] = unsupported_uses(compile_or_raise(f"{HEAD}workflow:\n{workflow}", "p"), TOOLS)
     assert refusal.startswith(f"p:{expected}")
 
 
-@pytest.mark.parametrize("workflow", [workflow for workflow, _ in REFUSED], ids=[expected for _, expected in REFUSED])
+@pytest.mark.parametrize("workflow", [workflow for workflow, _ in REFUSALS], ids=[expected for _, expected in REFUSALS])
 def test_unsupported_parts_are_warnings_of_the_compiler(workflow: str) -> None:
     [diagnostic] = compile_text(f"{HEAD}workflow:\n{workflow}", "p").diagnostics
     assert diagnostic.code is Code.NO_EXECUTOR
@@ -69,14 +69,14 @@ def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None
 
 
 @pytest.mark.parametrize(
-    ("tool", "known"), [("{kind: noop}", BUILT_IN), ("{kind: rhai, code: x}", frozenset({"noop", "rhai"}))]
+    ("tool", "tools"), [("{kind: noop}", BUILT_IN), ("{kind: rhai, code: x}", frozenset({"noop", "rhai"}))]
 )
 def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
-    tool: str, known: frozenset[str], monkeypatch: pytest.MonkeyPatch
+    tool: str, tools: frozenset[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("noetl_temporal.unsupported.tool_names", lambda: frozenset({"noop", "rhai"}))
     graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
-    assert tools_for(graph) == known
+    assert tools_for(graph) == tools
 
 
 def test_playbooks_to_call_need_a_store_where_they_are_large() -> None:

@@ -41,7 +41,7 @@ SECRETS = CredentialSource(
 
 
 @pytest.fixture
-def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+def captured_log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.INFO, logger=logs.TASK_OUTPUT)
     return caplog
 
@@ -54,9 +54,9 @@ async def log(servers: Addresses) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
-def call_of(execution_id: int = 7, **given: Any) -> ToolCall:
+def call_of(execution_id: int = 7, **fields: Any) -> ToolCall:
     usual: dict[str, Any] = {"step": "fetch", "task": "fetch_task", "kind": "python", "event_id": 1}
-    return ToolCall(id="c", key=f"{execution_id}/k", **{**usual, **given})
+    return ToolCall(id="c", key=f"{execution_id}/k", **{**usual, **fields})
 
 
 def output_of(call: ToolCall, dsn: str | None = None, credentials: Credentials | None = None) -> TaskOutput:
@@ -66,25 +66,25 @@ def output_of(call: ToolCall, dsn: str | None = None, credentials: Credentials |
     return TaskOutput(call, attempts, credentials or Credentials(SECRETS), dsn)
 
 
-async def printed(*texts: str, **given: Any) -> None:
-    output = output_of(call_of(**given))
+async def print_texts(*texts: str, **fields: Any) -> None:
+    output = output_of(call_of(**fields))
     async with output:
         for text in texts:
             output.feed("stdout", text)
 
 
 async def lines_of(log: asyncpg.Connection, execution_id: int, step: str | None = None) -> list[LogLine]:
-    tail, found = LogTail(execution_id, step), list[LogLine]()
+    tail, log_lines = LogTail(execution_id, step), list[LogLine]()
     while lines := await tail.read(log):
-        found += lines
-    return found
+        log_lines += lines
+    return log_lines
 
 
 # ---- the worker's log ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("given", "place"),
+    ("call_fields", "place"),
     [
         ({}, "step fetch"),
         ({"iteration": 0}, "step fetch, item 0"),
@@ -93,12 +93,12 @@ async def lines_of(log: asyncpg.Connection, execution_id: int, step: str | None 
     ],
 )
 async def test_the_log_reports_step_and_attempt(
-    logged: pytest.LogCaptureFixture, given: dict[str, Any], place: str
+    captured_log: pytest.LogCaptureFixture, call_fields: dict[str, Any], place: str
 ) -> None:
-    await printed("one\n\ntwo\n", **given)
-    assert logged.messages == [f"execution 7, {place}, attempt 2 printed:\n  | one\n  | \n  | two"]
-    fields = {name: getattr(logged.records[0], name) for name in ("execution_id", "step", "iteration", "attempt")}
-    assert fields == {"execution_id": 7, "step": "fetch", "iteration": given.get("iteration"), "attempt": 2}
+    await print_texts("one\n\ntwo\n", **call_fields)
+    assert captured_log.messages == [f"execution 7, {place}, attempt 2 printed:\n  | one\n  | \n  | two"]
+    fields = {name: getattr(captured_log.records[0], name) for name in ("execution_id", "step", "iteration", "attempt")}
+    assert fields == {"execution_id": 7, "step": "fetch", "iteration": call_fields.get("iteration"), "attempt": 2}
 
 
 @pytest.mark.parametrize(
@@ -116,21 +116,21 @@ def test_a_line_names_the_task_where_a_step_has_several(task: str, iteration: in
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
-async def test_nothing_is_logged_where_nothing_is_printed(logged: pytest.LogCaptureFixture, text: str) -> None:
-    await printed(text)
-    assert logged.messages == []
+async def test_nothing_is_logged_where_nothing_is_printed(captured_log: pytest.LogCaptureFixture, text: str) -> None:
+    await print_texts(text)
+    assert captured_log.messages == []
 
 
-async def test_no_printed_line_can_be_taken_for_one_of_the_log(logged: pytest.LogCaptureFixture) -> None:
-    await printed("a\r2026-01-01 b\u20282026-01-01 c\v2026-01-01 d")
-    told = logs._Printable(logs.FORMAT).format(logged.records[0])  # pyright: ignore[reportPrivateUsage]
-    assert [line[:4] for line in told.splitlines()[1:]] == ["  | "] * 4
+async def test_no_printed_line_can_be_taken_for_one_of_the_log(captured_log: pytest.LogCaptureFixture) -> None:
+    await print_texts("a\r2026-01-01 b\u20282026-01-01 c\v2026-01-01 d")
+    formatted = logs._Printable(logs.FORMAT).format(captured_log.records[0])  # pyright: ignore[reportPrivateUsage]
+    assert [line[:4] for line in formatted.splitlines()[1:]] == ["  | "] * 4
 
 
-async def test_the_worker_logs_the_beginning_of_a_long_text(logged: pytest.LogCaptureFixture) -> None:
-    await printed("x" * (MOST_CHARACTERS + 1234))
-    assert logged.messages[0].endswith("x\n  | ... (the rest is omitted)")
-    assert len(logged.messages[0]) < MOST_CHARACTERS + 200
+async def test_the_worker_logs_the_beginning_of_a_long_text(captured_log: pytest.LogCaptureFixture) -> None:
+    await print_texts("x" * (MOST_CHARACTERS + 1234))
+    assert captured_log.messages[0].endswith("x\n  | ... (the rest is omitted)")
+    assert len(captured_log.messages[0]) < MOST_CHARACTERS + 200
 
 
 # ---- noetl.log -------------------------------------------------------------------------------------------------------
@@ -196,10 +196,10 @@ async def test_output_within_the_limit_is_complete(servers: Addresses, log: asyn
     assert [line.text for line in lines] == [str(number) for number in range(150_000)]
 
 
-async def test_an_unfinished_line_costs_no_time_for_each_piece(logged: pytest.LogCaptureFixture) -> None:
-    del logged
+async def test_an_unfinished_line_costs_no_time_for_each_piece(captured_log: pytest.LogCaptureFixture) -> None:
+    del captured_log
     async with asyncio.timeout(10):
-        await printed(*["."] * 900_000)
+        await print_texts(*["."] * 900_000)
 
 
 # ---- secrets ---------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ async def test_an_unfinished_line_costs_no_time_for_each_piece(logged: pytest.Lo
 @pytest.mark.parametrize("name", ["mine", "key"])
 @pytest.mark.parametrize("pause", [0.0, 0.4])
 async def test_a_secret_in_pieces_is_masked(
-    servers: Addresses, log: asyncpg.Connection, logged: pytest.LogCaptureFixture, name: str, pause: float
+    servers: Addresses, log: asyncpg.Connection, captured_log: pytest.LogCaptureFixture, name: str, pause: float
 ) -> None:
     execution, credentials = new_execution_id(), Credentials(SECRETS)
     fields = await credentials.resolve(name)
@@ -220,7 +220,7 @@ async def test_a_secret_in_pieces_is_masked(
             await asyncio.sleep(pause)
     lines = [line.text for line in await lines_of(log, execution)]
     assert lines == ["first", "it is ***", "last"]
-    assert not any(part in logged.text for part in (*secret.splitlines(), "hush"))
+    assert not any(part in captured_log.text for part in (*secret.splitlines(), "hush"))
 
 
 async def test_a_secret_at_the_truncation_is_masked(servers: Addresses, log: asyncpg.Connection) -> None:
@@ -237,7 +237,7 @@ async def test_a_secret_at_the_truncation_is_masked(servers: Addresses, log: asy
 
 
 async def test_a_store_that_is_unavailable_delays_no_call_twice(
-    monkeypatch: pytest.MonkeyPatch, logged: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, captured_log: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(task_output, "STORE_SECONDS", 0.5)
     dsn = "postgresql://nobody:x@127.0.0.1:9/nowhere"
@@ -245,8 +245,8 @@ async def test_a_store_that_is_unavailable_delays_no_call_twice(
         output = output_of(call_of(), dsn)
         async with asyncio.timeout(2), output:
             output.feed("stdout", "heard\n")
-    assert [record.levelname for record in logged.records].count("WARNING") == 1
-    assert logged.text.count("| heard") == 2
+    assert [record.levelname for record in captured_log.records].count("WARNING") == 1
+    assert captured_log.text.count("| heard") == 2
 
 
 async def test_a_python_task_prints_to_the_log(servers: Addresses, log: asyncpg.Connection) -> None:

@@ -25,17 +25,17 @@ class Hook:
     """Counts requests and posts; it never answers the first post."""
 
     def __init__(self) -> None:
-        self.asked = 0
-        self.posted: list[tuple[str | None, Any]] = []
+        self.call_count = 0
+        self.received_posts: list[tuple[str | None, Any]] = []
         self.closing = asyncio.Event()
 
     async def ask(self, _request: Request) -> Response:
-        self.asked += 1
-        return JSONResponse({"number": self.asked})
+        self.call_count += 1
+        return JSONResponse({"number": self.call_count})
 
     async def answer(self, request: Request) -> Response:
-        self.posted.append((request.headers.get("idempotency-key"), await request.json()))
-        if len(self.posted) == 1:
+        self.received_posts.append((request.headers.get("idempotency-key"), await request.json()))
+        if len(self.received_posts) == 1:
             await self.closing.wait()
         return JSONResponse({})
 
@@ -67,19 +67,19 @@ async def test_a_worker_lost_in_a_sink_repeats_that_sink_alone(servers: Addresse
         async with worker_process(servers.temporal, servers.postgres, **secrets) as first:
             handle = await client.submit(compile_or_raise(playbook(url, table)))
             async with asyncio.timeout(60):
-                while not hook.posted:
+                while not hook.received_posts:
                     await asyncio.sleep(0.02)
             first.kill()
-            await first.ended()
+            await first.wait_for_exit()
         async with worker_process(servers.temporal, servers.postgres, **secrets):
             report = await handle.result()
         hook.closing.set()
     assert report.status == "completed", report.failures
-    assert hook.asked == 1
-    (key, seen), (key_again, seen_again) = hook.posted
+    assert hook.call_count == 1
+    (key, posted_data), (key_again, seen_again) = hook.received_posts
     assert key is not None
-    assert (key, seen) == (key_again, seen_again)
-    assert seen == {"seen": 1}
+    assert (key, posted_data) == (key_again, seen_again)
+    assert posted_data == {"seen": 1}
     connection = await asyncpg.connect(servers.playbooks)
     rows = await connection.fetch(f"select number from {table}")
     await connection.close()

@@ -31,16 +31,16 @@ class Gate:
     """A tool of ``at_once`` places whose calls end when they are let."""
 
     def __init__(self, at_once: int) -> None:
-        self.running = self.most = 0
-        self.entered = asyncio.Event()
+        self.running = self.max_running = 0
+        self.has_entered = asyncio.Event()
         self.open = asyncio.Event()
         self.tool = FakeTool("noop", self._answer)
         self.tool.spec = ToolSpec("noop", "waits", at_once=at_once)
 
     async def _answer(self, _request: Request, _context: ToolContext) -> Any:
         self.running += 1
-        self.most = max(self.most, self.running)
-        self.entered.set()
+        self.max_running = max(self.max_running, self.running)
+        self.has_entered.set()
         await self.open.wait()
         self.running -= 1
 
@@ -53,11 +53,11 @@ def start(gate: Gate, count: int, timeout: float | None = None) -> tuple[list[Ru
 async def test_no_more_run_than_the_tool_allows() -> None:
     gate = Gate(2)
     _, tasks = start(gate, 7)
-    await gate.entered.wait()
+    await gate.has_entered.wait()
     gate.open.set()
     reports = await asyncio.gather(*tasks)
     assert [report.outcome["status"] for report in reports] == ["ok"] * 7
-    assert gate.most == 2
+    assert gate.max_running == 2
 
 
 async def test_the_time_of_a_call_begins_with_its_place() -> None:
@@ -75,7 +75,7 @@ async def test_a_waiting_call_sends_heartbeats_and_can_be_cancelled(monkeypatch:
     monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
     gate = Gate(1)
     [_, waiting], [first, second] = start(gate, 2)
-    await gate.entered.wait()
+    await gate.has_entered.wait()
     while not waiting.heartbeats:
         await asyncio.sleep(0.01)
     waiting.interrupt("cancel_requested")
@@ -83,7 +83,7 @@ async def test_a_waiting_call_sends_heartbeats_and_can_be_cancelled(monkeypatch:
     assert [(attempt.status, attempt.is_called) for attempt in report.attempts] == [("cancelled", False)]
     gate.open.set()
     await first
-    assert gate.most == 1
+    assert gate.max_running == 1
 
 
 PROCESSES = """workload: {folder: x}
@@ -117,7 +117,7 @@ async def test_as_many_processes_of_python_as_processors(
     assert report.status == "completed", report.failures
     spans = written_in(task_folder)
     assert len(spans) == 6
-    assert max(sum(begun <= moment < ended for begun, ended in spans) for moment, _ in spans) == 2
+    assert max(sum(begin <= moment < end for begin, end in spans) for moment, _ in spans) == 2
 
 
 def written_in(folder: Path) -> list[list[float]]:

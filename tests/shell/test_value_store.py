@@ -17,7 +17,7 @@ NOWHERE = "postgresql://127.0.0.1:1/none"
 
 
 @pytest.fixture
-def signed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def signed_data(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kinds of the values signed so far."""
     kinds: list[str] = []
     sign = Signer.signature
@@ -34,18 +34,18 @@ def report(size: int) -> ToolReport:
     return ToolReport({"status": "ok", "result": "x" * size})
 
 
-async def test_a_short_report_is_neither_signed_nor_stored_beforehand(signed: list[str]) -> None:
+async def test_a_short_report_is_neither_signed_nor_stored_beforehand(signed_data: list[str]) -> None:
     await ValueStore(data_converter(NOWHERE, KEY)).store(report(1_000))
     await ValueStore(data_converter(None, KEY)).store(report(STORE_FROM_BYTES))
-    assert signed == []
+    assert signed_data == []
 
 
-async def test_a_report_near_the_limit_is_looked_at_as_temporal_would_see_it(signed: list[str]) -> None:
+async def test_a_report_near_the_limit_is_looked_at_as_temporal_would_see_it(signed_data: list[str]) -> None:
     await ValueStore(data_converter(NOWHERE, KEY)).store(report(STORE_FROM_BYTES - METADATA_BYTES))
-    assert signed == ["ToolReport"]
+    assert signed_data == ["ToolReport"]
 
 
-async def test_a_large_report_is_stored_as_it_is_signed(signed: list[str]) -> None:
+async def test_a_large_report_is_stored_as_it_is_signed(signed_data: list[str]) -> None:
     with pytest.raises(ConnectionError):
         await ValueStore(data_converter(NOWHERE, KEY)).store(report(STORE_FROM_BYTES))
-    assert signed == ["ToolReport"]
+    assert signed_data == ["ToolReport"]

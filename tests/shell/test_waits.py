@@ -32,7 +32,7 @@ from tests.shell.conftest import Shell
 from .worker_process import worker_process
 
 PAID = "  - step: start\n    tool: {kind: wait, signal: paid, timeout: 1h}\n"
-TWICE = f"{PAID}    next: {{arcs: [{{step: again}}]}}\n" + PAID.replace("start", "again")
+TWO_WAITS = f"{PAID}    next: {{arcs: [{{step: again}}]}}\n" + PAID.replace("start", "again")
 REVIEW = """\
   - step: start
     tool: {kind: approval, message: Pay it?, form: {amount: number}}
@@ -118,13 +118,13 @@ async def test_of_two_approvals_at_once_one_is_refused(shell: Shell) -> None:
             await handle.approve("pay", by="ann")
         with pytest.raises(RequestRefusedError, match=r"form\.amount must be a number"):
             await handle.approve(by="ann", form={"amount": "much"})
-        decided = await asyncio.gather(
+        decisions = await asyncio.gather(
             handle.approve(by="ann", form={"amount": 3}), handle.reject(by="bob"), return_exceptions=True
         )
         report = await asyncio.wait_for(handle.result(), 30)
-    refused = [decision for decision in decided if isinstance(decision, BaseException)]
-    assert len(refused) == 1
-    assert isinstance(refused[0], RequestRefusedError)
+    refusals = [decision for decision in decisions if isinstance(decision, BaseException)]
+    assert len(refusals) == 1
+    assert isinstance(refusals[0], RequestRefusedError)
     assert report.status == "completed"
 
 
@@ -150,7 +150,7 @@ async def test_a_run_that_waits_outlives_the_kill_of_its_worker(servers: Address
         await waits_for(handle, "start[0]", "start[1]", "start[2]")
         await handle.signal("paid", 1, key="a")
         first.kill()
-        await first.ended()
+        await first.wait_for_exit()
     async with worker_process(servers.temporal, servers.postgres):
         await handle.signal("paid", 2, key="b")
         await handle.signal("paid", 3, key="c")
@@ -173,8 +173,8 @@ async def test_kept_signals_survive_continue_as_new(shell: Shell, monkeypatch: p
         await handle.signal("paid", 0, id=request)  # repeated, in another run of the workflow
         await handle.signal("paid", 4)
         report = await asyncio.wait_for(handle.result(), 60)
-        described = await handle.workflow.describe()
-    assert described.run_id != handle.workflow.first_execution_run_id
+        description = await handle.workflow.describe()
+    assert description.run_id != handle.workflow.first_execution_run_id
     assert (report.status, report.result) == ("completed", [0, 1, 2, 3, 4])
 
 
@@ -223,13 +223,13 @@ async def test_a_request_that_no_run_could_read_is_refused(shell: Shell) -> None
         await handle.signal("paid")
         assert (await handle.result()).status == "completed"
         stops: list[Callable[[], Awaitable[Any]]] = [handle.cancel, handle.terminate]
-        for late in stops:
+        for late_signal in stops:
             with pytest.raises(RunOverError):
-                await late()
+                await late_signal()
         await remove(client.temporal, handle)
-        for late in [*stops, handle.suspensions, lambda: handle.approve(by="ann")]:
+        for late_signal in [*stops, handle.suspensions, lambda: handle.approve(by="ann")]:
             with pytest.raises(RunOverError):
-                await late()
+                await late_signal()
 
 
 async def remove(client: Client, handle: RunHandle) -> None:
@@ -258,10 +258,10 @@ async def test_signals_without_a_key_go_to_the_oldest_item_first(shell: Shell) -
 
 
 async def test_an_item_that_times_out_gives_no_signal_away(shell: Shell) -> None:
-    late = ITEMS.replace('"{{ name }}"}', '"{{ name }}", timeout: 300ms}')
+    timed_items = ITEMS.replace('"{{ name }}"}', '"{{ name }}", timeout: 300ms}')
     again = "    next: {arcs: [{step: again, when: \"{{ event.name == 'loop.failed' }}\"}]}\n"
     async with shell.client(answer) as client:
-        workflow = late + again + "  - {step: again, tool: {kind: wait, signal: paid}}\n"
+        workflow = timed_items + again + "  - {step: again, tool: {kind: wait, signal: paid}}\n"
         handle = await shell.submit(client, workflow)
         await waits_for(handle, "again")
         await handle.signal("paid", "late", key="a")
@@ -296,8 +296,8 @@ class Aborting(OutboundInterceptor):
 
     async def start_workflow_update(self, input: StartWorkflowUpdateInput) -> Any:  # noqa: A002 - the SDK's name
         handle = await super().start_workflow_update(input)
-        if input.update_id not in aborted:
-            aborted.add(input.update_id)
+        if input.update_id not in aborted_updates:
+            aborted_updates.add(input.update_id)
             raise RPCError("workflow update was aborted", RPCStatusCode.UNAVAILABLE, b"")
         return handle
 
@@ -307,12 +307,12 @@ class Aborts(Interceptor):
         return Aborting(next)
 
 
-aborted: set[str | None] = set()
+aborted_updates: set[str | None] = set()
 
 
 async def test_a_request_that_the_server_aborts_is_sent_again_and_counts_once(shell: Shell) -> None:
     async with shell.client(answer) as client:
-        handle = await shell.submit(client, TWICE)
+        handle = await shell.submit(client, TWO_WAITS)
         await waits_for(handle, "start")
         config = client.temporal.config()
         config["interceptors"] = [*config["interceptors"], Aborts()]
@@ -322,7 +322,7 @@ async def test_a_request_that_the_server_aborts_is_sent_again_and_counts_once(sh
         await waits_for(handle, "again")
         await through.signal("paid", 2)
         report = await asyncio.wait_for(handle.result(), 30)
-    assert len(aborted) == 2
+    assert len(aborted_updates) == 2
     assert (report.status, report.result) == ("completed", 2)
 
 

@@ -54,7 +54,7 @@ async def test_a_call_ends_within_the_grace(servers: Addresses) -> None:
             web.open.set()
             report = await handle.result()
         assert report.status == "completed"
-        assert await first.ended() == 0
+        assert await first.wait_for_exit() == 0
         assert web.calls.total() == 1
     [call] = await reports_of(handle, servers.postgres)
     assert [attempt.status for attempt in call.attempts] == ["ok"]

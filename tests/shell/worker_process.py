@@ -44,8 +44,8 @@ class WorkerProcess:
         """End it where it is."""
         self._process.kill()
 
-    async def ended(self) -> int:
-        """Its status."""
+    async def wait_for_exit(self) -> int:
+        """Wait until the process ends, and return its exit status."""
         return await asyncio.wait_for(self._process.wait(), 60)
 
 

@@ -22,14 +22,14 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.circuits import latest
 from noetl_temporal.machine.commands import FrameLimits
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.loops.offload import joined_results
 from noetl_temporal.machine.records import later
 from noetl_temporal.machine.state import Chunk, LoopProgress
 from noetl_temporal.machine.tally import add_tallies
 
-__all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "cut_stored", "joined", "next_chunk", "take_report"]
+__all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "cut_stored", "join_reports", "next_chunk", "take_report"]
 
 CHUNK_ITEMS = 400
 WHOLE_ITEMS = 1_000
@@ -54,7 +54,7 @@ def cut(
     *,
     is_whole: bool = False,
 ) -> list[tuple[int, int]]:
-    """(first, size) of the ranges of a loop's items, each of at most ``max_bytes`` where it has several items.
+    """Return the ranges of a loop's items as (first, size), each of at most ``max_bytes`` if it has several items.
 
     They are of equal size, and as many as keep all that run at once busy until the end. A frame has as many items as it
     may, where there are enough for all frames that run at once. A loop that ``is_whole``, because its items may wait
@@ -71,21 +71,22 @@ def cut(
 
 
 def cut_stored(
-    stored: StoredRef, max_in_flight: int, max_bytes: int, frame: FrameLimits | None = None
+    reference: StoredRef, max_in_flight: int, max_bytes: int, frame: FrameLimits | None = None
 ) -> dict[int, Part]:
     """Return the ranges of a loop over a stored list by their first item, each within one part of the list."""
-    total = sum(part.count for part in stored.parts)
+    total = sum(part.count for part in reference.parts)
     ranges = _even(total, max_in_flight) if frame is None else _frames(total, max_in_flight, frame)
-    most = max(1, max_bytes * total // max(1, stored.bytes))
-    starts = sorted({first + more for first, size in ranges for more in range(0, size, most)})
-    found: dict[int, Part] = {}
-    place = 0
-    for part in stored.parts:
-        inside = [place, *(one for one in starts if place < one < place + part.count), place + part.count]
+    max_size = max(1, max_bytes * total // max(1, reference.bytes))
+    starts = sorted({first + more for first, size in ranges for more in range(0, size, max_size)})
+    parts_by_item: dict[int, Part] = {}
+    position = 0
+    for part in reference.parts:
+        end_of_part = position + part.count
+        inside = [position, *(start for start in starts if position < start < end_of_part), end_of_part]
         for first, end in pairwise(inside):
-            found[first] = Part(part.key, part.start + first - place, end - first)
-        place += part.count
-    return found
+            parts_by_item[first] = Part(part.key, part.start + first - position, end - first)
+        position += part.count
+    return parts_by_item
 
 
 def _fits(items: list[Json], max_bytes: int) -> bool:
@@ -136,14 +137,14 @@ def next_chunk(progress: LoopProgress, slot: int) -> Chunk | None:
 def _free_share(progress: LoopProgress) -> int:
     """Return the share of ``max_in_flight`` for one more chunk; the last chunk gets all that is free."""
     whole, frame = progress.max_in_flight, progress.frame
-    taken = sum(chunk.share for chunk in progress.chunks.values())
+    used_share = sum(chunk.share for chunk in progress.chunks.values())
     if frame is not None:
-        return frame.row_concurrency if not taken or taken + frame.row_concurrency <= whole else 0
+        return frame.row_concurrency if not used_share or used_share + frame.row_concurrency <= whole else 0
     if not progress.chunks and len(progress.ranges) == 1:
         return whole
     if len(progress.chunks) >= AT_ONCE:
         return 0
-    return min(-(-whole // AT_ONCE), whole - taken)
+    return min(-(-whole // AT_ONCE), whole - used_share)
 
 
 def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
@@ -168,14 +169,14 @@ def begin_no_more(progress: LoopProgress) -> None:
     progress.ranges.clear()
 
 
-def joined(progress: LoopProgress) -> ChunkReport:
+def join_reports(progress: LoopProgress) -> ChunkReport:
     """Return the report of the whole loop."""
     reports = [report for _, report in sorted(progress.reports.items())]
     total = progress.total
-    stored = joined_results(progress) if any(report.stored is not None for report in reports) else None
-    results: list[Json] = [None] * (0 if stored else total)
+    reference = joined_results(progress) if any(report.stored is not None for report in reports) else None
+    results: list[Json] = [None] * (0 if reference else total)
     for first, report in progress.reports.items():
-        if stored is None:
+        if reference is None:
             results[first : first + len(report.results)] = report.results
     success = sum(report.stats.get("success", 0) for report in reports)
     failed = sum(report.stats.get("failed", 0) for report in reports)
@@ -186,15 +187,15 @@ def joined(progress: LoopProgress) -> ChunkReport:
         stats={"total": total, "success": success, "failed": failed, "skipped": total - success - failed},
         failures=progress.failures,
         failure=failure,
-        assigns=tuple(one for report in reports for one in report.assigns),
+        assigns=tuple(assign for report in reports for assign in report.assigns),
         attempts=sum(report.attempts for report in reports),
         retries=sum(report.retries for report in reports),
-        stored=stored,
+        stored=reference,
         steps=reduce(add_tallies, (report.steps for report in reports), {}),
         left=reduce(later, (report.left for report in reports), {}),
     )
 
 
 def _status(reports: list[ChunkReport]) -> Literal["ok", "error", "cancelled"]:
-    found = {report.status for report in reports}
-    return "cancelled" if "cancelled" in found else "error" if "error" in found else "ok"
+    statuses = {report.status for report in reports}
+    return "cancelled" if "cancelled" in statuses else "error" if "error" in statuses else "ok"

@@ -35,7 +35,7 @@ RENEWALS = 3
 
 
 def claim_limits(loop: Loop, scope: Mapping[str, Any]) -> ClaimLimits:
-    """The limits of the loop's claimers. Raises TemplateFailure."""
+    """Return the limits of the loop's claimers. Raises TemplateFailure."""
     cursor = _cursor_of(loop)
     lease = max(SHORTEST_LEASE, _seconds(cursor, "lease_seconds", scope) or 0)
     interval = max(SHORTEST_LEASE / RENEWALS, _seconds(cursor, "heartbeat_seconds", scope) or lease / RENEWALS)
@@ -62,35 +62,35 @@ def _count(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> int:
 
 def _seconds(cursor: Cursor, name: str, scope: Mapping[str, Any]) -> float | None:
     value = getattr(cursor, name)
-    found = None if value is None else templates.render(value, scope)
-    return None if found is None else quantities.seconds(found, name, cursor.span)
+    duration = None if value is None else templates.render(value, scope)
+    return None if duration is None else quantities.seconds(duration, name, cursor.span)
 
 
-def lease_names(given: ChunkInput, claim: int) -> dict[str, Json]:
-    """The names for the lease of a claim. Its token is unique to the claim and the same in its retries."""
-    seconds = given.claims.lease_seconds if given.claims is not None else 0
-    return {LEASE: {"token": f"{given.execution_id}/{given.chunk_id}/{claim}", "seconds": seconds}}
+def lease_names(chunk: ChunkInput, claim: int) -> dict[str, Json]:
+    """Return the names for the lease of a claim. Its token is unique to the claim and the same in its retries."""
+    seconds = chunk.claims.lease_seconds if chunk.claims is not None else 0
+    return {LEASE: {"token": f"{chunk.execution_id}/{chunk.chunk_id}/{claim}", "seconds": seconds}}
 
 
 def renewal(
     cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any], outer: LeaseRenewal | None
 ) -> LeaseRenewal | None:
-    """How a call renews the lease of its row, and the ``outer`` one. Raises TemplateFailure."""
+    """Return how a call renews the lease of its row, and the ``outer`` one. Raises TemplateFailure."""
     task = cursor.renew
     if task is None:
         return outer
-    rendered = RenderedTask(task, scope, {})
+    statement = RenderedTask(task, scope, {})
     return LeaseRenewal(
-        task.kind, rendered.config, limits.lease_seconds, limits.renewal_seconds, since, rendered.auth, outer
+        task.kind, statement.config, limits.lease_seconds, limits.renewal_seconds, since, statement.auth, outer
     )
 
 
 def claimed_rows(outcome: PlainOutcome) -> list[Json] | None:
-    """The rows that a claim returned; None if the statement changed rows without returning them. Raises NotLoaded,
-    TemplateFailure.
+    """Return the rows that a claim returned; None if the statement changed rows without returning them. Raises
+    NotLoaded, TemplateFailure.
     """
-    found = whole_result(outcome)
-    result = cast("dict[str, Json]", found) if isinstance(found, dict) else {}
+    value = whole_result(outcome)
+    result = cast("dict[str, Json]", value) if isinstance(value, dict) else {}
     rows = cast("list[Json]", result.get("rows") or [])
     return None if not rows and _row_count(result) else rows
 
@@ -103,13 +103,13 @@ def has_changed_rows(outcome: PlainOutcome) -> bool:
 
 
 def _row_count(result: Json) -> int:
-    found = cast("dict[str, Json]", result).get("row_count") if isinstance(result, dict) else None
-    return found if isinstance(found, int) else 0
+    count = cast("dict[str, Json]", result).get("row_count") if isinstance(result, dict) else None
+    return count if isinstance(count, int) else 0
 
 
 def may_be_released(cursor: Cursor, limits: ClaimLimits, scope: Mapping[str, Any]) -> bool:
     """Whether a row whose iteration failed is released. Raises TemplateFailure if its number of claims is unknown."""
     if cursor.on_row_error != "release" or cursor.attempts is None:
         return False
-    found = templates.render(cursor.attempts, scope)
-    return quantities.count(found, "attempts", cursor.span) < limits.max_attempts
+    attempts = templates.render(cursor.attempts, scope)
+    return quantities.count(attempts, "attempts", cursor.span) < limits.max_attempts

@@ -42,9 +42,9 @@ from noetl_temporal.machine.loops.claims import (
     may_be_released,
     renewal,
 )
-from noetl_temporal.machine.loops.cursor_host import StatementHost, statement_plan
 from noetl_temporal.machine.loops.host import iteration_ids
 from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.machine.loops.statement_host import StatementHost, statement_plan
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.state import Claimer, CursorProgress, Iteration, LoopState, Settlement
 from noetl_temporal.machine.tasks.host import Host
@@ -55,10 +55,10 @@ from noetl_temporal.machine.views import OutcomeView
 __all__ = ["CursorMachine", "loop_machine"]
 
 
-def loop_machine(given: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> LoopMachine:
-    """The machine of a chunk, which has items or claims rows."""
-    kind = LoopMachine if given.claims is None else CursorMachine
-    return kind(given, state, limit=limit)
+def loop_machine(chunk: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> LoopMachine:
+    """Return the machine of a chunk, which has items or claims rows."""
+    kind = LoopMachine if chunk.claims is None else CursorMachine
+    return kind(chunk, state, limit=limit)
 
 
 class CursorMachine(LoopMachine):
@@ -94,13 +94,13 @@ class CursorMachine(LoopMachine):
         return self._next_claimer() is not None or self._can_claim()
 
     def _has_items_left(self) -> bool:
-        return self._may_claim() or any(one.waiting for one in self._progress.claimers.values())
+        return self._may_claim() or any(claimer.waiting for claimer in self._progress.claimers.values())
 
     def _next_claimer(self) -> int | None:
-        """The first claim that has a row to begin. Rows that wait under a stop only begin to end."""
-        most = self._limits.row_concurrency
+        """Return the first claim that has a row to begin. Rows that wait under a stop only begin to end."""
+        limit = self._limits.row_concurrency
         claimers = self._progress.claimers.items()
-        return next((number for number, one in claimers if one.waiting and one.running < most), None)
+        return next((number for number, claimer in claimers if claimer.waiting and claimer.running < limit), None)
 
     def _may_claim(self) -> bool:
         """Whether more rows are to be claimed, now or later. A chunk that returns rows has claimed some."""
@@ -112,14 +112,14 @@ class CursorMachine(LoopMachine):
     def _can_claim(self) -> bool:
         """Whether another claim may begin. As many may run at once as have found rows, so few poll an empty table."""
         progress = self._progress
-        claiming = sum(one.is_claiming for one in progress.claimers.values())
+        claiming = sum(claimer.is_claiming for claimer in progress.claimers.values())
         is_free = len(progress.claimers) < self.input.max_in_flight and claiming < max(1, progress.found)
         return is_free and self._may_claim() and self._rows_to_claim() > 0
 
     def _rows_to_claim(self) -> int:
-        """How many rows the next claim may take."""
+        """Return how many rows the next claim may take."""
         progress = self._progress
-        requested = sum(one.requested for one in progress.claimers.values() if one.is_claiming)
+        requested = sum(claimer.requested for claimer in progress.claimers.values() if claimer.is_claiming)
         return min(self._limits.max_rows, self._limits.rows - progress.rows - requested)
 
     def _begin_claim(self) -> None:
@@ -148,7 +148,7 @@ class CursorMachine(LoopMachine):
         progress.found, progress.is_drained = 0, progress.is_drained or not claimer.is_overtaken
 
     def _rows_of(self, end: End) -> list[Json]:
-        """The rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
+        """Return the rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
         if end.status == "cancelled":
             return []
         outcome = end.outcome
@@ -207,20 +207,20 @@ class CursorMachine(LoopMachine):
             self._host(run).warn(message, self._cursor.span)
             return False
 
-    def _end_with_lease(self, given: Settlement, end: End) -> End:
-        """How the iteration ended, with the end of its row's lease. A row that was released comes again, and its last
-        failure counts.
+    def _end_with_lease(self, settlement: Settlement, end: End) -> End:
+        """Return how the iteration ended, with the end of its row's lease. A row that was released comes again, and its
+        last failure counts.
         """
         is_held = end.status == "ok" and has_changed_rows(end.outcome)
-        if given.action == "release" and is_held:
-            return End("cancelled", given.outcome, given.task, given.span)
-        if given.status == "ok" and end.status == "error":
+        if settlement.action == "release" and is_held:
+            return End("cancelled", settlement.outcome, settlement.task, settlement.span)
+        if settlement.status == "ok" and end.status == "error":
             return End("error", _statement_failure(end.outcome, "ack"), end.task, end.span)
-        if given.status == "ok" and not is_held:
+        if settlement.status == "ok" and not is_held:
             status: Literal["error", "cancelled"] = "error" if end.status == "ok" else "cancelled"
             message = "the acknowledgement was refused: the lease has expired, and another claimer has the row"
             return End(status, error_outcome(LEASE_LOST, message), end.task, end.span)
-        return End(given.status, given.outcome, given.task, given.span)
+        return End(settlement.status, settlement.outcome, settlement.task, settlement.span)
 
     def _row_over(self, run: Iteration, end: End, cause: Failure | None) -> None:
         progress = self._progress
@@ -267,11 +267,15 @@ class CursorMachine(LoopMachine):
 
     def _statement_scope(self, run: Iteration) -> dict[str, Any]:
         names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim)}
-        given = run.settlement
-        return names if given is None else {**names, "output": OutcomeView(given.kind, _iteration_outcome(given))}
+        settlement = run.settlement
+        return (
+            names
+            if settlement is None
+            else {**names, "output": OutcomeView(settlement.kind, _iteration_outcome(settlement))}
+        )
 
     def _returned_count(self) -> int:
-        """How many rows the next chunk may claim."""
+        """Return how many rows the next chunk may claim."""
         is_over = self.state.stop is not None or self.state.failure is not None or self._progress.is_drained
         return 0 if is_over else max(0, self._limits.rows - self._progress.rows)
 
@@ -279,16 +283,16 @@ class CursorMachine(LoopMachine):
         return self.state.next
 
 
-def _iteration_outcome(given: Settlement) -> PlainOutcome:
-    """The outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of it may
-    have failed with an error after which the tasks continued.
+def _iteration_outcome(settlement: Settlement) -> PlainOutcome:
+    """Return the outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of
+    it may have failed with an error after which the tasks continued.
     """
-    if given.status != "ok" or given.outcome["status"] == "ok":
-        return given.outcome
-    return {**{name: value for name, value in given.outcome.items() if name != "error"}, "status": "ok"}
+    if settlement.status != "ok" or settlement.outcome["status"] == "ok":
+        return settlement.outcome
+    return {**{name: value for name, value in settlement.outcome.items() if name != "error"}, "status": "ok"}
 
 
 def _statement_failure(outcome: PlainOutcome, statement: str) -> PlainOutcome:
-    """The failure of a statement, which it names."""
+    """Return the failure of a statement, which it names."""
     error: Mapping[str, Any] = outcome.get("error") or {}
     return {"status": "error", "error": {**error, "message": f"{statement}: {error.get('message') or 'failed'}"}}

@@ -22,7 +22,7 @@ NO_STORE = (
 
 
 def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameLimits | None:
-    """The limits of the loop's frames, None for a loop without. Raises TemplateFailure.
+    """Return the limits of the loop's frames, None for a loop without. Raises TemplateFailure.
 
     ``in_flight`` items run at once, in as many frames as their ``row_concurrency`` needs.
     """
@@ -31,18 +31,18 @@ def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameL
         return None
     return FrameLimits(
         max_rows=min(MAX_ROWS, _count(frame, "max_rows", scope)),
-        max_seconds=quantities.seconds(_rendered(frame, "max_seconds", scope), "max_seconds", frame.span),
+        max_seconds=quantities.seconds(_render(frame, "max_seconds", scope), "max_seconds", frame.span),
         max_bytes=_count(frame, "max_bytes", scope),
         row_concurrency=min(in_flight, _count(frame, "row_concurrency", scope)),
     )
 
 
 def _count(frame: Frame, name: str, scope: Mapping[str, Any]) -> int:
-    return quantities.count(_rendered(frame, name, scope), name, frame.span, minimum=1)
+    return quantities.count(_render(frame, name, scope), name, frame.span, minimum=1)
 
 
-def _rendered(frame: Frame, name: str, scope: Mapping[str, Any]) -> Any:
-    """The value of a field; its default if it is not set or its template yields null."""
+def _render(frame: Frame, name: str, scope: Mapping[str, Any]) -> Any:
+    """Return the value of a field; its default if it is not set or its template yields null."""
     value: Value | None = getattr(frame, name)
-    found = None if value is None else templates.render(value, scope)
-    return defaults.FRAME[name] if found is None else found
+    result = None if value is None else templates.render(value, scope)
+    return defaults.FRAME[name] if result is None else result

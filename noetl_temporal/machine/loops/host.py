@@ -25,7 +25,7 @@ __all__ = ["IterationHost", "iteration_ids"]
 
 
 def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
-    """The fields of an event that identify the iteration."""
+    """Return the fields of an event that identify the iteration."""
     return {
         "step": input_.step.name,
         "loop_id": input_.loop_id,
@@ -58,47 +58,47 @@ class IterationHost:
         self.secrets_key = input_.secrets_key
         self.prefix = self.run_id = iteration.id
         self.key = f"{input_.execution_id}/{input_.loop_id}/{iteration.index}"
-        self.once = f"{input_.execution_id}/{input_.run}"
+        self.step_run_key = f"{input_.execution_id}/{input_.run}"
         self.parent_id = iteration.event_id
         self.iteration: int | None = iteration.index
         self.meta: Mapping[str, Any] = iteration_ids(input_, iteration.index)
         self._input = input_
         self._loop = loop
-        self._own = iteration
+        self._iteration = iteration
         self._lease_of = lease_of
         self.circuits = loop.circuits
         self._names = self._lazy_names()
 
     def _lazy_names(self) -> LazyNames:
-        own = self._own
-        return LazyNames(partial(_iteration_names, self._input, own.index, own.bound, own.claim, own.row))
+        run = self._iteration
+        return LazyNames(partial(_iteration_names, self._input, run.index, run.bound, run.claim, run.row))
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the iteration's row."""
-        return self._lease_of(self._own)
+        """Return the lease of the iteration's row."""
+        return self._lease_of(self._iteration)
 
     def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Chain:
-        """The names of the iteration; they shadow the ``results`` of its region, which shadow the outer names."""
-        outer, loop_ctx, own = self._input.scope, self._loop.ctx, self._own
-        set_names = LazyNames(partial(_names_set, own.ctx, loop_ctx, outer, self.journal.feed.at))
-        return Chain(*layers, self._names, set_names, own.bound, own.ctx, loop_ctx, results, outer)
+        """Return the names of the iteration. They shadow the ``results`` of its region, and these the outer names."""
+        outer, loop_ctx, run = self._input.scope, self._loop.ctx, self._iteration
+        set_names = LazyNames(partial(_names_set, run.ctx, loop_ctx, outer, self.journal.feed.at))
+        return Chain(*layers, self._names, set_names, run.bound, run.ctx, loop_ctx, results, outer)
 
     @property
     def iter_names(self) -> Mapping[str, Any]:
         """The value of ``iter`` in this iteration."""
-        found: Mapping[str, Any] = self._names["iter"]
-        return found
+        names: Mapping[str, Any] = self._names["iter"]
+        return names
 
     def _ctx_layers(self) -> list[Mapping[str, Any]]:
-        """The mappings in which a name of ctx is looked up. The playbook sends only the names that the body's templates
-        read.
+        """Return the mappings in which a name of ctx is looked up. The playbook sends only the names that the body's
+        templates read.
         """
         outer = self._input.scope
-        return [self._own.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
+        return [self._iteration.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
 
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report: the playbook knows the warnings of other chunks."""
-        if not any(one.span == span for one in self._loop.mistakes):
+        if not any(warning.span == span for warning in self._loop.mistakes):
             self._loop.mistakes.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
@@ -119,47 +119,49 @@ class IterationHost:
 
     def write(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries. Raises TemplateFailure."""
-        own = self._own
+        run = self._iteration
         for target, value in values:
-            root, path, how = json_merge.split_target(target)
+            root, path, operator = json_merge.split_target(target)
             if root == "iter":
-                own.bound = json_merge.with_value(
-                    own.bound, path, json_merge.value_to_write([own.bound], path, how, value)
+                run.bound = json_merge.with_value(
+                    run.bound, path, json_merge.value_to_write([run.bound], path, operator, value)
                 )
                 self._names = self._lazy_names()
             else:
-                own.ctx = json_merge.with_value(
-                    own.ctx, path, json_merge.value_to_write(self._ctx_layers(), path, how, value)
+                run.ctx = json_merge.with_value(
+                    run.ctx, path, json_merge.value_to_write(self._ctx_layers(), path, operator, value)
                 )
-                own.assigns.append((target, value))
+                run.assigns.append((target, value))
 
 
-def _iteration_names(given: ChunkInput, index: int, bound: Mapping[str, Json], claim: int, row: Json) -> dict[str, Any]:
-    """The names of an iteration; ``bound`` has those set with ``set iter.x``. The number of rows of a cursor is
-    unknown.
+def _iteration_names(
+    chunk: ChunkInput, index: int, set_names: Mapping[str, Json], claim: int, row: Json
+) -> dict[str, Any]:
+    """Return the names of an iteration; ``set_names`` has those set with ``set iter.x``. The number of rows of a cursor
+    is unknown.
     """
-    element = given.step.loop.element if given.step.loop else "item"
-    item = given.items[index - given.first] if given.claims is None else row
-    position = LazyNames(partial(_position_names, given, index))
-    prefixed = LazyNames(lambda: {f"_{name}": value for name, value in position.items()})
+    element = chunk.step.loop.element if chunk.step.loop else "item"
+    item = chunk.items[index - chunk.first] if chunk.claims is None else row
+    position = LazyNames(partial(_position_names, chunk, index))
+    underscored = LazyNames(lambda: {f"_{name}": value for name, value in position.items()})
     names: dict[str, Any] = {
         element: item,
-        "iter": Chain({element: item, **bound}, position, prefixed, given.scope.get("iter") or {}),
-        "loop": Beside(position, lambda: given.scope.get("loop") or {}),
+        "iter": Chain({element: item, **set_names}, position, underscored, chunk.scope.get("iter") or {}),
+        "loop": Beside(position, lambda: chunk.scope.get("loop") or {}),
         "_loop": position,
         "_index": index,
         "loop_index": index,
     }
-    if given.claims is not None:
-        names = {**lease_names(given, claim), **names}
-    return {given.step.name: {"result_index": index}, **names} if given.names.result_index else names
+    if chunk.claims is not None:
+        names = {**lease_names(chunk, claim), **names}
+    return {chunk.step.name: {"result_index": index}, **names} if chunk.names.result_index else names
 
 
-def _position_names(given: ChunkInput, index: int) -> dict[str, Any]:
-    """Where an iteration stands among all of its loop."""
-    if given.claims is not None:
+def _position_names(chunk: ChunkInput, index: int) -> dict[str, Any]:
+    """Return where an iteration stands among all of its loop."""
+    if chunk.claims is not None:
         return {"index": index, "index0": index, "first": index == 0}
-    last, total = index == given.total - 1, given.total
+    last, total = index == chunk.total - 1, chunk.total
     return {
         "index": index,
         "index0": index,
@@ -171,7 +173,9 @@ def _position_names(given: ChunkInput, index: int) -> dict[str, Any]:
     }
 
 
-def _names_set(own: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int) -> dict[str, Any]:
-    """What this iteration, those before it and the playbook have set; and the time."""
-    ctx: dict[str, Any] = {name: Chain(own, loop, outer.get(name) or {}) for name in ("ctx", "vars", VARS_CACHE)}
+def _names_set(
+    run_ctx: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int
+) -> dict[str, Any]:
+    """Return the names that this iteration, those before it and the playbook have set, and the time."""
+    ctx: dict[str, Any] = {name: Chain(run_ctx, loop, outer.get(name) or {}) for name in ("ctx", "vars", VARS_CACHE)}
     return {**ctx, "now": templates.Clock(at)}

@@ -11,7 +11,7 @@ from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loops.cursor import CursorMachine
 from noetl_temporal.machine.loops.iterations import Iterations
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.regions.region import share
+from noetl_temporal.machine.regions.region import share_state
 from noetl_temporal.machine.state import LoopState
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.wait import Wait
@@ -25,14 +25,14 @@ __all__ = ["InnerLoop", "inner_loop"]
 class InnerLoop(LoopMachine):
     """A loop over a list, ``inside`` an iteration of the ``outer`` loop."""
 
-    def __init__(self, given: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> None:
+    def __init__(self, chunk: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> None:
         self._around = inside
         self._outer = outer
-        super().__init__(given, state, limit=outer.value_limit)
+        super().__init__(chunk, state, limit=outer.value_limit)
         self.budget = outer.budget
 
     def _set_state(self, state: LoopState) -> None:
-        share(state, self._around.state)
+        share_state(state, self._around.state)
         super()._set_state(state)
 
     def _new_journal(self, state: LoopState) -> Journal:
@@ -60,11 +60,11 @@ class InnerLoop(LoopMachine):
         return self._around.lease()
 
     def _results_to_store(self) -> list[Json] | None:
-        """They are part of the result of the outer loop's iteration."""
+        """Return None: the results are part of the result of the outer loop's iteration."""
         return None
 
     def adjust_deadlines(self) -> None:
-        """Timers are those of the outermost loop."""
+        """Adjust the deadlines of the outermost loop, which has all timers."""
         self._outer.adjust_deadlines()
 
     def _wait_opened(self, wait: Wait) -> None:
@@ -74,14 +74,14 @@ class InnerLoop(LoopMachine):
         self._outer.wait_closed(wait, ending)
 
     def _close(self, finish: Finish) -> None:
-        """The machine around finds the report."""
+        """Do nothing: the machine around reads the report."""
 
 
 class _InnerCursor(InnerLoop, CursorMachine):
     """A loop over a cursor."""
 
 
-def inner_loop(given: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> InnerLoop:
-    """The machine of a loop ``inside`` an iteration, which has items or claims rows."""
-    kind = InnerLoop if given.claims is None else _InnerCursor
-    return kind(given, state, inside, outer)
+def inner_loop(chunk: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> InnerLoop:
+    """Return the machine of a loop ``inside`` an iteration, which has items or claims rows."""
+    kind = InnerLoop if chunk.claims is None else _InnerCursor
+    return kind(chunk, state, inside, outer)

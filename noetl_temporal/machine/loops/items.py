@@ -21,7 +21,7 @@ from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.stored import stored_list
 from noetl_temporal.machine.undefined import is_reported, left_out, undefined_name
 
-__all__ = ["Selection", "collection_of", "in_flight", "mistake_of", "names_around", "selected", "stored_collection"]
+__all__ = ["Selection", "collection_of", "in_flight", "mistake_of", "names_around", "select_items", "stored_collection"]
 
 _PARENT = "iter.parent."
 
@@ -48,7 +48,7 @@ def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
     """Return the collection of a loop before the selection. Text or a mapping is one item, null is no item."""
     if loop.collection is None:
         return Selection([])
-    return Selection(_listed(templates.render(loop.collection, scope)))
+    return Selection(_as_list(templates.render(loop.collection, scope)))
 
 
 def stored_collection(loop: Loop, scope: Mapping[str, Any]) -> StoredRef | None:
@@ -64,78 +64,80 @@ def stored_collection(loop: Loop, scope: Mapping[str, Any]) -> StoredRef | None:
     return stored_list(lambda: templates.render(collection, scope))
 
 
-def selected(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> list[Json] | None:
+def select_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, budget: Budget) -> list[Json] | None:
     """Return the items in order; None if the budget is spent before all were selected. Raises TemplateFailure."""
-    if not (_filtered(loop, scope, found, budget) and _keyed(loop, scope, found, budget)):
+    if not (_filter_items(loop, scope, selection, budget) and _compute_keys(loop, scope, selection, budget)):
         return None
-    items = _ordered(loop, found)
+    items = _order_items(loop, selection)
     limit = _count(loop, "limit", scope)
     items = items if limit is None else items[:limit]
     size = _count(loop, "chunk_size", scope)
     return _chunks(items, max(1, size or 1)) if loop.is_chunked else items
 
 
-def _filtered(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
+def _filter_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, budget: Budget) -> bool:
     if loop.where is None:
         return True
-    while found.position < len(found.items) and not budget.is_spent():
+    while selection.position < len(selection.items) and not budget.is_spent():
         budget.work(ITEM_WORK)
-        names = _with(loop, scope, found.items[found.position])
+        names = _with(loop, scope, selection.items[selection.position])
         verdict = templates.predicate(loop.where.source, names, loop.where.span)
         if verdict.matched:
-            found.kept.append(found.position)
+            selection.kept.append(selection.position)
         elif name := undefined_name(verdict):
-            found.left_out += 1
-            if not found.undefined:
-                found.undefined, found.example = name, found.position
-        found.position += 1
-    return found.position == len(found.items)
+            selection.left_out += 1
+            if not selection.undefined:
+                selection.undefined, selection.example = name, selection.position
+        selection.position += 1
+    return selection.position == len(selection.items)
 
 
-def mistake_of(loop: Loop, scope: Mapping[str, Any], found: Selection, names: NamesProfile) -> ConditionWarning | None:
+def mistake_of(
+    loop: Loop, scope: Mapping[str, Any], selection: Selection, names: NamesProfile
+) -> ConditionWarning | None:
     """Return the warning about ``where`` after all items were selected; None if there is none."""
-    if loop.where is None or not found.undefined or not is_reported(names, (bool(found.kept),)):
+    if loop.where is None or not selection.undefined or not is_reported(names, (bool(selection.kept),)):
         return None
-    seen = _with(loop, scope, found.items[found.example])
-    message = left_out(loop.where.source, seen, found.undefined, found.left_out, len(found.items))
+    item_scope = _with(loop, scope, selection.items[selection.example])
+    message = left_out(loop.where.source, item_scope, selection.undefined, selection.left_out, len(selection.items))
     return ConditionWarning(message, loop.where.span)
 
 
-def _keyed(loop: Loop, scope: Mapping[str, Any], found: Selection, budget: Budget) -> bool:
+def _compute_keys(loop: Loop, scope: Mapping[str, Any], selection: Selection, budget: Budget) -> bool:
     """Compute the keys to sort by. A plain name means that field of the item."""
     if loop.order_by is None:
         return True
     source = loop.order_by.source
     if "{{" not in source:
         source = f"{{{{ {loop.element}.{source} }}}}"
-    kept = _selected_indexes(loop, found)
-    while len(found.keys) < len(kept) and not budget.is_spent():
+    indexes = _selected_indexes(loop, selection)
+    while len(selection.keys) < len(indexes) and not budget.is_spent():
         budget.work(ITEM_WORK)
-        item = found.items[kept[len(found.keys)]]
-        found.keys.append(templates.render_text(source, _with(loop, scope, item)))
-    return len(found.keys) == len(kept)
+        item = selection.items[indexes[len(selection.keys)]]
+        selection.keys.append(templates.render_text(source, _with(loop, scope, item)))
+    return len(selection.keys) == len(indexes)
 
 
-def _selected_indexes(loop: Loop, found: Selection) -> Sequence[int]:
-    return range(len(found.items)) if loop.where is None else found.kept
+def _selected_indexes(loop: Loop, selection: Selection) -> Sequence[int]:
+    return range(len(selection.items)) if loop.where is None else selection.kept
 
 
-def _ordered(loop: Loop, found: Selection) -> list[Json]:
+def _order_items(loop: Loop, selection: Selection) -> list[Json]:
     """Return the selected items in order; the collection itself if nothing changed, to avoid copying a large list."""
-    kept = _selected_indexes(loop, found)
+    indexes = _selected_indexes(loop, selection)
     if loop.order_by is None:
-        return found.items if loop.where is None else [found.items[place] for place in kept]
+        return selection.items if loop.where is None else [selection.items[index] for index in indexes]
     try:
-        order = sorted(range(len(kept)), key=found.keys.__getitem__)
+        order = sorted(range(len(indexes)), key=selection.keys.__getitem__)
     except TypeError as error:
         raise TemplateFailure("order_by yields values that cannot be compared", loop.order_by.span) from error
-    return [found.items[kept[place]] for place in order]
+    return [selection.items[indexes[index]] for index in order]
 
 
-def _listed(found: Json) -> list[Json]:
-    if found is None:
+def _as_list(value: Json) -> list[Json]:
+    if value is None:
         return []
-    return cast("list[Json]", found) if isinstance(found, list) else [found]
+    return cast("list[Json]", value) if isinstance(value, list) else [value]
 
 
 def _chunks(items: list[Json], size: int) -> list[Json]:
@@ -153,8 +155,8 @@ def _parent(scope: Mapping[str, Any]) -> dict[str, Any]:
 
 def _count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
     value = getattr(loop, field)
-    found = templates.render(value, scope) if value is not None else None
-    return None if found is None else quantities.count(found, field, loop.span)
+    number = templates.render(value, scope) if value is not None else None
+    return None if number is None else quantities.count(number, field, loop.span)
 
 
 def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
@@ -168,10 +170,10 @@ def names_around(step: Step, region: Mapping[str, Step], scope: Mapping[str, Any
     """Return what the body of the loop reads of the names around it: only these are sent to its workflow."""
     enter = step.loop.enter if step.loop is not None else None
     cursor = step.loop.cursor if step.loop is not None else None
-    found = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(enter), *templates_in(region))
-    read = {path for one in found for path in templates.paths(one.source)}
-    seen = Chain({"iter": parent}, scope) if (parent := _parent(scope)) else scope
-    return templates.project(seen, sorted(read | {outer for path in read for outer in _outer_paths(path)}))
+    sources = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(enter), *templates_in(region))
+    read = {path for source in sources for path in templates.paths(source.source)}
+    names = Chain({"iter": parent}, scope) if (parent := _parent(scope)) else scope
+    return templates.project(names, sorted(read | {outer for path in read for outer in _outer_paths(path)}))
 
 
 def _outer_paths(path: str) -> Iterator[str]:

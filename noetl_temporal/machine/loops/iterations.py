@@ -24,7 +24,7 @@ from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
 from noetl_temporal.machine.records import later
 from noetl_temporal.machine.regions.machine import RegionMachine
-from noetl_temporal.machine.regions.region import Region, new_region, region_of, without_shared
+from noetl_temporal.machine.regions.region import Region, initial_state, region_of, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, PipelineState
 from noetl_temporal.machine.stored import logged_result, stored_in, whole_result
@@ -65,8 +65,8 @@ class Iterations(Engine[LoopState, Iteration]):
 
     def snapshot(self) -> Json:
         """See Engine. Machines inside share parts of the state, which are stored once."""
-        found: Json = super().snapshot()
-        return found if self._region is None else without_shared(found)
+        snapshot: Json = super().snapshot()
+        return snapshot if self._region is None else without_shared(snapshot)
 
     def _runs_in(self, state: LoopState) -> Runs[Iteration]:
         state.runs = runs = Runs(state.runs)
@@ -118,18 +118,18 @@ class Iterations(Engine[LoopState, Iteration]):
         if self._region is None or self.input.step.tasks:
             self._begin_pipeline(iteration)
         else:
-            iteration.region = new_region(iteration)
+            iteration.region = initial_state(iteration)
             machine = self._region_machine(iteration, self._region)
             if self._is_stopped(iteration):
                 machine.stop()
             machine.begin()
 
     def _element(self, position: int, row: Json) -> Json:
-        """The item of an iteration; a claimed row has none."""
+        """Return the item of an iteration; a claimed row has none."""
         return self.input.items[position] if row is None else row
 
     def _run_id(self, name: str) -> str:
-        """The id of a run of this loop, unique among all runs of the workflow."""
+        """Return the id of a run of this loop, unique among all runs of the workflow."""
         return name
 
     def _take_pipeline(self, run: Iteration) -> PipelineState | None:
@@ -145,8 +145,10 @@ class Iterations(Engine[LoopState, Iteration]):
         if self._region is None or pipeline is None or end.status == "cancelled":
             self._body_ended(run, end, kind)
         elif self._is_stopped(run):
-            late = error_outcome("cancelled", "cancelled before the route of the item")
-            self._body_ended(run, end if end.status == "error" else End("cancelled", late, None, end.span), kind)
+            if end.status != "error":
+                outcome = error_outcome("cancelled", "cancelled before the route of the item")
+                end = End("cancelled", outcome, None, end.span)
+            self._body_ended(run, end, kind)
         else:
             self._begin_route(run, self._region, pipeline, end, kind)
 
@@ -158,7 +160,7 @@ class Iterations(Engine[LoopState, Iteration]):
         self._end_iteration(run, end, cause)
 
     def _end_iteration(self, run: Iteration, end: End, cause: Failure | None = None) -> None:
-        """``cause`` is what failed first where the iteration ran several steps."""
+        """End an iteration. ``cause`` is what failed first if it ran several steps."""
         state, index = self.state, run.index
         del state.runs[run.id]
         self._emit_end(run, end)
@@ -177,9 +179,9 @@ class Iterations(Engine[LoopState, Iteration]):
                 pass
 
     def _add_result(self, index: int, outcome: PlainOutcome) -> None:
-        stored = stored_in(outcome)
-        if stored is not None and stored.is_one:
-            self.state.stored[index] = stored
+        reference = stored_in(outcome)
+        if reference is not None and reference.is_one:
+            self.state.stored[index] = reference
         else:
             self.state.results[index] = whole_result(outcome)
 
@@ -220,11 +222,11 @@ class Iterations(Engine[LoopState, Iteration]):
 
     def _begin_route(self, run: Iteration, region: Region, tasks: PipelineState, end: End, kind: str) -> None:
         """The tasks have ended for the item: its routes are followed, or its iteration ends as they did."""
-        run.region = new_region(run)
-        ended = self._region_machine(run, region).begin_route(tasks, end, kind)
-        if ended is not None:
+        run.region = initial_state(run)
+        route_end = self._region_machine(run, region).begin_route(tasks, end, kind)
+        if route_end is not None:
             self._drop_region(run)
-            self._body_ended(run, ended, kind)
+            self._body_ended(run, route_end, kind)
 
     def _drop_region(self, run: Iteration) -> None:
         """Remove the machine of an iteration whose region has ended."""
@@ -232,10 +234,10 @@ class Iterations(Engine[LoopState, Iteration]):
         run.region = None
 
     def _region_machine(self, run: Iteration, region: Region) -> RegionMachine:
-        found = self._regions.get(run.id)
-        if found is None:
-            found = self._regions[run.id] = RegionMachine(self, region, run)
-        return found
+        machine = self._regions.get(run.id)
+        if machine is None:
+            machine = self._regions[run.id] = RegionMachine(self, region, run)
+        return machine
 
     def _inside(self) -> Iterable[tuple[str, RegionMachine]]:
         if self._region is not None:
@@ -244,12 +246,12 @@ class Iterations(Engine[LoopState, Iteration]):
                     yield id_, self._region_machine(run, self._region)
 
     def _is_waiting_inside(self) -> bool:
-        return any(one.is_waiting_for_budget for id_, one in self._inside() if not self._lacks_value(id_))
+        return any(machine.is_waiting_for_budget for id_, machine in self._inside() if not self._lacks_value(id_))
 
     def _settle_inside(self) -> bool:
         if self._region is None:
             return False
-        ended = False
+        has_ended = False
         for id_, machine in list(self._inside()):
             if self._lacks_value(id_) or (machine.has_settled and id_ not in self.state.readers):
                 continue
@@ -257,12 +259,12 @@ class Iterations(Engine[LoopState, Iteration]):
             run = self._runs[id_]  # a checkpoint copies it, with all of the iteration
             machine.settle()
             if machine.end is not None:
-                ended = True
+                has_ended = True
                 self._drop_region(run)
                 self.state.steps = add_tallies(self.state.steps, machine.steps)
-                self.state.left = later(self.state.left, {name: (run.index, one) for name, one in machine.left})
+                self.state.left = later(self.state.left, {name: (run.index, record) for name, record in machine.left})
                 self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
-        return ended
+        return has_ended
 
     def _cancel_run(self, run: Iteration) -> None:
         if self._region is None or run.region is None:
@@ -272,7 +274,7 @@ class Iterations(Engine[LoopState, Iteration]):
             self._region_machine(run, self._region).stop()
 
     def _wake(self, run_id: str) -> bool:
-        """Regions settle at every fact."""
+        """Make a run ready, see Intake. An iteration with a region needs nothing: regions settle at every fact."""
         run = self._runs.get(run_id)
         return super()._wake(run_id) if run is None or run.region is None else True
 
@@ -284,7 +286,7 @@ class Iterations(Engine[LoopState, Iteration]):
         return self._limit
 
     def host_of(self, iteration: Iteration) -> IterationHost:
-        """The host of an iteration, created once per machine."""
+        """Return the host of an iteration, created once per machine."""
         host = self._hosts.get(iteration.id)
         if host is None:
             host = IterationHost(self.input, self._plan, self.state, iteration, self._journal, self._lease_of)
@@ -292,16 +294,16 @@ class Iterations(Engine[LoopState, Iteration]):
         return host
 
     def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
-        """The lease of the row that an iteration processes, or that the loop around it does."""
+        """Return the lease of the row that an iteration processes, or that the loop around it does."""
         del iteration
         return self._outer_lease()
 
     def _outer_lease(self) -> LeaseRenewal | None:
-        """The lease of the row that the iteration around this loop processes."""
+        """Return the lease of the row that the iteration around this loop processes."""
         return None
 
     def journal_of(self, iteration: Iteration) -> Journal:
-        """The journal of this machine, whose events have the iteration."""
+        """Return the journal of this machine, whose events have the iteration."""
         ids = iteration_ids(self.input, iteration.index)
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
 
@@ -317,8 +319,8 @@ class Iterations(Engine[LoopState, Iteration]):
         """A step of a region waits no longer."""
         self._wait_closed(wait, ending)
 
-    def inner_loop(self, given: ChunkInput, state: LoopState, inside: RegionMachine) -> InnerLoop:
-        """The machine of a loop inside of an iteration."""
+    def inner_loop(self, chunk: ChunkInput, state: LoopState, inside: RegionMachine) -> InnerLoop:
+        """Return the machine of a loop inside of an iteration."""
         from noetl_temporal.machine.loops.inner import inner_loop  # its classes are subclasses of this one
 
-        return inner_loop(given, state, inside, self)
+        return inner_loop(chunk, state, inside, self)

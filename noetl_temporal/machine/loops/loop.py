@@ -15,10 +15,10 @@ from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.commands import Cancel, ChunkInput, CloseWait, Finish, OpenWait, StoreValues
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Answered,
     ChunkReport,
-    Event,
+    Fact,
     LimitReached,
     Resumed,
     Started,
@@ -30,7 +30,7 @@ from noetl_temporal.machine.loops.iterations import Iterations
 from noetl_temporal.machine.loops.offload import results_to_store
 from noetl_temporal.machine.loops.report import chunk_report
 from noetl_temporal.machine.loops.result import too_large
-from noetl_temporal.machine.state import LoopState, Pending, restored
+from noetl_temporal.machine.state import LoopState, Pending, restore_state
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import may_wait
 from noetl_temporal.machine.waits.wait import Answer, Wait
@@ -52,15 +52,15 @@ class LoopMachine(Iterations):
     """One run of a loop. ``state`` is that of an earlier machine's ``snapshot``."""
 
     def __init__(self, input_: ChunkInput, state: Json | LoopState = None, *, limit: int = INLINE_BYTES) -> None:
-        machine_state = state if isinstance(state, LoopState) else _restored(state, input_)
+        machine_state = state if isinstance(state, LoopState) else _restore_state(state, input_)
         self.report: ChunkReport | None = None
         super().__init__(input_, machine_state, limit)
 
     # ---- facts ------------------------------------------------------------------------------------------------------
 
-    def _start(self, event: Started) -> None:
+    def _start(self, fact: Started) -> None:
         """Nothing to do: iterations start as the machine proceeds."""
-        del event
+        del fact
 
     def _return_items(self) -> None:
         self.state.is_closed = True
@@ -68,33 +68,33 @@ class LoopMachine(Iterations):
     def _deadline_passed(self, deadline: Pending) -> None:
         raise ProtocolError(f"{deadline.owner}: a loop has no deadline of its own, its step's is kept by the playbook")
 
-    def _apply_request(self, event: Event) -> None:
-        match event:
+    def _apply_request(self, fact: Fact) -> None:
+        match fact:
             case Answered(_, wait_ids, answer):
                 for wait_id in wait_ids:
                     self._take_answer(wait_id, answer)
             case _:
-                super()._apply_request(event)
+                super()._apply_request(fact)
 
     def _take_answer(self, wait_id: str, answer: Answer) -> None:
         wait = self.state.waits.get(wait_id)
         if wait is not None:
             request = answer.signal.request if answer.signal is not None else 0
             self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
-            self._with_run(wait.run)._answered(wait, answer)
+            self._with_run(wait.run)._apply_answer(wait, answer)
         else:
-            self._journal.send(self._returned(wait_id, answer))
+            self._journal.send(self._return_command(wait_id, answer))
 
-    def returned(self, late: Answered) -> list[CloseWait]:
-        """The messages to the playbook that an answer came too late for its waits."""
-        return [self._returned(wait_id, late.answer) for wait_id in late.wait_ids]
+    def return_answer(self, fact: Answered) -> list[CloseWait]:
+        """Return the messages to the playbook that an answer came too late for its waits."""
+        return [self._return_command(wait_id, fact.answer) for wait_id in fact.wait_ids]
 
-    def _returned(self, wait_id: str, answer: Answer) -> CloseWait:
+    def _return_command(self, wait_id: str, answer: Answer) -> CloseWait:
         return CloseWait(f"{self.input.chunk_id} {wait_id}", returned=answer.signal)
 
-    def _resume(self, event: Resumed) -> None:
+    def _resume(self, fact: Resumed) -> None:
         """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
-        super()._resume(event)
+        super()._resume(fact)
         for wait in self.state.waits.values():
             self._wait_opened(wait)
 
@@ -109,10 +109,10 @@ class LoopMachine(Iterations):
     def _outside(self, wait: Wait) -> Wait:
         return wait.seen_from_outside(self.input.chunk_id)
 
-    def _limit_reached(self, event: LimitReached) -> None:
+    def _limit_reached(self, fact: LimitReached) -> None:
         if self.state.stop is None:
-            self.state.failure = error_outcome("too_large", event.message)
-            self._stop("limit", event.message)
+            self.state.failure = error_outcome("too_large", fact.message)
+            self._stop("limit", fact.message)
 
     def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
         """The playbook emits it, for its loops as well."""
@@ -128,24 +128,24 @@ class LoopMachine(Iterations):
         self._start_iterations()
         if state.runs or self._has_items_left() or _RESULTS in state.pending:
             return
-        given = self._results_to_store()
-        if given is None:
+        results = self._results_to_store()
+        if results is None:
             self._finish()
         else:
             state.pending[_RESULTS] = Pending("store", "")
-            self._journal.send(StoreValues(_RESULTS, (given,), f"results of {self.input.step.name}"))
+            self._journal.send(StoreValues(_RESULTS, (results,), f"results of {self.input.step.name}"))
 
     def _results_to_store(self) -> list[Json] | None:
         return results_to_store(self.input, self.state, self._limit)
 
-    def _values_stored(self, owner: str, event: ValuesStored) -> None:
-        """The results, which this machine no longer has then; without a place for them the chunk fails."""
+    def _values_stored(self, owner: str, fact: ValuesStored) -> None:
+        """The results of the chunk were stored: drop them. If that failed, so does the chunk."""
         del owner
-        if event.error:
-            self.state.failure = self.state.failure or error_outcome("internal", event.error)
+        if fact.error:
+            self.state.failure = self.state.failure or error_outcome("internal", fact.error)
             self._drop_results()
         else:
-            self.state.kept = event.kept[0]
+            self.state.kept = fact.kept[0]
 
     def _drop_results(self) -> None:
         self.state.results.clear()
@@ -164,31 +164,31 @@ class LoopMachine(Iterations):
     def may_return_items(self) -> bool:
         """Whether there are items that a ReturnRequested would return. A chunk that may wait for long keeps them."""
         inside = self.input.steps.values()
-        keeps_items = any(map(may_wait, (self.input.step, *inside))) or any(one.hold is not None for one in inside)
+        keeps_items = any(map(may_wait, (self.input.step, *inside))) or any(step.hold is not None for step in inside)
         return self._has_items_left() and not keeps_items
 
     def _returned_count(self) -> int:
-        """How many items are returned."""
+        """Return how many items are returned."""
         state = self.state
         return len(self.input.items) - state.next if state.is_closed and state.stop is None else 0
 
     def _item_count(self) -> int:
-        """How many items count here."""
+        """Return how many items count here."""
         return len(self.input.items) - self._returned_count()
 
     def _finish(self) -> None:
         state = self.state
-        rest, total = self._returned_count(), self._item_count()
+        returned_count, total = self._returned_count(), self._item_count()
         state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
         results: list[Json] = []
         if state.kept is None:
             results = [state.results.get(index) for index in indices]
-            refused = too_large(results, self._limit)
-            if refused is not None:
-                state.failure = state.failure or refused
+            size_failure = too_large(results, self._limit)
+            if size_failure is not None:
+                state.failure = state.failure or size_failure
                 results = []
-        self.report = chunk_report(self.input, state, results, total, rest)
+        self.report = chunk_report(self.input, state, results, total, returned_count)
         self._close(Finish(_FINISHES[self.report.status], started=state.started))
 
     def _close(self, finish: Finish) -> None:
@@ -196,7 +196,7 @@ class LoopMachine(Iterations):
         self._journal.send(finish)
 
 
-def _restored(snapshot: Json, input_: ChunkInput) -> LoopState:
+def _restore_state(snapshot: Json, input_: ChunkInput) -> LoopState:
     if snapshot is None:
         return LoopState(ids=EventIds.above(input_.slot, input_.after), ctx=input_.ctx, circuits=dict(input_.circuits))
-    return restored(snapshot, LoopState, strict=False)
+    return restore_state(snapshot, LoopState, strict=False)

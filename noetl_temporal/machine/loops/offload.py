@@ -18,7 +18,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import ChunkItems
-from noetl_temporal.machine.events import PayloadRef
+from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.state import Chunk, LoopProgress, LoopState
 
 __all__ = [
@@ -52,41 +52,41 @@ def items_to_store(progress: LoopProgress, limit: int) -> tuple[Json, ...] | Non
     return (*ranges, progress.scope)
 
 
-def replace_by_refs(progress: LoopProgress, kept: Sequence[PayloadRef]) -> None:
+def replace_by_refs(progress: LoopProgress, references: Sequence[PayloadRef]) -> None:
     """Replace the items and the scope by references to them."""
-    *ranges, scope = kept
-    for (first, size), one in zip(progress.ranges if ranges else (), ranges, strict=True):
-        progress.kept[first] = Part(one.key, 0, size)
+    *ranges, scope = references
+    for (first, size), reference in zip(progress.ranges if ranges else (), ranges, strict=True):
+        progress.kept[first] = Part(reference.key, 0, size)
     progress.kept_scope = scope.key
     progress.items, progress.scope = [], {}
 
 
 def chunk_items_ref(progress: LoopProgress, chunk: Chunk) -> Part:
     """Return the reference to the items of a chunk, which are all or the last of one range."""
-    first = max(one for one in progress.kept if one <= chunk.first)
+    first = max(start for start in progress.kept if start <= chunk.first)
     part = progress.kept[first]
     return Part(part.key, part.start + chunk.first - first, chunk.size)
 
 
-def results_to_store(given: ChunkItems, state: LoopState, limit: int) -> list[Json] | None:
+def results_to_store(chunk: ChunkItems, state: LoopState, limit: int) -> list[Json] | None:
     """Return the results of a chunk that are not stored yet, in the order of the items; None where they need not be."""
     if limit <= INLINE_BYTES or state.kept is not None:
         return None
     results = [result for _, result in sorted(state.results.items())]
     if not (results or state.stored):
         return None
-    least = STORE_RESULTS_FROM_BYTES if given.total > given.size else LARGE_BYTES
-    return results if state.stored or _size(results) >= least else None
+    min_bytes = STORE_RESULTS_FROM_BYTES if chunk.total > chunk.size else LARGE_BYTES
+    return results if state.stored or _size(results) >= min_bytes else None
 
 
-def stored_results(state: LoopState, indices: range, kept: PayloadRef) -> StoredRef:
-    """One entry an item: stored with the chunk, stored with its call, or null for an item without a result."""
+def stored_results(state: LoopState, indices: range, reference: PayloadRef) -> StoredRef:
+    """Return the reference to one result per item: stored with the chunk, stored with its call, or null without one."""
     parts: list[Part] = []
-    place, size = 0, kept.bytes
+    position, size = 0, reference.bytes
     for index in indices:
         if index in state.results:
-            _add(parts, Part(kept.key, place, 1))
-            place += 1
+            _add(parts, Part(reference.key, position, 1))
+            position += 1
         elif index in state.stored:
             _add(parts, state.stored[index].parts[0])
             size += state.stored[index].bytes
@@ -98,9 +98,9 @@ def stored_results(state: LoopState, indices: range, kept: PayloadRef) -> Stored
 def joined_results(progress: LoopProgress) -> StoredRef:
     """Return the results of all chunks, in the order of the items; null for items that no chunk reported."""
     parts: list[Part] = []
-    size = place = 0
+    size = position = 0
     for first, report in sorted(progress.reports.items()):
-        _add_nulls(parts, first - place)
+        _add_nulls(parts, first - position)
         total = report.stats.get("total", 0)
         if report.stored is not None:
             parts += report.stored.parts
@@ -109,8 +109,8 @@ def joined_results(progress: LoopProgress) -> StoredRef:
             parts += [Part(given=report.results)] if report.results else []
             size += _size(report.results)
             _add_nulls(parts, total - len(report.results))
-        place = first + total
-    _add_nulls(parts, progress.total - place)
+        position = first + total
+    _add_nulls(parts, progress.total - position)
     return StoredRef(tuple(parts), size)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import ChunkInput
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.loops.offload import stored_results
 from noetl_temporal.machine.loops.unfinished import consecutive
 from noetl_temporal.machine.state import LoopState
@@ -14,12 +14,14 @@ from noetl_temporal.machine.state import LoopState
 __all__ = ["chunk_report"]
 
 
-def chunk_report(given: ChunkInput, state: LoopState, results: list[Json], total: int, rest: int) -> ChunkReport:
-    """Return the report of ``total`` items; ``rest`` were returned.
+def chunk_report(
+    chunk: ChunkInput, state: LoopState, results: list[Json], total: int, returned_count: int
+) -> ChunkReport:
+    """Return the report of ``total`` items; ``returned_count`` more were returned.
 
     ``results`` are theirs, unless these are stored.
     """
-    indices = range(given.first, given.first + total)
+    indices = range(chunk.first, chunk.first + total)
     failed = state.failures.total
     return ChunkReport(
         status=_status(state),
@@ -33,15 +35,15 @@ def chunk_report(given: ChunkInput, state: LoopState, results: list[Json], total
         failures=state.failures,
         failure=state.failure,
         assigns=tuple((index, *pair) for index in indices for pair in state.assigns.get(index, [])),
-        ctx=state.ctx if given.is_sequential else {},
+        ctx=state.ctx if chunk.is_sequential else {},
         attempts=state.attempts,
         retries=state.retries,
-        rest=rest,
+        rest=returned_count,
         clock=state.ids.last,
         steps=state.steps,
         mistakes=tuple(state.mistakes),
         stored=None if state.kept is None else stored_results(state, indices, state.kept),
-        unfinished=_unfinished(state, indices),
+        unfinished=_unfinished_ranges(state, indices),
         circuits=state.circuits,
         left=state.left,
     )
@@ -53,8 +55,8 @@ def _status(state: LoopState) -> Literal["ok", "error", "cancelled"]:
     return "error" if state.failures.total or state.failure else "ok"
 
 
-def _unfinished(state: LoopState, indices: range) -> tuple[tuple[int, int], ...]:
+def _unfinished_ranges(state: LoopState, indices: range) -> tuple[tuple[int, int], ...]:
     """Return the ranges of items without success; empty if no item succeeded, as all are unfinished then."""
     if not 0 < state.succeeded < len(indices):
         return ()
-    return consecutive(one for one in indices if one not in state.results and one not in state.stored)
+    return consecutive(index for index in indices if index not in state.results and index not in state.stored)

@@ -18,12 +18,12 @@ ITEMS_FAILED = "loop"
 
 
 def loop_end(
-    step: Step, names: NamesProfile, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
+    step: Step, names: NamesProfile, results: list[Json], stats: dict[str, int], reference: StoredRef | None = None
 ) -> End:
-    """The end of a loop step. It fails if an iteration failed, unless the loop has best_effort (semantics.md 22).
-    Results may be ``stored``.
+    """Return the end of a loop step. It fails if an iteration failed, unless the loop has best_effort (semantics.md
+    22). ``reference`` is set if the results are stored.
     """
-    outcome = loop_result(names, results, stats, stored)
+    outcome = loop_result(names, results, stats, reference)
     is_tolerant = step.loop is not None and step.loop.failure == "best_effort"
     if is_tolerant or not stats.get("failed"):
         return End("ok", outcome, None, step.span)
@@ -32,13 +32,15 @@ def loop_end(
 
 
 def loop_result(
-    names: NamesProfile, results: list[Json], stats: dict[str, int], stored: StoredRef | None = None
+    names: NamesProfile, results: list[Json], stats: dict[str, int], reference: StoredRef | None = None
 ) -> PlainOutcome:
     """Return results in index order, with counts unless the profile has only the results."""
     has_stats, outcome = not names.listed_results, {"status": "ok", "meta": {"stats": stats}}
-    if stored is not None:
-        beside: dict[str, Json] = {"results": None, "stats": stats}
-        return with_stored(outcome, replace(stored, under="/results", beside=beside) if has_stats else stored)
+    if reference is not None:
+        if has_stats:
+            beside: dict[str, Json] = {"results": None, "stats": stats}
+            reference = replace(reference, under="/results", beside=beside)
+        return with_stored(outcome, reference)
     return {**outcome, "result": {"results": results, "stats": stats} if has_stats else results}
 
 

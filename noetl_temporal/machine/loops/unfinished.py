@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from msgspec.structs import replace
 
 from noetl_temporal.machine.call import Part, StoredRef
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.state import LoopProgress
 
@@ -25,9 +25,9 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
     ranges = [*failed.unbegun]
     for first, report in failed.reports.items():
         total = report.stats.get("total", 0)
-        unfinished = report.unfinished if report.stats.get("success") else ((first, total),) if total else ()
-        ranges += unfinished
-        for start, size in _between(first, total, unfinished):
+        unfinished_ranges = report.unfinished if report.stats.get("success") else ((first, total),) if total else ()
+        ranges += unfinished_ranges
+        for start, size in _between(first, total, unfinished_ranges):
             reports[start] = _part(report, first, start, size)
     return replace(
         failed,
@@ -43,7 +43,7 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
 
 
 def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Ascending numbers as ranges of (first, size)."""
+    """Return ascending numbers as ranges of (first, size)."""
     ranges: list[tuple[int, int]] = []
     for index in indices:
         if ranges and sum(ranges[-1]) == index:
@@ -55,36 +55,36 @@ def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Yield the ranges between these, from ``first`` on."""
-    place = first
+    position = first
     for start, size in (*ranges, (first + total, 0)):
-        if start > place:
-            yield place, start - place
-        place = start + size
+        if start > position:
+            yield position, start - position
+        position = start + size
 
 
 def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
     """Return the report of ``size`` successful items from ``start`` on, without the calls of other items."""
-    stored = report.stored
+    reference = report.stored
     return ChunkReport(
         "ok",
         results=report.results[start - first : start - first + size],
         stats={"total": size, "success": size, "failed": 0, "skipped": 0},
-        assigns=tuple(one for one in report.assigns if start <= one[0] < start + size),
-        stored=None if stored is None else _slice(stored, start - first, size),
+        assigns=tuple(assign for assign in report.assigns if start <= assign[0] < start + size),
+        stored=None if reference is None else _slice(reference, start - first, size),
     )
 
 
-def _slice(stored: StoredRef, start: int, size: int) -> StoredRef:
+def _slice(reference: StoredRef, start: int, size: int) -> StoredRef:
     """Return a part of a list; its size is estimated as a proportion of that of the list."""
     parts: list[Part] = []
-    place = 0
-    for part in stored.parts:
+    position = 0
+    for part in reference.parts:
         count = _length(part)
-        low, high = max(start, place) - place, min(start + size, place + count) - place
+        low, high = max(start, position) - position, min(start + size, position + count) - position
         if low < high:
             parts.append(_cut(part, low, high))
-        place += count
-    return StoredRef(tuple(parts), stored.bytes * size // max(1, place))
+        position += count
+    return StoredRef(tuple(parts), reference.bytes * size // max(1, position))
 
 
 def _length(part: Part) -> int:

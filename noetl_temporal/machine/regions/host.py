@@ -26,24 +26,24 @@ class RegionHost(StepHost):
 
     def __init__(self, execution: Execution, inside: IterationHost, plan: StepPlan, run: StepRun) -> None:
         super().__init__(execution, plan, run)
-        self.once = f"{inside.once}/{plan.step.name}"
+        self.step_run_key = f"{inside.step_run_key}/{plan.step.name}"
         self.iteration = inside.iteration
         self._inside = inside
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
-        """The names of the iteration; results of its steps shadow those of steps before the loop."""
+        """Return the names of the iteration; results of its steps shadow those of steps before the loop."""
         results = results_of(self._state, self.names)
         step = own_step(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
-        own = {"iter": self._inside.iter_names, **step}
+        run_names = {"iter": self._inside.iter_names, **step}
         loop = self._inside.step.name
         if loop in self._state.records:  # the outcome of the tasks of the loop for this item
-            own[loop] = results[loop]
+            run_names[loop] = results[loop]
         outer = self._inside.scope(results=results)
-        reserved = LazyNames(partial(_reserved, outer, results))
-        return Chain(*layers, self._run.args, own, reserved, outer)
+        reserved = LazyNames(partial(_reserved_names, outer, results))
+        return Chain(*layers, self._run.args, run_names, reserved, outer)
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the row that the iteration processes."""
+        """Return the lease of the row that the iteration processes."""
         return self._inside.lease()
 
     def write(self, values: Sequence[tuple[str, Json]]) -> None:
@@ -55,7 +55,7 @@ class RegionHost(StepHost):
         self._inside.warn(message, span)
 
 
-def _reserved(outer: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
+def _reserved_names(outer: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
     """Reserved names that contain results."""
-    found = {name: Chain(results, outer.get(name) or {}) for name in ("results", "steps")}
-    return {**found, "ctx": Chain(outer["ctx"], results)}
+    names = {name: Chain(results, outer.get(name) or {}) for name in ("results", "steps")}
+    return {**names, "ctx": Chain(outer["ctx"], results)}

@@ -25,14 +25,14 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Loop, Route, Step
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.events import ChunkFinished
+from noetl_temporal.machine.facts import ChunkFinished
 from noetl_temporal.machine.failures import error_outcome, failure_at, kind_of, template_outcome
-from noetl_temporal.machine.ids import escaped
+from noetl_temporal.machine.ids import escape_name
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loops.claims import LEASE_LOST
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.records import StepRecord
-from noetl_temporal.machine.regions.region import Region, share
+from noetl_temporal.machine.regions.region import Region, share_state
 from noetl_temporal.machine.state import Chunk, Iteration, LoopState, PipelineState, PlaybookState, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.graph_plan import GraphPlan
@@ -61,20 +61,20 @@ class RegionMachine(Machine):
         self._iteration = iteration
         self._loops: dict[str, InnerLoop] = {}
         self.end: End | None = None
-        given = outer.input
-        self._prefix = f"{given.loop_id}/{iteration.index}/"
+        chunk = outer.input
+        self._prefix = f"{chunk.loop_id}/{iteration.index}/"
         super().__init__(
-            region.plan.graph, execution_id=given.execution_id, state=iteration.region, limit=outer.value_limit
+            region.plan.graph, execution_id=chunk.execution_id, state=iteration.region, limit=outer.value_limit
         )
         self.budget = outer.budget
-        self._keychain.key = given.secrets_key
+        self._keychain.key = chunk.secrets_key
 
     def _set_state(self, state: PlaybookState) -> None:
-        share(state, self._outer.state)
+        share_state(state, self._outer.state)
         super()._set_state(state)
 
     def _new_plan(self, graph: Graph) -> GraphPlan:
-        """All iterations share the plan of the region."""
+        """Return the plan of the region, which all iterations share."""
         del graph
         return self._region.plan
 
@@ -98,7 +98,7 @@ class RegionMachine(Machine):
         return "" if tasks is None else tasks.kind
 
     def lease(self) -> LeaseRenewal | None:
-        """The lease of the row that the iteration processes."""
+        """Return the lease of the row that the iteration processes."""
         return self._outer.host_of(self._iteration).lease()
 
     @property
@@ -114,14 +114,14 @@ class RegionMachine(Machine):
         return () if self._region.end else (*self.state.left.items(), *self._own_records())
 
     def _own_records(self) -> Iterable[tuple[str, StepRecord]]:
-        """The records of the iteration's steps, without that of the loop itself, whose tasks it has."""
-        own = self._outer.input.step.name
-        return ((name, record) for name, record in self.state.records.items() if name != own)
+        """Return the records of the iteration's steps, without that of the loop itself, whose tasks it has."""
+        loop_step = self._outer.input.step.name
+        return ((name, record) for name, record in self.state.records.items() if name != loop_step)
 
     @property
     def is_waiting_for_budget(self) -> bool:
         """Whether the budget has deferred work that could begin."""
-        inner = any(one.is_waiting_for_budget for _, one in self._inside())
+        inner = any(machine.is_waiting_for_budget for _, machine in self._inside())
         return self._is_waiting_for_budget() or inner
 
     # ---- the iteration --------------------------------------------------------------------------------------------
@@ -153,8 +153,8 @@ class RegionMachine(Machine):
         return None if routes.chosen.arcs else end
 
     def _entry(self, step: Step, enter: Route) -> tuple[Step, StepRun]:
-        """The loop's step as one from which the arcs into the region lead, and its run."""
-        id_ = f"{self._prefix}{escaped(step.name)}"
+        """Return the loop's step as one from which the arcs into the region lead, and its run."""
+        id_ = f"{self._prefix}{escape_name(step.name)}"
         run = StepRun(id=id_, event_id=self._iteration.event_id, started=0, step=step.name)
         return replace(step, loop=None, route=enter), run
 
@@ -191,20 +191,20 @@ class RegionMachine(Machine):
         else:
             super()._run_step(name)
 
-    def _move_token(self, ended: StepExit) -> None:
-        record = self.state.records.get(ended.step)
-        if ended.step == self._region.end and record is not None and record.status == "completed":
+    def _move_token(self, step_exit: StepExit) -> None:
+        record = self.state.records.get(step_exit.step)
+        if step_exit.step == self._region.end and record is not None and record.status == "completed":
             result = whole_result(record.outcome)
             self._iteration.arrived += [] if result is None else [result]
-        super()._move_token(ended)
+        super()._move_token(step_exit)
 
     def _finish(self) -> None:
         self.state.phase = "ended"
         self.state.arrivals.clear()
         add_deferred_failures(self._execution)
-        self.end = self._ended()
+        self.end = self._end_of_region()
 
-    def _ended(self) -> End:
+    def _end_of_region(self) -> End:
         cause, span = self.state.failures.cause, self._outer.input.step.span
         if cause is not None:
             span = self.graph.steps[cause.step].span if cause.step in self.graph.steps else span
@@ -217,18 +217,18 @@ class RegionMachine(Machine):
             return End("error", template_outcome(failure), None, span)
 
     def _outcome(self) -> PlainOutcome:
-        """That of the item's tasks; a failure of theirs was handled by the route."""
+        """Return the outcome of the item's tasks without its error, which the route handled; else the region's."""
         tasks = self.state.records.get(self._outer.input.step.name)
         if tasks is None:
             return {**OK, "result": self._result()}
         return {**{name: part for name, part in tasks.outcome.items() if name != "error"}, "status": "ok"}
 
     def _result(self) -> dict[str, Json]:
-        own, end = self._outer.input.step.loop, self._region.end
+        loop, end = self._outer.input.step.loop, self._region.end
         records = self.state.records
-        names = [name for name in (own.region if own else ()) if name in records and name != end]
-        found = {name: whole_result(records[name].outcome) for name in names}
-        return {**found, end: self._iteration.arrived} if self._iteration.arrived else found
+        names = [name for name in (loop.region if loop else ()) if name in records and name != end]
+        results = {name: whole_result(records[name].outcome) for name in names}
+        return {**results, end: self._iteration.arrived} if self._iteration.arrived else results
 
     def _fail(self, kind: str, step: str, message: str) -> None:
         span = self._outer.input.step.span
@@ -242,15 +242,15 @@ class RegionMachine(Machine):
                 yield id_, self._inner_loop(run)
 
     def _inner_loop(self, run: StepRun) -> InnerLoop:
-        found = self._loops.get(run.id)
-        if found is None:
+        machine = self._loops.get(run.id)
+        if machine is None:
             step, progress = self.graph.steps[run.step], run.loop
             if step.loop is None or progress is None or run.inner is None:
                 raise ProtocolError(f"{run.id} runs no loop")
             [chunk] = progress.chunks.values()
-            given = chunk_input(self._execution, step, step.loop, run, progress, chunk)
-            found = self._loops[run.id] = self._outer.inner_loop(given, run.inner, self)
-        return found
+            input_ = chunk_input(self._execution, step, step.loop, run, progress, chunk)
+            machine = self._loops[run.id] = self._outer.inner_loop(input_, run.inner, self)
+        return machine
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
         """Begin a chunk, a machine inside this one: all items, or a range of those that a retry runs."""
@@ -261,23 +261,23 @@ class RegionMachine(Machine):
             progress.ranges = [(0, progress.total)]
         (first, size), progress.frame = progress.ranges.pop(0), None
         chunk = Chunk(first, size, progress.max_in_flight, slot=0)
-        given = chunk_input(self._execution, step, loop, run, progress, chunk)
-        progress.chunks[given.chunk_id] = chunk
+        input_ = chunk_input(self._execution, step, loop, run, progress, chunk)
+        progress.chunks[input_.chunk_id] = chunk
         run.inner = LoopState(phase="running", started=self._journal.feed.at, ctx=progress.ctx)
 
     def _settle_inside(self) -> bool:
-        ended = False
+        has_ended = False
         for id_, inner in list(self._inside()):
             inner.settle()
             if inner.report is not None:
-                ended = True
+                has_ended = True
                 run = self._runs[id_]
                 run.inner = None
                 del self._loops[id_]
                 self._chunk_finished(
                     run, ChunkFinished(self._journal.feed.at, inner.input.chunk_id, inner.report), cancelled_here=True
                 )
-        return ended
+        return has_ended
 
     def _cancel_run(self, run: StepRun) -> None:
         if run.inner is not None:
@@ -286,7 +286,7 @@ class RegionMachine(Machine):
             super()._cancel_run(run)
 
     def _keeps_items(self, run: StepRun) -> bool:
-        """No: they are stored with those of the outer loop."""
+        """Return False: the items are stored with those of the outer loop."""
         del run
         return False
 
@@ -295,7 +295,7 @@ class RegionMachine(Machine):
         return super()._is_to_hold(step, end) and kind_of(end.outcome) != LEASE_LOST
 
     def _adjust_deadlines(self) -> None:
-        """Timers are those of the outermost loop."""
+        """Adjust the deadlines of the outermost loop, which has all timers."""
         self._outer.adjust_deadlines()
 
     def _keep_large_values(self) -> None:

@@ -1,4 +1,4 @@
-"""What the iterations of a loop over steps have in common, and what their states share with that of the loop."""
+"""The graph that each iteration of a loop over steps runs, and the fields of the loop's state that they share."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.state import Iteration, MachineState, PlaybookState
 from noetl_temporal.machine.steps.graph_plan import GraphPlan
 
-__all__ = ["Region", "new_region", "region_of", "share", "without_shared"]
+__all__ = ["Region", "initial_state", "region_of", "share_state", "without_shared"]
 
-_OVER = "/over"
+_END = "/over"
 """The step at which every branch of an iteration ends. It never runs, and its name is invalid in playbooks."""
 
 _SHARED = ("ids", "pending", "timers", "waits", "circuits", "sizes")
-"""The fields that a machine shares with those inside it: all are in one workflow, and an iteration sees changes by
-earlier ones.
+"""The fields of its state that a machine shares with the machines inside it: all of them run in one workflow, and an
+iteration sees the changes of earlier ones.
 """
 
-_INSIDE = ("region", "inner")
-"""The fields that contain the state of a machine inside."""
+_INNER_STATES = ("region", "inner")
+"""The fields of a run that contain the state of a machine inside it."""
 
 
 class Region(NamedTuple):
@@ -34,23 +34,23 @@ class Region(NamedTuple):
     end: str
 
 
-def region_of(given: ChunkInput) -> Region | None:
+def region_of(chunk: ChunkInput) -> Region | None:
     """Return the region of a loop; None for a loop over the tasks of its own step."""
-    loop = given.step.loop
+    loop = chunk.step.loop
     if loop is None or not loop.region:
         return None
-    over = Step(_OVER, given.step.span, injected=True)
-    steps = {**given.steps, _OVER: over}
-    graph = Graph(VERSION, "", given.source, _OVER, _OVER, steps, failure=given.failure, names=given.names)
+    end_step = Step(_END, chunk.step.span, injected=True)
+    steps = {**chunk.steps, _END: end_step}
+    graph = Graph(VERSION, "", chunk.source, _END, _END, steps, failure=chunk.failure, names=chunk.names)
     return Region(GraphPlan(graph), loop.end)
 
 
-def new_region(iteration: Iteration) -> PlaybookState:
+def initial_state(iteration: Iteration) -> PlaybookState:
     """Return the initial state of an iteration."""
     return PlaybookState(phase="running", started=iteration.started, workflow_id=iteration.event_id)
 
 
-def share(inner: MachineState, outer: MachineState) -> None:
+def share_state(inner: MachineState, outer: MachineState) -> None:
     """Make the inner state use the shared parts of the outer one."""
     for name in _SHARED:
         setattr(inner, name, getattr(outer, name))
@@ -59,13 +59,13 @@ def share(inner: MachineState, outer: MachineState) -> None:
 def without_shared(snapshot: Json) -> dict[str, Json]:
     """Return the snapshot without the repeated shared parts of inner states."""
     runs: dict[str, dict[str, Json]] = snapshot.get("runs") or {}
-    return {**snapshot, "runs": {id_: _own_of_run(run) for id_, run in runs.items()}}
+    return {**snapshot, "runs": {id_: _run_without_shared(run) for id_, run in runs.items()}}
 
 
-def _own_of_run(run: dict[str, Json]) -> dict[str, Json]:
-    """A run and the states inside it, without the shared parts."""
-    own = dict(run)
-    for name in _INSIDE:
-        if own.get(name) is not None:
-            own[name] = {key: value for key, value in without_shared(own[name]).items() if key not in _SHARED}
-    return own
+def _run_without_shared(run: dict[str, Json]) -> dict[str, Json]:
+    """Return a run whose inner states lack the shared parts."""
+    fields = dict(run)
+    for name in _INNER_STATES:
+        if fields.get(name) is not None:
+            fields[name] = {key: value for key, value in without_shared(fields[name]).items() if key not in _SHARED}
+    return fields

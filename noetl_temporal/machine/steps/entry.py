@@ -18,8 +18,9 @@ __all__ = ["deadline_id", "emit_started", "enter", "is_admitted", "new_run"]
 
 
 def new_run(execution: Execution, step: Step) -> StepRun:
-    """The next run of a step. Its id ``<step>#<n>`` is unique in the workflow; in a region it is prefixed with the
-    loop's id and the iteration's index."""
+    """Return the next run of a step. Its id ``<step>#<n>`` is unique in the workflow; in a region it is prefixed with
+    the loop's id and the iteration's index.
+    """
     counts = execution.state.counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
     id_ = fitted(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")
@@ -39,22 +40,22 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
         return True
     host = execution.host(step, run)
     scope = host.scope(event_names(ENTERED, step.name, None))
-    found: Admission = admit(step.admit, scope)
+    admission: Admission = admit(step.admit, scope)
     execution.journal.emit(
         "policy.admit.evaluated",
         step.name,
         "step",
         "COMPLETED",
         parent=execution.state.workflow_id,
-        allowed=found.allowed,
-        rule=found.rule,
-        indeterminate=list(found.indeterminate) or None,
+        allowed=admission.allowed,
+        rule=admission.rule,
+        indeterminate=list(admission.indeterminate) or None,
     )
-    matched = found.rule is not None and step.admit[found.rule].when is not None
-    if is_reported(execution.graph.names, (matched,)):
-        for one in found.mistakes:
-            host.warn(one.message, one.span)
-    return found.allowed
+    has_condition = admission.rule is not None and step.admit[admission.rule].when is not None
+    if is_reported(execution.graph.names, (has_condition,)):
+        for warning in admission.mistakes:
+            host.warn(warning.message, warning.span)
+    return admission.allowed
 
 
 def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
@@ -83,6 +84,6 @@ def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
     run.args = {**args, "input": args, "args": args} if args else {}
     if step.enter:
         scope = host.scope(event_names(ENTERED, step.name, None))
-        assigns = [one for rule in step.enter if allows(rule.guard, "ok", scope) for one in rule.set]
-        host.assign([(one.target, templates.render(one.value, scope)) for one in assigns])
+        assigns = [assign for rule in step.enter if allows(rule.guard, "ok", scope) for assign in rule.set]
+        host.assign([(assign.target, templates.render(assign.value, scope)) for assign in assigns])
     return seconds_of(step.timeout.total, host.scope(), "timeout") if step.timeout else None

@@ -11,7 +11,7 @@ from noetl_temporal.machine.loops.host import IterationHost
 from noetl_temporal.machine.regions.host import RegionHost
 from noetl_temporal.machine.scope import LazyNames
 from noetl_temporal.machine.state import PlaybookState, StepRun
-from noetl_temporal.machine.steps.final import ended_names
+from noetl_temporal.machine.steps.final import final_names
 from noetl_temporal.machine.steps.graph_plan import GraphPlan
 from noetl_temporal.machine.steps.host import StepHost
 
@@ -49,4 +49,4 @@ class Execution:
             return RegionHost(self, self.inside, plan, run)
         if step.name != self.graph.final:
             return StepHost(self, plan, run)
-        return StepHost(self, plan, run, LazyNames(partial(ended_names, self.graph, self.state, self.state.failures)))
+        return StepHost(self, plan, run, LazyNames(partial(final_names, self.graph, self.state, self.state.failures)))

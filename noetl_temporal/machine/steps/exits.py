@@ -77,16 +77,16 @@ def _emit_and_route(
 
 
 def with_timeout(step: Step, run: StepRun, end: End) -> End:
-    """The end; a failure if the run had timed out before, even if its last call succeeded."""
+    """Return the end, or a failure if the run had timed out before, even if its last call succeeded."""
     if run.stop != "timeout":
         return end
-    late = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
-    return End("error", {**end.outcome, **late}, None, step.span)
+    timeout = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
+    return End("error", {**end.outcome, **timeout}, None, step.span)
 
 
 def complete_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    """The end with the step's own result, after its ``set`` and the ``status`` that it gives to the run. The step fails
-    if a template cannot be evaluated, if it has timed out, or if the loop that it ends has failed.
+    """Return the end with the step's own result, after its ``set`` and the ``status`` that it gives to the run. The
+    step fails if a template cannot be evaluated, if it has timed out, or if the loop that it ends has failed.
     """
     end = with_timeout(step, run, end)
     end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
@@ -96,12 +96,12 @@ def complete_run(execution: Execution, step: Step, run: StepRun, end: End, kind:
 def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
     if step.result is None and not step.set and not step.status:
         return end
-    host, bound = execution.host(step, run), execution.graph.names.outcome
+    host, profile = execution.host(step, run), execution.graph.names.outcome
     view = record_view(_record(execution, step, run, end, kind, "completed"))
     final: PlainOutcome = {**end.outcome, "page": None}
     names = {
-        **call_names(bound, step.name, kind, end.outcome, around=host.scope),
-        "result": call_names(bound, step.name, kind, final)["result"],
+        **call_names(profile, step.name, kind, end.outcome, around=host.scope),
+        "result": call_names(profile, step.name, kind, final)["result"],
         step.name: view,
         "_prev": view,
     }
@@ -110,7 +110,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
             end = replace(end, outcome=with_result(end.outcome, templates.render(step.result, host.scope(names))))
             execution.state.records[step.name].outcome = end.outcome
         scope = host.scope(names)
-        host.assign([(one.target, templates.render(one.value, scope)) for one in step.set])
+        host.assign([(assign.target, templates.render(assign.value, scope)) for assign in step.set])
         if step.status and execution.state.stop is None:
             status = templates.render(step.status.value, host.scope(names))
             execution.state.given_status = word(status, "status", RUN_RESULTS, step.status.span)
@@ -172,19 +172,21 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
 
 
 def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, Json]) -> Json:
-    """The result for an event with this ``meta``; a summary of all steps for an end step that the compiler added."""
+    """Return the result for an event with this ``meta``; a summary of all steps for an end step that the compiler
+    added.
+    """
     if not step.is_synthetic or step.name != execution.graph.final:
         return logged_result(end.outcome, meta)
-    records = {name: one for name, one in execution.state.records.items() if name != step.name}
-    completed = {name: one.outcome for name, one in records.items() if one.status == "completed"}
+    records = {name: record for name, record in execution.state.records.items() if name != step.name}
+    completed = {name: record.outcome for name, record in records.items() if record.status == "completed"}
     results, left_out = combined_results(completed)
     if left_out:
         meta["left_out"] = {"results": left_out}
-    failed = [name for name, one in records.items() if one.status == "failed"]
+    failed = [name for name, record in records.items() if record.status == "failed"]
     return {"status": "aggregated", "results": results, "failed_steps": failed}
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:
-    """The Python type of the result, which a shortened result no longer shows; None if there is none to see."""
+    """Return the Python type of the result, which a shortened result no longer shows; None if there is none to see."""
     result = outcome.get("result")
     return None if result is None else type(result).__name__

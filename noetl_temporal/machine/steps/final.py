@@ -9,19 +9,19 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.tally import StepTally, add_tallies
 
-__all__ = ["ended_names"]
+__all__ = ["final_names"]
 
 _SEEN = ("step", "task", "kind", "message", "iteration", "handled")
-"""The fields of a failure."""
+"""The fields of a failure that templates see."""
 
 
-def ended_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dict[str, Any]:
-    """``steps`` has the status of each other step of the playbook, None if it has not run; ``failures`` those kept in
-    full.
+def final_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dict[str, Any]:
+    """Return the names that only the final step sees: ``steps`` has the status of each other step of the playbook, None
+    if it has not run, and ``failures`` the failures that were kept in full.
     """
-    ended = add_tallies(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
+    tallies = add_tallies(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
     others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]
     return {
-        "steps": {name: ended[name].status if name in ended else None for name in others},
-        "failures": [{field: getattr(one, field) for field in _SEEN} for one in failures.kept],
+        "steps": {name: tallies[name].status if name in tallies else None for name in others},
+        "failures": [{field: getattr(failure, field) for field in _SEEN} for failure in failures.kept],
     }

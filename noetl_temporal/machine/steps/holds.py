@@ -27,7 +27,7 @@ __all__ = ["begin_hold", "end_hold", "forgive", "hold_id", "result_given", "wait
 
 
 def hold_id(run: StepRun) -> str:
-    """The id of a hold as a wait, and of the timer that ends it."""
+    """Return the id of a hold as a wait, and of the timer that ends it."""
     return f"{run.id}:hold"
 
 
@@ -52,7 +52,7 @@ def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: s
 
 
 def wait_for_decision(execution: Execution, run: StepRun, held: Held) -> Wait:
-    """The wait of a held run for a person."""
+    """Return the wait of a held run for a person."""
     return Wait(
         id=hold_id(run),
         kind="held",
@@ -68,7 +68,7 @@ def wait_for_decision(execution: Execution, run: StepRun, held: Held) -> Wait:
 
 
 def _seconds(execution: Execution, step: Step, run: StepRun) -> float:
-    """The time of the hold; the maximum if its template cannot be evaluated."""
+    """Return the time of the hold; the maximum if its template cannot be evaluated."""
     if step.hold is None:
         return HOLD_SECONDS
     host = execution.host(step, run)
@@ -106,7 +106,7 @@ def forgive(execution: Execution, step: Step, run: StepRun, end: End) -> None:
 
 
 def result_given(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
-    """The end of a run whose result a person provides; the ``set`` of the step sees that result."""
+    """Return the end of a run whose result a person provides; the ``set`` of the step sees that result."""
     outcome: PlainOutcome = {"status": "ok", "result": data}
     if held.kind == LOOP and "meta" in held.outcome:
         outcome = {**outcome, "meta": held.outcome["meta"]}

@@ -37,7 +37,7 @@ class StepHost:
         self.execution_id = execution.id
         self.secrets_key = keychain.key
         self.prefix = self.run_id = run.id
-        self.key = self.once = f"{execution.id}/{run.id}"
+        self.key = self.step_run_key = f"{execution.id}/{run.id}"
         self.parent_id = run.event_id or state.workflow_id  # a step that was not admitted has no event of its own
         self.iteration: int | None = None
         self.meta: Mapping[str, Any] = {"step": step.name, "step_run_id": run.id}
@@ -48,21 +48,21 @@ class StepHost:
         self._outermost = outermost
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
-        """The names visible in this step run, with the given layers innermost."""
+        """Return the names visible in this step run, with the given layers innermost."""
         state, at = self._state, self.journal.feed.at
         return playbook_scope(
             state, self.names, self._keychain, self.execution_id, at, self._run, layers, self._outermost
         )
 
     def lease(self) -> LeaseRenewal | None:
-        """None: only iterations have rows."""
+        """Return None: only iterations have rows."""
         return None
 
     def warn(self, message: str, span: Span) -> None:
         """Warn once per span in the whole run, as repeated steps and pages evaluate the same conditions again."""
-        place = f"{span.line}:{span.col}"
-        if place not in self._state.warned:
-            self._state.warned.append(place)
+        position = f"{span.line}:{span.col}"
+        if position not in self._state.warned:
+            self._state.warned.append(position)
             self.journal.warn(message, self.step.name, "step", self.parent_id, span, **self.meta)
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:

@@ -14,7 +14,7 @@ from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import ChunkInput, FrameLimits, RunChunk
-from noetl_temporal.machine.events import ChunkReport
+from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.ids import fitted
 from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.loops.chunks import cut, cut_stored, next_chunk
@@ -25,7 +25,7 @@ from noetl_temporal.machine.loops.items import (
     in_flight,
     mistake_of,
     names_around,
-    selected,
+    select_items,
     stored_collection,
 )
 from noetl_temporal.machine.loops.offload import chunk_items_ref
@@ -74,11 +74,11 @@ def open_loop(
     if loop.cursor is not None:
         return _open_cursor(execution, step, loop, run, scope)
     is_whole = _may_wait(execution, step, loop)
-    stored = None if run.selection is not None or is_whole else stored_collection(loop, scope)
-    if stored is not None:
-        return _open_stored(execution, step, loop, run, scope, stored, limit)
+    collection = None if run.selection is not None or is_whole else stored_collection(loop, scope)
+    if collection is not None:
+        return _open_stored(execution, step, loop, run, scope, collection, limit)
     run.selection = run.selection or collection_of(loop, scope)
-    items = selected(loop, scope, run.selection, budget)
+    items = select_items(loop, scope, run.selection, budget)
     if items is None:
         return None
     mistake = mistake_of(loop, scope, run.selection, execution.graph.names)
@@ -86,10 +86,10 @@ def open_loop(
         execution.host(step, run).warn(mistake.message, mistake.span)
     run.selection = None
     at_once = in_flight(loop, scope)
-    needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
+    loop_scope = names_around(step, steps_within(execution.graph.steps, loop), scope)
     frame = _frame(execution, step, loop, run, scope, at_once, limit)
     ranges = cut(items, at_once, limit // 2, frame, is_whole=is_whole)
-    run.loop = LoopProgress(loop_id(run), len(items), items, needed, at_once, ranges, frame=frame)
+    run.loop = LoopProgress(loop_id(run), len(items), items, loop_scope, at_once, ranges, frame=frame)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
 
@@ -100,17 +100,17 @@ def _open_stored(
     loop: Loop,
     run: StepRun,
     scope: Mapping[str, Any],
-    stored: StoredRef,
+    collection: StoredRef,
     limit: int,
 ) -> LoopProgress:
     """Open a loop over a stored list, whose items stay where they are. Raises TemplateFailure."""
     at_once = in_flight(loop, scope)
-    needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
+    loop_scope = names_around(step, steps_within(execution.graph.steps, loop), scope)
     frame = _frame(execution, step, loop, run, scope, at_once, limit)
-    parts = cut_stored(stored, at_once, limit // 2, frame)
+    parts = cut_stored(collection, at_once, limit // 2, frame)
     ranges = [(first, part.count) for first, part in parts.items()]
     total = sum(part.count for part in parts.values())
-    run.loop = LoopProgress(loop_id(run), total, [], needed, at_once, ranges, frame=frame, kept=parts)
+    run.loop = LoopProgress(loop_id(run), total, [], loop_scope, at_once, ranges, frame=frame, kept=parts)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
 
@@ -118,8 +118,8 @@ def _open_stored(
 def _frame(
     execution: Execution, step: Step, loop: Loop, run: StepRun, scope: Mapping[str, Any], at_once: int, limit: int
 ) -> FrameLimits | None:
-    """The limits of the loop's frames. There are no frames without a payload store, to which ``limit`` is at most
-    INLINE_BYTES.
+    """Return the limits of the loop's frames. There are no frames without a payload store, to which ``limit`` is at
+    most INLINE_BYTES.
     """
     limits = frame_limits(loop, scope, at_once)
     if limits is None or loop.frame is None or limit > INLINE_BYTES:
@@ -132,26 +132,26 @@ def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, sco
     """Open a loop over a cursor: one range with as many rows as it may claim. Raises TemplateFailure."""
     claims = claim_limits(loop, scope)
     ranges = [(0, claims.rows)] if claims.rows else []
-    needed = names_around(step, steps_within(execution.graph.steps, loop), scope)
-    run.loop = LoopProgress(loop_id(run), 0, [], needed, in_flight(loop, scope), ranges, claims=claims)
+    loop_scope = names_around(step, steps_within(execution.graph.steps, loop), scope)
+    run.loop = LoopProgress(loop_id(run), 0, [], loop_scope, in_flight(loop, scope), ranges, claims=claims)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
 
 
 def begin_chunk(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> RunChunk | None:
-    """The command that runs the next chunk, None if none may begin. Raises TemplateFailure if no slot is free."""
+    """Return the command to run the next chunk, None if none may begin. Raises TemplateFailure if no slot is free."""
     chunk = next_chunk(progress, _free_slot(execution, loop))
     if chunk is None:
         return None
-    given = chunk_input(execution, step, loop, run, progress, chunk)
-    progress.chunks[given.chunk_id] = chunk
-    return RunChunk(given.chunk_id, given, f"{step.name}: {_items_text(given)}, {loop.mode}")
+    input_ = chunk_input(execution, step, loop, run, progress, chunk)
+    progress.chunks[input_.chunk_id] = chunk
+    return RunChunk(input_.chunk_id, input_, f"{step.name}: {_items_text(input_)}, {loop.mode}")
 
 
 def chunk_input(
     execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress, chunk: Chunk
 ) -> ChunkInput:
-    """The input of the chunk's machine."""
+    """Return the input of the chunk's machine."""
     claims = None if progress.claims is None else replace(progress.claims, rows=chunk.size)
     return ChunkInput(
         execution_id=execution.id,
@@ -182,44 +182,45 @@ def chunk_input(
 
 
 def steps_within(steps: Mapping[str, Step], loop: Loop) -> dict[str, Step]:
-    """The steps of the loop's region and of nested regions."""
-    found: dict[str, Step] = {}
+    """Return the steps of the loop's region and of nested regions."""
+    within: dict[str, Step] = {}
     waiting = list(loop.region[::-1])
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found[name] = steps[name]
+        if name not in within:
+            within[name] = steps[name]
             inner = steps[name].loop
             waiting += inner.region[::-1] if inner is not None else ()
-    return found
+    return within
 
 
 def _may_wait(execution: Execution, step: Step, loop: Loop) -> bool:
-    return any(may_wait(one) for one in (step, *steps_within(execution.graph.steps, loop).values()))
+    return any(may_wait(inner) for inner in (step, *steps_within(execution.graph.steps, loop).values()))
 
 
-def _items_text(given: ChunkInput) -> str:
-    if given.claims is not None:
-        return "rows of a cursor" if not given.first else f"rows of a cursor, after {given.first:,}"
-    if given.size == given.total:
-        return f"{given.total:,} items"
-    return f"items {given.first + 1:,} to {given.first + given.size:,} of {given.total:,}"
+def _items_text(chunk: ChunkInput) -> str:
+    if chunk.claims is not None:
+        return "rows of a cursor" if not chunk.first else f"rows of a cursor, after {chunk.first:,}"
+    if chunk.size == chunk.total:
+        return f"{chunk.total:,} items"
+    return f"items {chunk.first + 1:,} to {chunk.first + chunk.size:,} of {chunk.total:,}"
 
 
 def _free_slot(execution: Execution, loop: Loop) -> int:
-    """The first free slot of the run: no chunk has it, and no chunk that had it ended without a report."""
+    """Return the first free slot of the run: no chunk has it, and no chunk that had it ended without a report."""
     state = execution.state
     loops = [run.loop for run in state.runs.values() if run.loop is not None]
-    taken = {*state.lost_slots, *(chunk.slot for one in loops for chunk in one.chunks.values())}
-    slots = ((state.first_slot - 1 + place) % _CHUNK_SLOTS + 1 for place in range(_CHUNK_SLOTS))
-    slot = next((one for one in slots if one not in taken), None)
+    used_slots = {*state.lost_slots, *(chunk.slot for progress in loops for chunk in progress.chunks.values())}
+    slots = ((state.first_slot - 1 + offset) % _CHUNK_SLOTS + 1 for offset in range(_CHUNK_SLOTS))
+    slot = next((slot for slot in slots if slot not in used_slots), None)
     if slot is None:
-        raise templates.TemplateFailure(f"{len(taken):,} loops of this run are in flight or were lost", loop.span)
+        raise templates.TemplateFailure(f"{len(used_slots):,} loops of this run are in flight or were lost", loop.span)
     return slot
 
 
 def moved_slot(first: int, seed: int) -> int:
-    """The first slot for chunks after a reset of a run with this ``first`` slot. ``seed`` differs between resets.
+    """Return the first slot for chunks after a reset of a run with this ``first`` slot. ``seed`` differs between
+    resets.
 
     Chunks that began after the point of the reset are unknown to the new run, and run until they are terminated. In the
     same slots, both would write rows with the same ids.
@@ -236,7 +237,7 @@ def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
 
 
 def loop_id(run: StepRun) -> str:
-    """``<step>/<n>`` for the loop of ``<step>#<n>``."""
+    """Return ``<step>/<n>`` for the loop of ``<step>#<n>``."""
     return fitted(run.id.replace("#", "/"))
 
 
@@ -260,9 +261,9 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
 
 
 def _iterator_facts(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
-    """The collection's size and how the loop runs. A loop of chunks has ``chunks`` of ``chunk_size`` items."""
+    """Return the size of the collection, and ``chunk_size`` and the number of ``chunks`` of a loop that has chunks."""
     size = progress.total if progress.claims is None else None
-    found: dict[str, Json] = {
+    facts: dict[str, Json] = {
         "iterator_name": loop.element,
         "total_count": size,
         "collection_size": size,
@@ -271,19 +272,19 @@ def _iterator_facts(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
     }
     if loop.is_chunked:
         count = sum(map(len, progress.items))
-        found |= {"total_count": count, "collection_size": count, "chunks": size}
-        found["chunk_size"] = len(progress.items[0]) if progress.items else None
-    return {name: value for name, value in found.items() if value is not None}
+        facts |= {"total_count": count, "collection_size": count, "chunks": size}
+        facts["chunk_size"] = len(progress.items[0]) if progress.items else None
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _description(step: Step, progress: LoopProgress) -> dict[str, Json]:
-    """The items, if they are few bytes, and what is done with each of them."""
+    """Return the items, if they are few bytes, and what is done with each of them."""
     tasks = [_task_description(task) for task in step.tasks]
-    found: dict[str, Json] = {"nested_task": tasks[0] if len(tasks) == 1 else tasks} if tasks else {}
+    description: dict[str, Json] = {"nested_task": tasks[0] if len(tasks) == 1 else tasks} if tasks else {}
     if progress.claims is None:
         few = 2 * len(progress.items) <= COMBINED_BYTES  # an item has at least two bytes with its comma
-        found["collection"] = abridge(progress.items, COMBINED_BYTES) if few else {"_truncated": True}
-    return found
+        description["collection"] = abridge(progress.items, COMBINED_BYTES) if few else {"_truncated": True}
+    return description
 
 
 def _task_description(task: Task) -> dict[str, Json]:
@@ -293,9 +294,9 @@ def _task_description(task: Task) -> dict[str, Json]:
 
 
 def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
-    """The counts of the items that this run of the loop ran."""
-    taken = {"total": progress.reused_items, "success": progress.reused_items}
-    return {name: count - taken.get(name, 0) for name, count in report.stats.items()}
+    """Return the counts of the items that this run of the loop ran."""
+    reused_counts = {"total": progress.reused_items, "success": progress.reused_items}
+    return {name: count - reused_counts.get(name, 0) for name, count in report.stats.items()}
 
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> int:

@@ -70,22 +70,23 @@ def choose_routes(
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
     boundary: Boundary = "error" if status == "failed" else "ok"
-    fixed = execution.plan.of_step(step).fixed_routes(boundary)
-    if fixed is not None:
-        return ChosenRoutes(fixed)
+    fixed_selection = execution.plan.of_step(step).fixed_routes(boundary)
+    if fixed_selection is not None:
+        return ChosenRoutes(fixed_selection)
     scope = LazyNames(lambda: _scope(execution, step, run, status, end, kind))
     mistakes: tuple[ConditionWarning, ...] = ()
     try:
-        chosen = select(step.route, boundary, scope)
-        mistakes = _reported_warnings(execution, chosen) if status == "completed" else ()
-        values = [(one.target, templates.render(one.value, scope)) for arc in chosen.arcs for one in arc.set]
+        selection = select(step.route, boundary, scope)
+        mistakes = _reported_warnings(execution, selection) if status == "completed" else ()
+        assigns = [assign for arc in selection.arcs for assign in arc.set]
+        values = [(assign.target, templates.render(assign.value, scope)) for assign in assigns]
         if values:
             execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
         return ChosenRoutes(
             raised=End("error", template_outcome(failure), None, failure.span or step.span), mistakes=mistakes
         )
-    return ChosenRoutes(chosen, tuple(values), mistakes=mistakes)
+    return ChosenRoutes(selection, tuple(values), mistakes=mistakes)
 
 
 def follow_routes(
@@ -104,15 +105,15 @@ def follow_routes(
             else StepExit(step.name, (execution.graph.final,))
         )
     _emit(execution, step, run, routes)
-    for one in routes.mistakes:
-        execution.host(step, run).warn(one.message, one.span)
+    for warning in routes.mistakes:
+        execution.host(step, run).warn(warning.message, warning.span)
     if routes.values:
         execution.host(step, run).emit_set(routes.values)
     if failed:
-        ended = _exit_after_failure(execution, step, run, end, targets)
+        step_exit = _exit_after_failure(execution, step, run, end, targets)
         if routes.raised is not None and routes.raised is not end:
             _add_failure(execution, step, run, routes.raised, handled=False)
-        return ended
+        return step_exit
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
     return StepExit(step.name, targets)
@@ -129,8 +130,8 @@ def enter_region(
     if routes is None:
         return ChosenRoutes()
     _emit(execution, entry, run, routes)
-    for one in routes.mistakes:
-        execution.host(entry, run).warn(one.message, one.span)
+    for warning in routes.mistakes:
+        execution.host(entry, run).warn(warning.message, warning.span)
     if routes.values:
         execution.host(entry, run).emit_set(routes.values)
     return routes
@@ -168,10 +169,10 @@ def _emit(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) 
     )
 
 
-def _reported_warnings(execution: Execution, chosen: Selection) -> tuple[ConditionWarning, ...]:
-    """The warnings about conditions that did not match because of an undefined name."""
-    matched = (bool(arc.when) for arc in chosen.arcs)
-    return chosen.mistakes if is_reported(execution.graph.names, matched) else ()
+def _reported_warnings(execution: Execution, selection: Selection) -> tuple[ConditionWarning, ...]:
+    """Return the warnings about conditions that did not match because of an undefined name."""
+    has_conditions = (bool(arc.when) for arc in selection.arcs)
+    return selection.mistakes if is_reported(execution.graph.names, has_conditions) else ()
 
 
 def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
@@ -181,22 +182,22 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
     recorded already and are more specific than that of the loop. No arc handles the failure of a guarded task that
     followed that of the step.
     """
-    handled = bool(targets)
+    is_handled = bool(targets)
     error: dict[str, Any] = end.outcome.get("error") or {}
     is_of_items = error.get("kind") == ITEMS_FAILED
-    deferred = _take_deferred_failures(execution, step)
-    if deferred.total:
-        _add_failures(execution, deferred, handled=handled)
+    deferred_failures = _take_deferred_failures(execution, step)
+    if deferred_failures.total:
+        _add_failures(execution, deferred_failures, handled=is_handled)
     elif is_of_items and run.loop is not None and run.loop.failures.total:
         pass  # they are already emitted or deferred
-    elif handled and step.loop is not None and step.loop.end:
+    elif is_handled and step.loop is not None and step.loop.end:
         _defer_failures(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:
-        _add_failure(execution, step, run, end, handled=handled)
+        _add_failure(execution, step, run, end, handled=is_handled)
     if end.beside is not None:
         _add_failure(execution, step, run, end.beside, handled=False)
-        handled = False
-    stops = not handled and (step.failure or execution.graph.failure) == "fail_fast"
+        is_handled = False
+    stops = not is_handled and (step.failure or execution.graph.failure) == "fail_fast"
     return StepExit(step.name, targets or (execution.graph.final,), stops)
 
 
@@ -239,17 +240,17 @@ def _defer_failures(execution: Execution, step: Step, failures: FailureLog) -> N
 def add_deferred_failures(execution: Execution) -> None:
     """At the end of the run, add the failures of loops over steps whose end was not reached, as unhandled."""
     for record in execution.state.records.values():
-        found, record.failures = record.failures, FailureLog()
-        _add_failures(execution, found, handled=False)
+        failures, record.failures = record.failures, FailureLog()
+        _add_failures(execution, failures, handled=False)
 
 
 def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:
-    """The failures of items that were deferred to the step that ends their loop."""
+    """Return the failures of items that were deferred to the step that ends their loop."""
     loop = execution.state.records.get(execution.plan.ends.get(step.name, ""))
     if loop is None:
         return FailureLog()
-    found, loop.failures = loop.failures, FailureLog()
-    return found
+    failures, loop.failures = loop.failures, FailureLog()
+    return failures
 
 
 def _add_failures(execution: Execution, failures: FailureLog, *, handled: bool) -> None:

@@ -14,39 +14,42 @@ __all__ = ["result_of", "summary_of", "tally_of"]
 
 
 def result_of(execution: Execution) -> PlainOutcome:
-    """Return the result of the step that the caller requested; else that of the final step; if that has none, the
-    result of the step that led to it, or of several such steps by name. It is an outcome with nothing but a result.
+    """Return the first of these that exists, as an outcome with nothing but a result:
+
+    1. the result of the step that the caller requested, unless that is the final step;
+    2. the result of the final step;
+    3. the result of the step that led to the final step, or the results by name of several such steps.
     """
     records = execution.state.records
-    requested = records.get(execution.state.return_step)
-    if requested is not None and execution.state.return_step != execution.graph.final:
-        return _loaded(requested)
+    requested_record = records.get(execution.state.return_step)
+    if requested_record is not None and execution.state.return_step != execution.graph.final:
+        return _load_result(requested_record)
     final = records.get(execution.graph.final)
     result = {} if final is None else _result_of(final)
     if result.get("result") is not None:
         return result
-    leads = dict.fromkeys(_without_router(execution, name) for name in execution.state.leads)
-    found = {name: _result_of(records[name]) for name in leads if name in records}
-    if len(found) == 1:
-        return next(iter(found.values()))
-    return {"result": {name: one.get("result") for name, one in found.items()} or None}
+    predecessors = dict.fromkeys(_skip_router(execution, name) for name in execution.state.leads)
+    results = {name: _result_of(records[name]) for name in predecessors if name in records}
+    if len(results) == 1:
+        return next(iter(results.values()))
+    return {"result": {name: outcome.get("result") for name, outcome in results.items()} or None}
 
 
-def _without_router(execution: Execution, name: str) -> str:
-    """Return the step itself, or that which leads to it if it only routes to several steps and has no result."""
+def _skip_router(execution: Execution, name: str) -> str:
+    """Return the step, or its predecessor if it is a router: a synthetic step without a result."""
     steps = execution.graph.steps
     if not steps[name].is_synthetic:
         return name
-    return next((one.name for one in steps.values() if any(arc.to == name for arc in one.route.arcs)), name)
+    return next((step.name for step in steps.values() if any(arc.to == name for arc in step.route.arcs)), name)
 
 
 def _result_of(record: StepRecord) -> PlainOutcome:
     """Return the result of a step. The response of a failed call is not a result."""
     error: dict[str, Json] = record.outcome.get("error") or {}
-    return {} if record.status == "failed" and error.get("status") is not None else _loaded(record)
+    return {} if record.status == "failed" and error.get("status") is not None else _load_result(record)
 
 
-def _loaded(record: StepRecord) -> PlainOutcome:
+def _load_result(record: StepRecord) -> PlainOutcome:
     """Return the result of a step, loaded, and the row of the log that has it: of stored results of a loop, the row has
     only the size. Raises NotLoaded, TemplateFailure.
     """
@@ -57,24 +60,25 @@ def _loaded(record: StepRecord) -> PlainOutcome:
 
 
 def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
-    """name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, in the order of the playbook; for
-    steps inside loops over steps, the most severe status, and sums.
+    """Return name -> {status, reused?, attempts, retries, iterations?, duration_seconds}, in the order of the playbook.
+    A step inside a loop over steps has the most severe status of its runs, and the sums of their numbers.
     """
-    found = add_tallies(execution.state.inside, {name: tally_of(one) for name, one in execution.state.records.items()})
+    records = {name: tally_of(record) for name, record in execution.state.records.items()}
+    tallies = add_tallies(execution.state.inside, records)
     return {
         name: {
-            "status": found[name].status,
-            **({"reused": True} if found[name].reused else {}),
-            "attempts": found[name].attempts,
-            "retries": found[name].retries,
-            **({"iterations": dict(found[name].iterations)} if found[name].iterations else {}),
-            "duration_seconds": found[name].spent.seconds,
+            "status": tallies[name].status,
+            **({"reused": True} if tallies[name].reused else {}),
+            "attempts": tallies[name].attempts,
+            "retries": tallies[name].retries,
+            **({"iterations": dict(tallies[name].iterations)} if tallies[name].iterations else {}),
+            "duration_seconds": tallies[name].spent.seconds,
         }
         for name in execution.graph.steps
-        if name in found and not execution.graph.steps[name].is_synthetic
+        if name in tallies and not execution.graph.steps[name].is_synthetic
     }
 
 
 def tally_of(record: StepRecord) -> StepTally:
-    """Return the summary of a step."""
+    """Return the tally of the last run of a step."""
     return StepTally(record.status, record.attempts, record.retries, record.iterations, record.spent, record.reused)

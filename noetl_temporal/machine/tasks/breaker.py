@@ -13,7 +13,7 @@ from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 
-__all__ = ["cancelled", "ended", "refusal"]
+__all__ = ["record_cancellation", "record_end", "refusal"]
 
 
 def refusal(
@@ -27,30 +27,30 @@ def refusal(
         return None
     name = _name(host, plan)
     before = host.circuits.get(name, CircuitState())
-    begun = call_begins(before, limits_of(circuit, names), call_id, host.journal.feed.at)
-    host.circuits[name] = begun.state
-    _emit_change(host, state, plan, begun.change, begun.state)
-    if not begun.refused:
+    call = call_begins(before, limits_of(circuit, names), call_id, host.journal.feed.at)
+    host.circuits[name] = call.state
+    _emit_change(host, state, plan, call.change, call.state)
+    if not call.refused:
         return None
-    message = f"not called, the circuit breaker of {plan.task.label} is open: {begun.refused}"
+    message = f"not called, the circuit breaker of {plan.task.label} is open: {call.refused}"
     return error_outcome("circuit_open", message)
 
 
-def ended(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcome) -> None:
+def record_end(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcome) -> None:
     """Record the end of a call, with all its attempts."""
-    found = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
-    if found is None:
+    circuit = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
+    if circuit is None:
         return
-    new, change = call_ended(found, state.pending, host.journal.feed.at, failed=outcome["status"] == "error")
+    new, change = call_ended(circuit, state.pending, host.journal.feed.at, failed=outcome["status"] == "error")
     host.circuits[_name(host, plan)] = new
     _emit_change(host, state, plan, change, new)
 
 
-def cancelled(host: Host, state: PipelineState, plan: TaskPlan) -> None:
+def record_cancellation(host: Host, state: PipelineState, plan: TaskPlan) -> None:
     """Record that a call was cancelled by a stop."""
-    found = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
-    if found is not None:
-        host.circuits[_name(host, plan)] = call_cancelled(found, state.pending)
+    circuit = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
+    if circuit is not None:
+        host.circuits[_name(host, plan)] = call_cancelled(circuit, state.pending)
 
 
 def _name(host: Host, plan: TaskPlan) -> str:

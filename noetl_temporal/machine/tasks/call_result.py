@@ -15,7 +15,7 @@ from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failures import failed_by_rule
 from noetl_temporal.machine.stored import result_alone, with_result, with_row
 from noetl_temporal.machine.undefined import is_reported
-from noetl_temporal.machine.unhandled import ENDS, unhandled
+from noetl_temporal.machine.unhandled import ENDS, unhandled_warning
 
 __all__ = [
     "Ruling",
@@ -57,9 +57,9 @@ def ruling_of(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> R
     return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay)
 
 
-def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, exhausted: bool) -> str:
+def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, is_exhausted: bool) -> str:
     if rule is not None:
-        return "fail" if exhausted else rule.do
+        return "fail" if is_exhausted else rule.do
     if outcome["status"] == "ok":
         return "continue"
     return "fail" if task.policy is None or task.policy.unmatched == "fail" else "continue"
@@ -72,14 +72,14 @@ def mistakes(
     rule = ruling.rule
     if rule is None and not report.mistakes:
         return ()
-    found: list[ConditionWarning] = []
+    warnings: list[ConditionWarning] = []
     if report.mistakes and is_reported(names, (rule is not None and rule.when is not None,)):
         rules = task.policy.rules if task.policy else ()
-        mistaken = ((one.message, rules[one.rule]) for one in report.mistakes)
-        found = [ConditionWarning(message, one.when.span if one.when else one.span) for message, one in mistaken]
-    if rule is not None and (message := unhandled(rule, ruling.do, outcome, task.label)):
-        found.append(ConditionWarning(message, rule.span))
-    return found
+        messages = ((warning.message, rules[warning.rule]) for warning in report.mistakes)
+        warnings = [ConditionWarning(text, cause.when.span if cause.when else cause.span) for text, cause in messages]
+    if rule is not None and (message := unhandled_warning(rule, ruling.do, outcome, task.label)):
+        warnings.append(ConditionWarning(message, rule.span))
+    return warnings
 
 
 def with_rule_result(

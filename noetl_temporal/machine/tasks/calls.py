@@ -20,7 +20,7 @@ __all__ = ["Caller", "call_id", "store_call", "summary", "timer_id", "tool_call"
 class Caller(Protocol):
     """The step run or iteration that makes a call.
 
-    ``prefix`` makes ids unique in the workflow, ``key`` globally; ``once`` is the key of the step run, which all
+    ``prefix`` makes ids unique in the workflow, ``key`` globally; ``step_run_key`` is that of the step run, which all
     iterations of its loop share. ``secrets_key`` is that of the run's references to secrets, if it has any.
     """
 
@@ -31,7 +31,7 @@ class Caller(Protocol):
     secrets_key: str
     prefix: str
     key: str
-    once: str
+    step_run_key: str
     iteration: int | None
 
     def lease(self) -> LeaseRenewal | None:
@@ -56,7 +56,7 @@ def _longer_id(caller: Caller, plan: TaskPlan, state: PipelineState, end: str) -
 def tool_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, id_: str, rendered: RenderedTask, names: Mapping[str, Any]
 ) -> ToolCall:
-    """The call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
+    """Return the call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
     key, task, store = _key(caller, plan, state), plan.task, None
     return ToolCall(  # by position: each keyword costs msgspec as much as ten positions
         id_,
@@ -74,7 +74,7 @@ def tool_call(
         rendered.read_timeout,
         plan.rules,
         templates.project(names, plan.call_paths) if plan.needs_scope and plan.call_paths else {},
-        sink_calls(plan.attempt_sinks, key, _once(caller, plan), names) if plan.attempt_sinks else (),
+        sink_calls(plan.attempt_sinks, key, _task_key(caller, plan), names) if plan.attempt_sinks else (),
         task.idempotent,
         task.idempotency_key,
         caller.iteration,
@@ -89,9 +89,9 @@ def tool_call(
 def store_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, names: Mapping[str, Any], outcome: PlainOutcome
 ) -> ToolCall:
-    """A call that only performs the task-level sinks, with the outcome to store."""
+    """Return a call that only performs the task-level sinks, with the outcome to store."""
     key = _key(caller, plan, state)
-    sinks = sink_calls(plan.task_sinks, key, _once(caller, plan), names)
+    sinks = sink_calls(plan.task_sinks, key, _task_key(caller, plan), names)
     return ToolCall(
         id=_longer_id(caller, plan, state, "sink"),
         key=key,
@@ -112,9 +112,9 @@ def _key(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
     return f"{caller.key}/{plan.name}/{state.executions}"
 
 
-def _once(caller: Caller, plan: TaskPlan) -> str:
+def _task_key(caller: Caller, plan: TaskPlan) -> str:
     """Return the key of the task in this step run, the same for all its calls and iterations."""
-    return f"{caller.once}/{plan.name}"
+    return f"{caller.step_run_key}/{plan.name}"
 
 
 def summary(caller: Caller, plan: TaskPlan, page: int | None) -> str:

@@ -22,22 +22,22 @@ def collect_of(task: Task) -> Collect | None:
     return next((rule.collect for rule in task.policy.rules if rule.do == "again" and rule.collect), None)
 
 
-def with_page(how: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> Json:
+def with_page(collect: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> Json:
     """Return the running value with one more page; ``so_far`` is None before the first. Raises TemplateFailure if the
     page has nothing to collect.
     """
     try:
-        return _collected(how, so_far, task.kind, whole_result(outcome))
+        return _add_page(collect, so_far, task.kind, whole_result(outcome))
     except (KeyError, IndexError, ValueError, TypeError) as error:
-        message = f"nothing to collect at {how.path!r} of the response"
+        message = f"nothing to collect at {collect.path!r} of the response"
         raise TemplateFailure(message, task.span) from error
 
 
-def pages_summary(how: Collect | None, progress: TaskProgress) -> Json:
+def pages_summary(collect: Collect | None, progress: TaskProgress) -> Json:
     """Return what ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
     reached.
     """
-    summary: dict[str, Json] = {"pages": progress.page, "strategy": how.strategy if how else None}
+    summary: dict[str, Json] = {"pages": progress.page, "strategy": collect.strategy if collect else None}
     return {**summary, "exhausted": True} if progress.is_truncated else summary
 
 
@@ -46,9 +46,9 @@ def truncation_warning(label: str, progress: TaskProgress) -> str:
     return f"{label}: there are more pages than the {progress.page} that this rule allows; raise its attempts"
 
 
-def _collected(how: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    page = json_merge.plain(_value_at(how.path, response_view(kind, result)))
-    match how.strategy:
+def _add_page(collect: Collect, so_far: Json, kind: str, result: Json) -> Json:
+    page = json_merge.plain(_value_at(collect.path, response_view(kind, result)))
+    match collect.strategy:
         case "replace":
             return page
         case "merge":

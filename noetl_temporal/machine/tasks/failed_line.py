@@ -17,9 +17,9 @@ __all__ = ["failed_at"]
 _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
-def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | None) -> Span:
+def failed_at(task: Task, outcome: PlainOutcome, config: Mapping[str, Json] | None) -> Span:
     """Return the span of the template that failed in the activity, else that of the sink that failed, else that of the
-    line. If the lines of the code are not those of the YAML (folded, escaped, or changed by templates in ``called``,
+    line. If the lines of the code are not those of the YAML (folded, escaped, or changed by templates in ``config``,
     the configuration of the call), return its start, else the span of the task.
     """
     if "span" in outcome:
@@ -29,7 +29,7 @@ def failed_at(task: Task, outcome: PlainOutcome, called: Mapping[str, Json] | No
         return next(
             (sink.span for index, sink in enumerate(task.sinks) if failed_sink.endswith(sink_suffix(index))), task.span
         )
-    line, lines, run = _reported_line(outcome), _lines_of(task, mapping_of(task.config)), _lines_of(task, called or {})
+    line, lines, run = _reported_line(outcome), _lines_of(task, mapping_of(task.config)), _lines_of(task, config or {})
     if task.code is None or line is None or not 1 <= line <= max(len(lines), len(run)):
         return task.span
     if task.code.end_line - task.code.line + 1 != len(lines) or len(lines) != len(run):

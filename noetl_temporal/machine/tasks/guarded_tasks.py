@@ -18,7 +18,7 @@ __all__ = ["may_follow", "subject_names"]
 
 
 def subject_names(names: OutcomeNames, step: str, subject: TaskRecord, around: Mapping[str, Any]) -> dict[str, Any]:
-    """The names of the outcome of the subject. ``around`` is the scope of its call."""
+    """Return the names of the outcome of the subject. ``around`` is the scope of its call."""
     return call_names(names, step, subject.kind, subject.outcome, around=lambda: around)
 
 

@@ -24,7 +24,7 @@ class Host(Caller, Protocol):
     circuits: dict[str, CircuitState]
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
-        """The visible names, with the given layers innermost."""
+        """Return the visible names, with the given layers innermost."""
         ...
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:

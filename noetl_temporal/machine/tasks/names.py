@@ -32,19 +32,19 @@ class PipelineNames:
         self._host = host
         self._state = state
 
-    def bound(self, task: Task) -> dict[str, Json]:
-        """The given names, overridden by the task's input, whose templates see them. In profiles where args override
-        input, it is the other way round: the input has defaults for what the step or the route binds.
+    def input_names(self, task: Task) -> dict[str, Json]:
+        """Return the given names, overridden by the task's input, whose templates see them. In profiles where args
+        override input, it is the other way round: the input has defaults for what the step or the route binds.
         """
-        given = _names(task, self._rendered(task.given))
-        own = _names(task, self._rendered(task.input, given))
+        outer_input = _names(task, self._render(task.given))
+        task_input = _names(task, self._render(task.input, outer_input))
         if self._host.names.args_over_input and task.guard is None:
-            own |= {name: value for name, value in given.items() if value is not None}
-        return given | own
+            task_input |= {name: value for name, value in outer_input.items() if value is not None}
+        return outer_input | task_input
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """All names that are visible now, with the given layers innermost: results of earlier tasks, by label and in
-        ``results``, and the last as ``_prev``; its outcome as ``output``. The names do not change afterwards.
+        """Return all names that are visible now, with the given layers innermost: results of earlier tasks, by label
+        and in ``results``, and the last as ``_prev``; its outcome as ``output``. The names do not change afterwards.
         """
         state, plans = self._state, self._host.plan.tasks
         plan = plans[state.index] if state.index < len(plans) else None
@@ -56,15 +56,15 @@ class PipelineNames:
         earlier = LazyNames(partial(self._names_of, task, dict(state.records), state.last, subject, outer))
         return outer.under(*layers, earlier)
 
-    def around_call(self, bound: Mapping[str, Json]) -> Mapping[str, Any]:
-        """What the templates of a call see; ``bound`` is its input."""
-        return self.scope({**bound, "input": bound, "args": bound})
+    def around_call(self, input_: Mapping[str, Json]) -> Mapping[str, Any]:
+        """Return what the templates of a call see; ``input_`` is its input."""
+        return self.scope({**input_, "input": input_, "args": input_})
 
-    def _rendered(self, value: Value, *layers: Mapping[str, Any]) -> Json:
+    def _render(self, value: Value, *layers: Mapping[str, Any]) -> Json:
         return templates.render(value, self.scope(*layers)) if value.templates else value.data
 
     def outcome_scope(self, plan: TaskPlan, outcome: PlainOutcome, attempts: int) -> Mapping[str, Any]:
-        """What the rules and ``set`` of a task see after a call with this number of attempts."""
+        """Return what the rules and ``set`` of a task see after a call with this number of attempts."""
         if plan.task.guard is not None:
             return self.scope()
         names = self.of_call(plan.task, outcome, max(1, attempts))
@@ -73,7 +73,7 @@ class PipelineNames:
         return self.scope(names)
 
     def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
-        """The names of the outcome of a call."""
+        """Return the names of the outcome of a call."""
         host, page = self._host, self._state.task.page
         return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, page, host.scope)
 
@@ -103,8 +103,8 @@ class PipelineNames:
         }
 
 
-def _names(task: Task, bound: Json) -> dict[str, Json]:
-    """The bound names: a mapping, or empty for null. Raises TemplateFailure for anything else."""
-    if not bound or isinstance(bound, dict):
-        return cast("dict[str, Json]", bound or {})
-    raise templates.TemplateFailure(f"the input is {bound!r:.40}, expected a mapping of names", task.span)
+def _names(task: Task, values: Json) -> dict[str, Json]:
+    """Return the bound names: a mapping, or empty for null. Raises TemplateFailure for anything else."""
+    if not values or isinstance(values, dict):
+        return cast("dict[str, Json]", values or {})
+    raise templates.TemplateFailure(f"the input is {values!r:.40}, expected a mapping of names", task.span)

@@ -91,17 +91,17 @@ class Pipeline(TaskExecutions):
     def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
         """The pending call ended; ``cancelled``: by a request of this run."""
         state, plan = self.state, self._plan()
-        made = max(1, len(report.attempts))
-        state.attempts += made
-        state.retries += made - 1 + (state.task.calls > 0 and not state.task.storing)
+        attempts = max(1, len(report.attempts))
+        state.attempts += attempts
+        state.retries += attempts - 1 + (state.task.calls > 0 and not state.task.storing)
         if cancelled:
-            breaker.cancelled(self.host, state, plan)
+            breaker.record_cancellation(self.host, state, plan)
             self._task_ended(plan, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
         elif state.task.storing:
-            self._stored(plan, report)
+            self._apply_stored(plan, report)
         else:
-            breaker.ended(self.host, state, plan, report.outcome)
+            breaker.record_end(self.host, state, plan, report.outcome)
             self._settle(plan, report)
 
     def delay_over(self) -> None:
@@ -152,7 +152,7 @@ class Pipeline(TaskExecutions):
         if state.task.is_open:
             self._settle(plan, ToolReport(outcome, is_decided=False))
         elif outcome["status"] == "error":
-            self._failed(plan, still_failed(state.records[plan.task.label].outcome, outcome))
+            self._fail_task(plan, still_failed(state.records[plan.task.label].outcome, outcome))
         else:
             self._move("ready")
             if calls:
@@ -161,12 +161,12 @@ class Pipeline(TaskExecutions):
     def _settle(self, plan: TaskPlan, report: ToolReport) -> None:
         """Record the outcome of a finished call, apply what it sets, and take the action of its rule."""
         try:
-            self._settled(plan, report)
+            self._apply_report(plan, report)
         except templates.TemplateFailure as failure:
             self._task_ended(plan, "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
-    def _settled(self, plan: TaskPlan, report: ToolReport) -> None:
+    def _apply_report(self, plan: TaskPlan, report: ToolReport) -> None:
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
         outcome = with_selected(task.output, task.kind, attempt_outcome(report, self.state.task.event_id))
@@ -175,14 +175,14 @@ class Pipeline(TaskExecutions):
             self._record(plan, outcome)
             raise rule_failure(report.failed, task)
         is_decided = report.is_decided or task.policy is None
-        decided = Decision(None, report.rule, 0.0, report.exhausted)
+        decision = Decision(None, report.rule, 0.0, report.exhausted)
         if not is_decided:
-            decided = self._decide(plan, report, outcome)
-            report = replace(report, mistakes=decided.mistakes)
-        ruling = ruling_of(task, decided, outcome)
+            decision = self._decide(plan, report, outcome)
+            report = replace(report, mistakes=decision.mistakes)
+        ruling = ruling_of(task, decision, outcome)
         self._record(plan, outcome)
-        for one in mistakes(task, ruling, outcome, report, profile):
-            self.host.warn(one.message, one.span)
+        for warning in mistakes(task, ruling, outcome, report, profile):
+            self.host.warn(warning.message, warning.span)
         names = self._apply_sets(plan, ruling, outcome, report)
         if ruling.rule is not None:
             outcome = self._with_rule(task, ruling, ruling.rule, outcome, names)
@@ -192,13 +192,15 @@ class Pipeline(TaskExecutions):
         self, task: Task, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> PlainOutcome:
         """Return the outcome with the result or the error message of its rule. A result is recorded."""
-        given = with_rule_result(task, rule, outcome, names, self.host.names)
-        if given is not outcome:
+        new_outcome = with_rule_result(task, rule, outcome, names, self.host.names)
+        if new_outcome is not outcome:
             is_replaced = replaces_error(ruling, outcome)
-            self.state.records[task.label] = TaskRecord(task.kind, {**given, "status": "ok"} if is_replaced else given)
+            self.state.records[task.label] = TaskRecord(
+                task.kind, {**new_outcome, "status": "ok"} if is_replaced else new_outcome
+            )
             if is_replaced and task.guard is None:
                 self.state.last = task.label
-        return with_rule_message(ruling.do, rule, given, names)
+        return with_rule_message(ruling.do, rule, new_outcome, names)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
         """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
@@ -212,23 +214,23 @@ class Pipeline(TaskExecutions):
         return decision
 
     def _attempts(self, report: ToolReport) -> int:
-        """The number of calls that the task has made, including this one."""
+        """Return the number of calls that the task has made, including this one."""
         if report.is_decided:
             return report.calls
         return self.state.task.calls + report.counts.used + 1
 
     def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """Record the outcome under the label of the task, and as ``last`` after a success. Pages are collected."""
-        state, task, how = self.state, plan.task, plan.collect
+        state, task, collect = self.state, plan.task, plan.collect
         state.records[task.label] = TaskRecord(task.kind, outcome)
         if task.guard is None:
             state.subject = task.label
         if outcome["status"] != "ok" or task.guard is not None:
             return
         state.last = task.label
-        if how is not None:
+        if collect is not None:
             progress = state.task
-            progress.collected, progress.has_collected = with_page(how, progress.collected, task, outcome), True
+            progress.collected, progress.has_collected = with_page(collect, progress.collected, task, outcome), True
 
     def _apply_sets(
         self, plan: TaskPlan, ruling: Ruling, outcome: PlainOutcome, report: ToolReport
@@ -236,14 +238,14 @@ class Pipeline(TaskExecutions):
         """Apply the ``set`` of the call, of the task after a success, and of its rule. Returns the names that the rule
         sees, none without a rule.
         """
-        own: dict[str, Json] | None = outcome.get("set")
-        if own:
-            self.host.assign([(f"ctx.{name}", value) for name, value in own.items()])
+        tool_sets: dict[str, Json] | None = outcome.get("set")
+        if tool_sets:
+            self.host.assign([(f"ctx.{name}", value) for name, value in tool_sets.items()])
         sets = (plan.task.set if outcome["status"] == "ok" else ()) + (ruling.rule.set if ruling.rule else ())
         if not sets and ruling.rule is None:
             return {}
         names = self._names.outcome_scope(plan, outcome, self._attempts(report))
-        self.host.assign([(one.target, templates.render(one.value, names)) for one in sets])
+        self.host.assign([(assign.target, templates.render(assign.value, names)) for assign in sets])
         return names
 
     # ---- the actions of rules ---------------------------------------------------------------------------------------
@@ -278,9 +280,9 @@ class Pipeline(TaskExecutions):
         self, plan: TaskPlan, rule: Rule, report: ToolReport, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> None:
         """Wait for the signal before the next call, unless no attempts are left."""
-        state, most = self.state, limit_of(rule, names, defaults.ATTEMPTS)
+        state, limit = self.state, limit_of(rule, names, defaults.ATTEMPTS)
         state.task.calls += max(1, report.calls)
-        if state.task.calls >= most:
+        if state.task.calls >= limit:
             self._fail(plan, outcome)
             return
         seconds = seconds_of(rule.timeout, names, "timeout")
@@ -320,9 +322,9 @@ class Pipeline(TaskExecutions):
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """The task failed, and so does the pipeline: immediately, or after its guarded tasks."""
         self._task_ended(plan, "FAILED", outcome)
-        self._failed(plan, outcome)
+        self._fail_task(plan, outcome)
 
-    def _failed(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+    def _fail_task(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         state = self.state
         if guarded_tasks.may_follow(self.host.step.tasks, state.index):
             state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
@@ -343,8 +345,8 @@ class Pipeline(TaskExecutions):
         state = self.state
         if state.task.has_collected:
             page = last_page(self.host.names, plan.task, outcome)
-            collected = {**with_result(outcome, state.task.collected), "status": "ok", "page": page}
-            state.records[plan.task.label] = TaskRecord("collected", collected)
+            final = {**with_result(outcome, state.task.collected), "status": "ok", "page": page}
+            state.records[plan.task.label] = TaskRecord("collected", final)
         if outcome["status"] == "ok" and plan.task_sinks:
             state.task.storing, state.task.is_last = True, stop
             self._move("ready")
@@ -359,7 +361,7 @@ class Pipeline(TaskExecutions):
             outcome = self.state.records[plan.task.label].outcome
         self.state.task.done_id = self._task_ended(plan, status, outcome, sequence)
 
-    def _stored(self, plan: TaskPlan, report: ToolReport) -> None:
+    def _apply_stored(self, plan: TaskPlan, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
             self.state.task.storing = False
             self._task_done(plan, self.state.records[plan.task.label].outcome)

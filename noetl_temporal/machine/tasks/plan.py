@@ -12,7 +12,7 @@ from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language.defaults import MULTIPLIER
 from noetl_compiler.language.tools import WAITS
 from noetl_temporal.machine.call import CallRule
-from noetl_temporal.machine.ids import escaped
+from noetl_temporal.machine.ids import escape_name
 from noetl_temporal.machine.routing import Boundary, Selection, fixed_selection
 from noetl_temporal.machine.scope import NAMES_OF_EVERY_OUTCOME
 from noetl_temporal.machine.state import PipelineState
@@ -31,7 +31,7 @@ class TaskPlan:
 
     def __init__(self, step: Step, task: Task) -> None:
         self.task = task
-        self.name = escaped(task.label)
+        self.name = escape_name(task.label)
         self.title = _title(step, task)
         self.rules = _rules(task.policy)
         self.circuit = task.policy.circuit if task.policy is not None and task.kind not in WAITS else None
@@ -80,7 +80,7 @@ class StepPlan:
 
     def __init__(self, step: Step) -> None:
         self.step = step
-        self.name = escaped(step.name)
+        self.name = escape_name(step.name)
         self.tasks = tuple([TaskPlan(step, task) for task in step.tasks])
         self._fixed_routes: dict[Boundary, Selection | None] = {}
 
@@ -129,9 +129,9 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, 
     sources: set[str] = set()
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))
-        sources.update(one.source for one in templates_in(_numeric_values(rule)))
+        sources.update(template.source for template in templates_in(_numeric_values(rule)))
     for sink in sinks:
-        sources.update(one.source for one in templates_in((sink.config, sink.guard)))
+        sources.update(template.source for template in templates_in((sink.config, sink.guard)))
     return tuple(sorted({path for source in sources for path in templates.paths(source)}))
 
 

@@ -19,10 +19,10 @@ class RenderedTask:
     __slots__ = ("auth", "config", "connect_timeout", "input", "read_timeout", "timeout")
 
     def __init__(
-        self, task: Task, scope: Mapping[str, Any], bound: dict[str, Json], config: dict[str, Json] | None = None
+        self, task: Task, scope: Mapping[str, Any], input_: dict[str, Json], config: dict[str, Json] | None = None
     ) -> None:
-        """``scope`` includes the input, ``bound``. A ``config`` is that of the page before, changed by a patch."""
-        self.input = bound
+        """``scope`` includes the input, ``input_``. A ``config`` is that of the page before, changed by a patch."""
+        self.input = input_
         self.config = _rendered_config(task, scope) if config is None else config
         self.auth = templates.render(task.auth, scope) if task.auth is not None else None
         self.timeout = self.connect_timeout = self.read_timeout = None
@@ -42,12 +42,12 @@ def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Ma
     The literal is in brackets, so that adjacent operators apply to all of it, and keeps the line breaks of the
     template, so that line numbers do not change.
     """
-    found = dict(config)
-    for one in reversed(splices):
-        code, literal = found[one.field], repr(templates.render(one.value, scope))
-        breaks = "\n" * code.count("\n", one.start, one.end)
-        found[one.field] = f"{code[: one.start]}({literal}{breaks}){code[one.end :]}"
-    return found
+    new_config = dict(config)
+    for splice in reversed(splices):
+        code, literal = new_config[splice.field], repr(templates.render(splice.value, scope))
+        breaks = "\n" * code.count("\n", splice.start, splice.end)
+        new_config[splice.field] = f"{code[: splice.start]}({literal}{breaks}){code[splice.end :]}"
+    return new_config
 
 
 def sink_calls(
@@ -72,18 +72,18 @@ def sink_calls(
     )
 
 
-def seconds_of(value: Value | None, scope: Mapping[str, Any], what: str) -> float | None:
-    """Return a duration in seconds; ``what`` names the field in the failure. None for no value."""
-    found = templates.render(value, scope) if value is not None else None
-    if value is None or found is None:
+def seconds_of(value: Value | None, scope: Mapping[str, Any], field: str) -> float | None:
+    """Return a duration in seconds; ``field`` names the field in the failure. None for no value."""
+    number = templates.render(value, scope) if value is not None else None
+    if value is None or number is None:
         return None
-    return quantities.seconds(found, what, next(iter(value.templates.values()), None))
+    return quantities.seconds(number, field, next(iter(value.templates.values()), None))
 
 
 def delay_of(rule: Rule, scope: Mapping[str, Any]) -> float:
     """Return the delay of a rule before the next call, in seconds. Raises TemplateFailure."""
-    found = templates.render(rule.delay, scope) if rule.delay is not None else None
-    return 0.0 if found is None else quantities.seconds(found, "delay", rule.span)
+    number = templates.render(rule.delay, scope) if rule.delay is not None else None
+    return 0.0 if number is None else quantities.seconds(number, "delay", rule.span)
 
 
 def limit_of(rule: Rule, scope: Mapping[str, Any], default: int) -> int:

@@ -16,10 +16,10 @@ def with_selected(output: Output | None, kind: str, outcome: PlainOutcome) -> Pl
     if output is None or not output.select or outcome["status"] != "ok":
         return outcome
     view = result_view(kind, whole_result(outcome))
-    found: dict[str, Json] = {}
-    for one in output.select:
+    selected: dict[str, Json] = {}
+    for selection in output.select:
         try:
-            found[one.name] = json_merge.plain(json_merge.read(view, one.path))
+            selected[selection.name] = json_merge.plain(json_merge.read(view, selection.path))
         except (KeyError, IndexError, ValueError, TypeError):
             continue
-    return {**outcome, "selected": found}
+    return {**outcome, "selected": selected}

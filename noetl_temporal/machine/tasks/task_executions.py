@@ -62,7 +62,7 @@ class TaskExecutions:
         self._last_id = (0, "")
 
     def last_kind(self) -> str:
-        """The tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
+        """Return the tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
         failed = self.end.task if self.end is not None and self.end.status == "error" else None
         last = failed if failed in self.state.records else self.state.last
         return self.state.records[last].kind if last is not None else ""
@@ -96,10 +96,10 @@ class TaskExecutions:
 
     def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
-        bound = {**self._names.bound(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
-        names = self._names.around_call(bound) if plan.reads_names else NO_NAMES
+        input_ = {**self._names.input_names(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
+        names = self._names.around_call(input_) if plan.reads_names else NO_NAMES
         progress = state.task
-        rendered = RenderedTask(plan.task, names, bound, progress.config)
+        rendered = RenderedTask(plan.task, names, input_, progress.config)
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.feed.at
         id_ = self._call_id(plan)
         progress.event_id = emit_started(host, state, plan, id_)
@@ -130,7 +130,7 @@ class TaskExecutions:
         return self.host.plan.tasks[self.state.index]
 
     def _call_id(self, plan: TaskPlan) -> str:
-        """The id of the current task execution, computed once."""
+        """Return the id of the current task execution, computed once."""
         number = self.state.executions
         if self._last_id[0] != number:
             self._last_id = number, call_id(self.host, plan, self.state)
@@ -184,5 +184,5 @@ class TaskExecutions:
         task = tasks[state.index] if state.index < len(tasks) else None
         self._move("done")
         state.pending = ""
-        place = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
-        self.end = End(status, outcome, task.label if task else None, place)
+        failure_span = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
+        self.end = End(status, outcome, task.label if task else None, failure_span)

@@ -45,7 +45,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
         form=config.get("form") or {},
         approvers=_names(config.get("approvers")),
     )
-    wait = _limited(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
+    wait = _with_timeout(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
     return _emit_started(host, plan, wait, state.task.event_id)
 
 
@@ -61,26 +61,26 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
         iteration=host.iteration,
         signal=rule.wait_for or "",
     )
-    return _emit_started(host, plan, _limited(wait, seconds), host.parent_id)
+    return _emit_started(host, plan, _with_timeout(wait, seconds), host.parent_id)
 
 
 def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
-    """The end of a wait at its due time."""
+    """Return the end of a wait at its due time."""
     return ("done", {"status": "ok", "result": None}) if wait.ends_well else ("timed_out", _timed_out(wait))
 
 
 def _timed_out(wait: Wait) -> PlainOutcome:
-    what = "no decision" if wait.kind == "approval" else f"no signal {wait.signal!r}"
-    what = what if wait.kind != "time" else "the time was not reached"
+    subject = "no decision" if wait.kind == "approval" else f"no signal {wait.signal!r}"
+    subject = subject if wait.kind != "time" else "the time was not reached"
     came = "" if wait.kind == "time" else " came"
-    outcome = error_outcome("timeout", f"{what}{came} within {wait.timeout:g} s")
+    outcome = error_outcome("timeout", f"{subject}{came} within {wait.timeout:g} s")
     return {**outcome, "error": {**outcome["error"], "wait": wait.task}}
 
 
-def still_failed(outcome: PlainOutcome, late: PlainOutcome) -> PlainOutcome:
+def still_failed(outcome: PlainOutcome, timeout: PlainOutcome) -> PlainOutcome:
     """Return the failure of a call whose retry did not receive its signal."""
     error: dict[str, Json] = outcome.get("error") or {}
-    message = f"{error.get('message') or 'failed'}; {late['error']['message']}"
+    message = f"{error.get('message') or 'failed'}; {timeout['error']['message']}"
     return {**outcome, "status": "error", "error": {**error, "message": message}}
 
 
@@ -132,7 +132,7 @@ def _kind_of(plan: TaskPlan, config: Mapping[str, Json]) -> Literal["time", "sig
 
 
 def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
-    """When the wait ends on its own; 0 if only its timeout ends it. Raises TemplateFailure."""
+    """Return when the wait ends on its own; 0 if only its timeout ends it. Raises TemplateFailure."""
     span = plan.task.span
     if plan.task.kind == "approval" or config.get("signal"):
         return 0
@@ -145,8 +145,8 @@ def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
     return max(until, since)
 
 
-def _limited(wait: Wait, seconds: float | None) -> Wait:
-    """The wait with its timeout, if that is before its due time."""
+def _with_timeout(wait: Wait, seconds: float | None) -> Wait:
+    """Return the wait with its timeout, if that is before its due time."""
     if seconds is None:
         return wait
     last = wait.since + round(seconds * 1000)
@@ -158,4 +158,4 @@ def _limited(wait: Wait, seconds: float | None) -> Wait:
 def _names(value: Json) -> tuple[str, ...]:
     if value is None:
         return ()
-    return tuple(str(one) for one in (cast("list[Any]", value) if isinstance(value, list) else [value]))
+    return tuple(str(name) for name in (cast("list[Any]", value) if isinstance(value, list) else [value]))

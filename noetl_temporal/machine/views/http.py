@@ -22,11 +22,11 @@ class HttpView(ResultView):
 
     def __getitem__(self, key: Any) -> Any:
         if key == "data":
-            return body_view(self._stored)
+            return body_view(self._result)
         return super().__getitem__(key)
 
     def _missing(self, key: Any) -> Any:
-        body = self._stored.get("data")
+        body = self._result.get("data")
         if key == "body":
             return body
         if isinstance(body, Mapping) and key in body:
@@ -34,7 +34,7 @@ class HttpView(ResultView):
         return super()._missing(key)
 
     def materialise(self) -> Json:
-        return {**self._stored, "body": self._stored.get("data")}
+        return {**self._result, "body": self._result.get("data")}
 
 
 class CallStatus(int):
@@ -60,9 +60,9 @@ class CallView(HttpView):
 
     def _missing(self, key: Any) -> Any:
         if key == "status":
-            return CallStatus(self._stored["status_code"])
+            return CallStatus(self._result["status_code"])
         if key == "metadata":
-            return {name: value for name, value in self._stored.items() if name != "data"}
+            return {name: value for name, value in self._result.items() if name != "data"}
         return super()._missing(key)
 
 
@@ -77,7 +77,7 @@ class BodyView(ResultView):
 
     def _missing(self, key: Any) -> Any:
         if key == "body":
-            return self._stored
+            return self._result
         if key != "data" and key in self._response:
             return self._response[key]
         return super()._missing(key)

@@ -30,8 +30,8 @@ class ErrorView(Mapping[str, Any]):
         name = self._ALIASES.get(key, key)
         if name not in self._error and name not in self._FIELDS:
             raise KeyError(key)
-        found = self._error.get(name, False if name == "retryable" else None)
-        return Absent(key) if found is None else found
+        value = self._error.get(name, False if name == "retryable" else None)
+        return Absent(key) if value is None else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._FIELDS if self._error is not None else ())

@@ -19,21 +19,21 @@ class ResultView(Mapping[str, Any]):
     names in ``extra``. Keys below the ``data`` of an old envelope, {status, data}, count as keys of the result.
     """
 
-    __slots__ = ("_extra", "_stored")
+    __slots__ = ("_extra", "_result")
 
-    def __init__(self, stored: Mapping[str, Json], extra: Mapping[str, Any] | None = None) -> None:
-        self._stored = stored
+    def __init__(self, result: Mapping[str, Json], extra: Mapping[str, Any] | None = None) -> None:
+        self._result = result
         self._extra = extra or {}
 
     def __getitem__(self, key: Any) -> Any:
-        if key in self._stored:
-            return self._stored[key]
+        if key in self._result:
+            return self._result[key]
         return self._missing(key)
 
     def _missing(self, key: Any) -> Any:
         if key in self._extra:
             return self._extra[key]
-        inner = self._stored.get("data") if "status" in self._stored else None
+        inner = self._result.get("data") if "status" in self._result else None
         if isinstance(inner, Mapping) and key in inner:
             return cast("Mapping[str, Json]", inner)[key]
         if key in _SELF_NAMES:
@@ -41,14 +41,14 @@ class ResultView(Mapping[str, Any]):
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stored)
+        return iter(self._result)
 
     def __len__(self) -> int:
-        return len(self._stored)
+        return len(self._result)
 
     def materialise(self) -> Json:
         """Return the stored result."""
-        return dict(self._stored)
+        return dict(self._result)
 
 
 class ListView(list[Any]):

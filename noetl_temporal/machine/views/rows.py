@@ -19,7 +19,7 @@ class StatementView(ResultView):
     __slots__ = ()
 
     def _missing(self, key: Any) -> Any:
-        return self._stored["rows"][key] if isinstance(key, int) else super()._missing(key)
+        return self._result["rows"][key] if isinstance(key, int) else super()._missing(key)
 
 
 class RowsView(ResultView):
@@ -32,21 +32,21 @@ class RowsView(ResultView):
 
     def _missing(self, key: Any) -> Any:
         if isinstance(key, int):
-            return self._stored["rows"][key]
+            return self._result["rows"][key]
         if isinstance(key, str) and key.startswith("command_"):
             return self._command(key)
         return super()._missing(key)
 
     def _command(self, key: str) -> Any:
         """Return the result of one statement, whose rows can be read by index too."""
-        statements: list[Json] = self._stored.get("statements") or [self._first()]
+        statements: list[Json] = self._result.get("statements") or [self._first()]
         index = key.removeprefix("command_")
         if index.isdecimal() and int(index) < len(statements):
             return StatementView(statements[int(index)])
         raise KeyError(key)
 
     def _first(self) -> Json:
-        return {name: self._stored.get(name) for name in ("rows", "columns", "row_count")}
+        return {name: self._result.get(name) for name in ("rows", "columns", "row_count")}
 
     def materialise(self) -> Json:
-        return {**self._stored, "command_0": self._command("command_0").materialise()}
+        return {**self._result, "command_0": self._command("command_0").materialise()}

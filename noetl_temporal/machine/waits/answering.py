@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from noetl_compiler.language.moments import iso
 from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.engine import Engine
-from noetl_temporal.machine.events import Decided, Event, Signalled, WaitClosed, WaitOpened
+from noetl_temporal.machine.facts import Decided, Fact, Signalled, WaitClosed, WaitOpened
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.tasks.waits import Ending
 from noetl_temporal.machine.waits.matching import take_kept, waiting_for
@@ -30,18 +30,18 @@ __all__ = ["Answering"]
 class Answering(Engine[PlaybookState, StepRun]):
     """An engine whose waits end by signals and decisions."""
 
-    def _apply_request(self, event: Event) -> None:
-        match event:
+    def _apply_request(self, fact: Fact) -> None:
+        match fact:
             case Signalled():
-                self._signalled(event)
+                self._apply_signal(fact)
             case Decided():
-                self._decided(event)
+                self._apply_decision(fact)
             case WaitOpened(_, wait):
                 self._wait_of_chunk_opened(wait)
             case WaitClosed():
-                self._wait_of_chunk_closed(event)
+                self._wait_of_chunk_closed(fact)
             case _:
-                super()._apply_request(event)
+                super()._apply_request(fact)
 
     def _wait_of_chunk_opened(self, wait: Wait) -> None:
         """A chunk that continues as new reports its waits again, including one whose answer is being sent."""
@@ -51,22 +51,22 @@ class Answering(Engine[PlaybookState, StepRun]):
             self._adjust_if_held(wait)
             self._wait_opened(wait)
 
-    def _wait_of_chunk_closed(self, event: WaitClosed) -> None:
-        found = self.state.waits.get(event.wait_id)
-        if found is not None and found.chunk:
-            self._remove_wait(found)
-        if event.request and not is_repeated(event.request, self.state, ()):
-            self.state.used_signals.append(event.request)
-        handed = self.state.handed.get(event.wait_id)
-        if handed is None or not (event.is_answered or event.returned is not None or handed.signal is None):
+    def _wait_of_chunk_closed(self, fact: WaitClosed) -> None:
+        wait = self.state.waits.get(fact.wait_id)
+        if wait is not None and wait.chunk:
+            self._remove_wait(wait)
+        if fact.request and not is_repeated(fact.request, self.state, ()):
+            self.state.used_signals.append(fact.request)
+        answer = self.state.handed.get(fact.wait_id)
+        if answer is None or not (fact.is_answered or fact.returned is not None or answer.signal is None):
             return  # the answer is in transit, and will be returned
-        del self.state.handed[event.wait_id]
-        if handed.signal is not None and not event.is_answered:
-            self._pass_or_keep(handed.signal, first=True)
+        del self.state.handed[fact.wait_id]
+        if answer.signal is not None and not fact.is_answered:
+            self._pass_or_keep(answer.signal, first=True)
 
     def _forget_waits(self, chunk_id: str) -> None:
         """Remove the waits of a chunk that has ended."""
-        for wait in [one for one in self.state.waits.values() if one.chunk == chunk_id]:
+        for wait in [entry for entry in self.state.waits.values() if entry.chunk == chunk_id]:
             self._remove_wait(wait)
 
     def _remove_wait(self, wait: Wait) -> None:
@@ -83,11 +83,11 @@ class Answering(Engine[PlaybookState, StepRun]):
         pending = self.state.pending.get(wait.chunk)
         return pending is not None and not pending.is_cancelled
 
-    def _signalled(self, event: Signalled) -> None:
-        if is_repeated(event.request_id, self.state, ()):
+    def _apply_signal(self, fact: Signalled) -> None:
+        if is_repeated(fact.request_id, self.state, ()):
             return
-        remember(event.request_id, self.state)
-        parent, signal = self.state.workflow_id, replace(event.signal, request=event.request_id)
+        remember(fact.request_id, self.state)
+        parent, signal = self.state.workflow_id, replace(fact.signal, request=fact.request_id)
         self._journal.emit("signal.received", signal.name, "signal", "COMPLETED", parent=parent, key=signal.key)
         if signal.request in self.state.used_signals:
             self.state.used_signals.remove(signal.request)
@@ -103,21 +103,21 @@ class Answering(Engine[PlaybookState, StepRun]):
         queue = self.state.signals.setdefault(signal.name, [])
         queue.insert(0 if first else len(queue), signal)
 
-    def _decided(self, event: Decided) -> None:
+    def _apply_decision(self, fact: Decided) -> None:
         """Apply a decision, unless its wait has ended."""
-        wait = self.state.waits.get(event.wait_id)
-        if wait is None or is_repeated(event.request_id, self.state, ()):
+        wait = self.state.waits.get(fact.wait_id)
+        if wait is None or is_repeated(fact.request_id, self.state, ()):
             return
-        remember(event.request_id, self.state)
-        filled = {**dict.fromkeys(wait.form), **event.form}
-        result = {"approved": event.approved, "by": event.by, "at": iso(event.at), "reason": event.reason}
-        self._answer(wait, Answer({**result, "form": filled}))
+        remember(fact.request_id, self.state)
+        form = {**dict.fromkeys(wait.form), **fact.form}
+        result = {"approved": fact.approved, "by": fact.by, "at": iso(fact.at), "reason": fact.reason}
+        self._answer(wait, Answer({**result, "form": form}))
 
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
             self._hand(wait.chunk, [wait], answer)
         else:
-            self._answered(wait, answer)
+            self._apply_answer(wait, answer)
 
     def _hand(self, chunk: str, waits: Sequence[Wait], answer: Answer) -> None:
         """Hand the answer to waits of a chunk."""
@@ -129,9 +129,9 @@ class Answering(Engine[PlaybookState, StepRun]):
         self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
 
     def _wait_opened(self, wait: Wait) -> None:
-        found = take_kept(self.state.signals, wait) if wait.signal else None
-        if found is not None:
-            self._answer(wait, Answer(found.data, found))
+        signal = take_kept(self.state.signals, wait) if wait.signal else None
+        if signal is not None:
+            self._answer(wait, Answer(signal.data, signal))
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
         """Nothing to report: the wait belongs to this machine."""

@@ -18,38 +18,38 @@ __all__ = ["may_wait", "signals_of", "take_kept", "waiting_for"]
 
 
 def waiting_for(signal: Signal, waits: Iterable[Wait]) -> Wait | None:
-    """The wait that the signal ends."""
-    named = sorted((wait for wait in waits if wait.signal == signal.name), key=lambda wait: wait.age)
+    """Return the wait that the signal ends."""
+    candidates = sorted((wait for wait in waits if wait.signal == signal.name), key=lambda wait: wait.age)
     if signal.key is None:
-        return named[0] if named else None
+        return candidates[0] if candidates else None
     keys = (signal.key, None)
-    return next((wait for key in keys for wait in named if wait.key == key), None)
+    return next((wait for key in keys for wait in candidates if wait.key == key), None)
 
 
-def take_kept(kept: dict[str, list[Signal]], wait: Wait) -> Signal | None:
+def take_kept(signals: dict[str, list[Signal]], wait: Wait) -> Signal | None:
     """Remove the first signal that the wait accepts and return it."""
-    queue = kept.get(wait.signal, [])
-    accepted = (n for n, signal in enumerate(queue) if wait.key is None or signal.key in (None, wait.key))
-    index = next(accepted, None)
+    queue = signals.get(wait.signal, [])
+    indexes = (n for n, candidate in enumerate(queue) if wait.key is None or candidate.key in (None, wait.key))
+    index = next(indexes, None)
     if index is None:
         return None
-    found = queue.pop(index)
+    signal = queue.pop(index)
     if not queue:
-        del kept[wait.signal]
-    return found
+        del signals[wait.signal]
+    return signal
 
 
 def signals_of(graph: Graph) -> Mapping[str, Mapping[str, Any]]:
     """Return the signals that the graph waits for, each with the schema of its payload."""
-    found: dict[str, Mapping[str, Any]] = {}
+    schemas: dict[str, Mapping[str, Any]] = {}
     for step in graph.steps.values():
         for task in step.tasks:
             for name in _retried_on(task):
-                found.setdefault(name, {})
+                schemas.setdefault(name, {})
             config: dict[str, Json] = mapping_of(task.config)
             if task.kind == "wait" and isinstance(config.get("signal"), str):
-                found[config["signal"]] = config.get("schema") or {}
-    return found
+                schemas[config["signal"]] = config.get("schema") or {}
+    return schemas
 
 
 def may_wait(step: Step) -> bool:

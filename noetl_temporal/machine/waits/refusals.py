@@ -13,9 +13,9 @@ import msgspec
 
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.language.payload_schema import form_schema, payload_problem
-from noetl_temporal.machine.events import (
+from noetl_temporal.machine.facts import (
     Decided,
-    Event,
+    Fact,
     PauseRequested,
     RetryRequested,
     Signalled,
@@ -57,10 +57,10 @@ MAX_REQUESTS = 500
 """How many request ids a run remembers. Ids increase with time, so an id below all of them counts as repeated."""
 
 
-def is_repeated(request_id: int, state: PlaybookState, unfed: Iterable[Event]) -> bool:
+def is_repeated(request_id: int, state: PlaybookState, unfed_facts: Iterable[Fact]) -> bool:
     """Whether the request was accepted before."""
-    accepted = (fact.request_id for fact in unfed if isinstance(fact, _REQUESTS))
-    return request_id <= state.oldest_request or request_id in state.requests or request_id in accepted
+    request_ids = (fact.request_id for fact in unfed_facts if isinstance(fact, _REQUESTS))
+    return request_id <= state.oldest_request or request_id in state.requests or request_id in request_ids
 
 
 def remember(request_id: int, state: PlaybookState) -> None:
@@ -71,7 +71,7 @@ def remember(request_id: int, state: PlaybookState) -> None:
         state.requests.remove(state.oldest_request)
 
 
-def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Sequence[Event]) -> str | None:
+def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why the signal is refused; None if it is accepted."""
     signals = signals_of(graph)
     if signal.name not in signals:
@@ -81,43 +81,43 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed: Se
         return "the run has ended"
     size = _size(signal.data)
     if size > SIGNAL_BYTES:
-        allowed = f"at most {SIGNAL_BYTES:,} are allowed"
-        return f"the payload has {size:,} bytes; {allowed}: store it elsewhere and send its location"
+        limit = f"at most {SIGNAL_BYTES:,} are allowed"
+        return f"the payload has {size:,} bytes; {limit}: store it elsewhere and send its location"
     if signal.key is not None and len(signal.key) > MOST_KEY_CHARACTERS:
         return f"the key has {len(signal.key):,} characters; at most {MOST_KEY_CHARACTERS:,} are allowed"
-    coming = [fact.signal for fact in unfed if isinstance(fact, Signalled)]
-    return payload_problem(signal.data, signals[signal.name]) or _keeping_problem(state, signal, coming)
+    earlier_signals = [fact.signal for fact in unfed_facts if isinstance(fact, Signalled)]
+    return payload_problem(signal.data, signals[signal.name]) or _keeping_problem(state, signal, earlier_signals)
 
 
-def _keeping_problem(state: PlaybookState, signal: Signal, coming: Iterable[Signal]) -> str | None:
-    """Return why the signal cannot be kept; None if an open wait takes it. Signals in ``coming`` take waits first."""
+def _keeping_problem(state: PlaybookState, signal: Signal, earlier_signals: Iterable[Signal]) -> str | None:
+    """Return why the signal cannot be kept; None if an open wait takes it. ``earlier_signals`` take waits first."""
     waits = list(state.waits.values())
-    kept = [one for queue in state.signals.values() for one in queue]
-    for one in coming:
-        wait = waiting_for(one, waits)
+    queued_signals = [earlier for queue in state.signals.values() for earlier in queue]
+    for earlier in earlier_signals:
+        wait = waiting_for(earlier, waits)
         if wait is None:
-            kept.append(one)
+            queued_signals.append(earlier)
         else:
             waits.remove(wait)
     if waiting_for(signal, waits) is not None:
         return None
-    if sum(one.name == signal.name for one in kept) >= KEPT_SIGNALS:
+    if sum(earlier.name == signal.name for earlier in queued_signals) >= KEPT_SIGNALS:
         return f"{KEPT_SIGNALS} signals {signal.name!r} are kept already, and no step has read them"
-    if sum(_size(one.data) for one in kept) + _size(signal.data) > KEPT_BYTES:
+    if sum(_size(earlier.data) for earlier in queued_signals) + _size(signal.data) > KEPT_BYTES:
         return f"the kept signals have {KEPT_BYTES:,} bytes already, and no step has read them"
     return None
 
 
-def known_waits(state: PlaybookState, unfed: Iterable[Event]) -> Mapping[str, Wait]:
-    """The open waits by id, also those that a chunk has reported and the machine has not applied yet."""
-    reported = (fact.wait for fact in unfed if isinstance(fact, WaitOpened))
-    return {**{wait.id: wait for wait in reported if wait.id not in state.handed}, **state.waits}
+def known_waits(state: PlaybookState, unfed_facts: Iterable[Fact]) -> Mapping[str, Wait]:
+    """Return the open waits by id, also those that a chunk has reported and the machine has not applied yet."""
+    new_waits = (fact.wait for fact in unfed_facts if isinstance(fact, WaitOpened))
+    return {**{wait.id: wait for wait in new_waits if wait.id not in state.handed}, **state.waits}
 
 
-def decision_problem(state: PlaybookState, decision: Decided, unfed: Sequence[Event]) -> str | None:
+def decision_problem(state: PlaybookState, decision: Decided, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why an approval or rejection is refused; None if it is accepted."""
-    wait = known_waits(state, unfed).get(decision.wait_id)
-    is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed)
+    wait = known_waits(state, unfed_facts).get(decision.wait_id)
+    is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed_facts)
     if wait is None or wait.kind != "approval" or is_decided:
         return "nothing waits for this approval: it was decided, has timed out, or the run has ended"
     if not decision.by:

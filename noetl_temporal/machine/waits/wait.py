@@ -71,12 +71,12 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     chunk: str = ""
 
     def seen_from_outside(self, chunk_id: str) -> Wait:
-        """The wait of a chunk, as the playbook's machine has it."""
+        """Return the wait of a chunk, as the playbook's machine has it."""
         return replace(self, id=f"{chunk_id} {self.id}", chunk=chunk_id)
 
     @property
     def age(self) -> tuple[int, int]:
-        """Sorts waits from the oldest on: those of a loop are reported in any order."""
+        """The key that sorts waits from the oldest on, as those of a loop are reported in any order."""
         return self.since, self.event_id
 
     @property
@@ -91,5 +91,5 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def timer_id(wait_id: str) -> str:
-    """The id of the timer that ends a wait."""
+    """Return the id of the timer that ends a wait."""
     return f"{wait_id}:timer"

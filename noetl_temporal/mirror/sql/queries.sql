@@ -221,16 +221,26 @@ ON CONFLICT (execution_id, event_id) DO NOTHING
 RETURNING event_id
 
 -- name: results
--- Of rows, and of the last attempt of tasks that rows began; after a reset those of the run $3 first.
+-- Of rows, and of the last attempt of tasks that rows began. Resets of one run give rows of several histories the same id: those
+-- that the history $3 has come first.
+WITH RECURSIVE lineage (stream_id, previous_run_id, base_event_id, until) AS (
+    -- The history, and those of earlier runs that it begins with: with all of their events, or with those before until.
+    SELECT $3::text, coalesce(base_run_id, continued_run_id), base_event_id, NULL::bigint
+    FROM noetl.cursor WHERE execution_id = $1 AND run_id = regexp_replace($3, '^.*/', '')
+    UNION
+    SELECT c.workflow_id || '/' || c.run_id, coalesce(c.base_run_id, c.continued_run_id), c.base_event_id,
+           CASE WHEN lineage.base_event_id IS NOT NULL THEN least(lineage.until, lineage.base_event_id) END
+    FROM lineage JOIN noetl.cursor c ON c.run_id = lineage.previous_run_id AND c.execution_id = $1
+)
 SELECT DISTINCT ON (named) named, result FROM (
-    SELECT e.event_id AS named, e.event_id, e.stream_id, e.result FROM noetl.event e
+    SELECT e.event_id AS named, e.event_id, e.stream_id, e.stream_version, e.result FROM noetl.event e
     WHERE e.execution_id = $1 AND e.event_id = ANY($2::bigint[])
     UNION ALL
-    SELECT e.parent_event_id, e.event_id, e.stream_id, e.result FROM noetl.event e
+    SELECT e.parent_event_id, e.event_id, e.stream_id, e.stream_version, e.result FROM noetl.event e
     WHERE e.execution_id = $1 AND e.parent_event_id = ANY($2::bigint[]) AND e.event_type = 'task.attempt.done'
-) found
+) found LEFT JOIN lineage ON lineage.stream_id = found.stream_id AND found.stream_version < coalesce(lineage.until, found.stream_version + 1)
 WHERE result IS NOT NULL
-ORDER BY named, stream_id = $3 DESC, event_id DESC
+ORDER BY named, lineage.stream_id IS NOT NULL DESC, found.stream_id = $3 DESC, event_id DESC
 
 -- name: checksums
 SELECT event_id, event_type, node_name, stream_id, stream_version, envelope_checksum FROM noetl.event

@@ -23,7 +23,7 @@ __all__ = [
     "Continued",
     "Decided",
     "Earlier",
-    "Event",
+    "Fact",
     "HoldRequested",
     "LimitReached",
     "PauseRequested",
@@ -282,7 +282,7 @@ class Resumed(msgspec.Struct, frozen=True, tag=True):
     at: int
 
 
-Event: TypeAlias = (
+Fact: TypeAlias = (
     Started
     | ToolFinished
     | TimerFired

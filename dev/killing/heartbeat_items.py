@@ -1,4 +1,4 @@
-"""The items that heartbeats of frames named as ended before a kill, and how often each had been called by then."""
+"""The items that heartbeats of frames reported as ended before a kill, and the number of their calls by then."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from noetl_temporal.frames.segments import read_segment
 from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["NamedItems", "calls_by_item"]
+__all__ = ["HeartbeatItems", "calls_by_item"]
 
 ENDS = ("loop.iteration.done", "loop.iteration.failed")
 
 
-class NamedItems:
-    """The named items of one run. ``path`` is that of its calls; ``calls`` counts those of an item when first named."""
+class HeartbeatItems:
+    """The ended items of one run. ``path`` is that of its calls. ``calls`` counts the calls of an item before that."""
 
     def __init__(self, api: Api, path: str) -> None:
         self.calls: dict[int, int] = {}
@@ -31,7 +31,7 @@ class NamedItems:
         try:
             items = await _items(stack.addresses.temporal, stack.addresses.postgres, run.workflow_id)
         except Exception as error:
-            print(f"what is named is not known: {type(error).__name__}: {error}"[:150], flush=True)
+            print(f"heartbeats not read: {type(error).__name__}: {error}"[:150], flush=True)
             return
         calls_of_item = calls_by_item(self._api.calls(self._path), run.execution_id)
         for item in items:
@@ -41,8 +41,8 @@ class NamedItems:
 async def _items(address: str, dsn: str, workflow_id: str) -> set[int]:
     client = await NoetlClient.connect(address, dsn=dsn)
     values, items = ValueStore(data_converter(dsn)), set[int]()
-    described = await client.temporal.get_workflow_handle(workflow_id).describe()
-    for pending in described.raw_description.pending_activities:
+    description = await client.temporal.get_workflow_handle(workflow_id).describe()
+    for pending in description.raw_description.pending_activities:
         for payload in pending.heartbeat_details.payloads:
             key = msgspec.json.decode(payload.data, type=FrameDetails).head
             while key is not None:

@@ -1,4 +1,4 @@
-"""The host of the calls of a cursor: a claim, and the end of a row's lease."""
+"""The host of a cursor's SQL statements: the claim of rows, and the end of a row's lease."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["StatementHost", "statement_plan"]
 
 
 def statement_plan(step: Step, task: Task) -> StepPlan:
-    """The plan of a statement, as the only task of its step."""
-    own = Step(step.name, task.span, tasks=(task,))
-    plan = StepPlan(own)
+    """Return the plan of a step whose only task is the statement."""
+    statement_step = Step(step.name, task.span, tasks=(task,))
+    plan = StepPlan(statement_step)
     plan.tasks[0].title = f"{step.name}.{task.label} [{task.kind}]"
     return plan
 
@@ -50,9 +50,9 @@ class StatementHost:
         self.secrets_key = input_.secrets_key
         self.run_id = run.id
         self.prefix = run.id if run.row is None else f"{run.id}-{label}"
-        own = f"claim-{run.claim}" if run.row is None else f"{run.index}-{label}"
-        self.key = f"{input_.execution_id}/{input_.chunk_id}/{own}"
-        self.once = self.key
+        suffix = f"claim-{run.claim}" if run.row is None else f"{run.index}-{label}"
+        self.key = f"{input_.execution_id}/{input_.chunk_id}/{suffix}"
+        self.step_run_key = self.key
         self.parent_id = run.event_id
         self.iteration: int | None = None if run.row is None else run.index
         self.meta: Mapping[str, Any] = meta
@@ -60,20 +60,20 @@ class StatementHost:
         self._outer = input_.scope
         self._outer_lease = outer_lease
         self._loop = loop
-        self._own = names
+        self._statement_names = names
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
-        """The names of the statement over what the playbook sent along."""
-        return Chain(*layers, self._own, {"now": templates.Clock(self.journal.feed.at)}, self._outer)
+        """Return the names of the statement, which shadow those that the playbook sent with the chunk."""
+        return Chain(*layers, self._statement_names, {"now": templates.Clock(self.journal.feed.at)}, self._outer)
 
     def lease(self) -> LeaseRenewal | None:
-        """A statement needs no lease of its own row."""
+        """Return the lease of the outer row only: a statement ends the lease of its own row, or has no row yet."""
         return self._outer_lease
 
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report."""
-        if not any(one.span == span for one in self._loop.mistakes):
+        if not any(warning.span == span for warning in self._loop.mistakes):
             self._loop.mistakes.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
-        """Nothing to do: statements of a cursor set nothing."""
+        """Do nothing: a statement has no ``set`` entries."""
