@@ -138,7 +138,7 @@ async def get_entry(dsn: str, path: str, version: int | None = None) -> CatalogE
     existing = await list_versions(dsn, path) if path.isprintable() else []
     if existing:
         versions = ", ".join(str(entry.version) for entry in reversed(existing))
-        raise UnknownPlaybookError(f"the catalog has {path!r} in the versions {versions}, but not in version {version}")
+        raise UnknownPlaybookError(f"the catalog has no version {version} of {path!r}; it has {versions}")
     paths = [record["path"] for record in await _fetch(dsn, "registered_paths")]
     hint = nearest(path, paths) or "`noetl catalog list` shows what it has, `noetl register FILE` adds to it"
     raise UnknownPlaybookError(f"the catalog has no playbook {path!r}: {hint}")

@@ -79,7 +79,7 @@ class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DecidedRuns(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of a HeldRequest: how many held step runs it decided, and the id of the oldest; none for a repeated
+    """The result of a HeldRequest: how many held step runs it decided, and the name of the oldest; none for a repeated
     request.
     """
 

@@ -19,6 +19,7 @@ from noetl_temporal.machine.control import (
     skip_problem,
 )
 from noetl_temporal.machine.facts import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
+from noetl_temporal.machine.held_steps import HeldStep
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import is_repeated
 from noetl_temporal.naming import (
@@ -72,9 +73,10 @@ class ControlledWorkflow:
         """Pass the accepted request to the machine."""
         if not self._is_new(request.id):
             return DecidedRuns()
-        runs = self._held_runs(request)
+        held = self._held_steps(request)
+        runs = tuple(step.run for step in held)
         self._host.receive_update(RetryRequested(now(), request.id, runs, request.by, request.reason))
-        return DecidedRuns(len(runs), runs[0])
+        return DecidedRuns(len(held), held[0].name)
 
     @retry.validator
     def check_retry(self, request: HeldRequest) -> None:
@@ -82,34 +84,33 @@ class ControlledWorkflow:
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(retry_problem(self._machine.state, self._host.unfed_facts))
-            self._held_runs(request)
+            self._held_steps(request)
 
     @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
     def skip(self, request: HeldRequest) -> DecidedRuns:
         """Pass the accepted request to the machine."""
         if not self._is_new(request.id):
             return DecidedRuns()
-        runs = self._held_runs(request)
+        held = self._held_steps(request)
+        runs = tuple(step.run for step in held)
         self._host.receive_update(SkipRequested(now(), request.id, runs, request.data, request.by, request.reason))
-        return DecidedRuns(len(runs), runs[0])
+        return DecidedRuns(len(held), held[0].name)
 
     @skip.validator
     def check_skip(self, request: HeldRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
         if self._is_new(request.id):
             refuse(text_problem(request.by, request.reason))
-            refuse(skip_problem(request.data, len(self._held_runs(request))))
+            refuse(skip_problem(request.data, len(self._held_steps(request))))
 
     def _is_new(self, request_id: int) -> bool:
         return not is_repeated(request_id, self._machine.state, self._host.unfed_facts)
 
-    def _held_runs(self, request: HeldRequest) -> tuple[str, ...]:
-        """Return the ids of the held step runs that the request names."""
+    def _held_steps(self, request: HeldRequest) -> list[HeldStep]:
+        """Return the held step runs that the request names, at least one."""
         selection = self._machine.graph, self._machine.state, request.step, self._host.unfed_facts
         try:
-            return tuple(
-                held_step.run for held_step in (all_held(*selection) if request.all else [chosen_held(*selection)])
-            )
+            return all_held(*selection) if request.all else [chosen_held(*selection)]
         except RefusedError as error:
             raise ApplicationError(str(error), type=REFUSED_REQUEST, non_retryable=True) from error
 

@@ -86,7 +86,7 @@ class RunControl:
             await unpause_calls(self._temporal, self.workflow_id)
 
     async def retry(self, step: str = "", *, by: str = "", reason: str = "") -> str:
-        """Repeat a held step; the only one, unless ``step`` names it. Returns the id of the run that failed.
+        """Repeat a held step; the only one, unless ``step`` names it. Returns its name.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
         return (
@@ -101,7 +101,7 @@ class RunControl:
         return (await self._decide_held(RETRY_UPDATE, request)).count
 
     async def skip(self, step: str, data: Json = None, *, by: str = "", reason: str = "") -> str:
-        """Give a held step the result ``data`` and continue. Returns the id of the run that failed.
+        """Give a held step the result ``data`` and continue. Returns its name.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
         request = HeldRequest(new_execution_id(), step, data, by, reason)

@@ -52,7 +52,7 @@ async def read_called_waits(log: EventLog | None, runs: Runs, execution_id: int)
         for wait in (open_wait(run.execution_id, wait) for wait in reported_waits.waits):
             called_waits.waits.append(replace(wait, name=f"{run.path}: {wait.name}"))
         held_steps = [step for step in suspensions_of(run.execution_id, reported_waits) if step.run]
-        called_waits.suspensions.extend(replace(step, run=f"{run.path}: {step.run}") for step in held_steps)
+        called_waits.suspensions.extend(replace(step, name=f"{run.path}: {step.name}") for step in held_steps)
     return called_waits
 
 

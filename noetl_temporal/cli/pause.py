@@ -112,7 +112,9 @@ def skip_command(execution: int | str, step: str | None, is_all: bool, data: str
 
 
 def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:
-    """Send a decision about held step runs, which returns the id of one, or the number of all."""
-    execution_id, count_or_id = send_request(execution, request, if_ended=_RERUN)
-    held = count_or_id if isinstance(count_or_id, str) else f"{count_or_id:,} held step run{'s' * (count_or_id != 1)}"
+    """Send a decision about held steps, which returns the name of one, or the number of all."""
+    execution_id, count_or_name = send_request(execution, request, if_ended=_RERUN)
+    held = (
+        count_or_name if isinstance(count_or_name, str) else f"{count_or_name:,} held step{'s' * (count_or_name != 1)}"
+    )
     click.echo(f"run {execution_id}: {verb} {held}")

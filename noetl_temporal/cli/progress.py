@@ -150,10 +150,15 @@ def _end_line(line: StepLine, status: str, row: Row) -> str:
     return f"{line.name}{after} {status} in {line.seconds:.2f} s{counts}{error}"
 
 
+def _name_of(line: StepLine, row: Row) -> str:
+    """``load``, or ``load[3]`` for the loop item with index 3."""
+    return f"{line.name}[{row.meta['iteration']}]" if "iteration" in row.meta else line.name
+
+
 def _hold_line(line: StepLine, row: Row) -> str:
     line.status, line.note = "held", row.error or "failed"
     line.seconds = time.monotonic() - line.started_at
-    return f"{line.name} held: {line.note}"
+    return f"{_name_of(line, row)} held: {line.note}"
 
 
 def _count(line: StepLine, event: str, row: Row) -> None:
@@ -191,4 +196,4 @@ def _retry_line(line: StepLine, row: Row) -> str | None:
         return None
     line.retries += 1
     line.note = f"attempt {retry.get('attempt_number')} failed: {row.error or 'error'}"
-    return f"{line.name} retrying: {line.note}"
+    return f"{_name_of(line, row)} retrying: {line.note}"

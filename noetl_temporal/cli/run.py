@@ -150,6 +150,7 @@ class _Report:
 
     def __init__(self, as_json: bool, playbook: Playbook) -> None:
         self.as_json = as_json
+        self.is_stack_stopping = False
         self._playbook = playbook
         self._shown: RunSummary | None = None
         self._was_interrupted = False
@@ -159,7 +160,7 @@ class _Report:
         if self.as_json:
             echo_json(summary.json())
         elif summary.status != "unknown":  # a separate error reports that
-            summary.show(console(), self._playbook.excerpt)
+            summary.show(console(), self._playbook.excerpt, is_stack_stopping=self.is_stack_stopping)
 
     def after_interrupt(self) -> None:
         """Report an interrupt that came before the run was followed, or after that."""
@@ -183,6 +184,7 @@ def _run(options: RunOptions, report: _Report, registered: Deployment | None) ->
     from noetl_temporal.cli.execute import execute
 
     with deployment_to_run() if registered is None else nullcontext(registered) as deployment:
+        report.is_stack_stopping = deployment.serve
         if options.credentials is None:
             warn_of_ignored_credentials(deployment)
             warn_of_missing_traces()

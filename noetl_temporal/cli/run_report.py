@@ -34,6 +34,8 @@ MOST_FAILURES = 10
 MOST_ITEMS, MOST_CHARACTERS, LINE_CHARACTERS = 20, 500, 100
 """Limits for showing a result: items of a list or an object, characters of a string, characters of a line."""
 
+_FAILURE_FIELDS = ("step", "task", "iteration", "kind", "handled", "file", "line", "col", "message")
+
 STOPPED = ("failed", "cancelled", "timed_out", "terminated")
 """The final statuses of runs that did not complete."""
 
@@ -78,22 +80,24 @@ class RunSummary(msgspec.Struct, frozen=True):
     rerun_from: str = ""
 
     def json(self) -> str:
-        """Return one JSON object; ids are strings. ``failures`` has {step, task, file, line, col, message}, of many
-        failures only the first and the last. ``failure_counts`` counts all: {step, kind, count, handled}.
+        """Return one JSON object; ids are strings. ``failures`` has {step, task, iteration, kind, handled, file, line,
+        col, message}, of many failures only the first and the last. ``failure_counts`` counts all: {step, kind, count,
+        handled}.
         """
         fields = msgspec.to_builtins(self)
-        fields["failures"] = [
-            {key: getattr(failure, key) for key in ("step", "task", "file", "line", "col", "message")}
-            for failure in self.failures.kept
-        ]
+        fields["failures"] = [{key: getattr(failure, key) for key in _FAILURE_FIELDS} for failure in self.failures.kept]
         fields["failure_counts"] = [
             {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
         ]
         fields["called"] = [with_text_ids(called) for called in fields["called"]]
         return msgspec.json.encode(with_text_ids(fields)).decode()
 
-    def show(self, console: PrintableConsole, excerpt: Excerpt | None = None) -> None:
-        """Print the steps, the result, the failures with their places, and commands that show more."""
+    def show(
+        self, console: PrintableConsole, excerpt: Excerpt | None = None, *, is_stack_stopping: bool = False
+    ) -> None:
+        """Print the steps, the result, the failures with their places, and commands that show more; those need
+        ``noetl dev up`` first if the stack stops with this run.
+        """
         if self.steps:
             console.print(step_table(self.steps))
         for warning in self.warnings:
@@ -115,7 +119,7 @@ class RunSummary(msgspec.Struct, frozen=True):
         console.print(styled_text((self.status.replace("_", " "), colour), totals), soft_wrap=True)
         if self.rerun_of:
             console.print(f"rerun of {self.rerun_of} from {self.rerun_from}", highlight=False, soft_wrap=True)
-        for line in (*self._next_steps(), *self._blocking_lines()):
+        for line in (*self._next_steps(is_stack_stopping), *self._blocking_lines()):
             console.print(line, soft_wrap=True)
         if self.ui_url:
             console.print(f"web ui: {self.ui_url}", highlight=False, soft_wrap=True)
@@ -139,17 +143,27 @@ class RunSummary(msgspec.Struct, frozen=True):
         """``now cancelling: wrong table``, or the reason alone when the run has ended."""
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
-    def _next_steps(self) -> Iterator[Text]:
+    def _next_steps(self, is_stack_stopping: bool) -> Iterator[Text]:
         """Yield where a run stopped that did not complete, and the commands that help."""
         if self.status not in STOPPED:
             return
-        stopped_steps, cause = last_steps(self.steps, self.status, FINAL_STEP), self.failures.cause
+        cause = self.failures.cause
+        handled = {count.step for count in self.failures.counts} - {
+            count.step for count in self.failures.counts if count.handled < count.count
+        }
+        steps = {name: step for name, step in self.steps.items() if name not in handled}
+        stopped_steps = last_steps(steps, self.status, FINAL_STEP)
         if stopped_steps:
             yield styled_text(f"stopped in {', '.join(stopped_steps)}")
+        if is_stack_stopping:
+            yield styled_text(("to start the stack again, for these commands: noetl dev up", "dim"))
         step = cause.step if cause is not None else next(iter(stopped_steps), "")
-        logs = f"noetl logs {self.execution_id}{f' --step {shlex.quote(step)}' if step else ''}"
+        is_step = step in self.steps  # a playbook may fail outside its steps
+        logs = f"noetl logs {self.execution_id}{f' --step {shlex.quote(step)}' if is_step else ''}"
         yield styled_text((f"what its tasks printed: {logs}; what happened: noetl events {self.execution_id}", "dim"))
-        if step in self.steps:
+        if (called := next((run for run in self.called if run.status in STOPPED), None)) is not None:
+            yield styled_text((f"what the tasks of {called.path} printed: noetl logs {called.execution_id}", "dim"))
+        if is_step:
             rerun = f"noetl rerun {self.execution_id} --from {shlex.quote(step)}"
             yield styled_text((f"to run it again from there, with the same playbook: {rerun}", "dim"))
         if cause is not None and _is_existing_file(cause.file):

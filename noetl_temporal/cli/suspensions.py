@@ -11,6 +11,7 @@ import msgspec
 from noetl_compiler.language.moments import iso
 from noetl_temporal.cli.open_waits import shell_word
 from noetl_temporal.cli.progress import Row
+from noetl_temporal.machine.held_steps import HeldStep, unique_names
 from noetl_temporal.paused_workflows import unpause_command
 from noetl_temporal.utc_time import utc_text
 
@@ -24,13 +25,14 @@ MOST_LINES = 10
 
 
 class Suspension(msgspec.Struct, frozen=True):
-    """A pause, or a held step run; ``run`` is empty for a pause.
+    """A pause, or a held step run with its id (``run``) and ``name``, which are empty for a pause.
 
     A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step run is its failure; it fails at
     ``due``, ISO 8601. ``answer`` is the command that continues the run, ``answer_all`` that for all held step runs.
     """
 
     run: str = ""
+    name: str = ""
     by: str = ""
     reason: str = ""
     due: str = ""
@@ -38,10 +40,10 @@ class Suspension(msgspec.Struct, frozen=True):
     answer_all: str = ""
 
     def line(self) -> str:
-        """Return ``load#1 is held until 2026-11-30 08:00:00 UTC (no such table): noetl retry ...``."""
+        """Return ``load[3] is held until 2026-11-30 08:00:00 UTC (no such table): noetl retry ...``."""
         by = f" by {self.by}" if self.by else ""
         until = f" until {utc_text(datetime.fromisoformat(self.due))}" if self.due else ""
-        state = f"{self.run} is held{until}" if self.run else f"paused{by}"
+        state = f"{self.name} is held{until}" if self.name else f"paused{by}"
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 
 
@@ -60,8 +62,7 @@ def suspensions_of(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
     """Yield the pause and the held steps that the run reports."""
     if waits.pause is not None:
         yield _pause_suspension(execution_id, waits.pause.by, waits.pause.reason)
-    for held_step in waits.held:
-        yield _hold_suspension(execution_id, held_step.run, held_step.message, iso(held_step.due))
+    yield from _hold_suspensions(execution_id, waits.held)
 
 
 class SuspensionLines:
@@ -69,7 +70,8 @@ class SuspensionLines:
 
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
-        self._open: dict[str, Suspension] = {}
+        self._pause: Suspension | None = None
+        self._held: dict[str, HeldStep] = {}
 
     def feed(self, row: Row) -> None:
         """Process one row."""
@@ -78,27 +80,31 @@ class SuspensionLines:
             case "playbook.paused":
                 answer = unpause_command(meta["temporal"]["workflow_id"]) if meta.get("in_temporal") else ""
                 by_and_reason = str(meta.get("by", "")), str(meta.get("reason", ""))
-                self._open[""] = _pause_suspension(self._execution_id, *by_and_reason, answer)
+                self._pause = _pause_suspension(self._execution_id, *by_and_reason, answer)
             case "playbook.resumed":
-                self._open.pop("", None)
+                self._pause = None
             case "step.held":
-                self._open[run] = _hold_suspension(self._execution_id, run, row.error or "", str(meta.get("due", "")))
+                due = round(datetime.fromisoformat(meta["due"]).timestamp() * 1000)
+                self._held[run] = HeldStep(run, row.node_name, row.error or "", due, meta.get("iteration"))
             case "step.released":
-                self._open.pop(run, None)
+                self._held.pop(run, None)
             case _:
                 pass
 
     def lines(self) -> list[str]:
         """Return the lines of the open suspensions; see ``lines_of``."""
-        return list(lines_of(list(self._open.values())))
+        pauses = [] if self._pause is None else [self._pause]
+        return list(lines_of([*pauses, *_hold_suspensions(self._execution_id, list(self._held.values()))]))
 
 
 def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:
     return Suspension(by=by, reason=reason, answer=answer or f"noetl resume {execution_id}")
 
 
-def _hold_suspension(execution_id: int, run: str, message: str, due: str) -> Suspension:
-    word = shell_word(run)
-    answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
+def _hold_suspensions(execution_id: int, held: Sequence[HeldStep]) -> Iterator[Suspension]:
     answer_all = f"noetl retry {execution_id} --all, or noetl skip {execution_id} --all --data JSON"
-    return Suspension(run, reason=message, due=due, answer=answer, answer_all=answer_all)
+    for step, name in zip(held, unique_names(held), strict=True):
+        word = shell_word(name)
+        answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
+        due = iso(step.due)
+        yield Suspension(step.run, name, reason=step.message, due=due, answer=answer, answer_all=answer_all)

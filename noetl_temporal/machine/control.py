@@ -11,7 +11,7 @@ import msgspec
 from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
-from noetl_temporal.machine.held_steps import HeldStep, held_steps
+from noetl_temporal.machine.held_steps import HeldStep, held_steps, unique_names
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
 
@@ -78,11 +78,8 @@ def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequ
     steps = all_held(graph, state, step, unfed_facts)
     if len(steps) == 1:
         return steps[0]
-    names = [held.name for held in steps]
-    words = [name if names.count(name) == 1 else held.run for held, name in zip(steps, names, strict=True)]
-    raise RefusedError(
-        f"{len(steps):,} runs of steps are held: name one of {_format_names(words)}, or decide about all"
-    )
+    names = _format_names(unique_names(steps))
+    raise RefusedError(f"{len(steps):,} steps and items are held: name one of {names}, or decide about all")
 
 
 def all_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> list[HeldStep]:

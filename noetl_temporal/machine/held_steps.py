@@ -6,13 +6,14 @@ decision about it, as it does for any other wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["HeldStep", "held_steps"]
+__all__ = ["HeldStep", "held_steps", "unique_names"]
 
 
 class HeldStep(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,3 +37,9 @@ def held_steps(waits: Iterable[Wait]) -> list[HeldStep]:
     """Return the held steps among the waits of a run, from the oldest on."""
     held_waits = sorted((wait for wait in waits if wait.kind == "held"), key=lambda wait: wait.age)
     return [HeldStep(wait.run, wait.step, wait.message, wait.due, wait.iteration) for wait in held_waits]
+
+
+def unique_names(held: Sequence[HeldStep]) -> list[str]:
+    """Return the name of each for users; its run where several have that name."""
+    counts = Counter(step.name for step in held)
+    return [step.name if counts[step.name] == 1 else step.run for step in held]

@@ -129,9 +129,10 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True):
-    """A step over all its runs. ``status`` (STARTED while it runs) is the last run's. ``duration_seconds`` is the sum
-    of the runs that have ended; where they overlap, at most the time that passed. A step is
-    ``reused`` if only an earlier run has run it, and ``is_waiting`` if it waits for a time, a signal or a person.
+    """A step over all its runs. ``status`` is PAUSED while one is held, STARTED while one runs, else that of the last.
+    ``duration_seconds`` is the sum of the runs that have ended; where they overlap, at most the time that passed.
+    A step is ``reused`` if only an earlier run has run it, and ``is_waiting`` if it waits for a time, a signal or a
+    person.
     """
 
     step: str

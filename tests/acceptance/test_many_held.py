@@ -89,14 +89,14 @@ async def test_a_thousand_held_items_are_skipped_at_once(site: Site, api: Api, l
     )
     refusal = site.noetl("retry", run)
     assert refusal.returncode == 1
-    assert "1,000 runs of steps are held: name one of '" in refusal.stderr
+    assert "1,000 steps and items are held: name one of '" in refusal.stderr
     assert "and 990 more, or decide about all" in refusal.stderr
     assert len(refusal.stderr) < 500
     assert site.noetl("retry", run, "--all", "--step", "tell").stderr.startswith(
         f"Error: run {run}: step 'tell' is not held: held are '"
     )
 
-    assert site.noetl("retry", run, "--step", "left[3]").stdout == f"run {run}: retrying each_left/1/3/left#1\n"
+    assert site.noetl("retry", run, "--step", "left[3]").stdout == f"run {run}: retrying left[3]\n"
     assert wait_until(lambda: calls(site, run) == ITEMS + 1)
     assert wait_until(lambda: held(site, run) == ITEMS)
 
@@ -104,7 +104,7 @@ async def test_a_thousand_held_items_are_skipped_at_once(site: Site, api: Api, l
     assert "at most 500 are allowed for 1,000 held steps: skip fewer at a time" in large.stderr
     assert site.noetl("skip", run).returncode == 2
     skip_result = site.noetl("skip", run, "--all", "--data", "2")
-    assert skip_result.stdout == f"run {run}: skipped 1,000 held runs of steps\n"
+    assert skip_result.stdout == f"run {run}: skipped 1,000 held steps\n"
     assert site.noetl("wait", run, "--timeout", "240").returncode == 0
     assert status(site, run)["result"] == 2 * ITEMS
     assert await wait_for_release(log, run) == {"retry": 1, "skip": ITEMS}

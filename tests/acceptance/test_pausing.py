@@ -40,17 +40,17 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     assert wait_until(lambda: site.noetl("status").returncode == 0 and status(site)["status"] == "paused")
     run = str(status(site)["execution_id"])
     output = site.noetl("status", run).stdout
-    assert "load#1 is held until" in output
+    assert "load is held until" in output
     assert "no such table" in output
-    assert f"noetl retry {run} --step 'load#1', or noetl skip {run} 'load#1' --data JSON" in output
+    assert f"noetl retry {run} --step load, or noetl skip {run} load --data JSON" in output
     assert run in site.noetl("list", "--status", "paused").stdout
     assert site.noetl("skip", run, "gate").stderr == f"Error: run {run}: step 'gate' is not held: held are 'load'\n"
     assert site.noetl("resume", run).stderr == f"Error: run {run}: the run is not paused\n"
 
-    assert site.noetl("retry", run).stdout == f"run {run}: retrying load#1\n"
+    assert site.noetl("retry", run).stdout == f"run {run}: retrying load\n"
     assert wait_until(lambda: any(entry["run"] == "load#2" for entry in status(site, run)["suspensions"]))
     skip_result = site.noetl("skip", run, "load", "--data", '{"rows": 4}', "--reason", "loaded by hand")
-    assert skip_result.stdout == f"run {run}: skipped load#2\n"
+    assert skip_result.stdout == f"run {run}: skipped load\n"
     assert wait_until(lambda: status(site, run)["waits"] != [])
 
     pause_result = site.noetl("pause", run, "--reason", "the database moves")
@@ -64,7 +64,7 @@ def test_a_run_is_held_skipped_paused_and_resumed(site: Site) -> None:
     out, errors = running.communicate(timeout=60)
     assert running.returncode == 0, errors
     assert "result: 5" in out
-    assert "load#1 is held until" in errors
+    assert "load is held until" in errors
     assert f"noetl resume {run}" in errors
     events = site.noetl("events", run).stdout
     assert "playbook.paused" in events

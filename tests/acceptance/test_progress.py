@@ -22,7 +22,7 @@ from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.cli.view import Lines, Screen
 from noetl_temporal.machine.failure_log import Failure, FailureLog
-from noetl_temporal.mirror.read import Event
+from noetl_temporal.mirror.read import CalledRun, Event
 from noetl_temporal.ui_summary import playbook_summary
 
 AFTER = ("how it ended", "where to look further")
@@ -125,6 +125,14 @@ def test_lines_show_starts_retries_and_ends() -> None:
         "fetch retrying: attempt 1 failed: HTTP 503",
         "fetch failed in 1.50 s (1 retry): HTTP 503 [x]",
     ]
+
+
+def test_lines_name_the_item_of_a_loop_that_is_retried_or_held() -> None:
+    progress = Progress()
+    progress.feed(row("step.started"))
+    failed = row("task.attempt.failed", step="fetch", iteration=3, retry={"will_retry": True, "attempt_number": 1})
+    assert progress.feed(failed) == "fetch[3] retrying: attempt 1 failed: error"
+    assert progress.feed(row("step.held", iteration=4)) == "fetch[4] held: failed"
 
 
 def test_a_retried_loop_counts_what_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +275,17 @@ def test_json_has_every_field_and_plain_failures() -> None:
     }
     assert document["execution_id"] == "7", "a number would be rounded by who reads it as a float"
     assert document["failures"] == [
-        {"step": "fetch", "task": "page", "file": "p.yaml", "line": 12, "col": 9, "message": "HTTP 503 [x]"}
+        {
+            "step": "fetch",
+            "task": "page",
+            "iteration": None,
+            "kind": "",
+            "handled": False,
+            "file": "p.yaml",
+            "line": 12,
+            "col": 9,
+            "message": "HTTP 503 [x]",
+        }
     ]
     assert document["failure_counts"] == [{"step": "fetch", "kind": "", "count": 1, "handled": 0}]
 
@@ -340,6 +358,38 @@ def test_a_stopped_run_shows_where_it_is_and_how_to_continue(
     if step in steps:
         message.append(f"to run it again from there, with the same playbook: noetl rerun 7 --from {step}")
     assert lines[-len(message) :] == message
+
+
+def advice(summary: RunSummary, *, is_stack_stopping: bool = False) -> list[str]:
+    """The lines of a stopped run from the place where it stopped on."""
+    out = io.StringIO()
+    summary.show(PrintableConsole(file=out, width=200), is_stack_stopping=is_stack_stopping)
+    lines = out.getvalue().splitlines()
+    return lines[next(index for index, line in enumerate(lines) if line.startswith("failed in")) + 1 :]
+
+
+def test_the_logs_of_a_run_that_failed_outside_its_steps_are_those_of_all_steps() -> None:
+    failures = FailureLog().with_failure(Failure("playbook", "unsigned"))
+    lines = advice(summary_of(failures=failures))
+    assert lines == ["what its tasks printed: noetl logs 7; what happened: noetl events 7"]
+
+
+def test_a_run_did_not_stop_in_a_step_whose_failure_was_handled() -> None:
+    failures = FailureLog().with_failure(Failure("start", "no rows", handled=True))
+    failures = failures.with_failure(Failure("odd", "no route"))
+    steps = {name: {"status": "failed"} for name in ("start", "odd")}
+    first, logs, *_ = advice(summary_of(failures=failures, steps=steps))
+    assert (first, logs.partition(";")[0]) == ("stopped in odd", "what its tasks printed: noetl logs 7 --step odd")
+
+
+def test_the_logs_of_a_called_playbook_that_failed_are_named() -> None:
+    called = (CalledRun(8, "etl/fine", "completed"), CalledRun(9, "etl/load", "failed"))
+    assert "what the tasks of etl/load printed: noetl logs 9" in advice(summary_of(called=called, calls=2))
+
+
+def test_the_advice_says_how_to_start_a_stack_that_stops_with_the_run() -> None:
+    lines = advice(summary_of(), is_stack_stopping=True)
+    assert lines[0] == "to start the stack again, for these commands: noetl dev up"
 
 
 def test_a_run_that_completed_needs_no_advice() -> None:

@@ -87,7 +87,7 @@ def test_invalid_playbooks_are_not_registered(site: Site, path: str, tmp_path: P
     assert f"the catalog has no playbook '{path}'" in unknown
     wrong.unlink()
     output_of(site, "register", str(tmp_path))
-    assert "in the versions 1, but not in version 7" in output_of(site, "run", f"{path}@7", status=2)
+    assert "the catalog has no version 7 of" in output_of(site, "run", f"{path}@7", status=2)
     assert "does not use 'm'" in output_of(site, "run", f"{path}@1", "--set", "m=3", status=2)
 
 

@@ -100,8 +100,8 @@ def test_status_shows_what_a_called_playbook_asks_of_people(site: Site) -> None:
     assert f"tests/asks: start waits for an approval: {answer}, or noetl reject" in site.noetl("status", run).stdout
     assert site.noetl(*answer.split()[1:], "--as", "ann", "--reason", "fine").returncode == 0
     wait_until(lambda: bool(describe_kind("suspensions")))
-    assert (describe_kind("suspensions")["run"], describe_kind("waits")) == ("tests/asks: fails#1", {})
-    assert f"noetl skip {child} 'fails#1'" in describe_kind("suspensions")["answer"]
+    assert (describe_kind("suspensions")["name"], describe_kind("waits")) == ("tests/asks: fails", {})
+    assert f"noetl skip {child} fails" in describe_kind("suspensions")["answer"]
     assert site.noetl("skip", child, "fails", "--as", "bob").returncode == 0
     assert site.noetl("wait", run).returncode == 0
     events = site.noetl("events", child).stdout

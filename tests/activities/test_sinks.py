@@ -13,6 +13,7 @@ from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import postgres as postgres_tool
 from noetl_activities.errors import ConfigError, SinkError
 from noetl_activities.sinks import Entry, Stored, store
+from noetl_activities.sinks.data import require_keys, sink_rows
 
 from .conftest import Context, request
 
@@ -359,3 +360,11 @@ async def test_wrong_statements_of_duckdb_say_what_to_do(tmp_path: Path, config:
 async def test_an_unknown_sink_is_refused() -> None:
     with pytest.raises(ConfigError, match="there are duckdb, http, postgres, python"):
         await store("ftp", {}, "insert", Entry("k"), None, None, Context())
+
+
+@pytest.mark.parametrize("data", [1, "x", [1, 2]])
+def test_a_row_without_its_key_is_explained_where_the_data_is_not_a_mapping(data: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=r"its columns are value; data that is not a mapping becomes the column value"
+    ):
+        require_keys(sink_rows({"data": data}, None), "upsert", ["id"])

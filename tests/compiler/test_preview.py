@@ -11,6 +11,7 @@ from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Arc, Graph, Json, Loop, Route, SourceRef, Span, Step, Task, Template, Value, seal
 from noetl_compiler.preview import mermaid, tree
 from noetl_compiler.preview.calls import summarise_call
+from noetl_compiler.preview.phrases import seconds
 
 PLAYBOOK = """
 apiVersion: noetl.io/v10
@@ -231,3 +232,19 @@ def test_wide_characters_take_two_columns() -> None:
 )
 def test_a_call_is_reported_without_what_may_be_secret(kind: str, config: Json, call: str) -> None:
     assert summarise_call(Task("t", kind, kind, SPAN, config=Value(config))) == call
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (0, "0 s"),
+        (0.5, "0.5 s"),
+        (90, "90 s"),
+        (3600, "1 hour"),
+        (9000, "9000 s"),
+        (86_400, "1 day"),
+        (604_800, "7 days"),
+    ],
+)
+def test_durations_of_whole_hours_and_days_are_shown_as_such(data: float, text: str) -> None:
+    assert seconds(Value(data)) == text

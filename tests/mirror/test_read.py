@@ -126,6 +126,32 @@ async def test_the_time_of_a_step_in_parallel_iterations_is_not_added_up(store: 
     assert load.duration_seconds == 3.0
 
 
+async def test_a_step_is_held_or_running_while_one_of_its_iterations_is(store: Store) -> None:
+    one, story = playbook(1), Story(START)
+    opening = story.opening()
+    held, running, done = (
+        story.begins("step.started", "load", "step", story.workflow, meta={"iteration": index}) for index in range(3)
+    )
+    hold = story.event("step.held", "load", "step", "PAUSED", held["id"])
+    one.task()
+    one.call(held["id"], [*opening, held, running, done, hold, story.ends(done)])
+    await store.ingest(one.run, one.events)
+    [load] = await steps_of(store.pool, 1)
+    assert load.status == "PAUSED"
+    released = story.event("step.released", "load", "step", "COMPLETED", held["id"])
+    failure = story.ends(held, "failed", "FAILED")
+    one.task()
+    one.call(running["id"], [released, failure])
+    await store.ingest(one.run, one.events)
+    [load] = await steps_of(store.pool, 1)
+    assert load.status == "STARTED"
+    one.task()
+    one.call(done["id"], [story.ends(running)])
+    await store.ingest(one.run, one.events)
+    [load] = await steps_of(store.pool, 1)
+    assert load.status == "COMPLETED"
+
+
 async def test_the_cursor_of_a_run(store: Store) -> None:
     page, loop = read("pages")
     workflow = page.run.namespace, page.run.workflow_id

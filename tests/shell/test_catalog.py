@@ -147,7 +147,7 @@ async def test_a_text_that_was_run_before_keeps_its_number_unless_a_newer_one_wa
 async def test_a_missing_path_or_version_is_reported(site: Site) -> None:
     site.write()
     await site.register()
-    with pytest.raises(UnknownPlaybookError, match=r"in the versions 1, but not in version 7"):
+    with pytest.raises(UnknownPlaybookError, match=r"has no version 7 of .*; it has 1$"):
         await site.client.catalog.get(site.path, 7)
     with pytest.raises(UnknownPlaybookError, match="did you mean"):
         await site.client.catalog.get(f"{site.path}x")

@@ -58,10 +58,10 @@ async def test_items_are_retried_and_skipped_one_by_one(servers: Addresses, shel
         assert sorted(held.run for held in held_status.held) == ["start/1/0/load#1", "start/1/2/load#1"]
         assert {problem.message for problem in held_status.held} == {"a fails", "c fails"}
         assert held_status.waits == []
-        with pytest.raises(RequestRefusedError, match="2 runs of steps are held: name one of"):
+        with pytest.raises(RequestRefusedError, match="2 steps and items are held: name one of"):
             await handle.retry("load")
         tool.names.clear()
-        assert await handle.retry("load[0]", by="ann") == "start/1/0/load#1"
+        assert await handle.retry("start/1/0/load#1", by="ann") == "load[0]"
         await wait_for_suspensions(handle, lambda status: len(status.held) == 1)
         status = (await handle.workflow.describe()).typed_search_attributes.get(STATUS)
         await handle.skip("load", "by hand", by="bob")

@@ -95,7 +95,8 @@ def require_keys(rows: Iterable[Row], mode: str, keys: Sequence[str]) -> None:
         names = {name.lower() for name in row}
         if missing := [key for key in keys if key.lower() not in names]:
             columns = ", ".join(sorted(row)) or "none"
-            raise ConfigError(f'a row lacks the key column "{missing[0]}": its columns are {columns}')
+            hint = "; data that is not a mapping becomes the column value" if set(row) == {"value"} else ""
+            raise ConfigError(f'a row lacks the key column "{missing[0]}": its columns are {columns}{hint}')
 
 
 def table_parts(table: Json) -> list[str]:

@@ -173,8 +173,14 @@ def _delay(rule: Rule) -> list[str]:
 
 
 def seconds(value: Value) -> str:
-    """Return text such as ``30 s``."""
-    return f"{value.data:g} s" if isinstance(value.data, int | float) else f"{value_text(value)} s"
+    """Return text such as ``30 s``, ``2 hours`` or ``7 days``."""
+    if not isinstance(value.data, int | float):
+        return f"{value_text(value)} s"
+    for unit, length in (("day", 86_400), ("hour", 3_600)):
+        if value.data and value.data % length == 0:
+            count = int(value.data // length)
+            return f"{count} {unit}{'s' * (count != 1)}"
+    return f"{value.data:g} s"
 
 
 def _collect(collect: Collect) -> str:

@@ -399,8 +399,8 @@ WHERE c.execution_id = $1 AND c.workflow_type = 'noetl.playbook'
 ORDER BY h.event_time DESC, c.run_id DESC LIMIT 1
 
 -- name: steps
--- What is known of each step: the status of its last run, and times and counts over all, where a call of which no attempt has ended counts as
--- one; without what resets superseded. No group holds its rows, so that a million of them are counted without sorting.
+-- What is known of each step: PAUSED while a run of it is held, else STARTED while one runs, else the status of the last; and times and counts
+-- over all, where a call of which no attempt has ended counts as one; without what resets superseded. No group holds its rows, so that a million of them are counted without sorting.
 WITH standing AS NOT MATERIALIZED (
     SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at, duration
     FROM noetl.event e
@@ -426,6 +426,8 @@ WITH standing AS NOT MATERIALIZED (
                                   - min(created_at) FILTER (WHERE event_type = 'step.started'))
            )::numeric, 3)::float8 AS duration_seconds,
            count(*) FILTER (WHERE event_type = 'step.started') AS runs,
+           count(*) FILTER (WHERE event_type IN ('step.done', 'step.failed', 'step.cancelled')) AS ended_runs,
+           count(*) FILTER (WHERE event_type = 'step.held') > count(*) FILTER (WHERE event_type = 'step.released') AS is_held,
            count(*) FILTER (WHERE event_type IN ('wait.started', 'approval.requested'))
                > count(*) FILTER (WHERE event_type IN ('wait.done', 'wait.timed_out', 'wait.cancelled', 'approval.decided')) AS is_waiting,
            bool_or(event_type = 'step.reused') AND NOT bool_or(event_type = 'step.started') AS reused,
@@ -442,7 +444,9 @@ WITH standing AS NOT MATERIALIZED (
 )
 SELECT step,
        started_at,
-       (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) AS status,
+       CASE WHEN is_held THEN 'PAUSED'
+            WHEN runs > ended_runs THEN 'STARTED'
+            ELSE (SELECT e.status FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, last_id)) END AS status,
        duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
        runs, reused, is_waiting, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
