@@ -25,7 +25,7 @@ from noetl_temporal.machine.call import (
     ToolCall,
     ToolReport,
 )
-from noetl_temporal.machine.policy import Decision, RuleError, decide, is_last_page
+from noetl_temporal.machine.policy import Decision, RuleError, decide, failure_of, is_last_page
 from noetl_temporal.machine.scope import LazyNames
 from noetl_temporal.stored_values import store_large_result
 from noetl_temporal.tool_outcome import refusal
@@ -102,7 +102,7 @@ class AttemptEnd:
                 jitter=random.random(),  # noqa: S311 - spreads retries, keeps no secret
             )
         except RuleError as error:
-            return Decision("fail", error.rule), RuleFailure(error.message, error.rule)
+            return Decision("fail", error.rule), failure_of(error)
         return decision, None
 
     def _is_last_page(self, decision: Decision, outcome: PlainOutcome) -> bool:

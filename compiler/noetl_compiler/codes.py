@@ -115,7 +115,7 @@ _MEANINGS: dict[Code, str] = {
     Code.AMBIGUOUS_VALUE: "YAML reads an unquoted value differently from how it is written.",
     Code.DUPLICATE_STEP: "Two steps have the same name.",
     Code.DUPLICATE_LABEL: "Two tasks of one step, or of the workbook, have the same name.",
-    Code.UNKNOWN_STEP: "A route, the entry or the final step names a step that does not exist.",
+    Code.UNKNOWN_STEP: "A route, the entry, the final step or a `return_step` names a step that does not exist.",
     Code.UNKNOWN_LABEL: "A jump names a task that its step does not have.",
     Code.UNREACHABLE_STEP: "No route leads from the entry to this step, so it never runs.",
     Code.MISSING_NEXT: "A step has no route, although the playbook requires one of every step.",

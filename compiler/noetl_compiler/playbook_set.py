@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from noetl_compiler.calling.call_cycles import Edge, shortest_cycle
 from noetl_compiler.calling.callable_playbook import Call, CallablePlaybook, callable_playbook
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest, sort_and_dedupe
+from noetl_compiler.diagnostics import Related, nearest, nearest_or_all, sort_and_dedupe
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, ScalarNode
@@ -180,6 +180,10 @@ def _check_call(call: Call, called_playbook: CallablePlaybook, report: Report) -
             message = f'the playbook "{call.path}" has errors'
             report.error(Code.INVALID_PLAYBOOK, call.span, message, f"noetl compile {called_playbook.file}")
         return
+    if call.return_step and call.return_step not in called_playbook.graph.steps:
+        message = f'the playbook "{call.path}" has no step "{call.return_step}"'
+        hint = nearest_or_all(call.return_step, called_playbook.graph.steps, "its steps are")
+        report.error(Code.UNKNOWN_STEP, call.return_step_span, message, hint)
     if missing := called_playbook.missing_inputs(call):
         message = f'the call of "{call.path}" lacks the input {_quote_names(missing)}'
         report.warning(Code.MISSING_INPUT, call.span, message, "pass it as input, or give it a default in its workload")

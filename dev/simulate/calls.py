@@ -11,8 +11,8 @@ from dev.simulate.sub_playbooks import outcome_of
 from dev.simulate.tool_outcomes import ToolOutcomes
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, RuleFailure, SinkRecord, ToolCall, ToolReport
-from noetl_temporal.machine.policy import Decision, allows, decide
+from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, SinkRecord, ToolCall, ToolReport
+from noetl_temporal.machine.policy import Decision, allows, decide, failure_of
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
 from noetl_temporal.performer import HEARTBEAT_TIMEOUT
 from noetl_temporal.run_tool import MAX_LOST
@@ -101,7 +101,7 @@ def _scope_of(call: ToolCall, outcome: PlainOutcome, used_attempts: int) -> Chai
 
 def broken_report(outcome: PlainOutcome, attempts: tuple[AttemptRecord, ...], failure: TemplateFailure) -> ToolReport:
     """Return the report of a call whose rules could not be evaluated."""
-    return ToolReport(outcome, attempts=attempts, failed=RuleFailure(failure.message, getattr(failure, "rule", None)))
+    return ToolReport(outcome, attempts=attempts, failed=failure_of(failure))
 
 
 class _Activity:

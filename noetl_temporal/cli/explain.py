@@ -96,7 +96,7 @@ def _overview(kinds: ToolKinds) -> Iterator[str]:
 
 
 def _entry_lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
-    required_note = ", required" if entry.is_required else ""
+    required_note = " (required)" if entry.is_required else ""
     yield f"{entry.path}: {entry.value}{required_note}" if entry.value else entry.path
     yield from _paragraph(entry.about)
     if entry.tool is not None:

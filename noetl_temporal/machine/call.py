@@ -194,10 +194,11 @@ class AttemptCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RuleFailure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A predicate or number of the rule at this index could not be evaluated."""
+    """The condition, or a number, of the rule at this index could not be evaluated."""
 
     message: str
     rule: int | None = None
+    in_condition: bool = False
 
 
 class RuleWarning(msgspec.Struct, frozen=True, omit_defaults=True):

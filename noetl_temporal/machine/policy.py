@@ -15,20 +15,21 @@ from noetl_compiler.graph import Guard, Span, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
-from noetl_temporal.machine.call import CallRule, RuleWarning
+from noetl_temporal.machine.call import CallRule, RuleFailure, RuleWarning
 from noetl_temporal.machine.undefined import unmatched_warning
 
-__all__ = ["Decision", "RuleError", "allows", "decide", "delay_of", "is_last_page"]
+__all__ = ["Decision", "RuleError", "allows", "decide", "delay_of", "failure_of", "is_last_page"]
 
 _NO_RETRY_AFTER = 0.0
 
 
 class RuleError(TemplateFailure):
-    """A predicate or number of the rule at index ``rule`` could not be evaluated: the task fails at that rule."""
+    """The condition, or a number, of the rule at index ``rule`` could not be evaluated: the task fails there."""
 
-    def __init__(self, failure: TemplateFailure, rule: int) -> None:
+    def __init__(self, failure: TemplateFailure, rule: int, *, in_condition: bool) -> None:
         super().__init__(failure.message, failure.span, failure.name)
         self.rule = rule
+        self.in_condition = in_condition
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -64,19 +65,34 @@ def decide(
     for rule in rules:
         if rule.on not in ("any", status):
             continue
+        verdict = _verdict(rule, scope)
+        unknown.extend(verdict.indeterminate)
+        if status == "ok" and rule.when is not None and (message := unmatched_warning(rule.when, scope, verdict)):
+            mistakes.append(RuleWarning(rule.index, message))
+        if not verdict.matched:
+            continue
         try:
-            verdict = (
-                templates.predicate(rule.when, scope) if rule.when is not None else templates.PredicateResult(True)
-            )
-            unknown.extend(verdict.indeterminate)
-            if status == "ok" and rule.when is not None and (message := unmatched_warning(rule.when, scope, verdict)):
-                mistakes.append(RuleWarning(rule.index, message))
-            if verdict.matched:
-                decision = _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
-                return msgspec.structs.replace(decision, mistakes=tuple(mistakes))
+            decision = _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
         except TemplateFailure as failure:
-            raise RuleError(failure, rule.index) from failure
+            raise RuleError(failure, rule.index, in_condition=False) from failure
+        return msgspec.structs.replace(decision, mistakes=tuple(mistakes))
     return Decision(indeterminate=tuple(unknown), mistakes=tuple(mistakes))
+
+
+def failure_of(error: TemplateFailure) -> RuleFailure:
+    """Return the error of a rule, or of a template beside the rules, as it is reported to the workflow."""
+    if isinstance(error, RuleError):
+        return RuleFailure(error.message, error.rule, error.in_condition)
+    return RuleFailure(error.message)
+
+
+def _verdict(rule: CallRule, scope: Mapping[str, Any]) -> templates.PredicateResult:
+    if rule.when is None:
+        return templates.PredicateResult(True)
+    try:
+        return templates.predicate(rule.when, scope)
+    except TemplateFailure as failure:
+        raise RuleError(failure, rule.index, in_condition=True) from failure
 
 
 def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:
@@ -134,7 +150,7 @@ def _count_of(value: Value | None, scope: Mapping[str, Any], default: int) -> in
     number = None if value is None else templates.render(value, scope)
     if value is None or number is None:
         return default
-    return quantities.count(number, "attempts", _span_of(value))
+    return quantities.count(number, "attempts", _span_of(value), minimum=1)
 
 
 def _seconds_of(value: Value | None, field: str, scope: Mapping[str, Any]) -> float | None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolCall, ToolReport
-from noetl_temporal.machine.policy import Decision, allows, decide
+from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
+from noetl_temporal.machine.policy import Decision, allows, decide, failure_of
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
 from .driver import Answer, report_of
@@ -34,7 +34,7 @@ class Activity:
             try:
                 decision = self._apply_policy(call, outcome, scope, attempt)
             except TemplateFailure as failure:
-                return ToolReport(outcome, failed=RuleFailure(failure.message, getattr(failure, "rule", None)))
+                return ToolReport(outcome, failed=failure_of(failure))
             if decision.do != "retry":
                 return ToolReport(outcome, decision.rule, decision.exhausted, mistakes=decision.mistakes)
 

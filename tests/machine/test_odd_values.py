@@ -159,3 +159,9 @@ def test_an_error_in_a_rule_fails_its_task_at_its_position(mistake: str) -> None
     [failure] = run.finish.failures.kept
     assert mistake in text.splitlines()[failure.line - 1]
     assert failure.task == "b"
+
+
+def test_an_error_in_the_condition_of_a_rule_is_reported_at_the_condition() -> None:
+    text = rule_text("do: continue", "{{ output.data > none }}").replace(", then:", ",\n            then:")
+    [failure] = run_text(text, answer()).finish.failures.kept
+    assert "output.data > none" in text.splitlines()[failure.line - 1]

@@ -11,6 +11,7 @@ from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import decide
 from noetl_temporal.machine.scope import Chain, outcome_names
 
+from .activity import Activity
 from .driver import error, ok, run_text, worker_lost
 from .playbooks import playbook, step
 
@@ -317,3 +318,14 @@ def test_a_break_holds_after_the_sinks_of_its_task() -> None:
     ending_report = msgspec.structs.replace(ok(1), rule=0)
     run = run_text(text, lambda call: ending_report if call.store is None else ok(1))
     assert [call.task for call in run.calls] == ["a", "a"]
+
+
+def test_a_retry_of_successes_without_attempts_left_names_its_rule() -> None:
+    rules = "[{when: '{{ output.data.more }}', then: {do: retry, attempts: 2, delay: 0}}]"
+    run = run_text(
+        pipeline(f"      - {{name: a, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n"),
+        Activity(lambda _: {"more": True}),
+    )
+    [failure] = run.finish.failures.kept
+    assert failure.kind == "policy"
+    assert failure.message == f"the rule at line {failure.line} retries this success, and its attempts are used up"

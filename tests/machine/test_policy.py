@@ -141,6 +141,7 @@ def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
         ({"attempts": "2.5"}, "attempts is '2.5', expected a whole number"),
         ({"attempts": "{{ 10 ** 12 }}"}, "attempts is 1000000000000, expected a whole number of at most"),
         ({"attempts": "{{ true }}"}, "attempts is true"),
+        ({"attempts": "{{ 0 }}"}, "attempts is 0, expected a whole number of 1 or more"),
     ],
 )
 def test_a_value_that_is_not_a_number_fails_its_rule(fields: dict[str, Any], message: str) -> None:

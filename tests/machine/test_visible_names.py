@@ -7,9 +7,12 @@ import json
 from collections.abc import Collection
 from typing import Any
 
+import msgspec
 import pytest
 
+from noetl_activities.outcome import ErrorInfo
 from noetl_compiler.language import names as tables
+from noetl_temporal.machine.views.outcome import ErrorView
 from tests.machine.activity import Activity
 from tests.machine.driver import error, run_text
 from tests.machine.playbooks import playbook
@@ -215,3 +218,10 @@ def test_a_rule_reads_what_its_call_gave_as_output_only() -> None:
     run = run_text(text, Activity(lambda call: call.config if call.kind == "noop" else {"body": {"next": 1}}))
     assert run.finish.status == "completed"
     assert run.calls[-1].config["message"] == 1
+
+
+def test_every_field_of_an_error_is_in_the_table() -> None:
+    info = ErrorInfo("server_error", "busy", "HTTP_503", True, 503, 1.0)
+    view = ErrorView({**msgspec.structs.asdict(info), "wait": "approve"})
+    assert {*info.__struct_fields__, "wait"} <= tables.BELOW_OUTCOME["error"]
+    assert all(view[name] is not None for name in tables.BELOW_OUTCOME["error"])

@@ -82,7 +82,8 @@ async def _tasks_after_calls(temporal: Client, id_: str, run_id: str) -> list[in
 
 async def _mirror_in_two_batches(store: Store, temporal: Client, id_: str, run_id: str) -> None:
     events = await _events(temporal, id_, run_id)
-    last = max(index for index, event in enumerate(events) if event.HasField("workflow_task_completed_event_attributes"))
+    tasks = (event.HasField("workflow_task_completed_event_attributes") for event in events)
+    last = max(index for index, is_task in enumerate(tasks) if is_task)
     run = WorkflowRun(temporal.namespace, id_, run_id, PLAYBOOK_WORKFLOW)
     await store.ingest(run, events[:last])
     await store.ingest(run, events[last:])

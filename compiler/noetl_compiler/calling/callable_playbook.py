@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from noetl_compiler.graph import Graph, Span, Value
+from noetl_compiler.graph import Graph, Span, Task, Value
 from noetl_compiler.graph.pinned import calling_tasks, literal_call
 from noetl_compiler.language.names import OUTCOME, WORKLOAD
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
@@ -36,7 +36,8 @@ class Call(NamedTuple):
 
     ``passed_names`` are those that the call itself passes, ``bound_names`` also those that its step binds for all its
     tasks.
-    Both are None if they are known only at run time.
+    Both are None if they are known only at run time. ``return_step`` is the step whose result is asked for, empty for
+    the last, or if it is known only at run time.
     """
 
     path: str
@@ -44,6 +45,8 @@ class Call(NamedTuple):
     span: Span
     passed_names: frozenset[str] | None
     bound_names: frozenset[str] | None
+    return_step: str
+    return_step_span: Span
 
 
 class CallablePlaybook(msgspec.Struct, frozen=True):
@@ -131,7 +134,14 @@ def _calls(graph: Graph, root: Node) -> Iterator[Call]:
             path, version = literal
             passed_names, caller_names = _bound_names(task.input), _bound_names(task.given)
             bound_names = None if passed_names is None or caller_names is None else passed_names | caller_names
-            yield Call(path, version, _span_of(path, task.span, root), passed_names, bound_names)
+            span, return_step = _span_of(path, task.span, root), _return_step(task)
+            return_step_span = _span_of(return_step, task.span, root)
+            yield Call(path, version, span, passed_names, bound_names, return_step, return_step_span)
+
+
+def _return_step(task: Task) -> str:
+    names = (name for name in ("return_step", "result_step") if f"/{name}" not in task.config.templates)
+    return next((str(step) for name in names if (step := mapping_of(task.config).get(name))), "")
 
 
 def _bound_names(value: Value) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest_name
 from noetl_compiler.language.defaults import ENTRY_STEP
-from noetl_compiler.language.names import COUNTS, ITERATION, OUTCOME, WORKLOAD
+from noetl_compiler.language.names import BELOW_OUTCOME, COUNTS, ITERATION, OUTCOME, PREVIOUS_OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
@@ -33,6 +33,8 @@ _HINTS = {
     ),
 }
 _LOOP_HINTS = dict.fromkeys((*ITERATION, "item", "element"), "it is defined by a loop, and this step has none")
+_ERRORS = frozenset({"error", "last_error"})
+_OUTCOMES = PREVIOUS_OUTCOME | {"_outcome"}
 _TASK_HINT = "a task's result is visible only to the tasks after it: set a ctx name to keep it"
 _ROOT_HINTS = {
     "workload": "if the request provides it, declare it under workload",
@@ -52,6 +54,8 @@ def warn_of_undefined_names(use: TemplateUse, facts: TemplateFacts, names: Visib
             name = tail.partition(".")[0]
             if name not in names_below and not names.binds(use, head):
                 _report_below(head, name, use, names_below, names, report)
+        elif tail and head in _OUTCOMES | _ERRORS and not names.binds(use, head):
+            _report_misspelt_part(path, use, report)
 
 
 def _report_name(path: str, use: TemplateUse, names: VisibleNames, report: Report) -> None:
@@ -115,6 +119,17 @@ def _report_below(
     else:
         hint = nearest_name(name, names_below, head) or step_hint or _ROOT_HINTS.get(head, "")
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
+
+
+def _report_misspelt_part(path: str, use: TemplateUse, report: Report) -> None:
+    """Report a name such as ``output.error.retriable`` that is similar to one that the outcome has."""
+    head, *below_head = path.split(".")
+    part, name, *_ = ("error", *below_head, "") if head in _ERRORS else (*below_head, "")
+    known_names = BELOW_OUTCOME.get(part, frozenset())
+    if name and name not in known_names and (hint := nearest_name(name, known_names)):
+        misspelt_path = f"{head}.{name}" if head in _ERRORS else f"{head}.{part}.{name}"
+        span = report.places.span(use.template, *find_path(use.template.source, misspelt_path))
+        report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
 
 
 def _similar_name(name: str, names: frozenset[str]) -> str:

@@ -133,10 +133,10 @@ class ConstructFields(Fields):
             allowed_keys = self._entries.keys() - self._known.keys()
         return super().take_remaining(allowed_keys)
 
-    def report_missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
+    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken: str = "") -> None:
         """Report that a required field is missing."""
         self._reported_missing.add(key)
-        super().report_missing(key, hint, mistaken)
+        super().report_missing(key, *alternatives, hint=hint, mistaken=mistaken)
 
     def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
         """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""

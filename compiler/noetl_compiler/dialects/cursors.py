@@ -45,7 +45,7 @@ def read_cursor(loop: Fields) -> Cursor | None:
     attempts = fields.amount("attempts") or Value(_ATTEMPTS[frame.process], {"": fields.span})
     on_row_error = fields.choice("on_row_error", ROW_ERRORS) or "ack"
     if on_row_error == "release" and "release" not in fields:
-        fields.report_missing("release", "write the statement that releases a row")
+        fields.report_missing("release", hint="write the statement that releases a row")
     cursor = Cursor(
         statement.kind,
         fields.span,

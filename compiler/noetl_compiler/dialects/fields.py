@@ -97,7 +97,7 @@ class Fields:
         """Read a name; report it if absent. ``mistaken`` is a key that is often written in its place."""
         name = self.name(*keys)
         if name is None and not any(isinstance(self._value_of(key), MappingNode | SequenceNode) for key in keys):
-            self.report_missing(keys[0], hint, mistaken)
+            self.report_missing(keys[0], hint=hint, mistaken=mistaken)
         return name
 
     def flag(self, *keys: str) -> bool | None:
@@ -173,13 +173,18 @@ class Fields:
                 message = f'"{key}" has no effect in {self.description}'
                 self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, reason)
 
-    def report_missing(self, key: str, hint: str = "", mistaken: str = "") -> None:
-        """Report a missing field; if a key is a misspelling of it, or is ``mistaken``, report that key instead."""
+    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken: str = "") -> None:
+        """Report a missing field; if a key is a misspelling of it, or is ``mistaken``, report that key instead.
+
+        The field may be replaced by any of the ``alternatives``.
+        """
         misspelt = next((node for word, (node, _) in self._entries.items() if is_misspelt(word, key)), None)
         if misspelt is None and mistaken in self._entries:
             misspelt = self._entries[mistaken][0]
         if misspelt is None:
-            self.report.error(Code.MISSING_FIELD, self.span, f'{self.description} needs "{key}"', hint)
+            *others, last = (f'"{name}"' for name in (key, *alternatives))
+            expected_keys = f"{', '.join(others)} or {last}" if others else last
+            self.report.error(Code.MISSING_FIELD, self.span, f"{self.description} needs {expected_keys}", hint)
         else:
             self._requested.add(misspelt.text)
             self._report_unknown(misspelt, f'did you mean "{key}"?')

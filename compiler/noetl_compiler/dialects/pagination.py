@@ -61,7 +61,7 @@ def read_pages(fields: Fields, report: Report) -> Retry | None:
 def _read_repetition(fields: ConstructFields) -> Rule:
     when = fields.condition("continue_while")
     patch = fields.mapping("next_page")
-    max_pages = fields.amount("max_iterations")
+    max_pages = fields.count("max_iterations")
     if max_pages is None:
         warn_of_unbounded_pages(fields.span, "max_iterations", fields.report)
     rule = graph.Rule(

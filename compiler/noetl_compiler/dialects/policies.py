@@ -130,7 +130,7 @@ def _read_cases(node: Node, report: Report, construct: Construct) -> Iterator[_C
     on = fields.choice("on_status", ON_STATUS) if "on_status" in construct.by_name else None
     if "then" not in fields and ("when" in fields or "else" not in fields):
         example = "{do: continue}" if construct is RULE else "{allow: true}"
-        fields.report_missing("then", f"write then: {example}")
+        fields.report_missing("then", hint=f"write then: {example}")
     fields.close()
     if then is not None:
         yield _Case(when, then, on, node.span)
@@ -162,7 +162,7 @@ def _read_action(fields: ConstructFields, when: Template | None, default_root: s
         action or "fail",
         fields.span,
         when=when,
-        attempts=fields.amount("attempts") or (Value(defaults.ATTEMPTS) if is_retry else None),
+        attempts=fields.count("attempts") or (Value(defaults.ATTEMPTS) if is_retry else None),
         backoff=fields.choice("backoff", BACKOFFS) or "none",
         multiplier=fields.number("multiplier") or defaults.MULTIPLIER,
         delay=delay or (Value(defaults.DELAY) if is_retry and signal is None else None),

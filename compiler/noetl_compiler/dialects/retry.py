@@ -27,7 +27,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collect import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.values import amount, combine_conditions, condition, forbid_negative, seconds
+from noetl_compiler.dialects.values import combine_conditions, condition, count, forbid_negative, seconds
 from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.words import BACKOFFS, Backoff
@@ -126,7 +126,7 @@ def _read_failure_rules(
     stop_when = condition(fields.node_of("stop_when"), report)
     when = when or _read_condition(fields)
     fields.ignore("retry_on", reason='write retry_when: "{{ error.kind in [...] }}"')
-    attempts = amount(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
+    attempts = count(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     pace = _read_pace(fields)
     fields.close()
     rule = Rule(_retry_rule(fields.span, attempts, pace, on=on or _boundary(when), when=when))
@@ -235,7 +235,7 @@ def _read_repetition(fields: Fields, when: Template | None = None, calls: int = 
     if when is None:
         fields.report_missing("while")
     patch = fields.mapping("next_call")
-    max_calls = amount(fields.node_of("max_attempts", "max_iterations"), report)
+    max_calls = count(fields.node_of("max_attempts", "max_iterations"), report)
     if max_calls is None and calls == defaults.PAGES:
         warn_of_unbounded_pages(fields.span, "max_attempts", report)
     rule = graph.Rule(

@@ -121,11 +121,11 @@ def _read_identity(fields: Fields, meta: ConstructFields | None) -> tuple[str, s
     sources = (meta, fields) if meta else (fields,)
     name, path, version = (_first_text(sources, key) for key in ("name", "path", "version"))
     if meta is None and not (name or path):
-        fields.report_missing("metadata", "write metadata: {name: ..., path: ...}")
+        fields.report_missing("metadata", hint="write metadata: {name: ..., path: ...}")
     if meta:
         meta.take_remaining(None)  # tags, labels and other data for a catalog
         if not (name or path):
-            meta.report_missing("name")
+            meta.report_missing("name", "path")
     return name or path, path or name, version
 
 

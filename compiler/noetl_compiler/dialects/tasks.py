@@ -288,7 +288,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     names = {key.text for key, _ in entries} | _bound_fields(tool, arguments, context)
     for group in tool.needs:
         if names.isdisjoint(group):
-            fields.report_missing(group[0])
+            fields.report_missing(*group)
     code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, context)}
     config = value_of(MappingNode(entries, fields.span), literal=code)
     texts = foreign_texts(task.kind.text, canonical_entries)

@@ -107,11 +107,11 @@ def _expect_scalar(node: Node | None, report: Report, expected: str) -> ScalarNo
     return None
 
 
-def amount(node: Node | None, report: Report) -> Value | None:
-    """Read a number, or a template that renders to one."""
+def amount(node: Node | None, report: Report, minimum: int = 0) -> Value | None:
+    """Read a number of at least ``minimum``, or a template that renders to one."""
     if node is None:
         return None
-    value = _number(node, report, numeral)
+    value = _number(node, report, numeral, minimum)
     if value is None:
         report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
     return value
@@ -119,10 +119,7 @@ def amount(node: Node | None, report: Report) -> Value | None:
 
 def count(node: Node | None, report: Report) -> Value | None:
     """Read a number of at least 1, or a template that renders to one."""
-    value = amount(node, report)
-    if value is not None and node is not None and isinstance(value.data, int | float) and 0 <= value.data < 1:
-        report.error(Code.WRONG_VALUE, node.span, f'"{value.data}" is below 1', "write 1 or more")
-    return value
+    return amount(node, report, minimum=1)
 
 
 def seconds(node: Node | None, report: Report) -> Value | None:
@@ -136,15 +133,14 @@ def seconds(node: Node | None, report: Report) -> Value | None:
     return value
 
 
-def _number(node: Node, report: Report, parse: Callable[[str], float | None]) -> Value | None:
+def _number(node: Node, report: Report, parse: Callable[[str], float | None], minimum: int = 0) -> Value | None:
     """Read a number, a template, or a string that ``parse`` accepts; None for anything else."""
     if not isinstance(node, ScalarNode):
         return None
-    if node.template_span or _is_number(node.value):
-        forbid_negative(node, report)
-        return value_of(node)
-    number = parse(node.text)
-    return None if number is None else Value(number)
+    value = value_of(node) if node.template_span or _is_number(node.value) else Value(parse(node.text))
+    if isinstance(value.data, int | float) and value.data < minimum:
+        _report_below(node, minimum, report)
+    return None if value.data is None else value
 
 
 def timeout(node: Node | None, report: Report) -> Timeout | None:
@@ -186,7 +182,11 @@ def _assign(key: ScalarNode, item: Node, root: str, report: Report) -> Assign:
 def forbid_negative(node: ScalarNode, report: Report) -> None:
     """Report NT106 for a negative number."""
     if isinstance(node.value, int | float) and node.value < 0:
-        report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below 0', "write 0 or more")
+        _report_below(node, 0, report)
+
+
+def _report_below(node: ScalarNode, minimum: int, report: Report) -> None:
+    report.error(Code.WRONG_VALUE, node.span, f'"{node.text}" is below {minimum}', f"write {minimum} or more")
 
 
 def _is_number(value: Json) -> bool:

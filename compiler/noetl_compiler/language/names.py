@@ -14,6 +14,7 @@ __all__ = [
     "ALL_RESULTS",
     "BELOW_EVENT",
     "BELOW_JOB",
+    "BELOW_OUTCOME",
     "CALL_NAMES",
     "CLAIM",
     "COUNTS",
@@ -115,6 +116,18 @@ CLAIM = frozenset({FRAME_MAX_ROWS, LEASE, ROW, "output"})
 
 BELOW_EVENT = frozenset({"name", "type", "step", "payload"})
 """Below ``event``."""
+
+BELOW_OUTCOME: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "error": frozenset(
+            {"kind", "message", "code", "retryable", "status", "retry_after", "wait", "status_code", "type", "error"}
+        ),
+        "http": frozenset({"status", "headers"}),
+        "pg": frozenset({"code", "sqlstate", "position", "line"}),
+        "py": frozenset({"exception", "traceback", "line"}),
+    }
+)
+"""Part of an outcome -> the names below it. A tool of a deployment may add others."""
 
 BELOW_JOB = frozenset({"id", "uuid", "execution_id"})
 """Below ``job``."""

@@ -34,7 +34,8 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "rows": "A call takes effect exactly once where a database with a ledger stores the rows: one transaction has "
         "them and the outcome. Elsewhere rows are stored at least once.",
         "service": "A call takes effect at least once: it is repeated when its worker is lost before it has reported.",
-        "run": "A call starts one run, exactly once; the calls of that run have their own guarantees.",
+        "run": "A call starts one run; after a reset of its caller it starts again, as the same execution. The calls "
+        "of that run have their own guarantees.",
     }
 )
 """Effect -> how often such a call takes effect, unless the playbook sets it otherwise; for people."""

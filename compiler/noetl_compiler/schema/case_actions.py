@@ -12,8 +12,8 @@ from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.values import (
-    AMOUNT,
     CONDITION,
+    COUNT,
     FLAG,
     MAPPING,
     NAME,
@@ -116,7 +116,7 @@ _ACTIONS_OF_RULES: Models = (
         "repeat",
         "The same call again.",
         (
-            Property("max_attempts", "The maximum number of calls.", AMOUNT, older=("attempts", "max_iterations")),
+            Property("max_attempts", "The maximum number of calls.", COUNT, older=("attempts", "max_iterations")),
             Property(
                 "initial_delay",
                 "How long to wait before the next call.",

@@ -24,7 +24,7 @@ _PLAIN: Mapping[Plain, Schema] = MappingProxyType(
         Plain.NUMBER: values.NUMBER,
         Plain.INDEX: {"type": "integer", "minimum": 0},
         Plain.AMOUNT: values.AMOUNT,
-        Plain.COUNT: values.AMOUNT | {"minimum": 1},
+        Plain.COUNT: values.COUNT,
         Plain.SECONDS: values.SECONDS,
         Plain.CONDITION: values.CONDITION,
         Plain.HEADER: values.HEADER,

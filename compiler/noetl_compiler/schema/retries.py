@@ -9,8 +9,8 @@ from noetl_compiler.language.words import BACKOFFS
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape, without_effect
 from noetl_compiler.schema.values import (
-    AMOUNT,
     CONDITION,
+    COUNT,
     FLAG,
     MAPPING,
     NUMBER,
@@ -56,7 +56,7 @@ _DELAYS = (
 )
 _FAILURE = (
     Property(
-        "max_attempts", f"The maximum number of calls, {defaults.ATTEMPTS} by default.", AMOUNT, older=("attempts",)
+        "max_attempts", f"The maximum number of calls, {defaults.ATTEMPTS} by default.", COUNT, older=("attempts",)
     ),
     Property("stop_when", "The condition under which the outcome is final, success or failure.", CONDITION),
     Property("retry_on_status", "The HTTP statuses after which to call again.", list_of({"examples": [429, 503]})),
@@ -73,7 +73,7 @@ _WHILE = Property("while", "There is another call as long as this holds after a 
 _REPETITION = (
     Property("next_call", ACTION.about_of("patch"), MAPPING),
     Property(
-        "max_attempts", f"The maximum number of calls, {defaults.PAGES} by default.", AMOUNT, older=("max_iterations",)
+        "max_attempts", f"The maximum number of calls, {defaults.PAGES} by default.", COUNT, older=("max_iterations",)
     ),
     Property("initial_delay", "How long to wait before the next call.", SECONDS, older=("delay", "interval")),
     *properties(COLLECT),

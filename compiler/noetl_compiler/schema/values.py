@@ -19,6 +19,7 @@ __all__ = [
     "AMOUNT",
     "ANYTHING",
     "CONDITION",
+    "COUNT",
     "FLAG",
     "HEADER",
     "MAPPING",
@@ -75,6 +76,8 @@ AMOUNT: Schema = {
     "patternErrorMessage": "expected a number, or a template that yields one",
     "examples": [3, "{{ workload.limit }}"],
 }
+
+COUNT: Schema = AMOUNT | {"minimum": 1}
 
 SECONDS: Schema = {
     "type": ["number", "string"],

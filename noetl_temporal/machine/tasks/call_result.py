@@ -45,10 +45,11 @@ def attempt_outcome(report: ToolReport, task_row: int) -> PlainOutcome:
 
 
 def rule_failure(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
-    """Return the failure of a rule, with its span."""
+    """Return the failure of a rule, with the span of its condition or of the rule."""
     rules = task.policy.rules if task.policy else ()
-    span = rules[failed.rule].span if failed.rule is not None else task.span
-    return templates.TemplateFailure(failed.message, span)
+    rule = rules[failed.rule] if failed.rule is not None else task
+    when = rule.when if isinstance(rule, Rule) and failed.in_condition else None
+    return templates.TemplateFailure(failed.message, when.span if when is not None else rule.span)
 
 
 def ruling_of(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> Ruling:
@@ -103,7 +104,14 @@ def with_rule_message(do: str, rule: Rule, outcome: PlainOutcome, names: Mapping
     if do != "fail" or (outcome["status"] == "error" and rule.message is None):
         return outcome
     message = templates.render(rule.message, names) if rule.message is not None else None
-    return failed_by_rule(outcome, "the task's policy failed it" if message is None else str(message))
+    return failed_by_rule(outcome, _reason_of(rule) if message is None else str(message))
+
+
+def _reason_of(rule: Rule) -> str:
+    """Return why the rule failed a success."""
+    if rule.do == "retry":
+        return f"the rule at line {rule.span.line} retries this success, and its attempts are used up"
+    return "the task's policy failed it"
 
 
 def last_page(names: NamesProfile, task: Task, outcome: PlainOutcome) -> Json:

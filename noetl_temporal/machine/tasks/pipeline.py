@@ -36,10 +36,10 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, Rule, Task
 from noetl_compiler.language import defaults
 from noetl_temporal.machine import json_merge
-from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
+from noetl_temporal.machine.call import PlainOutcome, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
-from noetl_temporal.machine.policy import Decision, RuleError, decide
+from noetl_temporal.machine.policy import Decision, RuleError, decide, failure_of
 from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.state import TaskProgress
 from noetl_temporal.machine.stored import with_result
@@ -209,7 +209,7 @@ class Pipeline(TaskExecutions):
         try:
             decision = decide(plan.rules or (), outcome["status"], names, attempts)
         except RuleError as error:
-            raise rule_failure(RuleFailure(error.message, error.rule), task) from error
+            raise rule_failure(failure_of(error), task) from error
         emit_decided(self.host, self.state, plan, decision)
         return decision
 

@@ -90,4 +90,4 @@ def limit_of(rule: Rule, scope: Mapping[str, Any], default: int) -> int:
     """Return the number of calls or pages that a rule allows. Raises TemplateFailure."""
     if rule.attempts is None:
         return default
-    return quantities.count(templates.render(rule.attempts, scope), "attempts", rule.span)
+    return quantities.count(templates.render(rule.attempts, scope), "attempts", rule.span, minimum=1)

@@ -10,7 +10,7 @@ import msgspec
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.retry import warn_of_unbounded_pages
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.values import amount, seconds
+from noetl_compiler.dialects.values import amount, count, seconds
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.language import defaults, keys
 from noetl_compiler.language.tool_description import ToolDescription
@@ -69,7 +69,7 @@ def read_call(fields: Fields, kind: str) -> tuple[tuple[Arc, ...], Repeat | None
 
 def _read_changes(fields: Fields, kind: str) -> Repeat:
     report, tool_fields = fields.report, _config_fields(fields.report.tools.get(kind))
-    attempts = amount(fields.node_of("max_attempts", "attempts", "max_iterations"), report)
+    attempts = count(fields.node_of("max_attempts", "attempts", "max_iterations"), report)
     delay = seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report)
     multiplier = fields.number("backoff_multiplier", "multiplier")
     backoff = fields.choice("backoff", BACKOFFS)

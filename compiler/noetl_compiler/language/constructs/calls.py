@@ -37,7 +37,8 @@ ASSERT_KEY = Key(
 
 INPUT = Key(
     "input",
-    "Names and values for the tool: variables of Python code, environment variables of commands.",
+    "Names and values for the call, which its templates see: also variables of Python code, environment variables of "
+    "commands, the request of a called playbook.",
     Plain.NAMES,
     older=(*keys.INPUT[1:], *keys.LOOSE_INPUT),
     default={},

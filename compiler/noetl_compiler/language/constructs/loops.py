@@ -285,7 +285,7 @@ PAGINATION = Construct(
         Key("next_page", "The fields of the tool that change for the next page, such as params.", Plain.MAPPING),
         Key("merge_strategy", "How the pages are combined into one result.", Choice(STRATEGIES)),
         Key("merge_path", "Where in each page its items are, such as data.items.", Plain.TEXT),
-        Key("max_iterations", f"The maximum number of pages, {defaults.PAGES} by default.", Plain.AMOUNT),
+        Key("max_iterations", f"The maximum number of pages, {defaults.PAGES} by default.", Plain.COUNT),
         Key("retry", "When to retry a page.", Below("retry")),
     ),
 )

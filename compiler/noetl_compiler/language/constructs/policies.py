@@ -65,7 +65,7 @@ _ACTION = (
     Key(
         "attempts",
         f"The maximum number of calls, including the first; {defaults.ATTEMPTS} by default.",
-        Plain.AMOUNT,
+        Plain.COUNT,
     ),
     Key("delay", "How long to wait before the next call: seconds, or a string with a unit.", Plain.SECONDS),
     Key(

@@ -98,6 +98,7 @@ STEP = Construct(
     ),
 )
 
+_ABOUT_POLICY = "When the step may start, how long it may take, and what follows its calls and failures."
 _ABOUT_SPEC = "When the step may start, and how long it may take."
 STEP_SPEC = Construct(
     "step_spec",
@@ -141,7 +142,7 @@ STEP_SPEC = Construct(
             successor="write next: {spec: {mode: ...}, arcs: [...]}",
         ),
         *DEFAULTS,
-        Key("policy", "When the step may start.", Below("step_policy")),
+        Key("policy", _ABOUT_POLICY, Below("step_policy")),
     ),
 )
 """The spec of a step, in v10 and case."""
@@ -149,7 +150,7 @@ STEP_SPEC = Construct(
 STEP_POLICY = Construct(
     "step_policy",
     "the policy of a step",
-    "When the step may start.",
+    _ABOUT_POLICY,
     (
         Key("admit", "Rules that skip the step or let it start.", Below("admission")),
         Key("lifecycle", "How long the step may take.", Below("lifecycle")),
