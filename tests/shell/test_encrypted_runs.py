@@ -268,7 +268,7 @@ async def test_a_call_goes_to_a_worker_that_has_the_key(
     source = CredentialSource(environment={})
     steps = ONE_STEP if is_idempotent else ONE_STEP.replace("'}", "', spec: {idempotent: false}}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("noetl_temporal.attempt_end.LOCKED_DELAY", timedelta(seconds=0.5))
+        patch.setattr("noetl_temporal.attempt_end.MISSING_KEY_DELAY", timedelta(seconds=0.5))
         async with workflow_worker(client.temporal):
             handle = await submit(client, steps, said=CANARY)
             async with tool_worker(without.temporal, tool, source):
