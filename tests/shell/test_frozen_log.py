@@ -18,7 +18,7 @@ ONE_STEP = "  - step: start\n    tool: {kind: noop}\n"
 
 @pytest.fixture(autouse=True)
 def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("ANSWER_SECONDS", "CLOSE_SECONDS"):
+    for name in ("TIMEOUT_SECONDS", "CLOSE_SECONDS"):
         monkeypatch.setattr(f"noetl_temporal.cli.event_log.{name}", 0.5)
 
 

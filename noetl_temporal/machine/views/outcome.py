@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, cast
 
 from noetl_compiler.graph import Json
+from noetl_compiler.language.names import BELOW_OUTCOME
 from noetl_compiler.templates import Absent
 from noetl_temporal.machine.deferred import read_value
 from noetl_temporal.machine.stored import view_of
@@ -52,7 +53,7 @@ class OutcomeView(Mapping[str, Any]):
     """
 
     __slots__ = ("_outcome", "_result")
-    _FACTS = ("http", "pg", "py")
+    _FACTS = frozenset(BELOW_OUTCOME) - {"error"}
     _NAMES = ("status", "data", "result", "error", "http", "pg", "py", "meta")
 
     def __init__(self, kind: str, outcome: Mapping[str, Json]) -> None:
