@@ -54,7 +54,7 @@ class OutcomeView(Mapping[str, Any]):
 
     __slots__ = ("_outcome", "_result")
     _FACTS = frozenset(BELOW_OUTCOME) - {"error"}
-    _NAMES = ("status", "data", "result", "error", "http", "pg", "py", "meta")
+    _NAMES = ("status", "data", "result", *BELOW_OUTCOME, "meta")
 
     def __init__(self, kind: str, outcome: Mapping[str, Json]) -> None:
         self._outcome = outcome
